@@ -1,0 +1,45 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupName is the API group that this package registers. kube-apiserver serves the
+// same group at v1; Proviso serves it at v1alpha1 through an APIService.
+const GroupName = "authorization.k8s.io"
+
+// SchemeGroupVersion is the internal version of the group.
+var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
+
+var (
+	// SchemeBuilder collects the functions that register this package's types.
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+	// AddToScheme registers the internal types with a scheme.
+	AddToScheme = SchemeBuilder.AddToScheme
+)
+
+// Kind qualifies a kind with the group.
+func Kind(kind string) schema.GroupKind {
+	return SchemeGroupVersion.WithKind(kind).GroupKind()
+}
+
+// Resource qualifies a resource with the group.
+func Resource(resource string) schema.GroupResource {
+	return SchemeGroupVersion.WithResource(resource).GroupResource()
+}
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(SchemeGroupVersion,
+		&SubjectAccessReview{},
+		&SelfSubjectAccessReview{},
+		&LocalSubjectAccessReview{},
+		&AuthorizationConditionsReview{},
+	)
+	return nil
+}

@@ -1,0 +1,148 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package validation validates the kinds of authorization.k8s.io. Errors carry the
+// path of the field and become a 422 response.
+//
+// The rules for attributes and selectors are those of kube-apiserver for
+// authorization.k8s.io/v1, so that a review valid there is valid here.
+package validation
+
+import (
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+)
+
+// ValidateSubjectAccessReview validates a review that a client creates.
+func ValidateSubjectAccessReview(review *authorization.SubjectAccessReview) field.ErrorList {
+	errs := validateSpec(&review.Spec, field.NewPath("spec"))
+	return append(errs, validateMetadata(review.ObjectMeta, field.NewPath("metadata"))...)
+}
+
+// ValidateSelfSubjectAccessReview validates a review that a client creates.
+func ValidateSelfSubjectAccessReview(review *authorization.SelfSubjectAccessReview) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateAttributes(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes, path)
+	errs = append(errs, validateConditionalAuthorization(review.Spec.ConditionalAuthorization, path)...)
+	return append(errs, validateMetadata(review.ObjectMeta, field.NewPath("metadata"))...)
+}
+
+// ValidateLocalSubjectAccessReview validates a review that a client creates. The
+// namespace of its attributes must be its own.
+func ValidateLocalSubjectAccessReview(review *authorization.LocalSubjectAccessReview) field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateSpec(&review.Spec, path)
+
+	metadata := review.ObjectMeta
+	metadata.Namespace = ""
+	errs = append(errs, validateMetadata(metadata, field.NewPath("metadata"))...)
+
+	if attributes := review.Spec.ResourceAttributes; attributes != nil && attributes.Namespace != review.Namespace {
+		errs = append(errs, field.Invalid(path.Child("resourceAttributes", "namespace"), attributes.Namespace,
+			"must match metadata.namespace"))
+	}
+	if review.Spec.NonResourceAttributes != nil {
+		errs = append(errs, field.Forbidden(path.Child("nonResourceAttributes"),
+			"a path belongs to no namespace; use SubjectAccessReview"))
+	}
+	return errs
+}
+
+// validateMetadata requires metadata without content: a review is never stored.
+func validateMetadata(metadata metav1.ObjectMeta, path *field.Path) field.ErrorList {
+	metadata.ManagedFields = nil
+	if !apiequality.Semantic.DeepEqual(metadata, metav1.ObjectMeta{}) {
+		return field.ErrorList{field.Forbidden(path, "must be empty, a review is not stored")}
+	}
+	return nil
+}
+
+func validateSpec(spec *authorization.SubjectAccessReviewSpec, path *field.Path) field.ErrorList {
+	errs := validateAttributes(spec.ResourceAttributes, spec.NonResourceAttributes, path)
+	if spec.User == "" && len(spec.Groups) == 0 {
+		errs = append(errs, field.Required(path.Child("user"), "at least one of user or groups must be specified"))
+	}
+	return append(errs, validateConditionalAuthorization(spec.ConditionalAuthorization, path)...)
+}
+
+func validateAttributes(resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes, path *field.Path) field.ErrorList {
+	const exactlyOne = "exactly one of resourceAttributes or nonResourceAttributes must be specified"
+	switch {
+	case resource != nil && nonResource != nil:
+		return field.ErrorList{field.Forbidden(path.Child("nonResourceAttributes"), exactlyOne)}
+	case resource == nil && nonResource == nil:
+		return field.ErrorList{field.Required(path.Child("resourceAttributes"), exactlyOne)}
+	case nonResource != nil:
+		return nil
+	}
+	path = path.Child("resourceAttributes")
+	errs := validateFieldSelector(resource.FieldSelector, path.Child("fieldSelector"))
+	return append(errs, validateLabelSelector(resource.LabelSelector, path.Child("labelSelector"))...)
+}
+
+func validateFieldSelector(selector *authorizationv1.FieldSelectorAttributes, path *field.Path) field.ErrorList {
+	if selector == nil {
+		return nil
+	}
+	errs := validateSelectorForm(selector.RawSelector, len(selector.Requirements), path)
+	// Operators that this server does not know may come from newer clients. Dropping one
+	// asks for more than the client would use, which is safe.
+	options := metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
+	for i, requirement := range selector.Requirements {
+		errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(requirement, options, path.Child("requirements").Index(i))...)
+	}
+	return errs
+}
+
+func validateLabelSelector(selector *authorizationv1.LabelSelectorAttributes, path *field.Path) field.ErrorList {
+	if selector == nil {
+		return nil
+	}
+	errs := validateSelectorForm(selector.RawSelector, len(selector.Requirements), path)
+	options := metav1validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
+	for i, requirement := range selector.Requirements {
+		errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(requirement, options, path.Child("requirements").Index(i))...)
+	}
+	return errs
+}
+
+func validateSelectorForm(raw string, requirements int, path *field.Path) field.ErrorList {
+	switch {
+	case raw != "" && requirements > 0:
+		return field.ErrorList{field.Forbidden(path.Child("rawSelector"), "may not be specified together with requirements")}
+	case raw == "" && requirements == 0:
+		return field.ErrorList{field.Required(path.Child("requirements"), fmt.Sprintf("when %s is specified, requirements or rawSelector is required", path))}
+	}
+	return nil
+}
+
+var conditionsModes = []authorization.ConditionsMode{
+	authorization.ConditionsModeNone,
+	authorization.ConditionsModeHumanReadable,
+	authorization.ConditionsModeOptimized,
+}
+
+func validateConditionalAuthorization(config *authorization.ConditionalAuthorizationConfiguration, path *field.Path) field.ErrorList {
+	if config == nil {
+		return nil
+	}
+	return validateOneOf(config.Mode, conditionsModes, path.Child("conditionalAuthorization", "mode"))
+}
+
+func validateOneOf[T ~string](value T, supported []T, path *field.Path) field.ErrorList {
+	for _, s := range supported {
+		if value == s {
+			return nil
+		}
+	}
+	return field.ErrorList{field.NotSupported(path, value, supported)}
+}

@@ -1,0 +1,125 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+)
+
+// The names of the authorizers, as conditions and messages show them.
+const (
+	authorizerPrivilegedGroups = "kubernetes.io/always-allow-groups"
+	authorizerPaths            = "kubernetes.io/always-allow-paths"
+	authorizerKubeAPIServer    = "kube-apiserver"
+)
+
+// The generic server allows its clients 200 requests a second with bursts of 400, since
+// what they ask is on the path of every request.
+const (
+	delegationQPS   = 200
+	delegationBurst = 400
+)
+
+// AuthorizationOptions are the options of the server's authorizers. The flags are those
+// of every aggregated server; the authorizers are not: see package webhook.
+type AuthorizationOptions struct {
+	*genericoptions.DelegatingAuthorizationOptions
+}
+
+// NewAuthorizationOptions returns the defaults.
+func NewAuthorizationOptions() *AuthorizationOptions {
+	return &AuthorizationOptions{genericoptions.NewDelegatingAuthorizationOptions()}
+}
+
+// AddFlags adds the flags of the options to a set.
+func (o *AuthorizationOptions) AddFlags(fs *pflag.FlagSet) {
+	o.DelegatingAuthorizationOptions.AddFlags(fs)
+}
+
+// Validate returns everything that is wrong with the options.
+func (o *AuthorizationOptions) Validate() []error {
+	errs := o.DelegatingAuthorizationOptions.Validate()
+	if o.WebhookRetryBackoff == nil {
+		errs = append(errs, errors.New("authorization needs a retry backoff"))
+	}
+	return errs
+}
+
+// Chains makes the chains that decide reviews and requests. They are the same but for
+// the paths of this server that are always allowed: those say nothing about the
+// cluster, about which a review asks.
+func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain, err error) {
+	kubeAPIServer, err := o.kubeAPIServer()
+	if err != nil {
+		return nil, nil, err
+	}
+	privileged := authorization.Member{
+		Name:       authorizerPrivilegedGroups,
+		Authorizer: authorizerfactory.NewPrivilegedGroups(o.AlwaysAllowGroups...),
+	}
+	delegated := authorization.Member{Name: authorizerKubeAPIServer, Authorizer: kubeAPIServer}
+
+	if reviews, err = authorization.NewChain(privileged, delegated); err != nil {
+		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
+	}
+	paths, err := path.NewAuthorizer(o.AlwaysAllowPaths)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
+	}
+	if requests, err = authorization.NewChain(privileged, authorization.Member{Name: authorizerPaths, Authorizer: paths}, delegated); err != nil {
+		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
+	}
+	return reviews, requests, nil
+}
+
+func (o *AuthorizationOptions) kubeAPIServer() (*webhook.Authorizer, error) {
+	config, err := o.clientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for authorization: %w", err)
+	}
+	return webhook.New(webhook.Config{
+		Client:        client.AuthorizationV1().SubjectAccessReviews(),
+		AllowCacheTTL: o.AllowCacheTTL,
+		DenyCacheTTL:  o.DenyCacheTTL,
+		Backoff:       *o.WebhookRetryBackoff,
+	})
+}
+
+func (o *AuthorizationOptions) clientConfig() (*rest.Config, error) {
+	config, err := loadClientConfig(o.RemoteKubeConfigFile)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = delegationQPS, delegationBurst
+	config.Timeout = o.ClientTimeout
+	return config, nil
+}
+
+// loadClientConfig reads a kubeconfig file, or the configuration of the pod that the
+// process is in if there is no file.
+func loadClientConfig(file string) (*rest.Config, error) {
+	if file == "" {
+		return rest.InClusterConfig()
+	}
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: file}
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+}

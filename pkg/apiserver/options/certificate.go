@@ -1,0 +1,117 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/keyutil"
+)
+
+// selfMade is a serving certificate that the server made itself, for trying it out. The
+// key of its CA is not kept; the CA is written beside it, for the caBundle of the
+// APIService and for clients.
+type selfMade struct {
+	CertFile, KeyFile, CAFile string
+}
+
+// renewBefore is how long before its end a self-made certificate is made anew at the
+// next start. It is made for a year.
+const renewBefore = 30 * 24 * time.Hour
+
+// ensureSelfMade returns the certificate in dir. It is made anew, with a new CA, if
+// there is none, if it ends soon, or if it is not for all hosts (names or IP
+// addresses, the first of which names the certificate).
+func ensureSelfMade(dir string, hosts []string, now time.Time) (selfMade, error) {
+	files := selfMade{
+		CertFile: filepath.Join(dir, "tls.crt"),
+		KeyFile:  filepath.Join(dir, "tls.key"),
+		CAFile:   filepath.Join(dir, "ca.crt"),
+	}
+	if files.usable(hosts, now) {
+		return files, nil
+	}
+	var names []string
+	var addresses []net.IP
+	for _, host := range hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			addresses = append(addresses, ip)
+		} else {
+			names = append(names, host)
+		}
+	}
+	chain, key, err := cert.GenerateSelfSignedCertKey(hosts[0], addresses, names)
+	if err != nil {
+		return selfMade{}, fmt.Errorf("making a certificate: %w", err)
+	}
+	return files, files.write(chain, key)
+}
+
+// write puts the key first, so that a certificate never lies beside another's key: a
+// pair that does not match is made anew.
+func (f selfMade) write(chain, key []byte) error {
+	_, ca := pem.Decode(chain)
+	if len(ca) == 0 {
+		return fmt.Errorf("the certificate that was made has no CA")
+	}
+	if err := os.MkdirAll(filepath.Dir(f.CertFile), 0o700); err != nil {
+		return fmt.Errorf("certificate directory: %w", err)
+	}
+	if err := keyutil.WriteKey(f.KeyFile, key); err != nil {
+		return fmt.Errorf("writing the key: %w", err)
+	}
+	if err := cert.WriteCert(f.CAFile, ca); err != nil {
+		return fmt.Errorf("writing the CA: %w", err)
+	}
+	if err := cert.WriteCert(f.CertFile, chain); err != nil {
+		return fmt.Errorf("writing the certificate: %w", err)
+	}
+	return nil
+}
+
+func (f selfMade) usable(hosts []string, now time.Time) bool {
+	if ok, err := cert.CanReadCertAndKey(f.CertFile, f.KeyFile); err != nil || !ok {
+		return false
+	}
+	certs, err := cert.CertsFromFile(f.CertFile)
+	if err != nil {
+		return false
+	}
+	cas, err := cert.NewPool(f.CAFile)
+	if err != nil {
+		return false
+	}
+	leaf := certs[0]
+	if now.Add(renewBefore).After(leaf.NotAfter) || !matchesKey(leaf, f.KeyFile) {
+		return false
+	}
+	for _, host := range hosts {
+		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: cas, CurrentTime: now}); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+func matchesKey(leaf *x509.Certificate, keyFile string) bool {
+	key, err := keyutil.PrivateKeyFromFile(keyFile)
+	if err != nil {
+		return false
+	}
+	private, ok := key.(interface{ Public() any })
+	if !ok {
+		return false
+	}
+	public, ok := leaf.PublicKey.(interface{ Equal(x any) bool })
+	return ok && public.Equal(private.Public())
+}

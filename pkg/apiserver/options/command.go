@@ -1,0 +1,73 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/version"
+)
+
+// NewCommand returns the command that runs the server until ctx ends.
+func NewCommand(ctx context.Context) *cobra.Command {
+	o := NewOptions()
+	cmd := &cobra.Command{
+		Use:   "proviso-apiserver",
+		Short: "Conditional authorization for Kubernetes",
+		Long: `proviso-apiserver is an aggregated API server for conditional authorization
+(KEP-5681). It serves authorization.k8s.io/v1alpha1: the SubjectAccessReview
+family with conditions, and AuthorizationConditionsReview, which evaluates them.
+
+It asks kube-apiserver who its callers are and what they may do, and allows
+nothing that it cannot ask about.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version.String(),
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return o.Generic.ComponentGlobalsRegistry.Set()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return run(cmd.Context(), o, cmd)
+		},
+	}
+	cmd.SetContext(ctx)
+	cmd.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+
+	sections := o.Flags()
+	globalflag.AddGlobalFlags(sections.FlagSet("global"), cmd.Name())
+	for _, name := range sections.Order {
+		cmd.Flags().AddFlagSet(sections.FlagSets[name])
+	}
+	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, sections, columns)
+	return cmd
+}
+
+func run(ctx context.Context, o *Options, cmd *cobra.Command) error {
+	if err := logsapi.ValidateAndApply(o.Logs, o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName)); err != nil {
+		return fmt.Errorf("logging: %w", err)
+	}
+	completed, err := o.Complete()
+	if err != nil {
+		return err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	klog.FromContext(ctx).Info("Starting proviso-apiserver", "version", version.Get().GitVersion)
+	cliflag.PrintFlags(cmd.Flags())
+	return completed.Run(ctx)
+}

@@ -1,0 +1,348 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package options is the way from flags to a running server: Options are completed,
+// validated, made a configuration, and run. Only what completed can be validated, and
+// only what is valid runs.
+package options
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	cliflag "k8s.io/component-base/cli/flag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
+	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/etcd"
+	"github.com/proviso-authz/proviso/pkg/version"
+)
+
+// etcdPrefix is where the objects are in etcd. It is distinct from kube-apiserver's, so
+// that both can use one cluster.
+const etcdPrefix = "/registry/proviso"
+
+// http2Streams is how many requests one connection may carry at a time. An aggregated
+// server has one client, kube-apiserver, that brings those of all others.
+const http2Streams = 1000
+
+// Options are the options of proviso-apiserver.
+type Options struct {
+	Generic        *genericoptions.ServerRunOptions
+	SecureServing  *genericoptions.SecureServingOptionsWithLoopback
+	Etcd           *genericoptions.EtcdOptions
+	Authentication *genericoptions.DelegatingAuthenticationOptions
+	Authorization  *AuthorizationOptions
+	CoreAPI        *genericoptions.CoreAPIOptions
+	Audit          *genericoptions.AuditOptions
+	Features       *genericoptions.FeatureOptions
+	Admission      *genericoptions.AdmissionOptions
+	EgressSelector *genericoptions.EgressSelectorOptions
+	Traces         *genericoptions.TracingOptions
+	Logs           *logs.Options
+
+	// DataDir is where the embedded etcd and self-made certificates are kept.
+	DataDir string
+	// SelfMadeCertHosts are the names and addresses for which the server makes itself a
+	// certificate if it is given none.
+	SelfMadeCertHosts []string
+	// EnableDemoAPI serves demo.proviso.dev.
+	EnableDemoAPI bool
+}
+
+// NewOptions returns the defaults.
+func NewOptions() *Options {
+	codec := apiserver.Codecs.LegacyCodec(demov1alpha1.SchemeGroupVersion)
+	serving := genericoptions.NewSecureServingOptions()
+	serving.HTTP2MaxStreamsPerConnection = http2Streams
+	serving.ServerCert.CertDirectory = ""
+
+	o := &Options{
+		Generic:        genericoptions.NewServerRunOptionsForComponent(basecompatibility.DefaultKubeComponent, compatibility.DefaultComponentGlobalsRegistry),
+		SecureServing:  serving.WithLoopback(),
+		Etcd:           genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, codec)),
+		Authentication: genericoptions.NewDelegatingAuthenticationOptions(),
+		Authorization:  NewAuthorizationOptions(),
+		CoreAPI:        genericoptions.NewCoreAPIOptions(),
+		Audit:          genericoptions.NewAuditOptions(),
+		Features:       genericoptions.NewFeatureOptions(),
+		Admission:      genericoptions.NewAdmissionOptions(),
+		EgressSelector: genericoptions.NewEgressSelectorOptions(),
+		Traces:         genericoptions.NewTracingOptions(),
+		Logs:           logs.NewOptions(),
+
+		DataDir:           "/var/lib/proviso-apiserver",
+		SelfMadeCertHosts: []string{"localhost", "127.0.0.1", "::1"},
+	}
+	o.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(demov1alpha1.SchemeGroupVersion,
+		schema.GroupKind{Group: demov1alpha1.GroupName})
+	return o
+}
+
+// Flags returns the flags of the options, in sections.
+func (o *Options) Flags() cliflag.NamedFlagSets {
+	fss := cliflag.NamedFlagSets{}
+	proviso := fss.FlagSet("proviso")
+	proviso.StringVar(&o.DataDir, "data-dir", o.DataDir,
+		"Directory for the embedded etcd, which runs when --etcd-servers is not set, and for a self-made serving certificate. It must survive restarts and belong to one replica.")
+	proviso.BoolVar(&o.EnableDemoAPI, "enable-demo-api", o.EnableDemoAPI,
+		"Serve demo.proviso.dev, an imaginary resource on which policies can be tried.")
+
+	o.Generic.AddUniversalFlags(fss.FlagSet("generic"))
+	serving := fss.FlagSet("secure serving")
+	o.SecureServing.AddFlags(serving)
+	serving.Lookup("cert-dir").Usage = "Directory for a self-made serving certificate (tls.crt, tls.key, and ca.crt for the caBundle of the APIService), which is made when --tls-cert-file and --tls-private-key-file are not set. Defaults to the directory certificates in --data-dir."
+	serving.StringSliceVar(&o.SelfMadeCertHosts, "self-made-cert-hosts", o.SelfMadeCertHosts,
+		"DNS names and IP addresses for which a self-made serving certificate is valid.")
+	o.Etcd.AddFlags(fss.FlagSet("etcd"))
+	o.Authentication.AddFlags(fss.FlagSet("authentication"))
+	o.Authorization.AddFlags(fss.FlagSet("authorization"))
+	core := fss.FlagSet("core API")
+	o.CoreAPI.AddFlags(core)
+	core.Lookup("kubeconfig").Usage = "kubeconfig file for kube-apiserver. Also the default of --authentication-kubeconfig and --authorization-kubeconfig. Without it the ServiceAccount of the pod is used."
+	o.Audit.AddFlags(fss.FlagSet("auditing"))
+	o.Features.AddFlags(fss.FlagSet("features"))
+	o.Admission.AddFlags(fss.FlagSet("admission"))
+	o.EgressSelector.AddFlags(fss.FlagSet("egress selector"))
+	o.Traces.AddFlags(fss.FlagSet("traces"))
+	logsapi.AddFlags(o.Logs, fss.FlagSet("logs"))
+	return fss
+}
+
+// completedOptions are Options with every default filled in.
+type completedOptions struct {
+	Options
+	embeddedEtcd bool
+}
+
+// CompletedOptions can only come from Complete.
+type CompletedOptions struct {
+	*completedOptions
+}
+
+// Complete fills in defaults that depend on other options. It changes nothing outside
+// the options.
+func (o *Options) Complete() (CompletedOptions, error) {
+	c := &completedOptions{Options: *o}
+	if kubeconfig := c.CoreAPI.CoreAPIKubeconfigPath; kubeconfig != "" {
+		if c.Authentication.RemoteKubeConfigFile == "" {
+			c.Authentication.RemoteKubeConfigFile = kubeconfig
+		}
+		if c.Authorization.RemoteKubeConfigFile == "" {
+			c.Authorization.RemoteKubeConfigFile = kubeconfig
+		}
+	}
+	if c.SecureServing.ServerCert.CertDirectory == "" {
+		c.SecureServing.ServerCert.CertDirectory = filepath.Join(c.DataDir, "certificates")
+	}
+	if len(c.Etcd.StorageConfig.Transport.ServerList) == 0 {
+		endpoint, err := etcd.Endpoint(c.DataDir)
+		if err != nil {
+			return CompletedOptions{}, fmt.Errorf("--data-dir: %w", err)
+		}
+		c.embeddedEtcd = true
+		c.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
+	}
+	if err := c.Generic.Complete(); err != nil {
+		return CompletedOptions{}, err
+	}
+	return CompletedOptions{c}, nil
+}
+
+// Validate returns everything that is wrong with the options, and changes nothing.
+func (o CompletedOptions) Validate() []error {
+	var errs []error
+	if o.SecureServing.BindPort == 0 && o.SecureServing.Listener == nil {
+		errs = append(errs, errors.New("--secure-port must not be 0: the server has no other port"))
+	}
+	if len(o.SelfMadeCertHosts) == 0 && !o.hasCertificate() {
+		errs = append(errs, errors.New("--self-made-cert-hosts must not be empty unless --tls-cert-file and --tls-private-key-file are set"))
+	}
+	if len(o.Authorization.AlwaysAllowGroups) > 0 && o.Authorization.AlwaysAllowGroups[0] == "" {
+		errs = append(errs, errors.New("an empty group must not be always allowed"))
+	}
+	for _, validate := range []func() []error{
+		o.Generic.Validate, o.SecureServing.Validate, o.Etcd.Validate, o.Authentication.Validate,
+		o.Authorization.Validate, o.CoreAPI.Validate, o.Audit.Validate, o.Features.Validate,
+		o.Admission.Validate, o.EgressSelector.Validate, o.Traces.Validate,
+	} {
+		errs = append(errs, validate()...)
+	}
+	return errs
+}
+
+func (o CompletedOptions) hasCertificate() bool {
+	pair := o.SecureServing.ServerCert.CertKey
+	return pair.CertFile != "" || pair.KeyFile != "" || o.SecureServing.ServerCert.GeneratedCert != nil
+}
+
+// Config makes the configuration of the server. It makes a certificate if none is
+// given, and opens the server's port.
+func (o CompletedOptions) Config() (*apiserver.Config, error) {
+	if !o.hasCertificate() {
+		made, err := ensureSelfMade(o.SecureServing.ServerCert.CertDirectory, o.SelfMadeCertHosts, time.Now())
+		if err != nil {
+			return nil, fmt.Errorf("self-made serving certificate: %w", err)
+		}
+		o.SecureServing.ServerCert.CertKey.CertFile, o.SecureServing.ServerCert.CertKey.KeyFile = made.CertFile, made.KeyFile
+	}
+	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
+	names := openapi.NewDefinitionNamer(apiserver.Scheme)
+	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, names)
+	generic.OpenAPIConfig.Info.Title, generic.OpenAPIConfig.Info.Version = "Proviso", version.Get().GitVersion
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, names)
+	generic.OpenAPIV3Config.Info.Title, generic.OpenAPIV3Config.Info.Version = "Proviso", version.Get().GitVersion
+
+	config := &apiserver.Config{GenericConfig: generic, ExtraConfig: apiserver.ExtraConfig{EnableDemoAPI: o.EnableDemoAPI}}
+	for _, apply := range []func(*apiserver.Config) error{o.applyServing, o.applyAccess, o.applyFeatures, o.applyAdmission} {
+		if err := apply(config); err != nil {
+			return nil, err
+		}
+	}
+	return config, nil
+}
+
+func (o CompletedOptions) applyServing(config *apiserver.Config) error {
+	generic := config.GenericConfig
+	if err := o.Generic.ApplyTo(&generic.Config); err != nil {
+		return err
+	}
+	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion}
+	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
+		return fmt.Errorf("etcd: %w", err)
+	}
+	if err := o.EgressSelector.ApplyTo(&generic.Config); err != nil {
+		return fmt.Errorf("egress selector: %w", err)
+	}
+	if err := o.Traces.ApplyTo(generic.EgressSelector, &generic.Config); err != nil {
+		return fmt.Errorf("tracing: %w", err)
+	}
+	if err := o.SecureServing.ApplyToConfig(&generic.Config); err != nil {
+		return fmt.Errorf("secure serving: %w", err)
+	}
+	generic.ExternalAddress = externalAddress(generic)
+	return nil
+}
+
+// externalAddress is what discovery tells clients. They reach the server through
+// kube-apiserver, so the address matters little; but the generic server would look for
+// a network interface that a test or a laptop may not have.
+func externalAddress(generic *genericapiserver.RecommendedConfig) string {
+	if generic.ExternalAddress != "" {
+		return generic.ExternalAddress
+	}
+	_, port, err := net.SplitHostPort(generic.SecureServing.Listener.Addr().String())
+	if err != nil {
+		return "localhost"
+	}
+	return net.JoinHostPort("localhost", port)
+}
+
+func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
+	generic := config.GenericConfig
+	if err := o.Authentication.ApplyTo(&generic.Authentication, generic.SecureServing, generic.OpenAPIConfig); err != nil {
+		return fmt.Errorf("authentication: %w", err)
+	}
+	reviews, requests, err := o.Authorization.Chains()
+	if err != nil {
+		return fmt.Errorf("authorization: %w", err)
+	}
+	config.ExtraConfig.Reviews = reviews
+	generic.Authorization.Authorizer = requests
+	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
+		return fmt.Errorf("auditing: %w", err)
+	}
+	return nil
+}
+
+func (o CompletedOptions) applyFeatures(config *apiserver.Config) error {
+	generic := config.GenericConfig
+	if err := o.CoreAPI.ApplyTo(generic); err != nil {
+		return fmt.Errorf("core API: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("core API: %w", err)
+	}
+	if err := o.Features.ApplyTo(&generic.Config, client, generic.SharedInformerFactory); err != nil {
+		return fmt.Errorf("features: %w", err)
+	}
+	return nil
+}
+
+func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
+	generic := config.GenericConfig
+	client, err := kubernetes.NewForConfig(generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("core API: %w", err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(generic.ClientConfig)
+	if err != nil {
+		return fmt.Errorf("core API: %w", err)
+	}
+	err = o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, client, dynamicClient,
+		generic.FeatureGate, generic.EffectiveVersion, exclusions{})
+	if err != nil {
+		return fmt.Errorf("admission: %w", err)
+	}
+	return nil
+}
+
+// Run runs the server until ctx ends, and then shuts it down gracefully. If it embeds
+// etcd, that starts before everything else and stops after it.
+func (o CompletedOptions) Run(ctx context.Context) (err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if o.embeddedEtcd {
+		member, startErr := etcd.Start(ctx, o.DataDir)
+		if startErr != nil {
+			return startErr
+		}
+		defer func() { err = errors.Join(err, member.Close()) }()
+		go func() {
+			select {
+			case failure := <-member.Err():
+				stop(fmt.Errorf("embedded etcd: %w", failure))
+			case <-ctx.Done():
+			}
+		}()
+	}
+	config, err := o.Config()
+	if err != nil {
+		return err
+	}
+	completed, err := config.Complete()
+	if err != nil {
+		return err
+	}
+	server, err := completed.New()
+	if err != nil {
+		return err
+	}
+	if err := server.GenericAPIServer.PrepareRun().RunWithContext(ctx); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+
+	authorizationinstall "github.com/proviso-authz/proviso/apis/authorization/install"
+	demoinstall "github.com/proviso-authz/proviso/apis/demo/install"
+)
+
+var (
+	// Scheme knows every type that the server serves.
+	Scheme = runtime.NewScheme()
+	// Codecs encodes and decodes the types of Scheme.
+	Codecs = serializer.NewCodecFactory(Scheme)
+	// ParameterCodec decodes query parameters, those of connect subresources included.
+	ParameterCodec = runtime.NewParameterCodec(Scheme)
+)
+
+func init() {
+	Install(Scheme)
+}
+
+// Install registers everything that the server serves with a scheme.
+func Install(scheme *runtime.Scheme) {
+	authorizationinstall.Install(scheme)
+	demoinstall.Install(scheme)
+
+	// The options and status types that every API server needs, under the unversioned
+	// "v1" that clients expect them in.
+	unversioned := schema.GroupVersion{Group: "", Version: "v1"}
+	metav1.AddToGroupVersion(scheme, unversioned)
+	scheme.AddUnversionedTypes(unversioned,
+		&metav1.Status{},
+		&metav1.APIVersions{},
+		&metav1.APIGroupList{},
+		&metav1.APIGroup{},
+		&metav1.APIResourceList{},
+	)
+	utilruntime.Must(scheme.SetVersionPriority(unversioned))
+}

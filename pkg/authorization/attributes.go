@@ -1,0 +1,187 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+)
+
+// Mode says whether and how a caller wants conditions.
+type Mode = authorization.ConditionsMode
+
+// Attributes are the attributes of a request together with the mode in which its
+// caller wants conditions (KEP-5681, "Core interface changes").
+type Attributes struct {
+	authorizer.AttributesRecord
+	// Mode is the mode of the caller. Empty means that conditions must not be returned.
+	Mode Mode
+}
+
+var _ authorizer.Attributes = Attributes{}
+
+// ConditionsMode returns the mode in which the caller wants conditions.
+func (a Attributes) ConditionsMode() Mode { return a.Mode }
+
+// ModeOf returns the mode of a caller, empty if its attributes do not tell.
+func ModeOf(attributes authorizer.Attributes) Mode {
+	if a, ok := attributes.(interface{ ConditionsMode() Mode }); ok {
+		return a.ConditionsMode()
+	}
+	return authorization.ConditionsModeNone
+}
+
+// AttributesOf returns the attributes that a valid review asks about, as kube-apiserver
+// reads them from authorization.k8s.io/v1. Selectors that cannot be parsed are left
+// out, wholly or in part, which asks for more than the request would use; their parse
+// errors stay in the attributes and in SelectorErrors.
+func AttributesOf(subject user.Info, resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes) authorizer.AttributesRecord {
+	if resource == nil {
+		return authorizer.AttributesRecord{User: subject, Verb: nonResource.Verb, Path: nonResource.Path}
+	}
+	record := authorizer.AttributesRecord{
+		User:            subject,
+		Verb:            resource.Verb,
+		Namespace:       resource.Namespace,
+		APIGroup:        resource.Group,
+		APIVersion:      resource.Version,
+		Resource:        resource.Resource,
+		Subresource:     resource.Subresource,
+		Name:            resource.Name,
+		ResourceRequest: true,
+	}
+	if record.APIVersion == "" {
+		// A review that names no version asks about all of them.
+		record.APIVersion = "*"
+	}
+	record.LabelSelectorRequirements, record.LabelSelectorParsingErr = labelRequirements(resource.LabelSelector)
+	record.FieldSelectorRequirements, record.FieldSelectorParsingErr = fieldRequirements(resource.FieldSelector)
+	return record
+}
+
+// SubjectOf returns the user that a review names.
+func SubjectOf(spec *authorization.SubjectAccessReviewSpec) user.Info {
+	var extra map[string][]string
+	if spec.Extra != nil {
+		extra = make(map[string][]string, len(spec.Extra))
+		for k, v := range spec.Extra {
+			extra[k] = v
+		}
+	}
+	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: extra}
+}
+
+// SelectorErrors describes selectors that were left out, in the words of
+// kube-apiserver, so that they can be shown with the decision. It is empty if there
+// are none.
+func SelectorErrors(attributes authorizer.Attributes) string {
+	var messages []string
+	describe := func(name string, kept int, err error) {
+		switch {
+		case err == nil:
+		case kept > 0:
+			messages = append(messages, fmt.Sprintf("spec.resourceAttributes.%s partially ignored due to parse error", name))
+		default:
+			messages = append(messages, fmt.Sprintf("spec.resourceAttributes.%s ignored due to parse error", name))
+		}
+	}
+	fieldReqs, err := attributes.GetFieldSelector()
+	describe("fieldSelector", len(fieldReqs), err)
+	labelReqs, err := attributes.GetLabelSelector()
+	describe("labelSelector", len(labelReqs), err)
+	return strings.Join(messages, "; ")
+}
+
+func labelRequirements(selector *authorizationv1.LabelSelectorAttributes) (labels.Requirements, error) {
+	switch {
+	case selector == nil:
+		return nil, nil
+	case len(selector.Requirements) > 0:
+		return labelRequirementsOf(selector.Requirements)
+	}
+	return labels.ParseToRequirements(selector.RawSelector)
+}
+
+var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
+	metav1.LabelSelectorOpIn:           selection.In,
+	metav1.LabelSelectorOpNotIn:        selection.NotIn,
+	metav1.LabelSelectorOpExists:       selection.Exists,
+	metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
+}
+
+func labelRequirementsOf(requirements []metav1.LabelSelectorRequirement) (labels.Requirements, error) {
+	var (
+		result labels.Requirements
+		errs   []error
+	)
+	for _, r := range requirements {
+		operator, ok := labelOperators[r.Operator]
+		if !ok {
+			errs = append(errs, fmt.Errorf("%q is not a label selector operator", r.Operator))
+			continue
+		}
+		requirement, err := labels.NewRequirement(r.Key, operator, r.Values)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		result = append(result, *requirement)
+	}
+	return result, utilerrors.NewAggregate(errs)
+}
+
+func fieldRequirements(selector *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
+	switch {
+	case selector == nil:
+		return nil, nil
+	case len(selector.Requirements) > 0:
+		return fieldRequirementsOf(selector.Requirements)
+	}
+	parsed, err := fields.ParseSelector(selector.RawSelector)
+	if err != nil {
+		return nil, err
+	}
+	return parsed.Requirements(), nil
+}
+
+var errOneValue = errors.New("a field selector requirement has exactly one value")
+
+// fieldRequirementsOf reads In and NotIn with one value as the = and != of a parsed
+// selector; the API server supports nothing else on fields.
+func fieldRequirementsOf(requirements []metav1.FieldSelectorRequirement) (fields.Requirements, error) {
+	operators := map[metav1.FieldSelectorOperator]selection.Operator{
+		metav1.FieldSelectorOpIn:    selection.Equals,
+		metav1.FieldSelectorOpNotIn: selection.NotEquals,
+	}
+	var (
+		result fields.Requirements
+		errs   []error
+	)
+	for _, r := range requirements {
+		operator, ok := operators[r.Operator]
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("%q is not supported in field selectors", r.Operator))
+		case len(r.Values) != 1:
+			errs = append(errs, errOneValue)
+		default:
+			result = append(result, fields.Requirement{Field: r.Key, Operator: operator, Value: r.Values[0]})
+		}
+	}
+	return result, utilerrors.NewAggregate(errs)
+}

@@ -1,0 +1,142 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// CELEvaluator evaluates conditions of type ConditionTypeCEL. One is made for one
+// request, since it spends a budget: it must not be used concurrently.
+type CELEvaluator struct {
+	// Compiler compiles the texts.
+	Compiler *cel.Compiler
+	// Values is the data. Authorizer and RequestResource are added by the evaluator.
+	Values cel.Values
+	// ObjectUnknown says that only the variables of impersonation are known yet. What
+	// depends on others stays as a residual.
+	ObjectUnknown bool
+	// Secondary answers the checks that conditions make with authorizer. If nil, a
+	// condition that makes one fails.
+	Secondary *SecondaryChecks
+
+	spent uint64
+}
+
+var _ ConditionEvaluator = &CELEvaluator{}
+
+var errBudget = fmt.Errorf("%w: the conditions of one request may cost %d together", cel.ErrCost, cel.CostBudget)
+
+// EvaluateCondition evaluates one condition within the limits of pkg/cel.
+func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
+	if c.Type != ConditionTypeCEL {
+		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
+	}
+	program, err := e.Compiler.Compile(c.Text)
+	if err != nil {
+		return Failed(err)
+	}
+	if e.ObjectUnknown && !program.ReadsOnlyImpersonation() {
+		return Residual(c)
+	}
+	if e.spent >= cel.CostBudget {
+		return Failed(errBudget)
+	}
+
+	values := e.Values
+	var checks *checker
+	if e.Secondary != nil && (program.Reads(cel.Authorizer) || program.Reads(cel.RequestResource)) {
+		checks = &checker{ctx: ctx, checks: e.Secondary}
+		values = maps.Clone(values)
+		values[cel.Authorizer] = library.NewAuthorizerVal(e.Secondary.User, checks)
+		values[cel.RequestResource] = library.NewResourceAuthorizerVal(e.Secondary.User, checks, e.Secondary.Resource)
+	}
+	result, cost, err := program.Eval(ctx, values)
+	e.spent += cost
+	switch {
+	case checks != nil && checks.err != nil:
+		return Failed(checks.err)
+	case err != nil:
+		return Failed(err)
+	}
+	return Bool(result)
+}
+
+// MaxSecondaryChecks bounds the authorization checks that one condition may make. Each
+// may be a request to kube-apiserver.
+const MaxSecondaryChecks = 16
+
+// SecondaryChecks answers the authorization checks that conditions make (KEP-5681,
+// "Built-in CEL conditions evaluator").
+type SecondaryChecks struct {
+	// Authorizer decides. Its answers are never conditional.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// User is the user of the request, for whom the checks are made.
+	User user.Info
+	// Resource is the resource of the request.
+	Resource library.Resource
+	// Permit says whether checks may be made at all. It is called at most once, before
+	// the first check.
+	Permit func(ctx context.Context) error
+
+	once      sync.Once
+	permitErr error
+}
+
+func (s *SecondaryChecks) permitted(ctx context.Context) error {
+	s.once.Do(func() {
+		if s.Permit != nil {
+			s.permitErr = s.Permit(ctx)
+		}
+	})
+	return s.permitErr
+}
+
+var errTooManyChecks = fmt.Errorf("a condition may make at most %d authorization checks", MaxSecondaryChecks)
+
+// checker serves one evaluation. CEL gives its authorizer no context, so the checker
+// holds the one of the evaluation. It remembers the first failure: to CEL a failed
+// check only looks like one that is not allowed, and `!` would turn that into true.
+type checker struct {
+	//nolint:containedctx // lives for one evaluation
+	ctx    context.Context
+	checks *SecondaryChecks
+	made   int
+	err    error
+}
+
+func (c *checker) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	if c.err != nil {
+		return authorizer.DecisionDeny, "", c.err
+	}
+	c.made++
+	if c.made > MaxSecondaryChecks {
+		c.err = errTooManyChecks
+		return authorizer.DecisionDeny, "", c.err
+	}
+	if err := c.checks.permitted(c.ctx); err != nil {
+		c.err = err
+		return authorizer.DecisionDeny, "", err
+	}
+	decision, reason, err := c.checks.Authorizer.Authorize(c.ctx, attributes)
+	if err != nil {
+		c.err = fmt.Errorf("authorization check: %w", err)
+	}
+	if ctxErr := c.ctx.Err(); ctxErr != nil {
+		c.err = errors.Join(c.err, ctxErr)
+	}
+	return decision, reason, err
+}

@@ -1,0 +1,106 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Member is an authorizer within a Chain.
+type Member struct {
+	// Name names the authorizer uniquely within the chain.
+	Name string
+	// Authorizer decides.
+	Authorizer authorizer.Authorizer
+}
+
+// Chain asks authorizers in order (KEP-5681, "Computing a concrete decision from a
+// conditional authorization chain"). It is safe for concurrent use if its members are.
+type Chain struct {
+	members []Member
+}
+
+var _ authorizer.Authorizer = &Chain{}
+
+// NewChain makes a chain. Names must be given and distinct. An empty chain has no
+// opinion on anything.
+func NewChain(members ...Member) (*Chain, error) {
+	seen := map[string]bool{}
+	for i, m := range members {
+		switch {
+		case m.Name == "":
+			return nil, fmt.Errorf("authorizer %d of the chain has no name", i)
+		case m.Authorizer == nil:
+			return nil, fmt.Errorf("authorizer %q of the chain is nil", m.Name)
+		case seen[m.Name]:
+			return nil, fmt.Errorf("authorizer name %q is used twice in the chain", m.Name)
+		}
+		seen[m.Name] = true
+	}
+	return &Chain{members: append([]Member(nil), members...)}, nil
+}
+
+// Decide asks the members until one answers Allow or Deny unconditionally, and returns
+// everything that matters until there. It is the eager form, for reviews: they must
+// show every condition that applies.
+func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
+	var sets []Set
+	for _, m := range c.members {
+		decision := FromUpstream(m.Name, m.Authorizer.ConditionsAwareAuthorize(ctx, attributes))
+		sets = append(sets, memberSet(m.Name, decision))
+		if decision.possible()&canNoOpinion == 0 {
+			break
+		}
+	}
+	return Chained(sets...).simplify()
+}
+
+// memberSet makes a member's answer a set of the chain. A chain of one set with the
+// member's own name is that set; otherwise it is nested.
+func memberSet(name string, d Decision) Set {
+	if d.kind == kindChain && len(d.chain) == 1 && d.chain[0].AuthorizerName == name {
+		return d.chain[0]
+	}
+	return Set{AuthorizerName: name, Decision: d}
+}
+
+// Authorize decides for a caller that does not support conditions: what would be
+// conditional is folded, never to Allow.
+func (c *Chain) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	return parts(c.Decide(ctx, attributes).Fold())
+}
+
+// ConditionsAwareAuthorize decides, conditions included.
+func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return ToUpstream(c.Decide(ctx, attributes))
+}
+
+// EvaluateConditions evaluates a decision that the chain made, in process. Conditions
+// that cannot evaluate themselves are failures.
+func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return parts(FromUpstream("", decision).Evaluate(ctx, EvaluatorFor(data, nil)))
+}
+
+var errNotConcrete = errors.New("the decision still depends on conditions")
+
+// parts splits an unconditional decision into what upstream's callers expect. Anything
+// else denies.
+func parts(d Decision) (authorizer.Decision, string, error) {
+	switch d.kind {
+	case kindAllow:
+		return authorizer.DecisionAllow, d.reason, d.err
+	case kindNoOpinion:
+		return authorizer.DecisionNoOpinion, d.reason, d.err
+	case kindDeny:
+		return authorizer.DecisionDeny, d.reason, d.err
+	default:
+		return authorizer.DecisionDeny, "failed closed", errNotConcrete
+	}
+}

@@ -1,0 +1,235 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/apis/authorization/validation"
+)
+
+type decisionKind uint8
+
+const (
+	kindDeny decisionKind = iota
+	kindAllow
+	kindNoOpinion
+	kindConditions
+	kindChain
+)
+
+// Decision is the answer of an authorizer, or of a chain of them: Allow, Deny,
+// NoOpinion, conditions, or a chain of sets. The zero value denies. A Decision is
+// immutable.
+type Decision struct {
+	kind       decisionKind
+	reason     string
+	err        error
+	conditions []Condition
+	chain      []Set
+}
+
+// Set is the answer of one authorizer within a chain. Its zero value denies.
+type Set struct {
+	// AuthorizerName names the authorizer, uniquely within its chain.
+	AuthorizerName string
+	// FailureMode says what a failure to evaluate the set counts as; empty means Deny.
+	FailureMode FailureMode
+	// Decision is what the authorizer answered.
+	Decision Decision
+}
+
+// Allow is an unconditional Allow. An error that comes with it is for diagnosis.
+func Allow(reason string, err error) Decision {
+	return Decision{kind: kindAllow, reason: reason, err: err}
+}
+
+// Deny is an unconditional Deny.
+func Deny(reason string, err error) Decision {
+	return Decision{kind: kindDeny, reason: reason, err: err}
+}
+
+// NoOpinion leaves the decision to later authorizers; it denies if there are none.
+func NoOpinion(reason string, err error) Decision {
+	return Decision{kind: kindNoOpinion, reason: reason, err: err}
+}
+
+// ErrInvalidConditions is the error of a decision that was made from conditions that
+// break the data model.
+var ErrInvalidConditions = errors.New("invalid conditions")
+
+// Conditions is a decision that depends on conditions. At least one and at most
+// authorization.MaxConditionsPerSet are needed, with distinct valid IDs; anything else
+// fails closed with ErrInvalidConditions: Deny if one of them could have denied,
+// NoOpinion otherwise. The length of the texts is not checked: a text is only needed
+// when the decision is serialised.
+func Conditions(conditions ...Condition) Decision {
+	d := Decision{kind: kindConditions, conditions: slices.Clone(conditions)}
+	if err := d.validateConditions(); err != nil {
+		return d.fold("invalid conditions", err)
+	}
+	return d
+}
+
+func (d Decision) validateConditions() error {
+	if len(d.conditions) == 0 {
+		return fmt.Errorf("%w: at least one is needed", ErrInvalidConditions)
+	}
+	wire := conditionsToWire(d.conditions)
+	for i := range wire {
+		// Texts are made lazily, so bounds on them are checked when they are serialised.
+		wire[i].Condition, wire[i].Description = "", ""
+	}
+	set := []authorization.SubjectAccessReviewConditionSet{{AuthorizerName: "-", Conditions: wire}}
+	if errs := validation.ValidateConditionSets(set, field.NewPath("sets")); len(errs) > 0 {
+		return fmt.Errorf("%w: %w", ErrInvalidConditions, errs.ToAggregate())
+	}
+	return nil
+}
+
+// Chained is the decision of a chain of authorizers, given their answers in order: the
+// first that is not, or does not evaluate to, NoOpinion is final (KEP-5681, "Computing
+// a concrete decision from a conditional authorization chain"). The empty chain has no
+// opinion.
+func Chained(sets ...Set) Decision {
+	return Decision{kind: kindChain, chain: slices.Clone(sets)}
+}
+
+// IsAllow reports whether the decision is an unconditional Allow.
+func (d Decision) IsAllow() bool { return d.kind == kindAllow }
+
+// IsDeny reports whether the decision is an unconditional Deny.
+func (d Decision) IsDeny() bool { return d.kind == kindDeny }
+
+// IsNoOpinion reports whether the decision is an unconditional NoOpinion.
+func (d Decision) IsNoOpinion() bool { return d.kind == kindNoOpinion }
+
+// IsUnconditional reports whether the decision is Allow, Deny or NoOpinion.
+func (d Decision) IsUnconditional() bool { return d.kind <= kindNoOpinion }
+
+// Conditions returns a copy of the conditions of a decision that is a set of them.
+func (d Decision) Conditions() []Condition { return slices.Clone(d.conditions) }
+
+// Chain returns a copy of the sets of a decision that is a chain.
+func (d Decision) Chain() []Set { return slices.Clone(d.chain) }
+
+// Reason says why an unconditional decision is what it is. It may be empty.
+func (d Decision) Reason() string { return d.reason }
+
+// Err returns an error that occurred while deciding. It may come with any
+// unconditional decision.
+func (d Decision) Err() error { return d.err }
+
+// outcomes is the set of unconditional decisions that a decision can become.
+type outcomes uint8
+
+const (
+	canAllow outcomes = 1 << iota
+	canDeny
+	canNoOpinion
+)
+
+// possible returns what the decision can become, provided that its conditions can be
+// evaluated at all. A failure never adds Allow.
+func (d Decision) possible() outcomes {
+	switch d.kind {
+	case kindAllow:
+		return canAllow
+	case kindNoOpinion:
+		return canNoOpinion
+	case kindConditions:
+		result := canNoOpinion
+		for _, c := range d.conditions {
+			switch c.Effect {
+			case EffectAllow:
+				result |= canAllow
+			case EffectDeny:
+				result |= canDeny
+			case EffectNoOpinion:
+			}
+		}
+		return result
+	case kindChain:
+		var result outcomes
+		for _, s := range d.chain {
+			possible := s.Decision.possible()
+			result |= possible &^ canNoOpinion
+			if possible&canNoOpinion == 0 {
+				return result
+			}
+		}
+		return result | canNoOpinion
+	default:
+		return canDeny
+	}
+}
+
+// CanBecomeAllowed reports whether some data could make the decision Allow. A request
+// for which it is false must be refused before its body is read.
+func (d Decision) CanBecomeAllowed() bool { return d.possible()&canAllow != 0 }
+
+// CanBecomeDenied reports whether some data could make the decision Deny.
+func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
+
+// Fold makes the decision unconditional for a caller that does not support conditions:
+// Deny if it could deny, NoOpinion otherwise, with a reason that says so (KEP-5681,
+// "Authorizer requirements"). Unconditional decisions are returned as they are.
+func (d Decision) Fold() Decision {
+	simple := d.simplify()
+	if simple.IsUnconditional() {
+		return simple
+	}
+	return simple.fold("the decision depends on conditions, for which the caller did not ask; it was folded", nil)
+}
+
+func (d Decision) fold(reason string, err error) Decision {
+	if d.CanBecomeDenied() {
+		return Deny(reason+" to Deny", err)
+	}
+	return NoOpinion(reason+" to NoOpinion", err)
+}
+
+// simplify makes the decision unconditional if no data can change it, and otherwise
+// drops the sets that cannot be reached or have no opinion.
+func (d Decision) simplify() Decision {
+	if d.kind != kindChain {
+		return d
+	}
+	var (
+		kept     []Set
+		trail    diagnostics
+		possible = d.possible()
+	)
+	for _, s := range d.chain {
+		s.Decision = s.Decision.simplify()
+		if s.Decision.IsNoOpinion() {
+			trail.add(s)
+			continue
+		}
+		kept = append(kept, s)
+		if s.Decision.possible()&canNoOpinion == 0 {
+			break
+		}
+	}
+	switch {
+	case len(kept) == 0:
+		return NoOpinion(trail.reason(), trail.err())
+	case len(kept) == 1 && kept[0].Decision.IsUnconditional():
+		return kept[0].Decision
+	case possible == canDeny:
+		last := kept[len(kept)-1].Decision
+		return Deny(last.reason, last.err)
+	case possible == canAllow:
+		last := kept[len(kept)-1].Decision
+		return Allow(last.reason, last.err)
+	}
+	return Decision{kind: kindChain, chain: kept}
+}

@@ -1,0 +1,207 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+)
+
+// Evaluate makes the decision concrete with the help of evaluator. The result is
+// Allow, Deny or NoOpinion, with the reason and the errors; only where the evaluator
+// returned residuals it may be a chain of what remains. Data that is missing, errors
+// and unknown types never make it Allow.
+//
+// The order of the conditions in a set has no influence on the result, on its reason
+// or on its errors.
+func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	switch d.kind {
+	case kindConditions:
+		return evaluateConditions(ctx, d.conditions, FailureModeDeny, evaluator)
+	case kindChain:
+		return evaluateChain(ctx, d.chain, evaluator)
+	default:
+		return d
+	}
+}
+
+// evaluateChain implements KEP-5681, "Computing a concrete decision from a conditional
+// authorization chain": the first set that is not NoOpinion is final, whatever later
+// sets say.
+func evaluateChain(ctx context.Context, chain []Set, evaluator ConditionEvaluator) Decision {
+	var (
+		remaining []Set
+		trail     diagnostics
+	)
+	for _, set := range chain {
+		set.Decision = set.evaluate(ctx, evaluator)
+		if set.Decision.IsNoOpinion() {
+			trail.add(set)
+			continue
+		}
+		if len(remaining) == 0 && set.Decision.IsUnconditional() {
+			return Decision{kind: set.Decision.kind, reason: set.Decision.reason, err: joinErrors(appendError(trail.errs, set.Decision.err))}
+		}
+		remaining = append(remaining, set)
+		if set.Decision.IsUnconditional() {
+			break
+		}
+	}
+	if len(remaining) == 0 {
+		return NoOpinion(trail.reason(), trail.err())
+	}
+	return Decision{kind: kindChain, chain: remaining}.simplify()
+}
+
+func appendError(errs []error, err error) []error {
+	if err == nil {
+		return errs
+	}
+	return append(errs, err)
+}
+
+func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	if s.Decision.kind == kindConditions {
+		return evaluateConditions(ctx, s.Decision.conditions, s.FailureMode, evaluator)
+	}
+	return s.Decision.Evaluate(ctx, evaluator)
+}
+
+// evaluateConditions implements KEP-5681, "Computing a concrete decision from a
+// ConditionSet", extended by residuals and by conditions that nobody can evaluate: a
+// set that could come out differently depending on one of those is a failure, which
+// the failure mode decides.
+func evaluateConditions(ctx context.Context, conditions []Condition, mode FailureMode, evaluator ConditionEvaluator) Decision {
+	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: mode, conditions: byID(conditions)}
+
+	deny := e.evaluate(EffectDeny)
+	if deny.decided != nil {
+		return Deny(deny.because("denied the request"), nil)
+	}
+	e.pendingDeny = deny.residual
+	if len(deny.errs) > 0 || len(deny.unsupported) > 0 {
+		return e.failed()
+	}
+
+	noOpinion := e.evaluate(EffectNoOpinion)
+	if noOpinion.decided != nil {
+		return e.noOpinion(noOpinion.because("left the request to later authorizers"))
+	}
+	if len(noOpinion.errs) > 0 {
+		return e.noOpinion("a NoOpinion condition could not be evaluated, which counts as true")
+	}
+
+	allow := e.evaluate(EffectAllow)
+	if allow.decided == nil && len(allow.residual) == 0 && len(allow.unsupported) == 0 {
+		return e.noOpinion("no Allow condition holds")
+	}
+	if len(noOpinion.unsupported) > 0 || (allow.decided == nil && len(allow.unsupported) > 0) {
+		return e.failed()
+	}
+	return e.allowed(noOpinion.residual, allow)
+}
+
+// byID orders conditions so that the same set always gives the same reason.
+func byID(conditions []Condition) []Condition {
+	sorted := slices.Clone(conditions)
+	slices.SortStableFunc(sorted, func(a, b Condition) int { return cmp.Compare(a.ID, b.ID) })
+	return sorted
+}
+
+// setEvaluation is the state of evaluating one set.
+type setEvaluation struct {
+	//nolint:containedctx // lives for one call of evaluateConditions
+	ctx         context.Context
+	evaluator   ConditionEvaluator
+	mode        FailureMode
+	conditions  []Condition
+	pendingDeny []Condition
+	errs        []error
+}
+
+// effectOutcome is what the conditions of one effect came to.
+type effectOutcome struct {
+	decided     *Condition // the first that is true
+	residual    []Condition
+	errs        []error
+	unsupported []error
+}
+
+func (o effectOutcome) because(did string) string {
+	reason := fmt.Sprintf("condition %q %s", o.decided.ID, did)
+	if o.decided.Description != "" {
+		reason += ": " + o.decided.Description
+	}
+	return reason
+}
+
+// evaluate stops at the first condition that is true: conditions of one effect are a
+// disjunction.
+func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
+	var result effectOutcome
+	for _, c := range e.conditions {
+		if c.Effect != effect {
+			continue
+		}
+		switch outcome := e.evaluator.EvaluateCondition(e.ctx, c); outcome.kind {
+		case outcomeTrue:
+			return effectOutcome{decided: &c}
+		case outcomeFalse:
+		case outcomeResidual:
+			c.Type, c.Text, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.EvaluateFunc
+			result.residual = append(result.residual, c)
+		case outcomeError:
+			result.errs = append(result.errs, conditionError(c, outcome.err))
+		default:
+			err := outcome.err
+			if err == nil {
+				err = errUnsupported
+			}
+			result.unsupported = append(result.unsupported, conditionError(c, err))
+		}
+	}
+	e.errs = append(append(e.errs, result.errs...), result.unsupported...)
+	return result
+}
+
+func conditionError(c Condition, err error) error {
+	return fmt.Errorf("condition %q with effect %s: %w", c.ID, c.Effect, err)
+}
+
+// failed is the set's answer when it cannot be evaluated. Deny is final. NoOpinion
+// still leaves the Deny conditions that depend on unknown data in force.
+func (e *setEvaluation) failed() Decision {
+	if e.mode != FailureModeNoOpinion {
+		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", joinErrors(e.errs))
+	}
+	return e.noOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion")
+}
+
+// noOpinion is the set's answer when it can no longer allow.
+func (e *setEvaluation) noOpinion(reason string) Decision {
+	if len(e.pendingDeny) > 0 {
+		return Decision{kind: kindConditions, conditions: e.pendingDeny}
+	}
+	return NoOpinion(reason, joinErrors(e.errs))
+}
+
+// allowed is the set's answer when an Allow condition holds or may still hold. Errors
+// of other Allow conditions are ignored, as the KEP demands.
+func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcome) Decision {
+	pending := slices.Concat(e.pendingDeny, pendingNoOpinion)
+	if allow.decided == nil {
+		return Decision{kind: kindConditions, conditions: append(pending, allow.residual...)}
+	}
+	if len(pending) == 0 {
+		return Allow(allow.because("allowed the request"), nil)
+	}
+	held := *allow.decided
+	held.Type, held.Text = ConditionTypeCEL, "true"
+	held.EvaluateFunc = nil
+	return Decision{kind: kindConditions, conditions: append(pending, held)}
+}

@@ -1,0 +1,35 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+)
+
+// Review answers a review: what the chain decides about the attributes, with
+// conditions if the caller asked for them.
+func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorization.ConditionalAuthorizationConfiguration) authorization.SubjectAccessReviewStatus {
+	attributes := Attributes{AttributesRecord: record}
+	if config != nil {
+		attributes.Mode = config.Mode
+	}
+	decision := c.Decide(ctx, attributes)
+	if attributes.Mode == authorization.ConditionsModeNone {
+		decision = decision.Fold()
+	}
+	status := Status(decision)
+	if message := SelectorErrors(record); message != "" {
+		if status.EvaluationError != "" {
+			status.EvaluationError += "; "
+		}
+		status.EvaluationError += message
+	}
+	return status
+}

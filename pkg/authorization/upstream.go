@@ -1,0 +1,188 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// ToUpstream renders a decision in the types of k8s.io/apiserver, so that callers
+// written against them can use our authorizers. Those types have no place for failure
+// modes and, on a lone set, for the authorizer's name; each condition carries them
+// along, so that FromUpstream finds them again. Upstream folds chains that can end in
+// one way only, which keeps their meaning.
+func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
+	switch d.kind {
+	case kindAllow:
+		return authorizer.ConditionsAwareDecisionAllow(d.reason, d.err)
+	case kindNoOpinion:
+		return authorizer.ConditionsAwareDecisionNoOpinion(d.reason, d.err)
+	case kindConditions:
+		return conditionsToUpstream(d.conditions, "", "")
+	case kindChain:
+		union := authorizer.ConditionsAwareDecisionUnion{}
+		for _, s := range d.chain {
+			union.Add(s.AuthorizerName, s.toUpstream())
+		}
+		return union.ToDecision()
+	default:
+		return authorizer.ConditionsAwareDecisionDeny(d.reason, d.err)
+	}
+}
+
+func (s Set) toUpstream() authorizer.ConditionsAwareDecision {
+	if s.Decision.kind == kindConditions {
+		return conditionsToUpstream(s.Decision.conditions, s.AuthorizerName, s.FailureMode)
+	}
+	return ToUpstream(s.Decision)
+}
+
+func conditionsToUpstream(conditions []Condition, authorizerName string, mode FailureMode) authorizer.ConditionsAwareDecision {
+	byEffect := map[Effect][]authorizer.Condition{}
+	for _, c := range conditions {
+		byEffect[c.Effect] = append(byEffect[c.Effect], upstreamCondition{Condition: c, authorizerName: authorizerName, failureMode: mode})
+	}
+	return authorizer.ConditionsAwareDecisionConditionsMap(byEffect[EffectDeny], byEffect[EffectNoOpinion], byEffect[EffectAllow])
+}
+
+// upstreamCondition is a Condition in upstream's clothes, with what upstream's sets
+// cannot hold.
+type upstreamCondition struct {
+	Condition
+	authorizerName string
+	failureMode    FailureMode
+}
+
+var _ authorizer.Condition = upstreamCondition{}
+
+func (c upstreamCondition) GetID() string          { return c.ID }
+func (c upstreamCondition) GetType() string        { return c.Type }
+func (c upstreamCondition) GetCondition() string   { return c.Text }
+func (c upstreamCondition) GetDescription() string { return c.Description }
+
+// Evaluate evaluates in process where the condition can. An unconvertible outcome is
+// unevaluatable, which upstream treats as an error unless somebody else can tell.
+func (c upstreamCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+	if c.EvaluateFunc == nil {
+		return authorizer.ConditionsEvaluationResultUnevaluatable()
+	}
+	switch o := c.EvaluateFunc(ctx, data); o.kind {
+	case outcomeTrue:
+		return authorizer.ConditionEvaluationResultBoolean(true)
+	case outcomeFalse:
+		return authorizer.ConditionEvaluationResultBoolean(false)
+	case outcomeError:
+		return authorizer.ConditionEvaluationResultError(o.err)
+	default:
+		return authorizer.ConditionsEvaluationResultUnevaluatable()
+	}
+}
+
+var errUnknownUpstreamDecision = errors.New("unknown kind of decision")
+
+// FromUpstream reads a decision in the types of k8s.io/apiserver. It finds the names
+// and failure modes that ToUpstream put there; conditions of anybody else fail with
+// Deny, and name is the authorizer of a lone set of them.
+func FromUpstream(name string, d authorizer.ConditionsAwareDecision) Decision {
+	switch {
+	case d.IsAllow():
+		return Allow(d.Reason(), d.Error())
+	case d.IsNoOpinion():
+		return NoOpinion(d.Reason(), d.Error())
+	case d.IsConditionsMap():
+		set := setFromUpstream(d.ConditionsMap())
+		if set.AuthorizerName == "" && set.FailureMode == "" {
+			if name == "" {
+				return set.Decision
+			}
+			set.AuthorizerName = name
+		}
+		return Chained(set)
+	case d.IsUnion():
+		var sets []Set
+		for memberName, member := range d.UnionedDecisions() {
+			set := Set{AuthorizerName: memberName}
+			if member.IsConditionsMap() {
+				set = setFromUpstream(member.ConditionsMap())
+				set.AuthorizerName = memberName
+			} else {
+				set.Decision = FromUpstream("", member)
+			}
+			sets = append(sets, set)
+		}
+		return Chained(sets...)
+	case d.IsDeny():
+		return Deny(d.Reason(), d.Error())
+	default:
+		return Deny("failed closed", errUnknownUpstreamDecision)
+	}
+}
+
+func setFromUpstream(conditions authorizer.ConditionsMap) Set {
+	var (
+		set Set
+		all []Condition
+	)
+	add := func(effect Effect, c authorizer.Condition) {
+		if ours, ok := c.(upstreamCondition); ok {
+			set.AuthorizerName, set.FailureMode = ours.authorizerName, ours.failureMode
+			all = append(all, ours.Condition)
+			return
+		}
+		all = append(all, Condition{
+			ID: c.GetID(), Effect: effect, Type: c.GetType(), Text: c.GetCondition(), Description: c.GetDescription(),
+			EvaluateFunc: evaluateUpstream(c),
+		})
+	}
+	for c := range conditions.DenyConditions() {
+		add(EffectDeny, c)
+	}
+	for c := range conditions.NoOpinionConditions() {
+		add(EffectNoOpinion, c)
+	}
+	for c := range conditions.AllowConditions() {
+		add(EffectAllow, c)
+	}
+	// Upstream validated the conditions when it built the map, by rules less strict than
+	// ours. A set that only breaks ours is still decided in process; it fails where it
+	// would be serialised.
+	set.Decision = Decision{kind: kindConditions, conditions: all}
+	return set
+}
+
+func evaluateUpstream(c authorizer.Condition) func(context.Context, authorizer.ConditionsData) Outcome {
+	return func(ctx context.Context, data authorizer.ConditionsData) Outcome {
+		switch result := c.Evaluate(ctx, data); {
+		case result.IsTrue():
+			return True()
+		case result.IsFalse():
+			return False()
+		case result.IsError():
+			return Failed(result.Error())
+		default:
+			return Unsupported(errUnsupported)
+		}
+	}
+}
+
+// EvaluatorFor evaluates conditions in process where they can, and asks next, which may
+// be nil, about the others.
+func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) ConditionEvaluator {
+	return ConditionEvaluatorFunc(func(ctx context.Context, c Condition) Outcome {
+		if c.EvaluateFunc != nil {
+			if outcome := c.EvaluateFunc(ctx, data); !outcome.IsUnsupported() {
+				return outcome
+			}
+		}
+		if next == nil {
+			return Unsupported(errUnsupported)
+		}
+		return next.EvaluateCondition(ctx, c)
+	})
+}

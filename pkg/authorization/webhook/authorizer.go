@@ -1,0 +1,163 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package webhook asks other servers for authorization decisions: kube-apiserver, by
+// authorization.k8s.io/v1 SubjectAccessReview.
+//
+// What holds in it: an error, a timeout or an answer that makes no sense is Deny. The
+// generic delegating authorizer of k8s.io/apiserver answers NoOpinion there, after which
+// a later authorizer could allow what kube-apiserver would have denied.
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
+)
+
+// DelegationMarker is the user extra that every SubjectAccessReview sent by Proviso
+// carries. An authorization webhook of Proviso that sees it knows that Proviso itself is
+// asking, and never answers Allow, so that no decision is founded on itself. Whoever
+// forges it only loses rights.
+const DelegationMarker = "authorization.proviso.dev/delegated"
+
+const (
+	// cacheSize bounds the cached decisions, as the webhook authorizer of Kubernetes does.
+	cacheSize = 8192
+	// maxCacheKeyBytes bounds the questions that are cached at all. Names, paths and
+	// selectors come from the client, who could fill the memory with long ones.
+	maxCacheKeyBytes = 10000
+)
+
+// SubjectAccessReviews creates reviews. The client of k8s.io/client-go is one.
+type SubjectAccessReviews interface {
+	Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, options metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error)
+}
+
+// Config configures an authorizer that asks by SubjectAccessReview.
+type Config struct {
+	// Client creates the reviews. Its transport must have a timeout.
+	Client SubjectAccessReviews
+	// AllowCacheTTL and DenyCacheTTL are how long decisions are reused. Zero means that
+	// they are not. Errors are never reused.
+	AllowCacheTTL, DenyCacheTTL time.Duration
+	// Backoff says how calls that failed in passing are repeated.
+	Backoff wait.Backoff
+}
+
+// Authorizer asks by authorization.k8s.io/v1 SubjectAccessReview. It is safe for
+// concurrent use.
+type Authorizer struct {
+	config    Config
+	decisions *cache.LRUExpireCache
+}
+
+var _ authorizer.Authorizer = &Authorizer{}
+
+// New makes an Authorizer.
+func New(config Config) (*Authorizer, error) {
+	if config.Client == nil {
+		return nil, errors.New("a client is needed")
+	}
+	if config.Backoff.Steps < 1 {
+		return nil, fmt.Errorf("at least one attempt is needed, not %d", config.Backoff.Steps)
+	}
+	return &Authorizer{config: config, decisions: cache.NewLRUExpireCache(cacheSize)}, nil
+}
+
+// answer is a decision as it is cached: whole.
+type answer struct {
+	decision authorizer.Decision
+	reason   string
+}
+
+// Authorize asks. Allow, Deny and NoOpinion are what the server answered; whenever there
+// is an error, the decision is Deny.
+func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes)}
+	key, err := json.Marshal(review.Spec)
+	if err != nil {
+		return authorizer.DecisionDeny, "", fmt.Errorf("encoding the question: %w", err)
+	}
+	if cached, ok := a.decisions.Get(string(key)); ok {
+		found := cached.(answer)
+		return found.decision, found.reason, nil
+	}
+	status, err := a.ask(ctx, review)
+	if err != nil {
+		return authorizer.DecisionDeny, "", fmt.Errorf("asking kube-apiserver for authorization: %w", err)
+	}
+	result, err := answerOf(status)
+	if err != nil {
+		return authorizer.DecisionDeny, "", err
+	}
+	a.remember(string(key), result)
+	return result.decision, result.reason, nil
+}
+
+func (a *Authorizer) ask(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	var result *authorizationv1.SubjectAccessReview
+	err := utilwebhook.WithExponentialBackoff(ctx, a.config.Backoff, func() (err error) {
+		result, err = a.config.Client.Create(ctx, review, metav1.CreateOptions{})
+		return err
+	}, utilwebhook.DefaultShouldRetry)
+	if err != nil {
+		return nil, err
+	}
+	return &result.Status, nil
+}
+
+var errContradiction = errors.New("the answer of kube-apiserver is both allowed and denied")
+
+func answerOf(status *authorizationv1.SubjectAccessReviewStatus) (answer, error) {
+	result := answer{decision: authorizer.DecisionNoOpinion, reason: status.Reason}
+	switch {
+	case status.Allowed && status.Denied:
+		return answer{}, errContradiction
+	case status.Denied:
+		result.decision = authorizer.DecisionDeny
+	case status.Allowed:
+		result.decision = authorizer.DecisionAllow
+	}
+	if status.EvaluationError != "" && !status.Allowed {
+		// An error there that still led to an answer, such as a binding to a missing role,
+		// is part of why; it is no failure of the question.
+		if result.reason != "" {
+			result.reason += "; "
+		}
+		result.reason += status.EvaluationError
+	}
+	return result, nil
+}
+
+func (a *Authorizer) remember(key string, result answer) {
+	ttl := a.config.DenyCacheTTL
+	if result.decision == authorizer.DecisionAllow {
+		ttl = a.config.AllowCacheTTL
+	}
+	if ttl > 0 && len(key) <= maxCacheKeyBytes {
+		a.decisions.Add(key, result, ttl)
+	}
+}
+
+// ConditionsAwareAuthorize asks. The v1 API has no conditions, so the decision is never
+// conditional.
+func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(a.Authorize(ctx, attributes))
+}
+
+// EvaluateConditions denies: this authorizer makes no conditions.
+func (a *Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}

@@ -1,0 +1,99 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// specOf renders attributes as a question. The same attributes always give the same
+// bytes, since the result is also the key of the cache.
+func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
+	spec := authorizationv1.SubjectAccessReviewSpec{
+		Extra: map[string]authorizationv1.ExtraValue{},
+	}
+	if subject := attributes.GetUser(); subject != nil {
+		spec.User, spec.UID, spec.Groups = subject.GetName(), subject.GetUID(), subject.GetGroups()
+		for k, v := range subject.GetExtra() {
+			spec.Extra[k] = v
+		}
+	}
+	spec.Extra[DelegationMarker] = authorizationv1.ExtraValue{"true"}
+
+	if !attributes.IsResourceRequest() {
+		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{
+			Path: attributes.GetPath(),
+			Verb: attributes.GetVerb(),
+		}
+		return spec
+	}
+	// A selector that was parsed in part is used in part: leaving a requirement out asks
+	// for more than the request would use.
+	fieldRequirements, _ := attributes.GetFieldSelector()
+	labelRequirements, _ := attributes.GetLabelSelector()
+	spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+		Namespace:     attributes.GetNamespace(),
+		Verb:          attributes.GetVerb(),
+		Group:         attributes.GetAPIGroup(),
+		Version:       attributes.GetAPIVersion(),
+		Resource:      attributes.GetResource(),
+		Subresource:   attributes.GetSubresource(),
+		Name:          attributes.GetName(),
+		FieldSelector: fieldSelectorOf(fieldRequirements),
+		LabelSelector: labelSelectorOf(labelRequirements),
+	}
+	return spec
+}
+
+func fieldSelectorOf(requirements fields.Requirements) *authorizationv1.FieldSelectorAttributes {
+	operators := map[selection.Operator]metav1.FieldSelectorOperator{
+		selection.Equals:       metav1.FieldSelectorOpIn,
+		selection.DoubleEquals: metav1.FieldSelectorOpIn,
+		selection.In:           metav1.FieldSelectorOpIn,
+		selection.NotEquals:    metav1.FieldSelectorOpNotIn,
+		selection.NotIn:        metav1.FieldSelectorOpNotIn,
+	}
+	var result []metav1.FieldSelectorRequirement
+	for _, r := range requirements {
+		if operator, ok := operators[r.Operator]; ok {
+			result = append(result, metav1.FieldSelectorRequirement{Key: r.Field, Operator: operator, Values: []string{r.Value}})
+		}
+	}
+	if len(result) == 0 {
+		return nil
+	}
+	return &authorizationv1.FieldSelectorAttributes{Requirements: result}
+}
+
+func labelSelectorOf(requirements labels.Requirements) *authorizationv1.LabelSelectorAttributes {
+	operators := map[selection.Operator]metav1.LabelSelectorOperator{
+		selection.Equals:       metav1.LabelSelectorOpIn,
+		selection.DoubleEquals: metav1.LabelSelectorOpIn,
+		selection.In:           metav1.LabelSelectorOpIn,
+		selection.NotEquals:    metav1.LabelSelectorOpNotIn,
+		selection.NotIn:        metav1.LabelSelectorOpNotIn,
+		selection.Exists:       metav1.LabelSelectorOpExists,
+		selection.DoesNotExist: metav1.LabelSelectorOpDoesNotExist,
+	}
+	var result []metav1.LabelSelectorRequirement
+	for _, r := range requirements {
+		if operator, ok := operators[r.Operator()]; ok {
+			values := slices.Sorted(slices.Values(r.ValuesUnsorted()))
+			result = append(result, metav1.LabelSelectorRequirement{Key: r.Key(), Operator: operator, Values: values})
+		}
+	}
+	if len(result) == 0 {
+		return nil
+	}
+	return &authorizationv1.LabelSelectorAttributes{Requirements: result}
+}

@@ -1,0 +1,117 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/cel-go/cel"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/utils/lru"
+)
+
+const (
+	// MaxExpressionBytes bounds the source text of an expression. It is the bound of
+	// Kubernetes on a condition.
+	MaxExpressionBytes = 10240
+	// CostLimit bounds one evaluation, in the cost units of CEL. It is that of
+	// Kubernetes for one expression, about a tenth of a second.
+	CostLimit = celconfig.PerCallLimit
+	// CostBudget bounds the evaluations for one request together, as Kubernetes does.
+	CostBudget = celconfig.RuntimeCELCostBudget
+	// programCacheSize bounds the compiled programs that are kept. A program holds some
+	// 30 to 100 KiB; more distinct conditions than this in use at a time are only slower.
+	programCacheSize = 1024
+	// maxErrorBytes bounds what is kept and shown of a compile error: the compiler quotes
+	// the source for every issue that it finds.
+	maxErrorBytes = 1024
+)
+
+// ErrCompile is wrapped by every error that says why an expression cannot be used.
+var ErrCompile = errors.New("does not compile")
+
+// Compiler compiles expressions and keeps the programs, by source text. It is safe for
+// concurrent use.
+type Compiler struct {
+	env      *cel.Env
+	programs *lru.Cache
+}
+
+// NewCompiler makes a Compiler for the environment of conditions.
+func NewCompiler() (*Compiler, error) {
+	env, err := newEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	return &Compiler{env: env, programs: lru.New(programCacheSize)}, nil
+}
+
+// compiled is what the cache holds: failures too, so that a bad expression costs its
+// sender more than the server.
+type compiled struct {
+	program *Program
+	err     error
+}
+
+// Compile returns the program of an expression that yields a bool. Errors wrap
+// ErrCompile and show the place of the mistake.
+func (c *Compiler) Compile(expression string) (*Program, error) {
+	if len(expression) > MaxExpressionBytes {
+		return nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+	}
+	if cached, ok := c.programs.Get(expression); ok {
+		result := cached.(compiled)
+		return result.program, result.err
+	}
+	program, err := c.compile(expression)
+	c.programs.Add(expression, compiled{program: program, err: err})
+	return program, err
+}
+
+// compile recovers: the compiler of cel-go is known to panic on some expressions, such
+// as a lone optional element in a list.
+func (c *Compiler) compile(expression string) (program *Program, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			program, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+		}
+	}()
+	ast, issues := c.env.Compile(expression)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+	}
+	if !ast.OutputType().IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, ast.OutputType())
+	}
+	planned, err := c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+	}
+	return &Program{program: planned, reads: variablesOf(ast)}, nil
+}
+
+func shorten(message string) string {
+	if len(message) <= maxErrorBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxErrorBytes], "") + " …"
+}
+
+// variablesOf returns the variables that an expression may read. A macro variable that
+// has the name of one counts as that one, which only makes the answer larger.
+func variablesOf(ast *cel.Ast) map[Variable]bool {
+	reads := map[Variable]bool{}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		switch v := Variable(reference.Name); v {
+		case Object, OldObject, Options, Operation, DryRun, NamespaceObject,
+			ImpersonatedRequest, ImpersonatedUser, Authorizer, RequestResource:
+			reads[v] = true
+		}
+	}
+	return reads
+}

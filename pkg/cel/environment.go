@@ -1,0 +1,140 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"k8s.io/apimachinery/pkg/util/version"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// Variable is the name of a variable of the environment.
+type Variable string
+
+// The variables that are unknown until admission. An expression may read no others:
+// what was known at authorization has become part of its text.
+const (
+	// Object is the object of the request after mutation, or null. For CONNECT it is
+	// the options of the connection.
+	Object Variable = "object"
+	// OldObject is the stored object, or null.
+	OldObject Variable = "oldObject"
+	// Options are the options of the operation, or null.
+	Options Variable = "options"
+	// Operation is CREATE, UPDATE, DELETE or CONNECT.
+	Operation Variable = "operation"
+	// DryRun says that nothing will be persisted.
+	DryRun Variable = "dryRun"
+	// NamespaceObject is the Namespace of the request, of which only the metadata is
+	// known. It does not exist for requests without namespace: reading it is an error.
+	NamespaceObject Variable = "namespaceObject"
+	// ImpersonatedRequest is the request that is made while impersonating. It exists in
+	// conditions of impersonation checks only.
+	ImpersonatedRequest Variable = "impersonatedRequest"
+	// ImpersonatedUser is the user who is impersonated, under the same proviso.
+	ImpersonatedUser Variable = "impersonatedUser"
+	// Authorizer asks for secondary authorization checks, as in
+	// ValidatingAdmissionPolicy.
+	Authorizer Variable = "authorizer"
+	// RequestResource is Authorizer, with the resource of the request filled in.
+	RequestResource Variable = "authorizer.requestResource"
+)
+
+// isImpersonation reports whether the variable is known as soon as a request is made
+// while impersonating, before there is an object.
+func (v Variable) isImpersonation() bool {
+	return v == ImpersonatedRequest || v == ImpersonatedUser
+}
+
+func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
+	return apiservercel.NewDeclField(name, t, false, nil, nil)
+}
+
+func object(name string, fields ...*apiservercel.DeclField) *apiservercel.DeclType {
+	byName := make(map[string]*apiservercel.DeclField, len(fields))
+	for _, f := range fields {
+		byName[f.Name] = f
+	}
+	return apiservercel.NewObjectType(name, byName)
+}
+
+var (
+	stringList = apiservercel.NewListType(apiservercel.StringType, -1)
+	stringMap  = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+
+	userInfoType = object("proviso.UserInfo",
+		field("username", apiservercel.StringType),
+		field("uid", apiservercel.StringType),
+		field("groups", stringList),
+		field("extra", apiservercel.NewMapType(apiservercel.StringType, stringList, -1)),
+	)
+
+	impersonatedRequestType = object("proviso.ImpersonatedRequest",
+		field("verb", apiservercel.StringType),
+		field("apiGroup", apiservercel.StringType),
+		field("apiVersion", apiservercel.StringType),
+		field("resource", apiservercel.StringType),
+		field("subresource", apiservercel.StringType),
+		field("namespace", apiservercel.StringType),
+		field("name", apiservercel.StringType),
+		field("path", apiservercel.StringType),
+	)
+
+	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
+	// status of a namespace are not available.
+	namespaceType = object("proviso.Namespace",
+		field("metadata", object("proviso.NamespaceMetadata",
+			field("name", apiservercel.StringType),
+			field("uid", apiservercel.StringType),
+			field("labels", stringMap),
+			field("annotations", stringMap),
+			field("finalizers", stringList),
+			field("resourceVersion", apiservercel.StringType),
+			field("generation", apiservercel.IntType),
+			field("creationTimestamp", apiservercel.StringType),
+			field("deletionTimestamp", apiservercel.StringType),
+		)),
+	)
+)
+
+// newEnvironment builds the environment of conditions. Expressions come from
+// authorizers that may be newer than this server, so everything that the Kubernetes
+// libraries can do is admitted, as for expressions that are already stored.
+func newEnvironment() (*cel.Env, error) {
+	variable := func(name Variable, t *cel.Type) cel.EnvOption { return cel.Variable(string(name), t) }
+	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(
+		environment.VersionedOptions{
+			// The variables have existed for as long as the environment has.
+			IntroducedVersion: version.MajorMinor(1, 0),
+			EnvOptions: []cel.EnvOption{
+				variable(Object, cel.DynType),
+				variable(OldObject, cel.DynType),
+				variable(Options, cel.DynType),
+				variable(Operation, cel.StringType),
+				variable(DryRun, cel.BoolType),
+				variable(NamespaceObject, namespaceType.CelType()),
+				variable(ImpersonatedRequest, impersonatedRequestType.CelType()),
+				variable(ImpersonatedUser, userInfoType.CelType()),
+				variable(Authorizer, library.AuthorizerType),
+				variable(RequestResource, library.ResourceCheckType),
+			},
+			DeclTypes: []*apiservercel.DeclType{namespaceType, impersonatedRequestType, userInfoType},
+		},
+		environment.StrictCostOpt,
+	)
+	if err != nil {
+		return nil, fmt.Errorf("extending the CEL environment of Kubernetes: %w", err)
+	}
+	env, err := set.Env(environment.StoredExpressions)
+	if err != nil {
+		return nil, fmt.Errorf("building the CEL environment: %w", err)
+	}
+	return env, nil
+}

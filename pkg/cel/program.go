@@ -1,0 +1,86 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Program is a compiled expression. It is immutable and safe for concurrent use.
+type Program struct {
+	program cel.Program
+	reads   map[Variable]bool
+}
+
+// Reads reports whether the value may depend on the variable.
+func (p *Program) Reads(v Variable) bool { return p.reads[v] }
+
+// ReadsOnlyImpersonation reports whether the value depends on nothing but the
+// variables of impersonation, and so can be told before there is an object.
+func (p *Program) ReadsOnlyImpersonation() bool {
+	for v := range p.reads {
+		if !v.isImpersonation() {
+			return false
+		}
+	}
+	return true
+}
+
+// Values holds what the variables are. A variable that is not in it is unknown, and
+// reading it is an error. Values are what JSON decodes to (map[string]any, []any,
+// string, int64, float64, bool, nil) or CEL values.
+type Values map[Variable]any
+
+var _ interpreter.Activation = Values(nil)
+
+// ResolveName implements the interface through which CEL reads variables.
+func (v Values) ResolveName(name string) (any, bool) {
+	value, ok := v[Variable(name)]
+	return value, ok
+}
+
+// Parent implements the interface through which CEL reads variables.
+func (v Values) Parent() interpreter.Activation { return nil }
+
+var (
+	// ErrCost says that an evaluation exceeded its cost limit.
+	ErrCost = errors.New("cost limit exceeded")
+	// ErrEvaluation is wrapped by every other error of an evaluation.
+	ErrEvaluation = errors.New("evaluation failed")
+)
+
+// Eval evaluates the program within CostLimit and until ctx ends. It returns what the
+// evaluation cost, also when it fails.
+func (p *Program) Eval(ctx context.Context, values Values) (result bool, cost uint64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
+		}
+	}()
+	value, details, err := p.program.ContextEval(ctx, values)
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return false, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
+	case err != nil && cost > CostLimit:
+		return false, cost, fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))
+	case err != nil:
+		return false, cost, fmt.Errorf("%w: %s", ErrEvaluation, shorten(err.Error()))
+	}
+	b, ok := value.(types.Bool)
+	if !ok {
+		return false, cost, fmt.Errorf("%w: the value is not a bool", ErrEvaluation)
+	}
+	return bool(b), cost, nil
+}

@@ -1,0 +1,123 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorizationconditionsreview
+
+import (
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/cel/library"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// valuesOf returns the data of a valid request as the variables of conditions. What is
+// not known yet is not in it, so that reading it is an error.
+func valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Values, error) {
+	values := cel.Values{}
+	if impersonation := request.Impersonation; impersonation != nil {
+		values[cel.ImpersonatedRequest] = impersonatedRequestOf(&impersonation.Request)
+		values[cel.ImpersonatedUser] = userValueOf(&impersonation.User)
+	}
+	if request.Operation == "" {
+		return values, nil
+	}
+	values[cel.Operation] = string(request.Operation)
+	values[cel.DryRun] = request.DryRun
+	for variable, raw := range map[cel.Variable]*runtime.RawExtension{
+		cel.Object: request.Object, cel.OldObject: request.OldObject, cel.Options: request.Options,
+	} {
+		value, err := objectOf(raw)
+		if err != nil {
+			return nil, fmt.Errorf("request.%s: %w", variable, err)
+		}
+		// A typed nil map would not be null to CEL.
+		values[variable] = nil
+		if value != nil {
+			values[variable] = value
+		}
+	}
+	namespace, err := objectOf(request.NamespaceObject)
+	if err != nil {
+		return nil, fmt.Errorf("request.%s: %w", cel.NamespaceObject, err)
+	}
+	if namespace != nil {
+		// Only the metadata, whatever was sent: an expression that reads more must fail
+		// wherever it is evaluated.
+		values[cel.NamespaceObject] = map[string]any{"metadata": namespace["metadata"]}
+	}
+	return values, nil
+}
+
+// objectOf decodes a JSON object the way the API server does: integers that fit are
+// int64, every other number is float64. It returns nil for null and for nothing.
+func objectOf(raw *runtime.RawExtension) (map[string]any, error) {
+	if raw == nil || len(raw.Raw) == 0 {
+		return nil, nil
+	}
+	var value map[string]any
+	if err := utiljson.Unmarshal(raw.Raw, &value); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
+
+func impersonatedRequestOf(r *authorizationapi.ImpersonatedRequest) map[string]any {
+	return map[string]any{
+		"verb": r.Verb, "apiGroup": r.APIGroup, "apiVersion": r.APIVersion, "resource": r.Resource,
+		"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name, "path": r.Path,
+	}
+}
+
+func userValueOf(u *authenticationv1.UserInfo) map[string]any {
+	groups := make([]any, 0, len(u.Groups))
+	for _, g := range u.Groups {
+		groups = append(groups, g)
+	}
+	extra := make(map[string]any, len(u.Extra))
+	for key, values := range u.Extra {
+		list := make([]any, 0, len(values))
+		for _, v := range values {
+			list = append(list, v)
+		}
+		extra[key] = list
+	}
+	return map[string]any{"username": u.Username, "uid": u.UID, "groups": groups, "extra": extra}
+}
+
+func userOf(u *authenticationv1.UserInfo) user.Info {
+	if u == nil {
+		return &user.DefaultInfo{}
+	}
+	extra := make(map[string][]string, len(u.Extra))
+	for k, v := range u.Extra {
+		extra[k] = v
+	}
+	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extra}
+}
+
+// resource is the resource of the request, for authorizer.requestResource.
+type resource struct {
+	request *authorizationapi.AuthorizationConditionsRequest
+}
+
+var _ library.Resource = resource{}
+
+func (r resource) GetName() string        { return r.request.Name }
+func (r resource) GetNamespace() string   { return r.request.Namespace }
+func (r resource) GetSubresource() string { return r.request.SubResource }
+
+func (r resource) GetResource() schema.GroupVersionResource {
+	if r.request.Resource == nil {
+		return schema.GroupVersionResource{}
+	}
+	return schema.GroupVersionResource(*r.request.Resource)
+}

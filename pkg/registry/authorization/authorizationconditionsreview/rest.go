@@ -1,0 +1,132 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package authorizationconditionsreview serves AuthorizationConditionsReview: what do
+// these conditions say about this object (KEP-5681, "Supporting webhooks through the
+// AuthorizationConditionsReview API")?
+//
+// Evaluation reads nothing but the review, except for secondary authorization checks,
+// which only callers who may create subjectaccessreviews can make it do.
+package authorizationconditionsreview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/apis/authorization/validation"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
+)
+
+// REST evaluates conditions.
+type REST struct {
+	virtual.Resource
+	compiler   *cel.Compiler
+	authorizer authorizer.UnconditionalAuthorizer
+}
+
+var _ rest.Creater = &REST{}
+
+// NewREST makes the storage. The authorizer answers the secondary checks of conditions;
+// its answers are unconditional.
+func NewREST(compiler *cel.Compiler, authorizer authorizer.UnconditionalAuthorizer) *REST {
+	return &REST{
+		Resource: virtual.Resource{
+			Singular: "authorizationconditionsreview",
+			NewFunc:  func() runtime.Object { return &authorizationapi.AuthorizationConditionsReview{} },
+		},
+		compiler:   compiler,
+		authorizer: authorizer,
+	}
+}
+
+// Create evaluates the condition sets of the review and fills in its response.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	review, ok := obj.(*authorizationapi.AuthorizationConditionsReview)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not an AuthorizationConditionsReview: %T", obj))
+	}
+	caller, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewBadRequest("no user present on request")
+	}
+	errs := validation.ValidateAuthorizationConditionsReview(review)
+	if err := virtual.Admit(ctx, authorizationapi.Kind("AuthorizationConditionsReview"), review, errs, createValidation); err != nil {
+		return nil, err
+	}
+	response, err := r.evaluate(ctx, caller, review.Request)
+	if err != nil {
+		return nil, err
+	}
+	review.Response = response
+	return review, nil
+}
+
+func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authorizationapi.AuthorizationConditionsRequest) (*authorizationapi.AuthorizationConditionsResponse, error) {
+	sets, err := authorization.SetsFromWire(request.ConditionSets)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	values, err := valuesOf(request)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	evaluator := &authorization.CELEvaluator{
+		Compiler:      r.compiler,
+		Values:        values,
+		ObjectUnknown: request.Operation == "",
+		Secondary: &authorization.SecondaryChecks{
+			Authorizer: r.authorizer,
+			User:       userOf(request.UserInfo),
+			Resource:   resource{request},
+			Permit:     func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) },
+		},
+	}
+	return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
+}
+
+var errSecondaryChecks = errors.New("conditions that use authorizer are evaluated only for callers who may create subjectaccessreviews")
+
+// permitSecondaryChecks keeps a caller from learning, by way of a condition, what
+// others may do.
+func (r *REST) permitSecondaryChecks(ctx context.Context, caller user.Info) error {
+	decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User:            caller,
+		Verb:            "create",
+		APIGroup:        authorizationapi.GroupName,
+		APIVersion:      "v1",
+		Resource:        "subjectaccessreviews",
+		ResourceRequest: true,
+	})
+	if err != nil {
+		return err
+	}
+	if decision != authorizer.DecisionAllow {
+		return errSecondaryChecks
+	}
+	return nil
+}
+
+func responseOf(d authorization.Decision) *authorizationapi.AuthorizationConditionsResponse {
+	status := authorization.Status(d)
+	return &authorizationapi.AuthorizationConditionsResponse{
+		Allowed:         status.Allowed,
+		Denied:          status.Denied,
+		Reason:          status.Reason,
+		EvaluationError: status.EvaluationError,
+		ConditionSets:   status.ConditionsChain,
+	}
+}

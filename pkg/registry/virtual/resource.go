@@ -1,0 +1,60 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package virtual holds what virtual resources have in common: resources that are
+// created, answered in the response, and never stored.
+package virtual
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// Resource is the part of rest.Storage that does not depend on what a virtual
+// resource answers. Embed it.
+type Resource struct {
+	// Singular is the singular name of the resource.
+	Singular string
+	// Namespaced says whether the resource is created in a namespace.
+	Namespaced bool
+	// NewFunc returns an empty object of the resource's internal type.
+	NewFunc func() runtime.Object
+}
+
+var (
+	_ rest.Storage              = Resource{}
+	_ rest.Scoper               = Resource{}
+	_ rest.SingularNameProvider = Resource{}
+)
+
+// New returns an empty object.
+func (r Resource) New() runtime.Object { return r.NewFunc() }
+
+// Destroy has nothing to release: nothing is stored.
+func (r Resource) Destroy() {}
+
+// NamespaceScoped reports whether the resource is created in a namespace.
+func (r Resource) NamespaceScoped() bool { return r.Namespaced }
+
+// GetSingularName returns the singular name of the resource.
+func (r Resource) GetSingularName() string { return r.Singular }
+
+// Admit refuses an object with validation errors and then runs admission on a copy, as
+// a stored resource does before it writes. It is to be called before anything is
+// decided about the object.
+func Admit(ctx context.Context, kind schema.GroupKind, obj runtime.Object, errs field.ErrorList, createValidation rest.ValidateObjectFunc) error {
+	if len(errs) > 0 {
+		return apierrors.NewInvalid(kind, "", errs)
+	}
+	if createValidation == nil {
+		return nil
+	}
+	return createValidation(ctx, obj.DeepCopyObject())
+}

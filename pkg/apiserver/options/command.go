@@ -57,7 +57,7 @@ nothing that it cannot ask about.`,
 }
 
 func run(ctx context.Context, o *Options, cmd *cobra.Command) error {
-	if err := logsapi.ValidateAndApply(o.Logs, o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName)); err != nil {
+	if err := logsapi.ValidateAndApply(o.Logs, nil); err != nil {
 		return fmt.Errorf("logging: %w", err)
 	}
 	completed, err := o.Complete()

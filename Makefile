@@ -1,0 +1,80 @@
+# Everything that one does with this repository. `make help` lists it.
+SHELL := /usr/bin/env bash -o errexit -o nounset -o pipefail -c
+.DEFAULT_GOAL := help
+
+ROOT    := $(CURDIR)
+OUTPUT  := $(ROOT)/_output
+BIN     := $(OUTPUT)/bin
+MODULE  := github.com/proviso-authz/proviso
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || true)
+LDFLAGS := -s -w -X $(MODULE)/pkg/version.gitVersion=v0.1.0-dev.$(VERSION) -X $(MODULE)/pkg/version.gitCommit=$(COMMIT)
+
+# How long `make fuzz` runs each target.
+FUZZTIME  ?= 30s
+# How long `make bench` runs each benchmark, and how often.
+BENCHTIME ?= 1s
+BENCHCOUNT ?= 1
+
+export GOFLAGS ?= -buildvcs=false
+
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build proviso-apiserver into _output/bin.
+	@mkdir -p $(BIN)
+	@echo "building proviso-apiserver …"
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/proviso-apiserver ./cmd/proviso-apiserver
+
+.PHONY: controlplane
+controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
+	@hack/controlplane/build.sh
+
+.PHONY: demo
+demo: controlplane build ## Start everything and walk through the main job; leaves it running.
+	@hack/demo.sh
+
+.PHONY: down
+down: ## Stop what demo started.
+	@hack/dev-down.sh
+
+.PHONY: certs
+certs: ## Make a CA and a serving certificate for the manifests in artifacts/.
+	@go run ./hack/certs artifacts/base/certs
+
+.PHONY: test
+test: test-unit test-integration test-e2e ## Run every test.
+
+.PHONY: test-unit
+test-unit: ## Run the tests that need nothing but Go, with the race detector.
+	go test -race -timeout 10m $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+
+.PHONY: test-integration
+test-integration: ## Run the tests of the server in one process with its embedded etcd.
+	go test -race -timeout 10m ./test/integration/...
+
+.PHONY: test-e2e
+test-e2e: controlplane build ## Run the tests against a real kube-apiserver with kubectl.
+	go test -timeout 15m ./test/e2e/...
+
+.PHONY: bench
+bench: controlplane build ## Run the benchmarks, beside what one would use instead.
+	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./pkg/... ./test/bench/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every target for FUZZTIME.
+	@hack/fuzz.sh $(FUZZTIME)
+
+.PHONY: generate
+generate: ## Generate code, clients and manifests again.
+	@for script in hack/update-*.sh; do echo "$${script} …"; "$${script}"; done
+
+.PHONY: verify
+verify: ## Check everything that is not a test: generated files, modules, lint.
+	@for script in hack/verify-*.sh; do echo "$${script} …"; "$${script}"; done
+
+.PHONY: lint
+lint: ## Run the linters.
+	@hack/verify-lint.sh

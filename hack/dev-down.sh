@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# Stops the dev cluster and removes everything of it.
+set -o errexit -o nounset -o pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "${root}"
+go run ./hack/devcluster down "${root}"

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Starts the dev cluster in _output/dev: etcd, kube-apiserver and proviso-apiserver on
+# loopback, with the kubeconfig _output/dev/kubeconfig. What runs already is left running.
+set -o errexit -o nounset -o pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "${root}"
+go run ./hack/devcluster up "${root}"

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Runs the linters that .golangci.yml names, at the version that hack/tools/go.mod pins.
+set -o errexit -o nounset -o pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "${root}"
+lint=${root}/_output/tools/golangci-lint
+echo "building the linters, which takes a minute or two the first time …"
+(cd hack/tools && go build -o "${lint}" github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
+"${lint}" run ./...
+for script in hack/*.sh hack/controlplane/*.sh .ci/run; do bash -n "${script}"; done

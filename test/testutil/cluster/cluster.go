@@ -1,0 +1,198 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package cluster runs a real control plane on this machine: etcd, kube-apiserver and
+// proviso-apiserver, registered with it, with users who have client certificates. The
+// end-to-end tests and `make demo` use it.
+//
+// Everything listens on 127.0.0.1, on ports that the kernel chose, and lives in one
+// directory.
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The names under which Proviso is installed, here and in artifacts/.
+const (
+	Namespace = "proviso-system"
+	Service   = "proviso-apiserver"
+)
+
+// Admin is the user who may do everything, as a member of system:masters.
+const Admin = "admin"
+
+// Users are the users of the cluster, and their groups.
+var Users = map[string][]string{
+	Admin:   {"system:masters"},
+	"alice": {"developers"},
+	"bob":   {"operators"},
+	"carol": nil,
+	"agent": {"agents"},
+}
+
+// Config says how a cluster is run.
+type Config struct {
+	// Dir is where everything of the cluster is.
+	Dir string
+	// Bin holds the binaries etcd, kube-apiserver, kubectl and proviso-apiserver.
+	Bin string
+	// Manifests is the folder artifacts/ of the repository.
+	Manifests string
+	// Detached makes the processes outlive this one.
+	Detached bool
+	// ProvisoArgs are added to the arguments of proviso-apiserver.
+	ProvisoArgs []string
+	// Log is told what happens. May be nil.
+	Log func(format string, args ...any)
+}
+
+// Cluster is a control plane. Its methods must not be called concurrently.
+type Cluster struct {
+	Config
+	ports ports
+
+	ca, frontProxyCA *authority
+
+	Etcd, KubeAPIServer, Proviso *process
+}
+
+type ports struct {
+	Etcd, EtcdPeer, KubeAPIServer, Proviso int
+}
+
+// New prepares a cluster in a directory. What is there already, of a cluster that is
+// or was there, is used again.
+func New(config Config) (*Cluster, error) {
+	if config.Log == nil {
+		config.Log = func(string, ...any) {}
+	}
+	c := &Cluster{Config: config}
+	for _, p := range []struct {
+		process **process
+		name    string
+	}{{&c.Etcd, "etcd"}, {&c.KubeAPIServer, "kube-apiserver"}, {&c.Proviso, "proviso-apiserver"}} {
+		*p.process = &process{name: p.name, dir: config.Dir, detached: config.Detached}
+	}
+	if err := os.MkdirAll(c.pki(""), 0o700); err != nil {
+		return nil, err
+	}
+	var err error
+	if c.ca, err = newAuthority(c.pki(""), "ca"); err != nil {
+		return nil, err
+	}
+	if c.frontProxyCA, err = newAuthority(c.pki(""), "front-proxy-ca"); err != nil {
+		return nil, err
+	}
+	return c, c.choosePorts()
+}
+
+func (c *Cluster) pki(file string) string { return filepath.Join(c.Dir, "pki", file) }
+
+func (c *Cluster) binary(name string) string { return filepath.Join(c.Bin, name) }
+
+// choosePorts remembers the ports, so that a restart keeps the addresses.
+func (c *Cluster) choosePorts() error {
+	file := filepath.Join(c.Dir, "ports.json")
+	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil {
+		return nil
+	}
+	free, err := freePorts(4)
+	if err != nil {
+		return err
+	}
+	c.ports = ports{Etcd: free[0], EtcdPeer: free[1], KubeAPIServer: free[2], Proviso: free[3]}
+	content, err := json.Marshal(c.ports)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(file, content, 0o600)
+}
+
+// Up starts what does not run, in order, and waits until Proviso is registered.
+func (c *Cluster) Up(ctx context.Context) error {
+	steps := []struct {
+		what string
+		do   func(context.Context) error
+	}{
+		{"etcd", c.StartEtcd},
+		{"kube-apiserver", c.StartKubeAPIServer},
+		{"users and permissions", c.prepare},
+		{"proviso-apiserver", c.StartProviso},
+		{"APIServices", c.Register},
+	}
+	for _, step := range steps {
+		started := time.Now()
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		c.Log("%-24s ready after %s", step.what, time.Since(started).Round(100*time.Millisecond))
+	}
+	return nil
+}
+
+// Down stops what runs, in reverse order.
+func (c *Cluster) Down() error {
+	const patience = 20 * time.Second
+	var errs []error
+	for _, p := range []*process{c.Proviso, c.KubeAPIServer, c.Etcd} {
+		errs = append(errs, p.stop(syscall.SIGTERM, patience))
+	}
+	return errors.Join(errs...)
+}
+
+// KubeAPIServerURL is where kube-apiserver serves.
+func (c *Cluster) KubeAPIServerURL() string {
+	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.KubeAPIServer)
+}
+
+// ProvisoURL is where proviso-apiserver serves.
+func (c *Cluster) ProvisoURL() string {
+	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.Proviso)
+}
+
+// CAFile is the CA of kube-apiserver and of the users.
+func (c *Cluster) CAFile() string { return c.ca.files().cert }
+
+// ProvisoCAFile is the CA of proviso-apiserver, which it made itself.
+func (c *Cluster) ProvisoCAFile() string {
+	return filepath.Join(c.Dir, "proviso", "certificates", "ca.crt")
+}
+
+// Kubeconfig is a file with a context for each user: NAME through kube-apiserver, and
+// NAME-direct on Proviso's own port.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
+
+// Client is the configuration of a client in a context of Kubeconfig.
+func (c *Cluster) Client(context string) (*rest.Config, error) {
+	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig()},
+		&clientcmd.ConfigOverrides{CurrentContext: context},
+	).ClientConfig()
+}
+
+// Kubectl runs kubectl as the admin, with input, and returns what it printed.
+func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, c.binary("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	cmd.Env = append(os.Environ(), "HOME="+c.Dir) // keeps the discovery cache with the cluster
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(output), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, output)
+	}
+	return string(output), nil
+}

@@ -1,0 +1,145 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// process is a server that runs from a binary. Its pid and log are files, so that
+// another process can find and stop it.
+type process struct {
+	name     string
+	dir      string
+	detached bool
+
+	exited chan struct{}
+	pid    int
+}
+
+func (p *process) pidFile() string { return filepath.Join(p.dir, p.name+".pid") }
+func (p *process) logFile() string { return filepath.Join(p.dir, p.name+".log") }
+
+// start runs the binary. A detached process outlives this one; any other dies with it.
+func (p *process) start(binary string, args, env []string) error {
+	cmd := exec.Command(binary, args...)
+	return p.startCommand(cmd, env)
+}
+
+func (p *process) startCommand(cmd *exec.Cmd, env []string) error {
+	log, err := os.OpenFile(p.logFile(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Env = append(os.Environ(), env...)
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	if p.detached {
+		cmd.SysProcAttr.Setsid = true
+	} else {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	p.pid = cmd.Process.Pid
+	exited := make(chan struct{})
+	p.exited = exited
+	go func() {
+		_ = cmd.Wait() // reaps; how it ended is in its log
+		close(exited)
+	}()
+	return os.WriteFile(p.pidFile(), []byte(strconv.Itoa(p.pid)), 0o600)
+}
+
+// find fills in the pid of a process that another one started. It reports whether the
+// process runs.
+func (p *process) find() bool {
+	if p.pid == 0 {
+		content, err := os.ReadFile(p.pidFile())
+		if err != nil {
+			return false
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+		if err != nil {
+			return false
+		}
+		p.pid = pid
+	}
+	return p.running()
+}
+
+// running reports whether the pid still belongs to the process: pids are reused.
+func (p *process) running() bool {
+	if p.pid == 0 {
+		return false
+	}
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
+	if err != nil {
+		return false
+	}
+	return strings.Contains(string(cmdline), p.name)
+}
+
+// stop ends the process with a signal and waits until it is gone.
+func (p *process) stop(signal syscall.Signal, timeout time.Duration) error {
+	if !p.find() {
+		p.pid = 0
+		return nil
+	}
+	if err := syscall.Kill(p.pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("stopping %s: %w", p.name, err)
+	}
+	for deadline := time.Now().Add(timeout); p.running(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			_ = syscall.Kill(p.pid, syscall.SIGKILL)
+			deadline = deadline.Add(timeout)
+		}
+	}
+	p.pid = 0
+	_ = os.Remove(p.pidFile())
+	return nil
+}
+
+// tail returns the end of the log, for error messages.
+func (p *process) tail() string {
+	content, err := os.ReadFile(p.logFile())
+	if err != nil {
+		return err.Error()
+	}
+	const keep = 4000
+	if len(content) > keep {
+		content = content[len(content)-keep:]
+	}
+	return string(content)
+}
+
+// freePorts returns n ports that the kernel says are free. All are held until the last is
+// found, so that they differ.
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer listener.Close()
+		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}

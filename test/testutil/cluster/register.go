@@ -1,0 +1,84 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cluster
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// prepare creates what artifacts/ would: the namespace, the ServiceAccount and its
+// permissions; and those of the users.
+func (c *Cluster) prepare(ctx context.Context) error {
+	for _, file := range []string{
+		"base/namespace.yaml", "base/serviceaccount.yaml", "base/rbac.yaml", "dev/users.yaml",
+	} {
+		if _, err := c.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(c.Manifests, file)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// service makes kube-apiserver, which runs outside the cluster network, find Proviso on
+// this machine.
+const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: %s, namespace: %s}
+spec:
+  type: ExternalName
+  externalName: localhost
+  ports: [{name: https, port: %d}]
+`
+
+const apiService = `
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: %[1]s.%[2]s}
+spec:
+  group: %[2]s
+  version: %[1]s
+  groupPriorityMinimum: %[3]d
+  versionPriority: 9
+  caBundle: %[4]s
+  service: {name: %[5]s, namespace: %[6]s, port: %[7]d}
+`
+
+// Register creates the Service and the APIServices, with the CA of Proviso's
+// certificate, and waits until kube-apiserver finds them available.
+func (c *Cluster) Register(ctx context.Context) error {
+	ca, err := os.ReadFile(c.ProvisoCAFile())
+	if err != nil {
+		return err
+	}
+	bundle := base64.StdEncoding.EncodeToString(ca)
+	names := []string{"v1alpha1.authorization.k8s.io", "v1alpha1.demo.proviso.dev"}
+	manifest := fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)
+	for _, name := range names {
+		version, group, _ := strings.Cut(name, ".")
+		priority := 1000
+		if group == "authorization.k8s.io" {
+			priority = 17600 // that of the built-in version of the group
+		}
+		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
+	}
+	if _, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := c.Kubectl(ctx, "", "wait", "--for=condition=Available", "--timeout="+time.Minute.String(), "apiservice/"+name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,214 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+const (
+	startTimeout = 2 * time.Minute
+	pollInterval = 50 * time.Millisecond
+)
+
+// StartEtcd starts etcd, if it does not run, and waits until it serves.
+func (c *Cluster) StartEtcd(ctx context.Context) error {
+	if c.Etcd.find() {
+		return nil
+	}
+	serving, err := c.ca.server("etcd", "127.0.0.1", "localhost")
+	if err != nil {
+		return err
+	}
+	client, err := c.ca.client("etcd-client", "kube-apiserver-etcd-client")
+	if err != nil {
+		return err
+	}
+	clientURL := fmt.Sprintf("https://127.0.0.1:%d", c.ports.Etcd)
+	peerURL := fmt.Sprintf("https://127.0.0.1:%d", c.ports.EtcdPeer)
+	err = c.Etcd.start(c.binary("etcd"), []string{
+		"--name=default",
+		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
+		"--listen-client-urls=" + clientURL, "--advertise-client-urls=" + clientURL,
+		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
+		"--initial-cluster=default=" + peerURL,
+		"--cert-file=" + serving.cert, "--key-file=" + serving.key,
+		"--client-cert-auth", "--trusted-ca-file=" + c.CAFile(),
+		"--peer-cert-file=" + serving.cert, "--peer-key-file=" + serving.key,
+		"--peer-client-cert-auth", "--peer-trusted-ca-file=" + c.CAFile(),
+		"--unsafe-no-fsync", "--log-level=warn",
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
+}
+
+// StartKubeAPIServer starts kube-apiserver, if it does not run, and waits until it is
+// ready. It writes Kubeconfig.
+func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
+	if err := c.writeKubeconfig(); err != nil {
+		return err
+	}
+	if c.KubeAPIServer.find() {
+		return nil
+	}
+	serving, err := c.ca.server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes.default.svc")
+	if err != nil {
+		return err
+	}
+	proxy, err := c.frontProxyCA.client("front-proxy", "front-proxy-client")
+	if err != nil {
+		return err
+	}
+	serviceAccounts := filepath.Join(c.Dir, "pki", "service-accounts.key")
+	if _, err := os.Stat(serviceAccounts); err != nil {
+		if _, err := c.ca.client("service-accounts", "service-accounts"); err != nil {
+			return err
+		}
+	}
+	err = c.KubeAPIServer.start(c.binary("kube-apiserver"), []string{
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.KubeAPIServer),
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
+		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
+		"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
+		"--client-ca-file=" + c.CAFile(),
+		"--requestheader-client-ca-file=" + c.frontProxyCA.files().cert,
+		"--requestheader-allowed-names=front-proxy-client",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-uid-headers=X-Remote-Uid",
+		"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+		"--proxy-client-cert-file=" + proxy.cert, "--proxy-client-key-file=" + proxy.key,
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + serviceAccounts, "--service-account-signing-key-file=" + serviceAccounts,
+		"--service-cluster-ip-range=10.0.0.0/24",
+		"--authorization-mode=Node,RBAC",
+		"--disable-admission-plugins=ServiceAccount", // no controller makes the default accounts
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return c.waitFor(ctx, c.KubeAPIServer, c.KubeAPIServerURL()+"/readyz", c.CAFile(), c.userPair(Admin))
+}
+
+// StartProviso starts proviso-apiserver, if it does not run, and waits until it is
+// ready. It runs under the name of the ServiceAccount that artifacts/ gives it.
+func (c *Cluster) StartProviso(ctx context.Context) error {
+	if c.Proviso.find() {
+		return nil
+	}
+	args := append([]string{
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.Proviso),
+		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
+		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
+		"--self-made-cert-hosts=localhost,127.0.0.1," + Service + "." + Namespace + ".svc",
+		"--enable-demo-api",
+	}, c.ProvisoArgs...)
+	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
+		return err
+	}
+	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pair{})
+}
+
+// userPair is the client certificate of a user.
+func (c *Cluster) userPair(name string) pair {
+	return pair{cert: c.pki("user-" + name + ".crt"), key: c.pki("user-" + name + ".key")}
+}
+
+func (c *Cluster) writeKubeconfig() error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: c.KubeAPIServerURL(), CertificateAuthority: c.CAFile()}
+	config.Clusters["proviso"] = &clientcmdapi.Cluster{Server: c.ProvisoURL(), CertificateAuthority: c.ProvisoCAFile()}
+	config.CurrentContext = Admin
+	for name, groups := range Users {
+		files := c.userPair(name)
+		if _, err := os.Stat(files.cert); err != nil {
+			if _, err := c.ca.client("user-"+name, name, groups...); err != nil {
+				return err
+			}
+		}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: files.cert, ClientKey: files.key}
+		config.Contexts[name] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: name}
+		config.Contexts[name+"-direct"] = &clientcmdapi.Context{Cluster: "proviso", AuthInfo: name}
+	}
+	if err := clientcmd.WriteToFile(*config, c.Kubeconfig()); err != nil {
+		return err
+	}
+	return c.writeProvisoKubeconfig()
+}
+
+func (c *Cluster) writeProvisoKubeconfig() error {
+	identity, err := c.ca.client("proviso", "system:serviceaccount:"+Namespace+":"+Service,
+		"system:serviceaccounts", "system:serviceaccounts:"+Namespace)
+	if err != nil {
+		return err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: c.KubeAPIServerURL(), CertificateAuthority: c.CAFile()}
+	config.AuthInfos["proviso"] = &clientcmdapi.AuthInfo{ClientCertificate: identity.cert, ClientKey: identity.key}
+	config.Contexts["proviso"] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: "proviso"}
+	config.CurrentContext = "proviso"
+	return clientcmd.WriteToFile(*config, filepath.Join(c.Dir, "proviso.kubeconfig"))
+}
+
+// waitFor waits until a URL answers 200, or the process ends.
+func (c *Cluster) waitFor(ctx context.Context, p *process, url, caFile string, client pair) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	var last error
+	for {
+		if last = probe(ctx, url, caFile, client); last == nil {
+			return nil
+		}
+		select {
+		case <-p.exited:
+			return fmt.Errorf("%s ended at its start; the end of its log:\n%s", p.name, p.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("%s did not become ready: %w; the end of its log:\n%s", p.name, last, p.tail())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+func probe(ctx context.Context, url, caFile string, client pair) error {
+	ca, err := os.ReadFile(caFile)
+	if err != nil {
+		return err
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	config.RootCAs.AppendCertsFromPEM(ca)
+	if client.cert != "" {
+		certificate, err := tls.LoadX509KeyPair(client.cert, client.key)
+		if err != nil {
+			return err
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, response.Status)
+	}
+	return nil
+}

@@ -7,7 +7,7 @@ time=${1:?usage: fuzz.sh TIME}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "${root}"
 grep -rl --include '*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u | while read -r package; do
-  grep -rhoE --include '*_test.go' '^func Fuzz[A-Za-z0-9_]+' "${package}" --exclude-dir='[a-z]*' | awk '{print $2}' | while read -r target; do
+  grep -hoE '^func Fuzz[A-Za-z0-9_]+' "${package}"/*_test.go | awk '{print $2}' | while read -r target; do
     echo "${package} ${target} for ${time}"
     go test -run '^$' -fuzz "^${target}\$" -fuzztime "${time}" "${package}"
   done

@@ -1,0 +1,38 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1alpha1
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/conversion"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+)
+
+// Convert_v1alpha1_AuthorizationConditionsRequest_To_authorization_AuthorizationConditionsRequest
+// refuses embedded objects that have the syntax of JSON but no value, such as numbers
+// beyond every range. The request is refused here, while it is decoded, since the
+// generic server's tracking of managed fields, which comes next, panics at them.
+func Convert_v1alpha1_AuthorizationConditionsRequest_To_authorization_AuthorizationConditionsRequest(in *AuthorizationConditionsRequest, out *authorization.AuthorizationConditionsRequest, s conversion.Scope) error {
+	for _, embedded := range []struct {
+		name string
+		raw  *runtime.RawExtension
+	}{
+		{"object", in.Object}, {"oldObject", in.OldObject}, {"options", in.Options}, {"namespaceObject", in.NamespaceObject},
+	} {
+		if embedded.raw == nil || len(embedded.raw.Raw) == 0 {
+			continue
+		}
+		var value any
+		if err := utiljson.Unmarshal(embedded.raw.Raw, &value); err != nil {
+			return fmt.Errorf("request.%s: %w", embedded.name, err)
+		}
+	}
+	return autoConvert_v1alpha1_AuthorizationConditionsRequest_To_authorization_AuthorizationConditionsRequest(in, out, s)
+}

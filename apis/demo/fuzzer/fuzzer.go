@@ -1,0 +1,29 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package fuzzer fills objects of demo.proviso.dev with random content that survives a
+// round trip through every version.
+package fuzzer
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/randfill"
+
+	"github.com/proviso-authz/proviso/apis/demo"
+)
+
+// Funcs returns the functions that fill what must not be filled at random.
+func Funcs(_ runtimeserializer.CodecFactory) []any {
+	return []any{
+		func(spec *demo.VirtualMachineSpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			// An empty share is defaulted.
+			spec.CPUShare = ptr.To(float64(1+c.Intn(1000)) / 8)
+			spec.Memory = resource.NewQuantity(c.Int63(), resource.BinarySI)
+		},
+	}
+}

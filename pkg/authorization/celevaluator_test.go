@@ -1,0 +1,192 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+func compiler(t *testing.T) *cel.Compiler {
+	t.Helper()
+	c, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func celCondition(text string) authorization.Condition {
+	return authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: text}
+}
+
+func outcomeOf(o authorization.Outcome) string {
+	switch {
+	case o.IsTrue():
+		return isTrue
+	case o.IsFalse():
+		return isFalse
+	case o.IsError():
+		return isError
+	case o.IsResidual():
+		return isLater
+	default:
+		return isUnsupported
+	}
+}
+
+func TestCELEvaluator(t *testing.T) {
+	t.Parallel()
+	shared := compiler(t)
+	object := map[string]any{"spec": map[string]any{"storageClassName": "dev", "size": 1.5}}
+	for _, tc := range []struct {
+		name    string
+		c       authorization.Condition
+		unknown bool
+		want    string
+	}{
+		{"true", celCondition(`object.spec.storageClassName == "dev"`), false, isTrue},
+		{"false", celCondition(`object.spec.storageClassName == "prod"`), false, isFalse},
+		{"a missing field", celCondition(`object.spec.missing == "x"`), false, isError},
+		{"does not compile", celCondition(`object.`), false, isError},
+		{"not a bool", celCondition(`object.spec`), false, isError},
+		{"known at authorization, not here", celCondition(`request.verb == "create"`), false, isError},
+		{"an unknown type", authorization.Condition{ID: "example.com/c", Type: "example.com/opaque"}, false, isUnsupported},
+		{"the object is unknown", celCondition(`object.spec.size == 1.5`), true, isLater},
+		{"impersonation is known", celCondition(`impersonatedRequest.verb == "get"`), true, isTrue},
+		{"both", celCondition(`impersonatedRequest.verb == "get" && object.spec.size == 1.5`), true, isLater},
+		{"does not compile, and the object is unknown", celCondition(`object.`), true, isError},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			values := cel.Values{cel.ImpersonatedRequest: map[string]any{"verb": "get"}}
+			if !tc.unknown {
+				values[cel.Object] = object
+			}
+			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: values, ObjectUnknown: tc.unknown}
+			if got := evaluator.EvaluateCondition(t.Context(), tc.c); outcomeOf(got) != tc.want {
+				t.Errorf("got %s (%v), want %s", outcomeOf(got), got.Err(), tc.want)
+			}
+		})
+	}
+}
+
+func TestCELEvaluatorSpendsABudget(t *testing.T) {
+	t.Parallel()
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 30), ",") + "]"
+	// 30 × 30 × 30 steps cost some hundred thousand units; dozens of them exceed the
+	// budget, none exceeds the limit of one.
+	expensive := celCondition(fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, a + b + c == 3)))", list))
+	evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{}}
+	ran := 0
+	for range 100 {
+		outcome := evaluator.EvaluateCondition(t.Context(), expensive)
+		if outcome.IsTrue() {
+			ran++
+			continue
+		}
+		if !errors.Is(outcome.Err(), cel.ErrCost) {
+			t.Fatalf("got %v, want ErrCost", outcome.Err())
+		}
+		break
+	}
+	if ran == 0 || ran == 100 {
+		t.Errorf("%d evaluations ran, want some but not all", ran)
+	}
+}
+
+// secondary is an authorizer for the checks of conditions.
+type secondary struct {
+	asked   int
+	verb    string
+	failure error
+}
+
+func (s *secondary) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s.asked++
+	if s.failure != nil {
+		return authorizer.DecisionDeny, "", s.failure
+	}
+	if a.GetVerb() == s.verb && a.GetUser().GetName() == "alice" {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+type requestResource struct{}
+
+func (requestResource) GetName() string      { return "name" }
+func (requestResource) GetNamespace() string { return "namespace" }
+func (requestResource) GetResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "g", Version: "v1", Resource: "things"}
+}
+func (requestResource) GetSubresource() string { return "" }
+
+func TestCELEvaluatorSecondaryChecks(t *testing.T) {
+	t.Parallel()
+	shared := compiler(t)
+	refused := errors.New("not permitted")
+	for _, tc := range []struct {
+		name       string
+		expression string
+		failure    error
+		permit     error
+		want       string
+		wantAsked  int
+	}{
+		{"allowed", `authorizer.group("").resource("pods").check("sign").allowed()`, nil, nil, isTrue, 1},
+		{"not allowed", `authorizer.group("").resource("pods").check("get").allowed()`, nil, nil, isFalse, 1},
+		{"the request's resource", `authorizer.requestResource.check("sign").allowed()`, nil, nil, isTrue, 1},
+		{"no check is made", `true || authorizer.path("/x").check("get").allowed()`, nil, nil, isTrue, 0},
+		{"an error is no answer, negated or not", `!authorizer.path("/x").check("get").allowed()`, errCondition, nil, isError, 1},
+		{"an error is no answer, even if nobody looks at it", `authorizer.path("/x").check("get").allowed() || true`, errCondition, nil, isError, 1},
+		{"checks that the caller may not make", `!authorizer.path("/x").check("get").allowed()`, nil, refused, isError, 0},
+		{"too many checks", `[1,2,3,4,5,6,7,8].exists(i, authorizer.path("/x").check("get").allowed()) == false`, nil, nil, isError, 3},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			checks := &secondary{verb: "sign", failure: tc.failure}
+			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: cel.Values{}, Secondary: &authorization.SecondaryChecks{
+				Authorizer: checks, User: &user.DefaultInfo{Name: "alice"}, Resource: requestResource{},
+				Permit: func(context.Context) error { return tc.permit },
+			}}
+			got := evaluator.EvaluateCondition(t.Context(), celCondition(tc.expression))
+			if outcomeOf(got) != tc.want || checks.asked != tc.wantAsked {
+				t.Errorf("got %s (%v) after %d checks, want %s after %d", outcomeOf(got), got.Err(), checks.asked, tc.want, tc.wantAsked)
+			}
+		})
+	}
+}
+
+func TestCELEvaluatorWithoutSecondaryChecks(t *testing.T) {
+	t.Parallel()
+	evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{}}
+	if got := evaluator.EvaluateCondition(t.Context(), celCondition(`!authorizer.path("/x").check("get").allowed()`)); !got.IsError() {
+		t.Errorf("got %s, want an error", outcomeOf(got))
+	}
+}
+
+func TestCELEvaluatorStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 60), ",") + "]"
+	evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{}}
+	got := evaluator.EvaluateCondition(ctx, celCondition(fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, a == b))", list)))
+	if !got.IsError() || !errors.Is(got.Err(), context.Canceled) {
+		t.Errorf("got %s (%v), want the error of the context", outcomeOf(got), got.Err())
+	}
+}

@@ -1,0 +1,488 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// The text of a condition in these tests is what it evaluates to.
+const (
+	isTrue        = "true"
+	isFalse       = "false"
+	isError       = "error"
+	isUnsupported = "unsupported"
+	// isLater is decided in a second stage, by the ID of the condition.
+	isLater = "later"
+)
+
+var errCondition = errors.New("the condition failed")
+
+// literal evaluates conditions by their text.
+type literal struct {
+	// later says what a condition that is decided later evaluates to. Nil leaves it as a
+	// residual.
+	later map[string]string
+}
+
+func (l literal) EvaluateCondition(_ context.Context, c authorization.Condition) authorization.Outcome {
+	text := c.Text
+	if text == isLater && l.later != nil {
+		text = l.later[c.ID]
+	}
+	switch text {
+	case isTrue:
+		return authorization.True()
+	case isFalse:
+		return authorization.False()
+	case isError:
+		return authorization.Failed(errCondition)
+	case isLater:
+		return authorization.Residual(c)
+	default:
+		return authorization.Unsupported(nil)
+	}
+}
+
+var (
+	allEffects = []authorization.Effect{authorization.EffectDeny, authorization.EffectNoOpinion, authorization.EffectAllow}
+	allModes   = []authorization.FailureMode{authorization.FailureModeDeny, authorization.FailureModeNoOpinion, ""}
+)
+
+func condition(id int, effect authorization.Effect, text string) authorization.Condition {
+	return authorization.Condition{ID: fmt.Sprintf("example.com/c%d", id), Effect: effect, Type: "example.com/literal", Text: text}
+}
+
+// wantOfSet is KEP-5681, "Computing a concrete decision from a ConditionSet", sentence by
+// sentence, over conditions of which all have a value. It knows nothing of the
+// implementation.
+func wantOfSet(conditions []authorization.Condition, mode authorization.FailureMode) string {
+	has := func(effect authorization.Effect, text string) bool {
+		return slices.ContainsFunc(conditions, func(c authorization.Condition) bool { return c.Effect == effect && c.Text == text })
+	}
+	failure := "Deny"
+	if mode == authorization.FailureModeNoOpinion {
+		failure = "NoOpinion"
+	}
+	switch {
+	case has(authorization.EffectDeny, isTrue):
+		return "Deny"
+	case has(authorization.EffectDeny, isError):
+		return failure
+	case has(authorization.EffectNoOpinion, isTrue), has(authorization.EffectNoOpinion, isError):
+		return "NoOpinion"
+	case has(authorization.EffectAllow, isTrue):
+		return "Allow"
+	}
+	return "NoOpinion"
+}
+
+// wantOfSetWithUnsupported adds conditions that nobody can evaluate: if what they are
+// makes a difference, the set is a failure.
+func wantOfSetWithUnsupported(conditions []authorization.Condition, mode authorization.FailureMode) string {
+	results := map[string]bool{}
+	var assign func(i int, assigned []authorization.Condition)
+	assign = func(i int, assigned []authorization.Condition) {
+		if i == len(conditions) {
+			results[wantOfSet(assigned, mode)] = true
+			return
+		}
+		values := []string{conditions[i].Text}
+		if conditions[i].Text == isUnsupported {
+			values = []string{isTrue, isFalse, isError}
+		}
+		for _, value := range values {
+			c := conditions[i]
+			c.Text = value
+			assign(i+1, append(slices.Clone(assigned), c))
+		}
+	}
+	assign(0, nil)
+	if len(results) == 1 {
+		for result := range results {
+			return result
+		}
+	}
+	if mode == authorization.FailureModeNoOpinion {
+		return "NoOpinion"
+	}
+	return "Deny"
+}
+
+func kindOf(d authorization.Decision) string {
+	switch {
+	case d.IsAllow():
+		return "Allow"
+	case d.IsDeny():
+		return "Deny"
+	case d.IsNoOpinion():
+		return "NoOpinion"
+	default:
+		return "conditional"
+	}
+}
+
+// eachSet calls f with every set of up to three conditions, in every order.
+func eachSet(values []string, f func([]authorization.Condition)) {
+	var extend func(conditions []authorization.Condition)
+	extend = func(conditions []authorization.Condition) {
+		if len(conditions) > 0 {
+			f(conditions)
+		}
+		if len(conditions) == 3 {
+			return
+		}
+		for _, effect := range allEffects {
+			for _, value := range values {
+				extend(append(slices.Clone(conditions), condition(len(conditions), effect, value)))
+			}
+		}
+	}
+	extend(nil)
+}
+
+func setOf(conditions []authorization.Condition, mode authorization.FailureMode) authorization.Set {
+	return authorization.Set{AuthorizerName: "a", FailureMode: mode, Decision: authorization.Conditions(conditions...)}
+}
+
+func TestEvaluateSetAsTheKEPSays(t *testing.T) {
+	t.Parallel()
+	n := 0
+	eachSet([]string{isTrue, isFalse, isError, isUnsupported}, func(conditions []authorization.Condition) {
+		for _, mode := range allModes {
+			n++
+			got := authorization.Chained(setOf(conditions, mode)).Evaluate(t.Context(), literal{})
+			want := wantOfSetWithUnsupported(conditions, mode)
+			if kindOf(got) != want {
+				t.Errorf("conditions %v, failure mode %q: got %s, want %s", conditions, mode, kindOf(got), want)
+			}
+		}
+	})
+	if want := 3 * (12 + 12*12 + 12*12*12); n != want {
+		t.Errorf("tried %d sets, want %d", n, want)
+	}
+}
+
+func TestEvaluateSetIgnoresOrder(t *testing.T) {
+	t.Parallel()
+	eachSet([]string{isTrue, isFalse, isError, isUnsupported, isLater}, func(conditions []authorization.Condition) {
+		reversed := slices.Clone(conditions)
+		slices.Reverse(reversed)
+		for _, mode := range allModes {
+			got := describe(t, authorization.Chained(setOf(reversed, mode)).Evaluate(t.Context(), literal{}))
+			want := describe(t, authorization.Chained(setOf(conditions, mode)).Evaluate(t.Context(), literal{}))
+			if got != want {
+				t.Errorf("conditions %v: reversed they give\n%s\nbut not\n%s", conditions, got, want)
+			}
+		}
+	})
+}
+
+// describe renders everything of a decision that a user can see.
+func describe(t *testing.T, d authorization.Decision) string {
+	t.Helper()
+	wire, err := authorization.SetsToWire(d.Chain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%s %q %v %+v", kindOf(d), d.Reason(), d.Err(), wire)
+}
+
+// TestTwoStagesEqualOne is the law of the whole project in small: evaluating with what
+// is known and then with the rest gives what evaluating with everything gives.
+func TestTwoStagesEqualOne(t *testing.T) {
+	t.Parallel()
+	eachSet([]string{isTrue, isFalse, isError, isLater}, func(conditions []authorization.Condition) {
+		for _, mode := range allModes {
+			first := authorization.Chained(setOf(conditions, mode)).Evaluate(t.Context(), literal{})
+			for _, later := range assignments(conditions) {
+				second := first.Evaluate(t.Context(), literal{later: later})
+				atOnce := authorization.Chained(setOf(conditions, mode)).Evaluate(t.Context(), literal{later: later})
+				if kindOf(second) != kindOf(atOnce) {
+					t.Errorf("conditions %v with %v, failure mode %q: in two stages %s, at once %s", conditions, later, mode, kindOf(second), kindOf(atOnce))
+				}
+			}
+		}
+	})
+}
+
+// assignments returns every way in which the conditions that are decided later can be.
+func assignments(conditions []authorization.Condition) []map[string]string {
+	result := []map[string]string{{}}
+	for _, c := range conditions {
+		if c.Text != isLater {
+			continue
+		}
+		var extended []map[string]string
+		for _, assignment := range result {
+			for _, value := range []string{isTrue, isFalse, isError} {
+				next := map[string]string{c.ID: value}
+				for k, v := range assignment {
+					next[k] = v
+				}
+				extended = append(extended, next)
+			}
+		}
+		result = extended
+	}
+	return result
+}
+
+// leaves are decisions of every kind, from which chains are built.
+func leaves() []authorization.Decision {
+	decisions := []authorization.Decision{
+		authorization.Allow("", nil), authorization.Deny("", nil), authorization.NoOpinion("", nil),
+	}
+	for _, effect := range allEffects {
+		for _, value := range []string{isTrue, isFalse, isError} {
+			decisions = append(decisions, authorization.Conditions(condition(0, effect, value)))
+		}
+	}
+	return append(decisions,
+		authorization.Conditions(condition(0, authorization.EffectAllow, isTrue), condition(1, authorization.EffectDeny, isTrue)),
+		authorization.Chained())
+}
+
+// wantOfChain is KEP-5681, "Computing a concrete decision from a conditional
+// authorization chain": the first that is not NoOpinion is final.
+func wantOfChain(sets []authorization.Set) string {
+	for _, set := range sets {
+		want := ""
+		switch {
+		case set.Decision.IsUnconditional():
+			want = kindOf(set.Decision)
+		case len(set.Decision.Conditions()) > 0:
+			want = wantOfSet(set.Decision.Conditions(), set.FailureMode)
+		default:
+			want = wantOfChain(set.Decision.Chain())
+		}
+		if want != "NoOpinion" {
+			return want
+		}
+	}
+	return "NoOpinion"
+}
+
+// eachChain calls f with every chain of up to three sets, each of them a leaf or a
+// nested chain of two leaves.
+func eachChain(f func([]authorization.Set)) {
+	decisions := leaves()
+	nested := slices.Clone(decisions)
+	for _, a := range leaves() {
+		for _, b := range leaves() {
+			nested = append(nested, authorization.Chained(
+				authorization.Set{AuthorizerName: "x", Decision: a},
+				authorization.Set{AuthorizerName: "y", FailureMode: authorization.FailureModeNoOpinion, Decision: b}))
+		}
+	}
+	for _, a := range nested {
+		f([]authorization.Set{{AuthorizerName: "a", Decision: a}})
+		for _, b := range nested {
+			f([]authorization.Set{{AuthorizerName: "a", Decision: a}, {AuthorizerName: "b", Decision: b}})
+		}
+	}
+	for _, a := range decisions {
+		for _, b := range decisions {
+			for _, c := range decisions {
+				f([]authorization.Set{
+					{AuthorizerName: "a", Decision: a},
+					{AuthorizerName: "b", FailureMode: authorization.FailureModeNoOpinion, Decision: b},
+					{AuthorizerName: "c", Decision: c},
+				})
+			}
+		}
+	}
+}
+
+func TestEvaluateChainAsTheKEPSays(t *testing.T) {
+	t.Parallel()
+	eachChain(func(sets []authorization.Set) {
+		d := authorization.Chained(sets...)
+		got, want := d.Evaluate(t.Context(), literal{}), wantOfChain(sets)
+		if kindOf(got) != want {
+			t.Errorf("chain %+v: got %s, want %s", sets, kindOf(got), want)
+		}
+		if got.IsAllow() && !d.CanBecomeAllowed() {
+			t.Errorf("chain %+v: it was allowed though it could not become so", sets)
+		}
+		if got.IsDeny() && !d.CanBecomeDenied() && !strings.Contains(fmt.Sprintf("%+v", sets), isError) {
+			t.Errorf("chain %+v: it was denied though it could not become so", sets)
+		}
+	})
+}
+
+func TestFoldNeverOpensAnything(t *testing.T) {
+	t.Parallel()
+	eachChain(func(sets []authorization.Set) {
+		d := authorization.Chained(sets...)
+		folded, evaluated := d.Fold(), d.Evaluate(t.Context(), literal{})
+		if !folded.IsUnconditional() {
+			t.Fatalf("chain %+v: folded it is still conditional", sets)
+		}
+		if folded.IsAllow() && !evaluated.IsAllow() {
+			t.Errorf("chain %+v: folded to Allow, though it evaluates to %s", sets, kindOf(evaluated))
+		}
+		if folded.IsNoOpinion() && d.CanBecomeDenied() {
+			t.Errorf("chain %+v: folded to NoOpinion, though it could deny", sets)
+		}
+	})
+}
+
+func TestFoldSaysThatItFolded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		set  authorization.Set
+		want string
+	}{
+		{"Allow condition", setOf([]authorization.Condition{condition(0, authorization.EffectAllow, isTrue)}, ""), "NoOpinion"},
+		{"Deny condition", setOf([]authorization.Condition{condition(0, authorization.EffectDeny, isTrue)}, ""), "Deny"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := authorization.Chained(tc.set).Fold()
+			if kindOf(got) != tc.want || !strings.Contains(got.Reason(), "folded to "+tc.want) {
+				t.Errorf("got %s with reason %q, want %s with a reason that says so", kindOf(got), got.Reason(), tc.want)
+			}
+		})
+	}
+}
+
+func TestEvaluateStopsAtTheFirstFinalSet(t *testing.T) {
+	t.Parallel()
+	evaluated := []string{}
+	evaluator := authorization.ConditionEvaluatorFunc(func(ctx context.Context, c authorization.Condition) authorization.Outcome {
+		evaluated = append(evaluated, c.ID)
+		return literal{}.EvaluateCondition(ctx, c)
+	})
+	authorization.Chained(
+		setOf([]authorization.Condition{condition(1, authorization.EffectAllow, isFalse)}, ""),
+		authorization.Set{AuthorizerName: "b", Decision: authorization.Conditions(condition(2, authorization.EffectAllow, isTrue))},
+		authorization.Set{AuthorizerName: "c", Decision: authorization.Conditions(condition(3, authorization.EffectDeny, isTrue))},
+	).Evaluate(t.Context(), evaluator)
+	if diff := cmp.Diff([]string{"example.com/c1", "example.com/c2"}, evaluated); diff != "" {
+		t.Errorf("conditions that were evaluated (-want +got):\n%s", diff)
+	}
+}
+
+func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
+	t.Parallel()
+	deny := condition(7, authorization.EffectDeny, isTrue)
+	deny.Description = "nobody touches that"
+	got := authorization.Conditions(deny).Evaluate(t.Context(), literal{})
+	if want := `condition "example.com/c7" denied the request: nobody touches that`; got.Reason() != want {
+		t.Errorf("got reason %q, want %q", got.Reason(), want)
+	}
+}
+
+func TestErrorsAreReportedAndBounded(t *testing.T) {
+	t.Parallel()
+	var conditions []authorization.Condition
+	for i := range 100 {
+		conditions = append(conditions, condition(i, authorization.EffectAllow, isError))
+	}
+	got := authorization.Conditions(conditions...).Evaluate(t.Context(), literal{})
+	if !got.IsNoOpinion() || !errors.Is(got.Err(), errCondition) || !strings.Contains(got.Err().Error(), "and 92 more errors") {
+		t.Errorf("got %s with error %v, want NoOpinion with eight errors and a count of the others", kindOf(got), got.Err())
+	}
+}
+
+func TestConditionsFailClosed(t *testing.T) {
+	t.Parallel()
+	many := func(n int, effect authorization.Effect) []authorization.Condition {
+		var conditions []authorization.Condition
+		for i := range n {
+			conditions = append(conditions, condition(i, effect, isTrue))
+		}
+		return conditions
+	}
+	bad := func(change func(*authorization.Condition)) []authorization.Condition {
+		c := condition(0, authorization.EffectDeny, isTrue)
+		change(&c)
+		return []authorization.Condition{c}
+	}
+	for _, tc := range []struct {
+		name       string
+		conditions []authorization.Condition
+		want       string
+	}{
+		{"none", nil, "NoOpinion"},
+		{"as many as possible", many(128, authorization.EffectAllow), "conditional"},
+		{"one too many that allow", many(129, authorization.EffectAllow), "NoOpinion"},
+		{"one too many that deny", many(129, authorization.EffectDeny), "Deny"},
+		{"the same ID twice", append(many(1, authorization.EffectDeny), many(1, authorization.EffectDeny)...), "Deny"},
+		{"an ID without domain", bad(func(c *authorization.Condition) { c.ID = "x" }), "Deny"},
+		{"a reserved ID", bad(func(c *authorization.Condition) { c.ID = "node.k8s.io/x" }), "Deny"},
+		{"no type", bad(func(c *authorization.Condition) { c.Type = "" }), "Deny"},
+		{"an unknown effect", bad(func(c *authorization.Condition) { c.Effect = "Maybe" }), "NoOpinion"},
+		{"a long text, which matters only when it is serialised", bad(func(c *authorization.Condition) { c.Text = strings.Repeat("x", 20000) }), "conditional"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := authorization.Conditions(tc.conditions...)
+			if kindOf(got) != tc.want {
+				t.Errorf("got %s, want %s", kindOf(got), tc.want)
+			}
+			if tc.want != "conditional" && !errors.Is(got.Err(), authorization.ErrInvalidConditions) {
+				t.Errorf("got error %v, want ErrInvalidConditions", got.Err())
+			}
+		})
+	}
+}
+
+func TestZeroValuesDeny(t *testing.T) {
+	t.Parallel()
+	if d := (authorization.Decision{}); !d.IsDeny() || d.CanBecomeAllowed() {
+		t.Errorf("the zero Decision is %s, want Deny", kindOf(d))
+	}
+	if d := authorization.Chained(authorization.Set{}).Evaluate(t.Context(), literal{}); !d.IsDeny() {
+		t.Errorf("the zero Set evaluates to %s, want Deny", kindOf(d))
+	}
+	if o := (authorization.Outcome{}); !o.IsUnsupported() || o.IsTrue() || o.IsFalse() {
+		t.Error("the zero Outcome must be Unsupported")
+	}
+}
+
+// randomDecision makes a tree of decisions, at most depth deep.
+func randomDecision(r *rand.Rand, depth int) authorization.Decision {
+	switch n := r.IntN(8); {
+	case n == 0:
+		return authorization.Allow("", nil)
+	case n == 1:
+		return authorization.Deny("", nil)
+	case n == 2:
+		return authorization.NoOpinion("", nil)
+	case n < 6 || depth == 0:
+		var conditions []authorization.Condition
+		for i := range 1 + r.IntN(4) {
+			values := []string{isTrue, isFalse, isError, isUnsupported}
+			conditions = append(conditions, condition(i, allEffects[r.IntN(3)], values[r.IntN(4)]))
+		}
+		return authorization.Conditions(conditions...)
+	default:
+		return authorization.Chained(randomSets(r, depth-1)...)
+	}
+}
+
+func randomSets(r *rand.Rand, depth int) []authorization.Set {
+	var sets []authorization.Set
+	for i := range 1 + r.IntN(3) {
+		sets = append(sets, authorization.Set{
+			AuthorizerName: fmt.Sprintf("authorizer-%d", i), FailureMode: allModes[r.IntN(3)], Decision: randomDecision(r, depth),
+		})
+	}
+	return sets
+}

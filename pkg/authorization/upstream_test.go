@@ -1,0 +1,169 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+func TestUpstreamKeepsNamesAndFailureModes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		sets []authorization.Set
+	}{
+		{"a lone set", []authorization.Set{
+			{AuthorizerName: "lone", FailureMode: authorization.FailureModeNoOpinion, Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isTrue))},
+		}},
+		{"two sets", []authorization.Set{
+			{AuthorizerName: "first", FailureMode: authorization.FailureModeNoOpinion, Decision: authorization.Conditions(condition(0, authorization.EffectDeny, isTrue))},
+			{AuthorizerName: "second", FailureMode: authorization.FailureModeDeny, Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isTrue))},
+		}},
+		{"nested", []authorization.Set{
+			{AuthorizerName: "outer", Decision: authorization.Chained(
+				authorization.Set{AuthorizerName: "inner", FailureMode: authorization.FailureModeNoOpinion, Decision: authorization.Conditions(condition(0, authorization.EffectDeny, isTrue))},
+				authorization.Set{AuthorizerName: "inner too", Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isTrue))},
+			)},
+			{AuthorizerName: "last", Decision: authorization.Allow("", nil)},
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			back := authorization.FromUpstream("somebody else", authorization.ToUpstream(authorization.Chained(tc.sets...)))
+			compareSets(t, tc.sets, back.Chain())
+		})
+	}
+}
+
+func compareSets(t *testing.T, want, got []authorization.Set) {
+	t.Helper()
+	type flat struct {
+		Name, Mode, Kind string
+		Conditions       []string
+	}
+	var flatten func(sets []authorization.Set) []flat
+	flatten = func(sets []authorization.Set) []flat {
+		var result []flat
+		for _, s := range sets {
+			f := flat{Name: s.AuthorizerName, Mode: string(s.FailureMode), Kind: kindOf(s.Decision)}
+			for _, c := range s.Decision.Conditions() {
+				f.Conditions = append(f.Conditions, string(c.Effect)+" "+c.ID+" "+c.Text)
+			}
+			result = append(append(result, f), flatten(s.Decision.Chain())...)
+		}
+		return result
+	}
+	if diff := cmp.Diff(flatten(want), flatten(got)); diff != "" {
+		t.Errorf("sets (-want +got):\n%s", diff)
+	}
+}
+
+// TestUpstreamKeepsMeaning compares over random trees. Upstream folds what can end in
+// one way only without evaluating it, so trees with conditions that nobody can
+// evaluate, which are failures to us, are left out.
+func TestUpstreamKeepsMeaning(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(5, 6))
+	compared := 0
+	for range 50000 {
+		d := authorization.Chained(randomSets(r, 2)...)
+		if containsText(d, isUnsupported) {
+			continue
+		}
+		compared++
+		upstream := authorization.ToUpstream(d)
+		want := d.Evaluate(t.Context(), literal{})
+		got := authorization.FromUpstream("lone", upstream).Evaluate(t.Context(), literal{})
+		if kindOf(got) != kindOf(want) {
+			t.Fatalf("%s\nmeans %s but comes back from upstream as %s", upstream, kindOf(want), kindOf(got))
+		}
+	}
+	if compared < 1000 {
+		t.Errorf("only %d trees were compared", compared)
+	}
+}
+
+func containsText(d authorization.Decision, text string) bool {
+	for _, c := range d.Conditions() {
+		if c.Text == text {
+			return true
+		}
+	}
+	for _, s := range d.Chain() {
+		if containsText(s.Decision, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// TestUpstreamEvaluatesOurConditions evaluates with upstream's own algebra. It agrees
+// with ours wherever it can express ours: failure mode Deny.
+func TestUpstreamEvaluatesOurConditions(t *testing.T) {
+	t.Parallel()
+	evaluate := func(c authorization.Condition) authorization.Condition {
+		c.EvaluateFunc = func(ctx context.Context, _ authorizer.ConditionsData) authorization.Outcome {
+			return literal{}.EvaluateCondition(ctx, c)
+		}
+		return c
+	}
+	eachSet([]string{isTrue, isFalse, isError}, func(conditions []authorization.Condition) {
+		var closures []authorization.Condition
+		for _, c := range conditions {
+			closures = append(closures, evaluate(c))
+		}
+		upstream := authorization.ToUpstream(authorization.Chained(setOf(closures, authorization.FailureModeDeny)))
+		got := authorizer.PartiallyEvaluateConditionsAwareDecision(t.Context(), upstream, nil, nil)
+		want := wantOfSet(conditions, authorization.FailureModeDeny)
+		if kindOf(authorization.FromUpstream("", got)) != want {
+			t.Errorf("conditions %v: upstream says %s, want %s", conditions, got, want)
+		}
+	})
+}
+
+func TestFromUpstreamOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	theirs := authorizer.ConditionsAwareDecisionConditionsMap(
+		[]authorizer.Condition{authorizer.GenericCondition{ID: "example.com/deny", Type: "example.com/t", EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+			return authorizer.ConditionEvaluationResultError(errCondition)
+		}}}, nil,
+		[]authorizer.Condition{authorizer.GenericCondition{ID: "example.com/allow", Type: "example.com/t", Condition: "opaque"}})
+	d := authorization.FromUpstream("their-authorizer", theirs)
+	sets := d.Chain()
+	if len(sets) != 1 || sets[0].AuthorizerName != "their-authorizer" {
+		t.Fatalf("got %+v, want one set named after the authorizer", sets)
+	}
+	got := d.Evaluate(t.Context(), authorization.EvaluatorFor(nil, nil))
+	if !got.IsDeny() || !errors.Is(got.Err(), errCondition) {
+		t.Errorf("an erring Deny condition of somebody else: got %s, %v, want Deny with its error", kindOf(got), got.Err())
+	}
+}
+
+func TestFromUpstreamUnconditional(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		upstream authorizer.ConditionsAwareDecision
+		want     string
+	}{
+		{authorizer.ConditionsAwareDecisionAllow("why", errCondition), "Allow"},
+		{authorizer.ConditionsAwareDecisionDeny("why", errCondition), "Deny"},
+		{authorizer.ConditionsAwareDecisionNoOpinion("why", errCondition), "NoOpinion"},
+		{authorizer.ConditionsAwareDecision{}, "Deny"},
+	} {
+		got := authorization.FromUpstream("a", tc.upstream)
+		if kindOf(got) != tc.want || got.Reason() != tc.upstream.Reason() || !errors.Is(got.Err(), tc.upstream.Error()) {
+			t.Errorf("%s became %s with %q, %v", tc.upstream, kindOf(got), got.Reason(), got.Err())
+		}
+	}
+}

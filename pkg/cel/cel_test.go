@@ -1,0 +1,251 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+func newCompiler(tb testing.TB) *cel.Compiler {
+	tb.Helper()
+	c, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+func TestCompileRefuses(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, tc := range []struct {
+		name, expression, want string
+	}{
+		{"nothing", ``, "Syntax error"},
+		{"half an expression", `object.`, "<input>:1:8"},
+		{"not a bool", `object.spec`, "it must yield bool, but yields dyn"},
+		{"a string", `"true"`, "it must yield bool, but yields string"},
+		{"an unknown variable", `request.verb == "get"`, "undeclared reference to 'request'"},
+		{"an unknown field of a known type", `impersonatedUser.password == ""`, "undefined field 'password'"},
+		{"the status of a namespace", `namespaceObject.status.phase == "Active"`, "undefined field 'status'"},
+		{"an unknown function", `now() == object`, "undeclared reference to 'now'"},
+		{"a bad pattern", `object.name.matches("(")`, "invalid matches argument"},
+		{"what the compiler panics at", `[?object.x].size() == 1`, "the compiler failed"},
+		{"deep nesting", strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "recursion limit exceeded"},
+		{"too long", `"` + strings.Repeat("x", cel.MaxExpressionBytes) + `" == ""`, "longer than 10240 bytes"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, time := range []string{"first", "second, from the cache"} {
+				program, err := compiler.Compile(tc.expression)
+				if program != nil || !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
+					t.Errorf("%s time: got %v, %v, want ErrCompile with %q", time, program, err, tc.want)
+				}
+				if err != nil && len(err.Error()) > 2000 {
+					t.Errorf("%s time: the error is %d bytes long", time, len(err.Error()))
+				}
+			}
+		})
+	}
+}
+
+// values has something of every shape that JSON has.
+func values() cel.Values {
+	return cel.Values{
+		cel.Object: map[string]any{
+			"metadata": map[string]any{"name": "web", "labels": map[string]any{"team": "blue"}, "finalizers": []any{"a", "b"}},
+			"spec": map[string]any{
+				"replicas": int64(3), "ratio": 1.5, "huge": 1e300, "none": nil, "flag": true, "memory": "2Gi",
+				"ports": []any{map[string]any{"name": "http", "port": int64(80)}, map[string]any{"name": "https", "port": "https"}},
+			},
+		},
+		cel.OldObject: nil, cel.Options: nil, cel.Operation: "CREATE", cel.DryRun: false,
+		cel.NamespaceObject:     map[string]any{"metadata": map[string]any{"name": "n", "labels": map[string]any{"env": "dev"}}},
+		cel.ImpersonatedRequest: map[string]any{"verb": "get", "resource": "pods"},
+		cel.ImpersonatedUser:    map[string]any{"username": "bob", "groups": []any{"g"}, "extra": map[string]any{"k": []any{"v"}}},
+	}
+}
+
+func TestEval(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, tc := range []struct {
+		name, expression string
+		want             bool
+		wantErr          string
+	}{
+		{"a string", `object.metadata.name == "web"`, true, ""},
+		{"a number with a fraction", `object.spec.ratio > 1.25`, true, ""},
+		{"a number that fits no integer", `object.spec.huge > 1e299`, true, ""},
+		{"an integer against a fraction", `object.spec.replicas < 3.5`, true, ""},
+		{"an integer or a string", `object.spec.ports.all(p, p.port == 80 || p.port == "https")`, true, ""},
+		{"a null field", `object.spec.none == null`, true, ""},
+		{"an absent object", `oldObject == null`, true, ""},
+		{"a field of an absent object", `oldObject.spec.replicas == 3`, false, "no such"},
+		{"a missing field", `object.spec.missing == 1`, false, "no such key: missing"},
+		{"a missing field, asked for", `has(object.spec.missing)`, false, ""},
+		{"an optional field", `object.?spec.?missing.orValue("x") == "x"`, true, ""},
+		{"a quantity", `quantity(object.spec.memory).isLessThan(quantity("3Gi"))`, true, ""},
+		{"an address", `ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`, true, ""},
+		{"a set", `sets.contains(object.metadata.finalizers, ["a"])`, true, ""},
+		{"two variables", `object.metadata.labels.all(k, v, k == "team" && v == "blue")`, true, ""},
+		{"the namespace", `namespaceObject.metadata.labels["env"] == "dev"`, true, ""},
+		{"the operation", `operation == "CREATE" && !dryRun && options == null`, true, ""},
+		{"impersonation", `impersonatedRequest.resource == "pods" && "g" in impersonatedUser.groups && impersonatedUser.extra["k"] == ["v"]`, true, ""},
+		{"an error on one side of ||", `object.spec.missing == 1 || true`, true, ""},
+		{"an error on one side of &&", `object.spec.missing == 1 && true`, false, "no such key"},
+		{"a value that is no bool", `dyn(object.spec.replicas) || false`, false, "no such overload"},
+		{"several lines", "object.spec.flag == true &&\n  object.metadata.name == \"web\"", true, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, err := program.Eval(t.Context(), values())
+			switch {
+			case tc.wantErr == "" && (err != nil || got != tc.want):
+				t.Errorf("got %v, %v, want %v", got, err, tc.want)
+			case tc.wantErr != "" && (err == nil || got || !strings.Contains(err.Error(), tc.wantErr)):
+				t.Errorf("got %v, %v, want an error with %q", got, err, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestEvalOfUnknownVariables(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, variable := range []string{
+		"object", "oldObject", "options", "operation", "dryRun", "namespaceObject", "impersonatedRequest", "impersonatedUser",
+	} {
+		t.Run(variable, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile("dyn(" + variable + ") == null")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, err := program.Eval(t.Context(), cel.Values{}); got || !errors.Is(err, cel.ErrEvaluation) {
+				t.Errorf("got %v, %v, want ErrEvaluation", got, err)
+			}
+		})
+	}
+}
+
+func TestEvalIsBounded(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	digits := "[1,2,3,4,5,6,7,8,9,10]"
+	expression := "true"
+	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		expression = digits + ".all(" + variable + ", " + expression + ")"
+	}
+	program, err := compiler.Compile(expression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, cost, err := program.Eval(t.Context(), values()); got || !errors.Is(err, cel.ErrCost) || cost < cel.CostLimit {
+		t.Errorf("ten million steps: got %v at cost %d, %v, want ErrCost", got, cost, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, _, err := program.Eval(ctx, values()); got || !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that ended: got %v, %v, want its error", got, err)
+	}
+}
+
+func TestReads(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, tc := range []struct {
+		expression        string
+		reads, not        cel.Variable
+		wantImpersonation bool
+	}{
+		{`object.a == oldObject.a`, cel.OldObject, cel.Options, false},
+		{`impersonatedRequest.verb == "get" && "x" in impersonatedUser.groups`, cel.ImpersonatedUser, cel.Object, true},
+		{`authorizer.requestResource.check("get").allowed()`, cel.RequestResource, cel.Authorizer, false},
+		{`authorizer.path("/x").check("get").allowed()`, cel.Authorizer, cel.RequestResource, false},
+		{`["a"].exists(x, x == operation)`, cel.Operation, cel.Object, false},
+	} {
+		program, err := compiler.Compile(tc.expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !program.Reads(tc.reads) || program.Reads(tc.not) || program.ReadsOnlyImpersonation() != tc.wantImpersonation {
+			t.Errorf("%s: reads %s %v, reads %s %v, only impersonation %v", tc.expression,
+				tc.reads, program.Reads(tc.reads), tc.not, program.Reads(tc.not), program.ReadsOnlyImpersonation())
+		}
+	}
+}
+
+// FuzzCompileAndEval compiles and evaluates whatever anybody may send.
+func FuzzCompileAndEval(f *testing.F) {
+	compiler := newCompiler(f)
+	for _, seed := range []string{
+		`object.spec.storageClassName == "dev"`, `object.metadata.labels.exists(k, v, k == v)`, `[?object.x] == []`,
+		`authorizer.group("").resource("x").check("y").allowed()`, `quantity("1Gi").isGreaterThan(quantity(object.spec.memory))`,
+		"' || true || '", `"\x00\xff" == object`, `[[[[1]]]].map(a, a).size() > 0`, `object.?a.optMap(v, v).hasValue()`,
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, expression string) {
+		program, err := compiler.Compile(expression)
+		if err != nil {
+			if !errors.Is(err, cel.ErrCompile) {
+				t.Errorf("error %v does not wrap ErrCompile", err)
+			}
+			return
+		}
+		got, _, err := program.Eval(t.Context(), values())
+		if err != nil && got {
+			t.Errorf("%q is true and an error at once: %v", expression, err)
+		}
+	})
+}
+
+func BenchmarkCompile(b *testing.B) {
+	const expression = `object.spec.storageClassName == "dev" && object.metadata.labels.all(k, v, k != "x")`
+	b.Run("cached", func(b *testing.B) {
+		compiler := newCompiler(b)
+		for b.Loop() {
+			if _, err := compiler.Compile(expression); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("uncached", func(b *testing.B) {
+		compiler := newCompiler(b)
+		i := 0
+		for b.Loop() {
+			i++
+			// A text that was never seen: spaces at the end do not change what it costs.
+			if _, err := compiler.Compile(expression + strings.Repeat(" ", i%8000) + strings.Repeat("\n", i/8000)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkEval(b *testing.B) {
+	compiler := newCompiler(b)
+	program, err := compiler.Compile(`object.metadata.name == "web" && object.spec.replicas < 5`)
+	if err != nil {
+		b.Fatal(err)
+	}
+	data := values()
+	for b.Loop() {
+		if ok, _, err := program.Eval(b.Context(), data); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package architecture_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/proviso-authz/proviso"
+
+// layers are the parts of the repository, and which other parts each may import: the
+// arrows of ARCHITECTURE.md. Parts may always import themselves and what lies beneath
+// their own folder. The longest matching prefix of a package names its part.
+var layers = map[string][]string{
+	"apis":      {},
+	"generated": {"apis"},
+
+	"pkg/version":       {},
+	"pkg/cel":           {},
+	"pkg/etcd":          {},
+	"pkg/authorization": {"apis", "pkg/cel"},
+	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel"},
+	"pkg/apiserver": {
+		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry",
+	},
+
+	"cmd":  {"pkg/apiserver"},
+	"hack": {"generated", "test/testutil"},
+	"test": {"apis", "generated", "pkg", "cmd"},
+}
+
+// root is the root of the repository.
+func root(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(filepath.Dir(dir))
+}
+
+// imports returns what each package of the module imports from it, tests aside. It
+// reads the files itself: a test that runs `go list` is answered from the test cache
+// when a package is new.
+func imports(t *testing.T) map[string][]string {
+	t.Helper()
+	base := root(t)
+	result := map[string][]string{}
+	err := filepath.WalkDir(base, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if name := entry.Name(); path != base && (strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") || name == "testdata") {
+				return fs.SkipDir
+			}
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil && path != base {
+				return fs.SkipDir // a module of its own
+			}
+			return nil
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(base, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		result[filepath.ToSlash(relative)] = append(result[filepath.ToSlash(relative)], ours(file.Imports)...)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+// partOf returns the part of the repository that a package belongs to.
+func partOf(pkg string) (string, bool) {
+	best := ""
+	for part := range layers {
+		if (pkg == part || strings.HasPrefix(pkg, part+"/")) && len(part) > len(best) {
+			best = part
+		}
+	}
+	return best, best != ""
+}
+
+// violations returns the imports that go against the arrows.
+func violations(imports map[string][]string) []string {
+	var found []string
+	for pkg, imported := range imports {
+		from, ok := partOf(pkg)
+		if !ok {
+			found = append(found, fmt.Sprintf("%s belongs to no part of the repository; add it to layers", pkg))
+			continue
+		}
+		for _, i := range imported {
+			to, ok := partOf(i)
+			allowed := to == from || slices.ContainsFunc(layers[from], func(part string) bool {
+				return i == part || strings.HasPrefix(i, part+"/")
+			})
+			if !ok || !allowed {
+				found = append(found, fmt.Sprintf("%s must not import %s", pkg, i))
+			}
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+func TestDependenciesPointOneWay(t *testing.T) {
+	t.Parallel()
+	found := imports(t)
+	if len(found) < 20 {
+		t.Fatalf("only %d packages were found, so the test proves nothing", len(found))
+	}
+	for _, violation := range violations(found) {
+		t.Error(violation)
+	}
+}
+
+// TestViolationsAreFound makes sure that the check can fail.
+func TestViolationsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"pkg/cel", "pkg/authorization", true},
+		{"pkg/cel", "apis/authorization", true},
+		{"apis/demo", "pkg/cel", true},
+		{"pkg/registry/demo/virtualmachine", "pkg/apiserver", true},
+		{"cmd/proviso-apiserver", "pkg/cel", true},
+		{"pkg/unheard", "pkg/cel", true},
+		{"pkg/authorization/webhook", "pkg/authorization", false},
+		{"cmd/proviso-apiserver", "pkg/apiserver/options", false},
+	} {
+		if got := len(violations(map[string][]string{tc.from: {tc.to}})) > 0; got != tc.want {
+			t.Errorf("%s imports %s: violation %v, want %v", tc.from, tc.to, got, tc.want)
+		}
+	}
+}
+
+// ours returns the imports from this module, without its path.
+func ours(specs []*ast.ImportSpec) []string {
+	var result []string
+	for _, spec := range specs {
+		path, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			continue // the parser accepted it, so this cannot be
+		}
+		if rest, ok := strings.CutPrefix(path, module+"/"); ok {
+			result = append(result, rest)
+		}
+	}
+	return result
+}

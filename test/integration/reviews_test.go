@@ -1,0 +1,321 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/test/testutil/server"
+)
+
+// rules decides by verb, and by user for reviews about others.
+var rules = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	switch {
+	case a.GetUser().GetName() == "nobody":
+		return authorizer.DecisionNoOpinion, "", nil
+	case a.GetUser().GetName() == "limited" && a.GetResource() == "subjectaccessreviews":
+		return authorizer.DecisionNoOpinion, "", nil
+	case a.GetVerb() == "deny":
+		return authorizer.DecisionDeny, "denied by the test", nil
+	case a.GetVerb() == "ignore":
+		return authorizer.DecisionNoOpinion, "ignored by the test", nil
+	}
+	return authorizer.DecisionAllow, "allowed by the test", nil
+})
+
+const group = "/apis/authorization.k8s.io/v1alpha1/"
+
+// post sends a body to the handler of the server, as a user.
+func post(s *server.Server, name, path, contentType, body string) *httptest.ResponseRecorder {
+	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
+	request.Header.Set(server.UserHeader, name)
+	request.Header.Set("Content-Type", contentType)
+	request.Header.Set("Accept", "application/json")
+	recorder := httptest.NewRecorder()
+	s.Handler.ServeHTTP(recorder, request)
+	return recorder
+}
+
+func acr(sets, rest string) string {
+	return fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview","request":{"conditionSets":%s%s}}`, sets, rest)
+}
+
+func oneSet(conditions string) string {
+	return `[{"authorizerName":"a","conditions":[` + conditions + `]}]`
+}
+
+func celCondition(id, effect, text string) string {
+	quoted, err := json.Marshal(text)
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf(`{"id":"example.com/%s","effect":%q,"type":"k8s.io/authorization-cel","condition":%s}`, id, effect, quoted)
+}
+
+const create = `,"operation":"CREATE","object":{"spec":{"storageClassName":"dev","size":1.5}}`
+
+// TestBadInput sends everything that can be wrong with a review. Each has an answer of
+// its own.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	sar := func(spec string) string {
+		return `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","spec":` + spec + `}`
+	}
+	var manyConditions []string
+	for i := range 129 {
+		manyConditions = append(manyConditions, celCondition(fmt.Sprintf("c%d", i), "Allow", "true"))
+	}
+	const yes = `{"id":"example.com/a","effect":"Allow","type":"k8s.io/authorization-cel","condition":"true"}`
+
+	for _, tc := range []struct {
+		name, resource, body string
+		wantCode             int
+		want                 string
+	}{
+		{"nothing", "subjectaccessreviews", ``, 400, "unexpected end of JSON input"},
+		{"malformed JSON", "subjectaccessreviews", `{"spec":`, 400, "unexpected end of JSON input"},
+		{"a list", "subjectaccessreviews", `[]`, 400, "cannot unmarshal array"},
+		{"null", "subjectaccessreviews", `null`, 422, "spec.resourceAttributes"},
+		{"another kind", "subjectaccessreviews", `{"apiVersion":"v1","kind":"Pod"}`, 400, "cannot be handled as a SubjectAccessReview"},
+		{"another version", "subjectaccessreviews", `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{}}`, 400, "v1"},
+		{"a field of another type", "subjectaccessreviews", sar(`{"user":7}`), 400, "cannot unmarshal number"},
+		{"deeply nested JSON", "subjectaccessreviews", sar(`{"user":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`), 400, "exceeded max depth"},
+		{"a body of 3 MiB", "subjectaccessreviews", sar(`{"user":"` + strings.Repeat("x", 3<<20) + `"}`), 413, "limit is 3145728"},
+		{"no attributes", "subjectaccessreviews", sar(`{"user":"u"}`), 422, "spec.resourceAttributes: Required"},
+		{"both attributes", "subjectaccessreviews", sar(`{"user":"u","resourceAttributes":{},"nonResourceAttributes":{}}`), 422, "spec.nonResourceAttributes: Forbidden"},
+		{"an unknown mode", "subjectaccessreviews", sar(`{"user":"u","resourceAttributes":{},"conditionalAuthorization":{"mode":"Fast"}}`), 422, "conditionalAuthorization.mode: Unsupported"},
+		{"a namespace of somebody else", "namespaces/n/localsubjectaccessreviews",
+			`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"LocalSubjectAccessReview","spec":{"user":"u","resourceAttributes":{"namespace":"other"}}}`, 422, "must match metadata.namespace"},
+		{"metadata of another namespace", "namespaces/n/localsubjectaccessreviews",
+			`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"LocalSubjectAccessReview","metadata":{"namespace":"other"},"spec":{"user":"u","resourceAttributes":{"namespace":"other"}}}`, 400, "does not match the namespace"},
+
+		{"no request", "authorizationconditionsreviews", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview"}`, 422, "request: Required"},
+		{"no operation", "authorizationconditionsreviews", acr(oneSet(yes), ``), 422, "request.operation: Required"},
+		{"an unknown operation", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"PATCH"`), 422, `request.operation: Unsupported value: \"PATCH\"`},
+		{"an unknown effect", "authorizationconditionsreviews", acr(oneSet(strings.Replace(yes, "Allow", "Maybe", 1)), create), 422, "conditions[0].effect: Unsupported"},
+		{"an invalid ID", "authorizationconditionsreviews", acr(oneSet(strings.Replace(yes, "example.com/a", "a b", 1)), create), 422, "conditions[0].id: Invalid"},
+		{"the same ID twice", "authorizationconditionsreviews", acr(oneSet(yes+","+yes), create), 422, "conditions[1].id: Duplicate"},
+		{"129 conditions", "authorizationconditionsreviews", acr(oneSet(strings.Join(manyConditions, ",")), create), 422, "must have at most 128 items"},
+		{"a condition over 10240 bytes", "authorizationconditionsreviews", acr(oneSet(celCondition("a", "Allow", strings.Repeat("x", 10241))), create), 422, "conditions[0].condition: Too long"},
+		{"allowed and denied and conditions", "authorizationconditionsreviews", acr(`[{"authorizerName":"a","allowed":true,"denied":true,"conditions":[`+yes+`]}]`, create), 422, "at most one of allowed, denied"},
+		{"objects that are not objects", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"UPDATE","object":"text","oldObject":[],"options":7`), 422, "request.object: Invalid value: must be a JSON object"},
+		{"sets that are no list", "authorizationconditionsreviews", acr(`{}`, create), 400, "cannot unmarshal object"},
+		{"deeply nested sets", "authorizationconditionsreviews", acr(strings.Repeat(`[{"authorizerName":"a","conditionsChain":`, 50)+`[]`+strings.Repeat(`}]`, 50), create), 422, "nested at most 8 deep"},
+		{"a number beyond every range", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"CREATE","object":{"a":1e999}`), 400, "request.object: json: cannot unmarshal number 1e999"},
+		{"a deeply nested object", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"CREATE","object":{"a":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+`}`), 400, "exceeded max depth"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := post(s, "alice", group+tc.resource, "application/json", tc.body)
+			if got.Code != tc.wantCode || !strings.Contains(got.Body.String(), tc.want) {
+				t.Errorf("got %d %.600s\nwant %d with %q", got.Code, got.Body, tc.wantCode, tc.want)
+			}
+		})
+	}
+}
+
+func TestMalformedYAML(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	for _, body := range []string{"spec: [", "\tspec: 1", "spec: *nobody", "a: 1\na: 2"} {
+		if got := post(s, "alice", group+"subjectaccessreviews", "application/yaml", body); got.Code < 400 || got.Code >= 500 {
+			t.Errorf("%q: got %d %s, want a refusal", body, got.Code, got.Body)
+		}
+	}
+}
+
+func TestUnknownFields(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	const body = `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","spec":{"user":"u","resourceAttributes":{"verb":"get","resorce":"pods"}}}`
+
+	got := post(s, "alice", group+"subjectaccessreviews", "application/json", body)
+	if warning := got.Header().Get("Warning"); got.Code != http.StatusCreated || !strings.Contains(warning, `unknown field \"spec.resourceAttributes.resorce\"`) {
+		t.Errorf("a review with an unknown field: got %d with warning %q, want an answer and a warning", got.Code, warning)
+	}
+	got = post(s, "alice", group+"subjectaccessreviews?fieldValidation=Strict", "application/json", body)
+	if got.Code != http.StatusBadRequest || !strings.Contains(got.Body.String(), "spec.resourceAttributes.resorce") {
+		t.Errorf("the same with strict validation: got %d %s, want 400", got.Code, got.Body)
+	}
+}
+
+type conditionsReview struct {
+	Response struct {
+		Allowed, Denied         bool
+		Reason, EvaluationError string
+		ConditionSets           []json.RawMessage
+	}
+}
+
+func evaluate(t *testing.T, s *server.Server, name, body string) conditionsReview {
+	t.Helper()
+	recorder := post(s, name, group+"authorizationconditionsreviews", "application/json", body)
+	if recorder.Code != http.StatusCreated {
+		t.Fatalf("got %d %s", recorder.Code, recorder.Body)
+	}
+	var review conditionsReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil {
+		t.Fatal(err)
+	}
+	return review
+}
+
+func TestConditionsReview(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	set := func(mode string, conditions ...string) string {
+		return fmt.Sprintf(`{"authorizerName":"%d","failureMode":%q,"conditions":[%s]}`, len(conditions), mode, strings.Join(conditions, ","))
+	}
+	const opaque = `{"id":"example.com/o","effect":%q,"type":"example.com/opaque"}`
+	impersonation := `,"impersonation":{"request":{"verb":"get","resource":"pods"},"user":{"username":"bob","groups":["g"]}}`
+
+	for _, tc := range []struct {
+		name, user, body    string
+		wantAllowed, denied bool
+		wantReason, wantErr string
+		wantRemaining       int
+	}{
+		{"true", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.storageClassName == "dev"`))+"]", create), true, false, `condition "example.com/a" allowed the request`, "", 0},
+		{"false", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.storageClassName == "prod"`))+"]", create), false, false, "no Allow condition holds", "", 0},
+		{"a fraction", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.size == 1.5`))+"]", create), true, false, "allowed the request", "", 0},
+		{"an absent old object", "alice", acr("["+set("Deny", celCondition("a", "Allow", `oldObject == null && options == null && !dryRun && operation == "CREATE"`))+"]", create), true, false, "", "", 0},
+		{"a Deny beats an Allow", "alice", acr("["+set("Deny", celCondition("a", "Allow", "true"), celCondition("b", "Deny", "true"))+"]", create), false, true, `condition "example.com/b" denied the request`, "", 0},
+		{"a failing Deny denies", "alice", acr("["+set("Deny", celCondition("a", "Allow", "true"), celCondition("b", "Deny", "object.missing"))+"]", create), false, true, "could not be evaluated", "must yield bool", 0},
+		{"a failing Deny with failure mode NoOpinion", "alice", acr("["+set("NoOpinion", celCondition("a", "Allow", "true"), celCondition("b", "Deny", "object.missing == 1"))+"]", create), false, false, "could not be evaluated", "no such key: missing", 0},
+		{"does not compile", "alice", acr("["+set("Deny", celCondition("a", "Deny", "object."))+"]", create), false, true, "", "does not compile", 0},
+		{"a failing Allow is ignored", "alice", acr("["+set("Deny", celCondition("a", "Allow", "object."), celCondition("b", "Allow", "true"))+"]", create), true, false, "", "", 0},
+		{"over the cost limit", "alice", acr("["+set("Deny", celCondition("a", "Deny", strings.Repeat("[1,2,3,4,5,6,7,8,9,10].all(x, ", 7)+"true"+strings.Repeat(")", 7)))+"]", create), false, true, "", "cost limit exceeded", 0},
+		{"an unknown type that could allow", "alice", acr("["+set("Deny", fmt.Sprintf(opaque, "Allow"))+"]", create), false, true, "could not be evaluated", `type \"example.com/opaque\" are not supported`, 0},
+		{"an unknown type, and failure mode NoOpinion", "alice", acr("["+set("NoOpinion", fmt.Sprintf(opaque, "Deny"))+"]", create), false, false, "", `type \"example.com/opaque\" are not supported`, 0},
+		{"the second set decides", "alice", acr("["+set("Deny", celCondition("a", "Allow", "false"))+","+set("Deny", celCondition("b", "Allow", "true"), celCondition("c", "Deny", "false"))+"]", create), true, false, `"example.com/b"`, "", 0},
+		{"a later Deny does not matter", "alice", acr("["+set("Deny", celCondition("a", "Allow", "true"))+`,{"authorizerName":"b","denied":true}]`, create), true, false, "", "", 0},
+		{"a nested chain", "alice", acr(`[{"authorizerName":"outer","conditionsChain":[{"authorizerName":"inner"},`+set("Deny", celCondition("a", "Deny", "true"))+`]},{"authorizerName":"b","allowed":true}]`, create), false, true, "", "", 0},
+		{"no sets", "alice", acr("[]", create), false, false, "", "", 0},
+		{"what was known at authorization is not known here", "alice", acr("["+set("Deny", celCondition("a", "Deny", `request.verb == "x"`))+"]", create), false, true, "", "undeclared reference to 'request'", 0},
+		{"the namespace's metadata", "alice", acr("["+set("Deny", celCondition("a", "Allow", `namespaceObject.metadata.labels.env == "dev"`))+"]", create+`,"namespaceObject":{"metadata":{"labels":{"env":"dev"}},"status":{}}`), true, false, "", "", 0},
+		{"no namespace", "alice", acr("["+set("Deny", celCondition("a", "Allow", `namespaceObject.metadata.name != ""`))+"]", create), false, false, "", "no such attribute", 0},
+		{"a secondary check", "alice", acr("["+set("Deny", celCondition("a", "Allow", `authorizer.group("").resource("pods").check("get").allowed()`))+"]", create+`,"userInfo":{"username":"bob"}`), true, false, "", "", 0},
+		{"a secondary check that says no", "alice", acr("["+set("Deny", celCondition("a", "Allow", `authorizer.requestResource.check("ignore").allowed()`))+"]", create+`,"userInfo":{"username":"bob"},"resource":{"group":"","version":"v1","resource":"pods"}`), false, false, "", "", 0},
+		{"a secondary check by somebody who may not ask", "limited", acr("["+set("Deny", celCondition("a", "Allow", `!authorizer.requestResource.check("ignore").allowed()`))+"]", create+`,"userInfo":{"username":"bob"}`), false, false, "", "may create subjectaccessreviews", 0},
+		{"impersonation, decided", "alice", acr("["+set("Deny", celCondition("a", "Allow", `impersonatedRequest.verb == "get" && impersonatedUser.username == "bob"`))+"]", impersonation), true, false, "", "", 0},
+		{"impersonation, with the object still to come", "alice", acr("["+set("Deny", celCondition("a", "Allow", `impersonatedRequest.verb == "get"`), celCondition("b", "Deny", `object.spec.x == 1`))+"]", impersonation), false, false, "", "", 1},
+		{"hostile strings are data", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.storageClassName == "' || true || '"`))+"]", create), false, false, "no Allow condition holds", "", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := evaluate(t, s, tc.user, tc.body).Response
+			wantErr := strings.ReplaceAll(tc.wantErr, `\"`, `"`)
+			if got.Allowed != tc.wantAllowed || got.Denied != tc.denied || !strings.Contains(got.Reason, tc.wantReason) ||
+				!strings.Contains(got.EvaluationError, wantErr) || (wantErr == "") != (got.EvaluationError == "") || len(got.ConditionSets) != tc.wantRemaining {
+				t.Errorf("got %+v\nwant allowed %v, denied %v, reason %q, error %q, %d sets", got, tc.wantAllowed, tc.denied, tc.wantReason, wantErr, tc.wantRemaining)
+			}
+		})
+	}
+}
+
+// TestConditionsReviewInTwoStages evaluates what the first stage of impersonation left,
+// as a client would: by sending it back with the object.
+func TestConditionsReviewInTwoStages(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	sets := oneSet(celCondition("a", "Allow", `impersonatedRequest.verb == "create"`) + "," + celCondition("b", "Deny", `object.spec.storageClassName == "prod"`))
+	first := evaluate(t, s, "alice", acr(sets, `,"impersonation":{"request":{"verb":"create"},"user":{"username":"bob"}}`))
+	remaining, err := json.Marshal(first.Response.ConditionSets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(remaining), "impersonatedRequest") {
+		t.Errorf("the first stage left a condition on what it knew: %s", remaining)
+	}
+	for class, want := range map[string]bool{"dev": true, "prod": false} {
+		second := evaluate(t, s, "alice", acr(string(remaining), `,"operation":"CREATE","object":{"spec":{"storageClassName":"`+class+`"}}`))
+		if second.Response.Allowed != want || second.Response.Denied == want {
+			t.Errorf("class %s: got %+v, want allowed %v", class, second.Response, want)
+		}
+	}
+}
+
+func TestReviewsNeedAuthorization(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	for _, resource := range []string{"subjectaccessreviews", "selfsubjectaccessreviews", "authorizationconditionsreviews", "namespaces/n/localsubjectaccessreviews"} {
+		if got := post(s, "nobody", group+resource, "application/json", `{}`); got.Code != http.StatusForbidden {
+			t.Errorf("%s: got %d %s, want 403", resource, got.Code, got.Body)
+		}
+	}
+}
+
+func TestAccessReviews(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	review := func(kind, spec string) string {
+		return fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":%q,"spec":%s}`, kind, spec)
+	}
+	for _, tc := range []struct {
+		name, resource, body string
+		want                 string
+	}{
+		{"allowed", "subjectaccessreviews", review("SubjectAccessReview", `{"user":"u","resourceAttributes":{"verb":"get"}}`), `"status":{"allowed":true,"reason":"allowed by the test"}`},
+		{"denied", "subjectaccessreviews", review("SubjectAccessReview", `{"user":"u","resourceAttributes":{"verb":"deny"}}`), `"status":{"allowed":false,"denied":true,"reason":"denied by the test"}`},
+		{"no opinion", "subjectaccessreviews", review("SubjectAccessReview", `{"user":"u","nonResourceAttributes":{"verb":"ignore","path":"/x"}}`), `"status":{"allowed":false,"reason":"ignored by the test"}`},
+		{"about somebody else", "subjectaccessreviews", review("SubjectAccessReview", `{"user":"nobody","resourceAttributes":{"verb":"get"}}`), `"status":{"allowed":false}`},
+		{"about oneself", "selfsubjectaccessreviews", review("SelfSubjectAccessReview", `{"resourceAttributes":{"verb":"get"}}`), `"allowed":true`},
+		{"in a namespace", "namespaces/n/localsubjectaccessreviews", review("LocalSubjectAccessReview", `{"user":"u","resourceAttributes":{"verb":"get","namespace":"n"}}`), `"allowed":true`},
+		{"a status that the client made up", "subjectaccessreviews", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","spec":{"user":"u","resourceAttributes":{"verb":"deny"}},"status":{"allowed":true,"conditionsChain":[{"authorizerName":"a","allowed":true}]}}`,
+			`"status":{"allowed":false,"denied":true,"reason":"denied by the test"}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := post(s, "alice", group+tc.resource, "application/json", tc.body)
+			if got.Code != http.StatusCreated || !strings.Contains(got.Body.String(), tc.want) {
+				t.Errorf("got %d %s\nwant %s", got.Code, got.Body, tc.want)
+			}
+		})
+	}
+}
+
+func TestReviewsAreCreateOnly(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		request := httptest.NewRequest(method, group+"subjectaccessreviews", nil)
+		request.Header.Set(server.UserHeader, "alice")
+		recorder := httptest.NewRecorder()
+		s.Handler.ServeHTTP(recorder, request)
+		if recorder.Code != http.StatusMethodNotAllowed {
+			t.Errorf("%s: got %d, want 405", method, recorder.Code)
+		}
+	}
+}
+
+// FuzzConditionsReview sends arbitrary bytes to the endpoint that evaluates what others
+// wrote. Nothing may be the server's fault.
+func FuzzConditionsReview(f *testing.F) {
+	s := server.New(f, server.Config{Authorizer: rules})
+	contentTypes := []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor", "text/plain"}
+	for i := range contentTypes {
+		f.Add(byte(i), acr(oneSet(celCondition("a", "Allow", `object.spec.x == 1`)), create))
+	}
+	f.Add(byte(0), acr(oneSet(celCondition("a", "Deny", `[?object.x].size() == 1`)), create))
+	f.Add(byte(0), acr(oneSet(celCondition("a", "Deny", `authorizer.path("/").check("get").allowed()`)), create))
+	f.Add(byte(0), acr(`[{"authorizerName":"a","conditionsChain":[{"authorizerName":"b","denied":true}]}]`, `,"operation":"DELETE","oldObject":{"a":1e999}`))
+	f.Add(byte(1), "apiVersion: authorization.k8s.io/v1alpha1\nkind: AuthorizationConditionsReview\nrequest: {operation: CONNECT, conditionSets: [{authorizerName: a}]}")
+	f.Fuzz(func(t *testing.T, contentType byte, body string) {
+		got := post(s, "alice", group+"authorizationconditionsreviews", contentTypes[int(contentType)%len(contentTypes)], body)
+		if got.Code >= 500 {
+			t.Fatalf("%d for %q: %s", got.Code, body, got.Body)
+		}
+	})
+}

@@ -1,0 +1,139 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package server runs proviso-apiserver inside a test, without kube-apiserver: callers
+// say in a header who they are, and the test says what they may do.
+package server
+
+import (
+	"net"
+	"net/http"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/openapi"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/rest"
+
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
+	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/etcd"
+)
+
+// UserHeader names the user of a request.
+const UserHeader = "X-Test-User"
+
+// Config says what the server is to do.
+type Config struct {
+	// Authorizer decides requests and reviews.
+	Authorizer authorizer.Authorizer
+	// EtcdDir is a directory for an embedded etcd, short enough for a socket. Without it
+	// the demo API is not served.
+	EtcdDir string
+}
+
+// Server is a running server.
+type Server struct {
+	*genericapiserver.GenericAPIServer
+}
+
+// New makes a server, which need not listen to be used: its Handler answers requests.
+func New(tb testing.TB, config Config) *Server {
+	tb.Helper()
+	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
+	names := openapi.NewDefinitionNamer(apiserver.Scheme)
+	generic.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, names)
+	generic.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, names)
+	generic.EffectiveVersion = compatibility.DefaultBuildEffectiveVersion()
+	generic.FeatureGate = utilfeature.DefaultFeatureGate
+	generic.ExternalAddress = "localhost:443"
+	generic.LoopbackClientConfig = &rest.Config{Host: "localhost"}
+	generic.SharedInformerFactory = informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	generic.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
+		name := r.Header.Get(UserHeader)
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
+	})
+
+	chain, err := authorization.NewChain(authorization.Member{Name: "test", Authorizer: config.Authorizer})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	generic.Authorization.Authorizer = chain
+	if config.EtcdDir != "" {
+		applyEtcd(tb, config.EtcdDir, &generic.Config)
+	}
+	completed, err := (&apiserver.Config{
+		GenericConfig: generic,
+		ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, EnableDemoAPI: config.EtcdDir != ""},
+	}).Complete()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	server, err := completed.New()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(server.GenericAPIServer.Destroy)
+	server.GenericAPIServer.PrepareRun()
+	return &Server{server.GenericAPIServer}
+}
+
+func applyEtcd(tb testing.TB, dir string, generic *genericapiserver.Config) {
+	tb.Helper()
+	member, err := etcd.Start(tb.Context(), filepath.Join(dir, "data"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = member.Close() })
+	endpoint, err := etcd.Endpoint(filepath.Join(dir, "data"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	options := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/test", apiserver.Codecs.LegacyCodec(demov1alpha1.SchemeGroupVersion)))
+	options.StorageConfig.Transport.ServerList = []string{endpoint}
+	options.SkipHealthEndpoints = true
+	if err := options.ApplyTo(generic); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Client serves the server's handler on a port of its own and returns a client's
+// configuration for a user.
+func (s *Server) Client(tb testing.TB, name string) *rest.Config {
+	tb.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	httpServer := &http.Server{Handler: s.Handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = httpServer.Serve(listener) }()
+	tb.Cleanup(func() { _ = httpServer.Close() })
+	return &rest.Config{
+		Host: "http://" + listener.Addr().String(),
+		WrapTransport: func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				r = r.Clone(r.Context())
+				r.Header.Set(UserHeader, name)
+				return next.RoundTrip(r)
+			})
+		},
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package options
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -80,38 +81,18 @@ func (f selfMade) write(chain, key []byte) error {
 }
 
 func (f selfMade) usable(hosts []string, now time.Time) bool {
-	if ok, err := cert.CanReadCertAndKey(f.CertFile, f.KeyFile); err != nil || !ok {
-		return false
-	}
-	certs, err := cert.CertsFromFile(f.CertFile)
+	pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile) // refuses another's key
 	if err != nil {
 		return false
 	}
 	cas, err := cert.NewPool(f.CAFile)
-	if err != nil {
-		return false
-	}
-	leaf := certs[0]
-	if now.Add(renewBefore).After(leaf.NotAfter) || !matchesKey(leaf, f.KeyFile) {
+	if err != nil || now.Add(renewBefore).After(pair.Leaf.NotAfter) {
 		return false
 	}
 	for _, host := range hosts {
-		if _, err := leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: cas, CurrentTime: now}); err != nil {
+		if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: cas, CurrentTime: now}); err != nil {
 			return false
 		}
 	}
 	return true
-}
-
-func matchesKey(leaf *x509.Certificate, keyFile string) bool {
-	key, err := keyutil.PrivateKeyFromFile(keyFile)
-	if err != nil {
-		return false
-	}
-	private, ok := key.(interface{ Public() any })
-	if !ok {
-		return false
-	}
-	public, ok := leaf.PublicKey.(interface{ Equal(x any) bool })
-	return ok && public.Equal(private.Public())
 }

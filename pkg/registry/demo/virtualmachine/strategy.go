@@ -89,6 +89,9 @@ type statusStrategy struct {
 	strategy
 }
 
+// AllowCreateOnUpdate keeps a write to the status of nothing from creating something.
+func (statusStrategy) AllowCreateOnUpdate(context.Context) bool { return false }
+
 func (statusStrategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	vm, oldVM := obj.(*demo.VirtualMachine), old.(*demo.VirtualMachine)
 	status := vm.Status

@@ -1,0 +1,37 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package golden compares output with files that are committed. The files are written
+// anew when the environment variable UPDATE_GOLDEN is set.
+package golden
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Compare fails the test if got is not the content of the file.
+func Compare(tb testing.TB, file, got string) {
+	tb.Helper()
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			tb.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			tb.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatalf("%v; UPDATE_GOLDEN=1 writes it", err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		tb.Errorf("%s (-want +got); UPDATE_GOLDEN=1 writes it anew:\n%s", file, diff)
+	}
+}

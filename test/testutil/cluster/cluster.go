@@ -55,8 +55,9 @@ type Config struct {
 	Manifests string
 	// Detached makes the processes outlive this one.
 	Detached bool
-	// ProvisoArgs are added to the arguments of proviso-apiserver.
-	ProvisoArgs []string
+	// Deployment runs proviso-apiserver as the Deployment of Manifests/overlays/demo says,
+	// in a container. Otherwise it runs as it is, with a certificate that it makes itself.
+	Deployment bool
 	// Log is told what happens. May be nil.
 	Log func(format string, args ...any)
 }
@@ -92,6 +93,13 @@ func New(config Config) (*Cluster, error) {
 		return nil, err
 	}
 	var err error
+	if config.Deployment {
+		// The container's user is another one and must be able to pass.
+		err = os.Chmod(config.Dir, 0o711)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if c.ca, err = newAuthority(c.pki(""), "ca"); err != nil {
 		return nil, err
 	}
@@ -168,8 +176,11 @@ func (c *Cluster) ProvisoURL() string {
 // CAFile is the CA of kube-apiserver and of the users.
 func (c *Cluster) CAFile() string { return c.ca.files().cert }
 
-// ProvisoCAFile is the CA of proviso-apiserver, which it made itself.
+// ProvisoCAFile is the CA of proviso-apiserver.
 func (c *Cluster) ProvisoCAFile() string {
+	if c.Deployment {
+		return filepath.Join(c.Manifests, "base", "certs", "ca.crt")
+	}
 	return filepath.Join(c.Dir, "proviso", "certificates", "ca.crt")
 }
 

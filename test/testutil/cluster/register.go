@@ -18,10 +18,14 @@ import (
 // prepare creates what artifacts/ would: the namespace, the ServiceAccount and its
 // permissions; and those of the users.
 func (c *Cluster) prepare(ctx context.Context) error {
-	for _, file := range []string{
-		"base/namespace.yaml", "base/serviceaccount.yaml", "base/rbac.yaml", "dev/users.yaml",
-	} {
-		if _, err := c.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(c.Manifests, file)); err != nil {
+	manifests := [][]string{
+		{"-f", "base/namespace.yaml"}, {"-f", "base/serviceaccount.yaml"}, {"-f", "base/rbac.yaml"}, {"-f", "dev/users.yaml"},
+	}
+	if c.Deployment {
+		manifests = [][]string{{"-k", "overlays/demo"}, {"-f", "dev/users.yaml"}}
+	}
+	for _, m := range manifests {
+		if _, err := c.Kubectl(ctx, "", "apply", "--server-side", "--validate=strict", m[0], filepath.Join(c.Manifests, m[1])); err != nil {
 			return err
 		}
 	}
@@ -72,7 +76,13 @@ func (c *Cluster) Register(ctx context.Context) error {
 		}
 		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
 	}
-	if _, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "-f", "-"); err != nil {
+	if c.Deployment {
+		// A Service that has a cluster address does not become one that is only a name.
+		if _, err := c.Kubectl(ctx, "", "delete", "--namespace="+Namespace, "--ignore-not-found", "service", Service); err != nil {
+			return err
+		}
+	}
+	if _, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
 	}
 	for _, name := range names {

@@ -104,19 +104,28 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	return c.waitFor(ctx, c.KubeAPIServer, c.KubeAPIServerURL()+"/readyz", c.CAFile(), c.userPair(Admin))
 }
 
+// ServerName is the name that Proviso's certificate is for. kube-apiserver expects it.
+const ServerName = Service + "." + Namespace + ".svc"
+
 // StartProviso starts proviso-apiserver, if it does not run, and waits until it is
 // ready. It runs under the name of the ServiceAccount that artifacts/ gives it.
 func (c *Cluster) StartProviso(ctx context.Context) error {
 	if c.Proviso.find() {
 		return nil
 	}
-	args := append([]string{
+	if c.Deployment {
+		if err := c.startDeployment(ctx); err != nil {
+			return err
+		}
+		return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pair{})
+	}
+	args := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.Proviso),
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
-		"--self-made-cert-hosts=localhost,127.0.0.1," + Service + "." + Namespace + ".svc",
+		"--self-made-cert-hosts=localhost,127.0.0.1," + ServerName,
 		"--enable-demo-api",
-	}, c.ProvisoArgs...)
+	}
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
 		return err
 	}
@@ -131,7 +140,7 @@ func (c *Cluster) userPair(name string) pair {
 func (c *Cluster) writeKubeconfig() error {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: c.KubeAPIServerURL(), CertificateAuthority: c.CAFile()}
-	config.Clusters["proviso"] = &clientcmdapi.Cluster{Server: c.ProvisoURL(), CertificateAuthority: c.ProvisoCAFile()}
+	config.Clusters["proviso"] = &clientcmdapi.Cluster{Server: c.ProvisoURL(), CertificateAuthority: c.ProvisoCAFile(), TLSServerName: ServerName}
 	config.CurrentContext = Admin
 	for name, groups := range Users {
 		files := c.userPair(name)
@@ -188,7 +197,7 @@ func probe(ctx context.Context, url, caFile string, client pair) error {
 	if err != nil {
 		return err
 	}
-	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: "localhost"} // as every server here is called
 	config.RootCAs.AppendCertsFromPEM(ca)
 	if client.cert != "" {
 		certificate, err := tls.LoadX509KeyPair(client.cert, client.key)

@@ -60,34 +60,47 @@ func (o *AuthorizationOptions) Validate() []error {
 	return errs
 }
 
-// Chains makes the chains that decide reviews and requests. They are the same but for
-// the paths of this server that are always allowed: those say nothing about the
-// cluster, about which a review asks.
+// Chains makes the chains that decide reviews and requests. They have the same
+// authorizers but for two differences. The paths of this server that are always allowed
+// say nothing about the cluster, about which a review asks. And a review is answered by
+// what holds now, as kube-apiserver answers its own, never from the cache.
 func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain, err error) {
-	kubeAPIServer, err := o.kubeAPIServer()
+	client, err := o.client()
 	if err != nil {
 		return nil, nil, err
+	}
+	config := webhook.Config{Client: client.AuthorizationV1().SubjectAccessReviews(), Backoff: *o.WebhookRetryBackoff}
+	fresh, err := webhook.New(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("authorizer %s: %w", authorizerKubeAPIServer, err)
+	}
+	config.AllowCacheTTL, config.DenyCacheTTL = o.AllowCacheTTL, o.DenyCacheTTL
+	cached, err := webhook.New(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("authorizer %s: %w", authorizerKubeAPIServer, err)
 	}
 	privileged := authorization.Member{
 		Name:       authorizerPrivilegedGroups,
 		Authorizer: authorizerfactory.NewPrivilegedGroups(o.AlwaysAllowGroups...),
 	}
-	delegated := authorization.Member{Name: authorizerKubeAPIServer, Authorizer: kubeAPIServer}
-
-	if reviews, err = authorization.NewChain(privileged, delegated); err != nil {
+	reviews, err = authorization.NewChain(privileged, authorization.Member{Name: authorizerKubeAPIServer, Authorizer: fresh})
+	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
 	paths, err := path.NewAuthorizer(o.AlwaysAllowPaths)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
-	if requests, err = authorization.NewChain(privileged, authorization.Member{Name: authorizerPaths, Authorizer: paths}, delegated); err != nil {
+	requests, err = authorization.NewChain(privileged,
+		authorization.Member{Name: authorizerPaths, Authorizer: paths},
+		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: cached})
+	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
 	return reviews, requests, nil
 }
 
-func (o *AuthorizationOptions) kubeAPIServer() (*webhook.Authorizer, error) {
+func (o *AuthorizationOptions) client() (kubernetes.Interface, error) {
 	config, err := o.clientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
@@ -96,12 +109,7 @@ func (o *AuthorizationOptions) kubeAPIServer() (*webhook.Authorizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for authorization: %w", err)
 	}
-	return webhook.New(webhook.Config{
-		Client:        client.AuthorizationV1().SubjectAccessReviews(),
-		AllowCacheTTL: o.AllowCacheTTL,
-		DenyCacheTTL:  o.DenyCacheTTL,
-		Backoff:       *o.WebhookRetryBackoff,
-	})
+	return client, nil
 }
 
 func (o *AuthorizationOptions) clientConfig() (*rest.Config, error) {

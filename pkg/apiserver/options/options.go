@@ -262,6 +262,13 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err := o.Authentication.ApplyTo(&generic.Authentication, generic.SecureServing, generic.OpenAPIConfig); err != nil {
 		return fmt.Errorf("authentication: %w", err)
 	}
+	check, err := o.clientCAReadiness(generic.SecureServing.ClientCA)
+	if err != nil {
+		return err
+	}
+	if check != nil {
+		generic.AddReadyzChecks(check)
+	}
 	reviews, requests, err := o.Authorization.Chains()
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)

@@ -196,6 +196,31 @@ func (c *Cluster) Client(context string) (*rest.Config, error) {
 	).ClientConfig()
 }
 
+// Pid is the process ID of proviso-apiserver.
+func (c *Cluster) Pid() int { return c.Proviso.pid }
+
+// Kill ends proviso-apiserver at once, as a crash would.
+func (c *Cluster) Kill() error { return c.Proviso.stop(syscall.SIGKILL, time.Minute) }
+
+// KillKubeAPIServer ends kube-apiserver at once. StartKubeAPIServer starts it again at the same
+// address.
+func (c *Cluster) KillKubeAPIServer() error {
+	return c.KubeAPIServer.stop(syscall.SIGKILL, time.Minute)
+}
+
+// FrontProxy is the client certificate with which kube-apiserver passes requests on, or,
+// for another name, one of the same CA.
+func (c *Cluster) FrontProxy(name string) (certFile, keyFile string, err error) {
+	files, err := c.frontProxyCA.client("front-proxy-"+name, name)
+	return files.cert, files.key, err
+}
+
+// UserCertificate is the client certificate of a user.
+func (c *Cluster) UserCertificate(name string) (certFile, keyFile string) {
+	files := c.userPair(name)
+	return files.cert, files.key
+}
+
 // Kubectl runs kubectl as the admin, with input, and returns what it printed.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.binary("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)

@@ -1,0 +1,87 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Where kube-apiserver publishes how it authenticates clients and itself.
+const (
+	authenticationNamespace = metav1.NamespaceSystem
+	authenticationConfigMap = "extension-apiserver-authentication"
+)
+
+var authenticationKeys = []string{"client-ca-file", "requestheader-client-ca-file"}
+
+// lookupTimeout bounds one check; a probe has a timeout of its own, mostly ten seconds.
+const lookupTimeout = 5 * time.Second
+
+// clientCACheck is not ready until the server knows the CAs that kube-apiserver
+// publishes. Until then it does not ask clients for certificates, and a client that
+// connects without one is anonymous for as long as its connection lives.
+type clientCACheck struct {
+	client kubernetes.Interface
+	bundle dynamiccertificates.CAContentProvider
+	known  atomic.Bool
+}
+
+var _ healthz.HealthChecker = &clientCACheck{}
+
+// Name is the name under which /readyz lists the check.
+func (c *clientCACheck) Name() string { return "client-ca" }
+
+var errNoCAs = errors.New("the CAs of clients are not known yet")
+
+// Check compares what the server uses with what kube-apiserver publishes, until they
+// agree once. Afterwards the server follows changes by itself.
+func (c *clientCACheck) Check(r *http.Request) error {
+	if c.known.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
+	defer cancel()
+	published, err := c.client.CoreV1().ConfigMaps(authenticationNamespace).Get(ctx, authenticationConfigMap, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("reading ConfigMap %s/%s: %w", authenticationNamespace, authenticationConfigMap, err)
+	}
+	used := c.bundle.CurrentCABundleContent()
+	for _, key := range authenticationKeys {
+		if ca := bytes.TrimSpace([]byte(published.Data[key])); !bytes.Contains(used, ca) {
+			return errNoCAs
+		}
+	}
+	c.known.Store(true)
+	return nil
+}
+
+// clientCAReadiness returns the check, or nil if the CAs come from files, which are read
+// before the server starts.
+func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider) (healthz.HealthChecker, error) {
+	if o.Authentication.SkipInClusterLookup || o.Authentication.ClientCert.ClientCA != "" || bundle == nil {
+		return nil, nil
+	}
+	config, err := loadClientConfig(o.Authentication.RemoteKubeConfigFile)
+	if err != nil {
+		return nil, fmt.Errorf("--authentication-kubeconfig: %w", err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("--authentication-kubeconfig: %w", err)
+	}
+	return &clientCACheck{client: client, bundle: bundle}, nil
+}

@@ -1,0 +1,79 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	"errors"
+	"net/http/httptest"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+)
+
+// bundle is a CA bundle that changes.
+type bundle struct {
+	dynamiccertificates.CAContentProvider
+	content string
+}
+
+func (b *bundle) CurrentCABundleContent() []byte { return []byte(b.content) }
+
+func TestClientCACheck(t *testing.T) {
+	t.Parallel()
+	published := func(clientCA string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
+			Data:       map[string]string{"client-ca-file": clientCA, "requestheader-client-ca-file": "proxy\n"},
+		}
+	}
+	for _, tc := range []struct {
+		name      string
+		published *corev1.ConfigMap
+		used      string
+		wantReady bool
+	}{
+		{"both are known", published("client\n"), "client\nproxy\n", true},
+		{"that of clients is not", published("client\n"), "proxy\n", false},
+		{"none is", published("client\n"), "", false},
+		{"clients have no CA in this cluster", published(""), "proxy\n", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			check := &clientCACheck{client: fake.NewClientset(tc.published), bundle: &bundle{content: tc.used}}
+			if err := check.Check(httptest.NewRequest("GET", "/readyz", nil)); (err == nil) != tc.wantReady {
+				t.Errorf("got %v, want ready %v", err, tc.wantReady)
+			}
+		})
+	}
+}
+
+func TestClientCACheckFollowsAndRemembers(t *testing.T) {
+	t.Parallel()
+	client := fake.NewClientset(&corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
+		Data:       map[string]string{"client-ca-file": "client"},
+	})
+	used := &bundle{}
+	check := &clientCACheck{client: client, bundle: used}
+	request := httptest.NewRequest("GET", "/readyz", nil)
+	if err := check.Check(request); !errors.Is(err, errNoCAs) {
+		t.Errorf("before: got %v, want errNoCAs", err)
+	}
+	used.content = "client"
+	if err := check.Check(request); err != nil {
+		t.Errorf("after: got %v, want ready", err)
+	}
+	// A check that needs kube-apiserver forever would make a replica unready with it.
+	client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
+	if err := check.Check(request); err != nil {
+		t.Errorf("with kube-apiserver down: got %v, want ready", err)
+	}
+}

@@ -1,0 +1,182 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// client talks to Proviso's own port.
+func client(t *testing.T, certificates ...tls.Certificate) *http.Client {
+	t.Helper()
+	ca, err := os.ReadFile(stack.ProvisoCAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: cluster.ServerName, Certificates: certificates, MinVersion: tls.VersionTLS12}}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
+}
+
+// insisting sends its certificate even though the server says that it knows no CA of it.
+func insisting(t *testing.T, certificate tls.Certificate) *http.Client {
+	t.Helper()
+	c := client(t)
+	c.Transport.(*http.Transport).TLSClientConfig.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &certificate, nil
+	}
+	return c
+}
+
+func anonymous(t *testing.T) *http.Client { return client(t) }
+
+func withCertificate(t *testing.T, certFile, keyFile string) *http.Client {
+	t.Helper()
+	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client(t, certificate)
+}
+
+func request(t *testing.T, c *http.Client, method, path string, headers map[string]string, body string) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, stack.ProvisoURL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for k, v := range headers {
+		r.Header.Set(k, v)
+	}
+	response, err := c.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+const (
+	selfReviews = "/apis/authorization.k8s.io/v1alpha1/selfsubjectaccessreviews"
+	mayIReadAll = `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"verb":"get","group":"*","resource":"*"}}}`
+)
+
+// TestWhoAmI sends requests straight to Proviso's port. What the answer to "may I read
+// everything" is tells whom the server took the client for.
+func TestWhoAmI(t *testing.T) {
+	t.Parallel()
+	proxyCert, proxyKey, err := stack.FrontProxy("front-proxy-client")
+	if err != nil {
+		t.Fatal(err)
+	}
+	otherCert, otherKey, err := stack.FrontProxy("somebody-else")
+	if err != nil {
+		t.Fatal(err)
+	}
+	aliceCert, aliceKey := stack.UserCertificate("alice")
+	adminCert, adminKey := stack.UserCertificate("admin")
+	forged := map[string]string{"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
+	token := serviceAccountToken(t)
+
+	for _, tc := range []struct {
+		name     string
+		client   *http.Client
+		headers  map[string]string
+		wantCode int
+		want     string
+	}{
+		{"nobody", anonymous(t), nil, 403, `User \"system:anonymous\" cannot create resource`},
+		{"nobody, with forged headers", anonymous(t), forged, 403, `User \"system:anonymous\" cannot create resource`},
+		{"alice", withCertificate(t, aliceCert, aliceKey), nil, 201, `"allowed":false`},
+		{"alice, with forged headers", withCertificate(t, aliceCert, aliceKey), forged, 201, `"allowed":false`},
+		{"admin", withCertificate(t, adminCert, adminKey), nil, 201, `"allowed":true`},
+		{"a token of kube-apiserver", anonymous(t), map[string]string{"Authorization": "Bearer " + token}, 201, `"allowed":true`},
+		{"a forged token", anonymous(t), map[string]string{"Authorization": "Bearer " + token + "x"}, 401, "Unauthorized"},
+		{"the front proxy, for admin", withCertificate(t, proxyCert, proxyKey), forged, 201, `"allowed":true`},
+		{"the front proxy, for alice", withCertificate(t, proxyCert, proxyKey), map[string]string{"X-Remote-User": "alice", "X-Remote-Group": "system:authenticated"}, 201, `"allowed":false`},
+		{"a certificate of the front proxy's CA with another name", withCertificate(t, otherCert, otherKey), forged, 401, "Unauthorized"},
+		{"a certificate of nobody's CA", insisting(t, selfSigned(t, "admin", "system:masters")), nil, 401, "Unauthorized"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			code, body := request(t, tc.client, http.MethodPost, selfReviews, tc.headers, mayIReadAll)
+			if code != tc.wantCode || !strings.Contains(body, tc.want) {
+				t.Errorf("got %d %s\nwant %d with %s", code, body, tc.wantCode, tc.want)
+			}
+		})
+	}
+}
+
+// serviceAccountToken makes a ServiceAccount that may read everything, and a token.
+func serviceAccountToken(t *testing.T) string {
+	t.Helper()
+	kube, _ := clients(t, "admin")
+	const name = "reader"
+	_, err := kube.CoreV1().ServiceAccounts("demo").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	_, err = kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "demo", Name: name}},
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	token, err := kube.CoreV1().ServiceAccounts("demo").CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
+}
+
+// selfSigned makes a client certificate that no CA of the cluster signed.
+func selfSigned(t *testing.T, name, group string) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name, Organization: []string{group}},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(fmt.Errorf("making a certificate: %w", err))
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}

@@ -1,0 +1,123 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"encoding/pem"
+	"strings"
+	"testing"
+)
+
+func TestAPIServiceIsAvailable(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"v1alpha1.authorization.k8s.io", "v1alpha1.demo.proviso.dev"} {
+		var service struct {
+			Spec struct {
+				CABundle              []byte
+				InsecureSkipTLSVerify bool
+			}
+			Status struct {
+				Conditions []struct{ Type, Status, Message string }
+			}
+		}
+		if err := json.Unmarshal([]byte(mustKubectl(t, "admin", "get", "apiservice", name, "-o", "json")), &service); err != nil {
+			t.Fatal(err)
+		}
+		if block, _ := pem.Decode(service.Spec.CABundle); block == nil || service.Spec.InsecureSkipTLSVerify {
+			t.Errorf("%s: its certificate is not verified by a CA", name)
+		}
+		available := false
+		for _, c := range service.Status.Conditions {
+			available = available || (c.Type == "Available" && c.Status == "True")
+		}
+		if !available {
+			t.Errorf("%s is not available: %+v", name, service.Status.Conditions)
+		}
+	}
+}
+
+func TestDiscovery(t *testing.T) {
+	t.Parallel()
+	resources := mustKubectl(t, "alice", "api-resources", "--no-headers")
+	for _, want := range []string{
+		"authorizationconditionsreviews authorization.k8s.io/v1alpha1 false AuthorizationConditionsReview",
+		"subjectaccessreviews authorization.k8s.io/v1 false SubjectAccessReview", // the built-in version stays preferred
+		"virtualmachines vm demo.proviso.dev/v1alpha1 true VirtualMachine",
+	} {
+		found := false
+		for line := range strings.Lines(resources) {
+			found = found || strings.Join(strings.Fields(line), " ") == want
+		}
+		if !found {
+			t.Errorf("kubectl api-resources does not list %q:\n%s", want, resources)
+		}
+	}
+	for _, user := range []string{"alice", "alice-direct"} {
+		var list struct {
+			Resources []struct{ Name, Kind string }
+		}
+		if err := json.Unmarshal([]byte(mustKubectl(t, user, "get", "--raw", "/apis/authorization.k8s.io/v1alpha1")), &list); err != nil {
+			t.Fatal(err)
+		}
+		kinds := map[string]bool{}
+		for _, r := range list.Resources {
+			kinds[r.Kind] = true
+		}
+		for _, kind := range []string{"SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "AuthorizationConditionsReview"} {
+			if !kinds[kind] {
+				t.Errorf("%s: the group does not list %s: %+v", user, kind, list)
+			}
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	for field, want := range map[string]string{
+		"authorizationconditionsreviews.request.conditionSets.conditions.effect":                    "FIELD: effect <string>",
+		"authorizationconditionsreviews.request.conditionSets.conditionsChain.conditions.condition": "10240 bytes",
+		"authorizationconditionsreviews.request.impersonation.request.verb":                         "such as get",
+		"subjectaccessreviews.status.conditionsChain.failureMode":                                   "NoOpinion",
+		"subjectaccessreviews.spec.conditionalAuthorization.mode":                                   "HumanReadable",
+	} {
+		got := mustKubectl(t, "alice", "explain", field, "--api-version=authorization.k8s.io/v1alpha1")
+		if !strings.Contains(got, want) {
+			t.Errorf("kubectl explain %s: got\n%s\nwant %q in it", field, got, want)
+		}
+	}
+	if got := mustKubectl(t, "alice", "explain", "vm.spec.disks.sizeGiB"); !strings.Contains(got, "size of the disk in GiB") {
+		t.Errorf("kubectl explain vm.spec.disks.sizeGiB: got\n%s", got)
+	}
+}
+
+func TestOpenAPIVersions(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/openapi/v3/apis/authorization.k8s.io/v1alpha1": `"AuthorizationConditionsReview"`,
+		"/openapi/v2": "dev.proviso.authorization.v1alpha1.AuthorizationConditionsReview",
+	} {
+		for _, user := range []string{"admin", "admin-direct"} {
+			if got := mustKubectl(t, user, "get", "--raw", path); !strings.Contains(got, want) {
+				t.Errorf("%s: %s has no %s", user, path, want)
+			}
+		}
+	}
+}
+
+func TestServerEndpoints(t *testing.T) {
+	t.Parallel()
+	for path, want := range map[string]string{
+		"/healthz": "ok", "/livez": "ok", "/readyz": "ok",
+		"/readyz?verbose": "[+]etcd ok",
+		"/metrics":        "apiserver_request_total",
+		"/version":        `"gitVersion": "v0.1.0-dev.`,
+	} {
+		if got := mustKubectl(t, "admin-direct", "get", "--raw", path); !strings.Contains(got, want) {
+			t.Errorf("%s: got %.300s, want %q in it", path, got, want)
+		}
+	}
+}

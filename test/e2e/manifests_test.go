@@ -1,0 +1,136 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// TestOverlaysAreValid has kube-apiserver check every manifest, strictly, in a namespace
+// of its own: the objects of the running server have been adapted to this machine.
+func TestOverlaysAreValid(t *testing.T) {
+	t.Parallel()
+	const namespace = "proviso-check"
+	mustKubectl(t, "admin", "create", "namespace", namespace)
+	for _, folder := range []string{"base", "overlays/demo", "overlays/ha"} {
+		dir := filepath.Join(stack.Manifests, "check", filepath.Base(folder))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		kustomization := fmt.Sprintf("namespace: %s\nresources: [../../%s]\n", namespace, folder)
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out := mustKubectl(t, "admin", "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--field-manager=test", "-k", dir)
+		for _, want := range []string{
+			"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io",
+			"poddisruptionbudget.policy/proviso-apiserver", "networkpolicy.networking.k8s.io/proviso-apiserver",
+		} {
+			if !strings.Contains(out, want+" serverside-applied (server dry run)") {
+				t.Errorf("%s: %s was not applied:\n%s", folder, want, out)
+			}
+		}
+	}
+}
+
+// TestManifestsAreStrict makes sure that the check above can fail.
+func TestManifestsAreStrict(t *testing.T) {
+	t.Parallel()
+	const misspelt = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: x, namespace: default}\nspec: {maxUnavailabel: 1}\n"
+	if out, errs, err := kubectlWithInput(t, "admin", misspelt, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(errs, "maxUnavailabel") {
+		t.Errorf("a misspelt field: got %v, %s%s, want a refusal", err, out, errs)
+	}
+}
+
+func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", stack.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		fields := strings.Fields(line)
+		switch fields[0] {
+		case "Uid:", "Gid:":
+			if os.Getuid() == 0 && fields[1] != "65532" {
+				t.Errorf("the server runs with %s", line)
+			}
+		case "NoNewPrivs:":
+			if fields[1] != "1" {
+				t.Error("the server may gain privileges")
+			}
+		case "CapEff:":
+			if os.Getuid() == 0 && strings.Trim(fields[1], "0") != "" {
+				t.Errorf("the server has capabilities: %s", line)
+			}
+		}
+	}
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", stack.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := ""
+	for line := range strings.Lines(string(mounts)) {
+		if fields := strings.Fields(line); fields[4] == "/" {
+			root = fields[5] // the last one is on top
+		}
+	}
+	if !strings.HasPrefix(root, "ro") {
+		t.Errorf("the root of the server is mounted %q, want ro", root)
+	}
+}
+
+// TestRunsWithTheArgumentsOfTheDeployment compares the running process with the
+// manifest: the same arguments, but for the two variables that say where to listen.
+func TestRunsWithTheArgumentsOfTheDeployment(t *testing.T) {
+	kube, _ := clients(t, "admin")
+	deployment, err := kube.AppsV1().Deployments(cluster.Namespace).Get(t.Context(), cluster.Service, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", stack.Pid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")[1:]
+	want := argumentsOf(deployment)
+	if len(got) != len(want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	for i := range want {
+		prefix, _, isVariable := strings.Cut(want[i], "$(")
+		if got[i] != want[i] && !(isVariable && strings.HasPrefix(got[i], prefix)) {
+			t.Errorf("argument %d: got %q, want %q", i, got[i], want[i])
+		}
+	}
+}
+
+func argumentsOf(deployment *appsv1.Deployment) []string {
+	return deployment.Spec.Template.Spec.Containers[0].Args
+}
+
+// TestProbes asks what a kubelet would ask, as a kubelet does: without credentials.
+func TestProbes(t *testing.T) {
+	kube, _ := clients(t, "admin")
+	deployment, err := kube.AppsV1().Deployments(cluster.Namespace).Get(t.Context(), cluster.Service, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := deployment.Spec.Template.Spec.Containers[0]
+	for name, probe := range map[string]string{"startup": c.StartupProbe.HTTPGet.Path, "liveness": c.LivenessProbe.HTTPGet.Path, "readiness": c.ReadinessProbe.HTTPGet.Path} {
+		if code, body := request(t, anonymous(t), "GET", probe, nil, ""); code != 200 {
+			t.Errorf("%s probe %s: got %d %s", name, probe, code, body)
+		}
+	}
+}

@@ -147,7 +147,9 @@ func TestAgreement(t *testing.T) {
 					t.Errorf("%s, %s: Proviso: %v", who, what, err)
 					return
 				}
-				if got.Status.Allowed != want.Status.Allowed || got.Status.Denied != want.Status.Denied || !strings.Contains(got.Status.Reason, want.Status.Reason) {
+				// Which of several bindings allows is a matter of chance in RBAC itself.
+				sameReason := want.Status.Allowed || strings.Contains(got.Status.Reason, want.Status.Reason)
+				if got.Status.Allowed != want.Status.Allowed || got.Status.Denied != want.Status.Denied || !sameReason {
 					t.Errorf("%s, %s: Proviso says %+v, kube-apiserver %+v", who, what, got.Status, want.Status)
 				}
 				mu.Lock()

@@ -96,6 +96,12 @@ func (p *process) running() bool {
 	return strings.Contains(string(cmdline), p.name)
 }
 
+// outdated reports whether the process runs a binary that has been replaced since.
+func (p *process) outdated() bool {
+	target, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
+	return err == nil && strings.HasSuffix(target, " (deleted)")
+}
+
 // stop ends the process with a signal and waits until it is gone.
 func (p *process) stop(signal syscall.Signal, timeout time.Duration) error {
 	if !p.find() {

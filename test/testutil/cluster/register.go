@@ -9,6 +9,8 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -87,6 +89,37 @@ func (c *Cluster) Register(ctx context.Context) error {
 	}
 	for _, name := range names {
 		if _, err := c.Kubectl(ctx, "", "wait", "--for=condition=Available", "--timeout="+time.Minute.String(), "apiservice/"+name); err != nil {
+			return err
+		}
+	}
+	return c.waitForDiscovery(ctx)
+}
+
+// waitForDiscovery waits until kube-apiserver lists what an available APIService serves,
+// which takes it a moment: kubectl knows a kind from there, and validates by it.
+func (c *Cluster) waitForDiscovery(ctx context.Context) error {
+	const resource = "authorizationconditionsreviews"
+	lists := []struct{ path, accept string }{
+		{"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
+		{"/openapi/v3", "application/json"},
+		{"/openapi/v2", "application/json"},
+	}
+	for _, list := range lists {
+		wanted := resource
+		if list.path == "/openapi/v3" {
+			wanted = "apis/authorization.k8s.io/v1alpha1"
+		}
+		check := func(response *http.Response) error {
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				return err
+			}
+			if !strings.Contains(string(body), wanted) {
+				return fmt.Errorf("%s does not list %s yet", list.path, wanted)
+			}
+			return nil
+		}
+		if err := c.poll(ctx, c.KubeAPIServer, probe{url: c.KubeAPIServerURL() + list.path, caFile: c.CAFile(), client: c.userPair(Admin), accept: list.accept, check: check}); err != nil {
 			return err
 		}
 	}

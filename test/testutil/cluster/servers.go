@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,6 +23,7 @@ import (
 const (
 	startTimeout = 2 * time.Minute
 	pollInterval = 50 * time.Millisecond
+	probeTimeout = 10 * time.Second
 )
 
 // StartEtcd starts etcd, if it does not run, and waits until it serves.
@@ -111,7 +113,12 @@ const ServerName = Service + "." + Namespace + ".svc"
 // ready. It runs under the name of the ServiceAccount that artifacts/ gives it.
 func (c *Cluster) StartProviso(ctx context.Context) error {
 	if c.Proviso.find() {
-		return nil
+		if !c.Proviso.outdated() {
+			return nil
+		}
+		if err := c.Proviso.stop(syscall.SIGTERM, startTimeout); err != nil {
+			return err
+		}
 	}
 	if c.Deployment {
 		if err := c.startDeployment(ctx); err != nil {
@@ -175,11 +182,16 @@ func (c *Cluster) writeProvisoKubeconfig() error {
 
 // waitFor waits until a URL answers 200, or the process ends.
 func (c *Cluster) waitFor(ctx context.Context, p *process, url, caFile string, client pair) error {
+	return c.poll(ctx, p, probe{url: url, caFile: caFile, client: client})
+}
+
+// poll probes until it succeeds, or the process ends.
+func (c *Cluster) poll(ctx context.Context, p *process, probe probe) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	var last error
 	for {
-		if last = probe(ctx, url, caFile, client); last == nil {
+		if last = probe.do(ctx); last == nil {
 			return nil
 		}
 		select {
@@ -192,32 +204,47 @@ func (c *Cluster) waitFor(ctx context.Context, p *process, url, caFile string, c
 	}
 }
 
-func probe(ctx context.Context, url, caFile string, client pair) error {
-	ca, err := os.ReadFile(caFile)
+// probe is a GET that must answer 200, and whose answer must pass check if there is one.
+type probe struct {
+	url, caFile string
+	client      pair
+	accept      string
+	check       func(*http.Response) error
+}
+
+func (p probe) do(ctx context.Context) error {
+	ca, err := os.ReadFile(p.caFile)
 	if err != nil {
 		return err
 	}
-	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: "localhost"} // as every server here is called
+	// Every server here is called localhost.
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: "localhost"}
 	config.RootCAs.AppendCertsFromPEM(ca)
-	if client.cert != "" {
-		certificate, err := tls.LoadX509KeyPair(client.cert, client.key)
+	if p.client.cert != "" {
+		certificate, err := tls.LoadX509KeyPair(p.client.cert, p.client.key)
 		if err != nil {
 			return err
 		}
 		config.Certificates = []tls.Certificate{certificate}
 	}
 	transport := &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(request)
+	if p.accept != "" {
+		request.Header.Set("Accept", p.accept)
+	}
+	response, err := (&http.Client{Transport: transport, Timeout: probeTimeout}).Do(request)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answers %s", url, response.Status)
+		return fmt.Errorf("%s answers %s", p.url, response.Status)
+	}
+	if p.check != nil {
+		return p.check(response)
 	}
 	return nil
 }

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Starts the dev cluster and walks through the main job with kubectl, as the users of the
+# cluster. What it starts goes on running.
+set -o errexit -o nounset -o pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "${root}"
+export KUBECONFIG=${root}/_output/dev/kubeconfig
+export PATH=${root}/_output/bin:${PATH}
+reviews=artifacts/examples/reviews
+
+if [[ -t 1 ]]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
+
+title() { printf '\n%s%s%s\n' "${bold}" "$*" "${plain}"; }
+say() { printf '%s# %s%s\n' "${dim}" "$*" "${plain}"; }
+# run shows a command as one would type it, and what it prints.
+run() { printf '$ %s\n' "$*"; "$@" | sed 's/^/  /'; }
+# fails is run for a command that must be refused.
+fails() {
+  printf '$ %s\n' "$*"
+  if output=$("$@" 2>&1); then echo "this should have been refused: ${output}" >&2; exit 1; fi
+  printf '%s\n' "${output}" | sed 's/^/  /'
+}
+# answer shows what a review was answered: its status or response.
+answer() { run kubectl --context "$1" create -f "${reviews}/$2.yaml" -o "jsonpath={.status}{.response}{'\n'}"; }
+
+title "1. A control plane on this machine: etcd, kube-apiserver, and Proviso registered with it"
+hack/dev-up.sh
+
+title "2. kube-apiserver serves a second version of authorization.k8s.io, through Proviso"
+run kubectl get apiservice v1.authorization.k8s.io v1alpha1.authorization.k8s.io
+run kubectl explain authorizationconditionsreviews.request.conditionSets.conditions --api-version=authorization.k8s.io/v1alpha1
+
+title "3. Who may do what? alice asks by SubjectAccessReview"
+answer alice access-allowed
+say "bob may create machines: RBAC says so, and no condition applies."
+answer alice access-not-allowed
+say "alice may not: nobody has an opinion on it, which is no permission."
+answer alice self-access
+say "alice may look at machines; to ask about oneself takes no permission at all."
+
+title "4. What do conditions say about this object? An AuthorizationConditionsReview"
+answer alice conditions-allow
+say "\"alice manages volumes of class dev only\" holds for a claim of class dev."
+answer alice conditions-no-opinion
+say "It does not hold for class prod. That is no denial: another authorizer might allow."
+answer alice conditions-deny-wins
+say "A Deny condition that holds beats an Allow condition that holds."
+answer alice conditions-error-denies
+say "A Deny condition that cannot be evaluated denies. Nothing opens by mistake."
+answer alice conditions-chain
+say "Authorizers in a chain: the first answer that is not NoOpinion is final."
+answer alice conditions-unknown-type
+say "A language that nobody here knows is a failure, never skipped."
+answer alice conditions-impersonation
+say "Half of the data known: what is decided is decided, the rest comes back as conditions."
+
+title "5. carol may not ask about others, and is told what she lacks"
+fails kubectl --context carol create -f "${reviews}/conditions-allow.yaml"
+
+title "6. The same server on its own port, with the same client certificate"
+answer alice-direct conditions-allow
+say "kube-apiserver tells Proviso whose certificate it is; forged headers are ignored."
+
+title "7. An imaginary resource to try things on"
+run kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml
+run kubectl --context alice get virtualmachines --namespace demo
+fails kubectl --context alice delete virtualmachine one --namespace demo
+say "alice may look at machines, but not delete them."
+
+title "It goes on running. Try:"
+cat <<TRY
+  export KUBECONFIG=${KUBECONFIG} PATH=${root}/_output/bin:\$PATH
+  kubectl config get-contexts                     # everybody, through kube-apiserver and -direct
+  ls ${reviews}                       # more reviews; each has its answer beside it
+  kubectl --context alice create -f ${reviews}/conditions-namespace.yaml -o yaml
+  kubectl explain subjectaccessreviews.status --api-version=authorization.k8s.io/v1alpha1
+  make down                                       # stops everything
+TRY

@@ -1,0 +1,99 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// shBlocks are the blocks of a document that a reader is meant to type.
+var shBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
+
+// consoleMake are commands that start things in blocks of their own kind.
+var consoleMake = regexp.MustCompile("(?m)^\\$ make ([a-z0-9-]+)")
+
+func documents(t *testing.T) []string {
+	t.Helper()
+	files := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
+	more, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range more {
+		files = append(files, filepath.Join("docs", filepath.Base(file)))
+	}
+	return files
+}
+
+// TestDocumentedCommands runs every command of the documents against the cluster of the
+// tests.
+func TestDocumentedCommands(t *testing.T) {
+	t.Parallel()
+	ran := 0
+	for _, name := range documents(t) {
+		content, err := os.ReadFile(filepath.Join(repository, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, block := range shBlocks.FindAllStringSubmatch(string(content), -1) {
+			ran++
+			t.Run(fmt.Sprintf("%s/%d", name, i+1), func(t *testing.T) {
+				cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", block[1])
+				cmd.Dir = repository
+				cmd.Env = append(os.Environ(), "KUBECONFIG="+stack.Kubeconfig(), "PATH="+stack.Bin+":"+os.Getenv("PATH"), "HOME="+stack.Dir, "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s\nprinted\n%s", err, block[1], out)
+				}
+			})
+		}
+		for _, target := range consoleMake.FindAllStringSubmatch(string(content), -1) {
+			cmd := exec.CommandContext(t.Context(), "make", "--dry-run", target[1])
+			cmd.Dir = repository
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: make %s is no target: %s", name, target[1], out)
+			}
+		}
+	}
+	if ran < 6 {
+		t.Errorf("only %d blocks were found, so the test proves little", ran)
+	}
+}
+
+func goEnv(t *testing.T, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+var links = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
+
+// TestDocumentLinks checks that what documents refer to is there.
+func TestDocumentLinks(t *testing.T) {
+	t.Parallel()
+	for _, name := range documents(t) {
+		content, err := os.ReadFile(filepath.Join(repository, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, link := range links.FindAllStringSubmatch(string(content), -1) {
+			if strings.HasPrefix(link[1], "http") {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(repository, filepath.Dir(name), link[1])); err != nil {
+				t.Errorf("%s links to %s, which is not there", name, link[1])
+			}
+		}
+	}
+}

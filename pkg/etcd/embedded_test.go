@@ -60,7 +60,7 @@ func TestMemberKeepsWhatItAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer member.Close()
+	defer func() { _ = member.Close() }()
 	got, err := clientOf(t, dir).Get(t.Context(), "key")
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestMemberRefusesDirectoryInUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer member.Close()
+	defer func() { _ = member.Close() }()
 	if second, err := etcd.Start(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "in use by another process") {
 		t.Errorf("a second member in the same directory: got %v, %v, want an error that says it is in use", second, err)
 	}
@@ -90,7 +90,7 @@ func TestMemberListensOnNoNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer member.Close()
+	defer func() { _ = member.Close() }()
 	info, err := os.Stat(filepath.Join(dir, "client.sock"))
 	if err != nil || info.Mode().Type() != os.ModeSocket {
 		t.Errorf("client.sock: got %v, %v, want a socket", info, err)

@@ -19,7 +19,7 @@ import (
 var shBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
 // consoleMake are commands that start things in blocks of their own kind.
-var consoleMake = regexp.MustCompile("(?m)^\\$ make ([a-z0-9-]+)")
+var consoleMake = regexp.MustCompile(`(?m)^\$ make ([a-z0-9-]+)`)
 
 func documents(t *testing.T) []string {
 	t.Helper()

@@ -7,6 +7,7 @@ package options
 
 import (
 	"errors"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -48,7 +49,7 @@ func TestClientCACheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			check := &clientCACheck{client: fake.NewClientset(tc.published), bundle: &bundle{content: tc.used}}
-			if err := check.Check(httptest.NewRequest("GET", "/readyz", nil)); (err == nil) != tc.wantReady {
+			if err := check.Check(httptest.NewRequest(http.MethodGet, "/readyz", nil)); (err == nil) != tc.wantReady {
 				t.Errorf("got %v, want ready %v", err, tc.wantReady)
 			}
 		})
@@ -63,7 +64,7 @@ func TestClientCACheckFollowsAndRemembers(t *testing.T) {
 	})
 	used := &bundle{}
 	check := &clientCACheck{client: client, bundle: used}
-	request := httptest.NewRequest("GET", "/readyz", nil)
+	request := httptest.NewRequest(http.MethodGet, "/readyz", nil)
 	if err := check.Check(request); !errors.Is(err, errNoCAs) {
 		t.Errorf("before: got %v, want errNoCAs", err)
 	}

@@ -219,6 +219,28 @@ func TestTwoStagesEqualOne(t *testing.T) {
 	})
 }
 
+// TestTwoStagesEqualOneInChains is the same law over random trees.
+func TestTwoStagesEqualOneInChains(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 20000 {
+		d := authorization.Chained(randomSets(r, 2, []string{isTrue, isFalse, isError, isLater})...)
+		first := d.Evaluate(t.Context(), literal{})
+		for _, value := range []string{isTrue, isFalse, isError} {
+			later := map[string]string{}
+			for i := range 4 {
+				later[fmt.Sprintf("example.com/c%d", i)] = value
+			}
+			// One condition is decided otherwise than the rest.
+			later[fmt.Sprintf("example.com/c%d", r.IntN(4))] = []string{isTrue, isFalse, isError}[r.IntN(3)]
+			second, atOnce := first.Evaluate(t.Context(), literal{later: later}), d.Evaluate(t.Context(), literal{later: later})
+			if kindOf(second) != kindOf(atOnce) {
+				t.Fatalf("%+v with %v: in two stages %s, at once %s", d.Chain(), later, kindOf(second), kindOf(atOnce))
+			}
+		}
+	}
+}
+
 // assignments returns every way in which the conditions that are decided later can be.
 func assignments(conditions []authorization.Condition) []map[string]string {
 	result := []map[string]string{{}}
@@ -456,8 +478,11 @@ func TestZeroValuesDeny(t *testing.T) {
 	}
 }
 
+// complete are the values of conditions that are decided, or never will be.
+var complete = []string{isTrue, isFalse, isError, isUnsupported}
+
 // randomDecision makes a tree of decisions, at most depth deep.
-func randomDecision(r *rand.Rand, depth int) authorization.Decision {
+func randomDecision(r *rand.Rand, depth int, values []string) authorization.Decision {
 	switch n := r.IntN(8); {
 	case n == 0:
 		return authorization.Allow("", nil)
@@ -468,20 +493,19 @@ func randomDecision(r *rand.Rand, depth int) authorization.Decision {
 	case n < 6 || depth == 0:
 		var conditions []authorization.Condition
 		for i := range 1 + r.IntN(4) {
-			values := []string{isTrue, isFalse, isError, isUnsupported}
-			conditions = append(conditions, condition(i, allEffects[r.IntN(3)], values[r.IntN(4)]))
+			conditions = append(conditions, condition(i, allEffects[r.IntN(3)], values[r.IntN(len(values))]))
 		}
 		return authorization.Conditions(conditions...)
 	default:
-		return authorization.Chained(randomSets(r, depth-1)...)
+		return authorization.Chained(randomSets(r, depth-1, values)...)
 	}
 }
 
-func randomSets(r *rand.Rand, depth int) []authorization.Set {
+func randomSets(r *rand.Rand, depth int, values []string) []authorization.Set {
 	var sets []authorization.Set
 	for i := range 1 + r.IntN(3) {
 		sets = append(sets, authorization.Set{
-			AuthorizerName: fmt.Sprintf("authorizer-%d", i), FailureMode: allModes[r.IntN(3)], Decision: randomDecision(r, depth),
+			AuthorizerName: fmt.Sprintf("authorizer-%d", i), FailureMode: allModes[r.IntN(3)], Decision: randomDecision(r, depth, values),
 		})
 	}
 	return sets

@@ -77,7 +77,7 @@ func TestUpstreamKeepsMeaning(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	compared := 0
 	for range 50000 {
-		d := authorization.Chained(randomSets(r, 2)...)
+		d := authorization.Chained(randomSets(r, 2, complete)...)
 		if containsText(d, isUnsupported) {
 			continue
 		}
@@ -147,6 +147,22 @@ func TestFromUpstreamOfSomebodyElse(t *testing.T) {
 	got := d.Evaluate(t.Context(), authorization.EvaluatorFor(nil, nil))
 	if !got.IsDeny() || !errors.Is(got.Err(), errCondition) {
 		t.Errorf("an erring Deny condition of somebody else: got %s, %v, want Deny with its error", kindOf(got), got.Err())
+	}
+}
+
+func TestFromUpstreamUnionOfSomebodyElse(t *testing.T) {
+	t.Parallel()
+	theirs := authorizer.ConditionsAwareDecisionConditionsMap(nil, nil,
+		[]authorizer.Condition{authorizer.GenericCondition{ID: "example.com/allow", Type: "example.com/t"}})
+	union := authorizer.ConditionsAwareDecisionUnion{}
+	union.Add("first", theirs)
+	union.Add("second", theirs)
+	var names []string
+	for _, set := range authorization.FromUpstream("ignored", union.ToDecision()).Chain() {
+		names = append(names, set.AuthorizerName)
+	}
+	if diff := cmp.Diff([]string{"first", "second"}, names); diff != "" {
+		t.Errorf("names (-want +got):\n%s", diff)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestWireKeepsMeaning(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20000 {
-		sets := randomSets(r, 2)
+		sets := randomSets(r, 2, complete)
 		wire, err := authorization.SetsToWire(sets)
 		if err != nil {
 			t.Fatal(err)
@@ -137,7 +137,7 @@ func TestStatus(t *testing.T) {
 func FuzzSetsFromWire(f *testing.F) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 20 {
-		wire, err := authorization.SetsToWire(randomSets(r, 3))
+		wire, err := authorization.SetsToWire(randomSets(r, 3, complete))
 		if err != nil {
 			f.Fatal(err)
 		}

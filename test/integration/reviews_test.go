@@ -205,6 +205,7 @@ func TestConditionsReview(t *testing.T) {
 		{"no sets", "alice", acr("[]", create), false, false, "", "", 0},
 		{"what was known at authorization is not known here", "alice", acr("["+set("Deny", celCondition("a", "Deny", `request.verb == "x"`))+"]", create), false, true, "", "undeclared reference to 'request'", 0},
 		{"the namespace's metadata", "alice", acr("["+set("Deny", celCondition("a", "Allow", `namespaceObject.metadata.labels.env == "dev"`))+"]", create+`,"namespaceObject":{"metadata":{"labels":{"env":"dev"}},"status":{}}`), true, false, "", "", 0},
+		{"the namespace's status", "alice", acr("["+set("Deny", celCondition("a", "Allow", `dyn(namespaceObject).status.phase == "Active"`))+"]", create+`,"namespaceObject":{"metadata":{},"status":{"phase":"Active"}}`), false, false, "", "no such key: status", 0},
 		{"no namespace", "alice", acr("["+set("Deny", celCondition("a", "Allow", `namespaceObject.metadata.name != ""`))+"]", create), false, false, "", "no such attribute", 0},
 		{"a secondary check", "alice", acr("["+set("Deny", celCondition("a", "Allow", `authorizer.group("").resource("pods").check("get").allowed()`))+"]", create+`,"userInfo":{"username":"bob"}`), true, false, "", "", 0},
 		{"a secondary check that says no", "alice", acr("["+set("Deny", celCondition("a", "Allow", `authorizer.requestResource.check("ignore").allowed()`))+"]", create+`,"userInfo":{"username":"bob"},"resource":{"group":"","version":"v1","resource":"pods"}`), false, false, "", "", 0},

@@ -741,7 +741,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewConditionSet(
 					},
 					"failureMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failureMode says what an error in a Deny condition of this set, or in evaluating the set at all, counts as: Deny, which is the default, or NoOpinion.\n\nPossible enum values:\n - `\"Deny\"` turns an error into Deny.\n - `\"NoOpinion\"` turns an error into NoOpinion, so that later authorizers are asked.",
+							Description: "failureMode says what it counts as if a Deny condition of this set is an error, or if a condition on which the set depends cannot be evaluated: Deny, which is the default, or NoOpinion. It has no meaning for an item without conditions; those of a conditionsChain have their own.\n\nPossible enum values:\n - `\"Deny\"` turns an error into Deny.\n - `\"NoOpinion\"` turns an error into NoOpinion, so that later authorizers are asked.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Deny", "NoOpinion"},

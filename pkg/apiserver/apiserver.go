@@ -48,6 +48,7 @@ type completedConfig struct {
 	generic  genericapiserver.CompletedConfig
 	extra    ExtraConfig
 	compiler *cel.Compiler
+	partial  *cel.PartialCompiler
 }
 
 // CompletedConfig is a Config with everything decided. It can only come from Complete.
@@ -66,11 +67,16 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err != nil {
 		return CompletedConfig{}, err
 	}
+	partial, err := cel.NewConditionCompiler(compiler)
+	if err != nil {
+		return CompletedConfig{}, err
+	}
 	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
 	return CompletedConfig{&completedConfig{
 		generic:  c.GenericConfig.Complete(),
 		extra:    c.ExtraConfig,
 		compiler: compiler,
+		partial:  partial,
 	}}, nil
 }
 
@@ -105,7 +111,7 @@ func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 		"subjectaccessreviews":           subjectaccessreview.NewREST(c.extra.Reviews),
 		"selfsubjectaccessreviews":       selfsubjectaccessreview.NewREST(c.extra.Reviews),
 		"localsubjectaccessreviews":      localsubjectaccessreview.NewREST(c.extra.Reviews),
-		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(c.compiler, c.extra.Reviews),
+		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(c.compiler, c.partial, c.extra.Reviews),
 	}
 	return &group
 }

@@ -26,9 +26,10 @@ type CELEvaluator struct {
 	Compiler *cel.Compiler
 	// Values is the data. Authorizer and RequestResource are added by the evaluator.
 	Values cel.Values
-	// ObjectUnknown says that only the variables of impersonation are known yet. What
-	// depends on others stays as a residual.
-	ObjectUnknown bool
+	// Partial is set when only the variables of impersonation are known yet. It compiles
+	// conditions so that what depends on others stays as a residual, in which those of
+	// impersonation do not occur any more.
+	Partial *cel.PartialCompiler
 	// Secondary answers the checks that conditions make with authorizer. If nil, a
 	// condition that makes one fails.
 	Secondary *SecondaryChecks
@@ -42,6 +43,9 @@ var errBudget = fmt.Errorf("%w: the conditions of one request may cost %d togeth
 
 // EvaluateCondition evaluates one condition within the limits of pkg/cel.
 func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
+	if e.Partial != nil {
+		return e.evaluateInPart(ctx, c)
+	}
 	if c.Type != ConditionTypeCEL {
 		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
 	}
@@ -49,11 +53,8 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 	if err != nil {
 		return Failed(err)
 	}
-	if e.ObjectUnknown && !program.ReadsOnlyImpersonation() {
-		return Residual(c)
-	}
 	if e.spent >= cel.CostBudget {
-		return Failed(errBudget)
+		return Unsupported(errBudget) // it has a value, but not for this request
 	}
 
 	values := e.Values
@@ -73,6 +74,32 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 		return Failed(err)
 	}
 	return Bool(result)
+}
+
+// evaluateInPart evaluates what can be told of a condition before there is an object.
+func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome {
+	if c.Type != ConditionTypeCEL {
+		return Residual(c) // somebody else may know it, once all data is there
+	}
+	expression, err := e.Partial.Compile(c.Text)
+	if err != nil {
+		return Failed(err)
+	}
+	plan, err := expression.Plan(cel.ImpersonatedRequest, cel.ImpersonatedUser)
+	if err != nil {
+		return Failed(err)
+	}
+	outcome := plan.Eval(ctx, e.Values)
+	switch residual := outcome.Residual(); {
+	case residual != nil:
+		if c.Text, err = residual.Text(); err != nil {
+			return Failed(err)
+		}
+		return Residual(c)
+	case outcome.Err() != nil:
+		return Failed(outcome.Err())
+	}
+	return Bool(outcome.IsTrue())
 }
 
 // SecondaryChecks answers the authorization checks that conditions make (KEP-5681,

@@ -51,6 +51,10 @@ func outcomeOf(o authorization.Outcome) string {
 func TestCELEvaluator(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
+	partial, err := cel.NewConditionCompiler(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
 	object := map[string]any{"spec": map[string]any{"storageClassName": "dev", "size": 1.5}}
 	for _, tc := range []struct {
 		name    string
@@ -67,16 +71,20 @@ func TestCELEvaluator(t *testing.T) {
 		{"an unknown type", authorization.Condition{ID: "example.com/c", Type: "example.com/opaque"}, false, isUnsupported},
 		{"the object is unknown", celCondition(`object.spec.size == 1.5`), true, isLater},
 		{"impersonation is known", celCondition(`impersonatedRequest.verb == "get"`), true, isTrue},
+		{"impersonation decides against it", celCondition(`impersonatedRequest.verb == "create" && object.spec.size == 1.5`), true, isFalse},
+		{"an unknown type, and the object is unknown", authorization.Condition{ID: "example.com/c", Type: "example.com/opaque"}, true, isLater},
 		{"both", celCondition(`impersonatedRequest.verb == "get" && object.spec.size == 1.5`), true, isLater},
 		{"does not compile, and the object is unknown", celCondition(`object.`), true, isError},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			values := cel.Values{cel.ImpersonatedRequest: map[string]any{"verb": "get"}}
-			if !tc.unknown {
+			values := cel.Values{cel.ImpersonatedRequest: cel.Known(map[string]any{"verb": "get"})}
+			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: values}
+			if tc.unknown {
+				evaluator.Partial = partial
+			} else {
 				values[cel.Object] = object
 			}
-			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: values, ObjectUnknown: tc.unknown}
 			if got := evaluator.EvaluateCondition(t.Context(), tc.c); outcomeOf(got) != tc.want {
 				t.Errorf("got %s (%v), want %s", outcomeOf(got), got.Err(), tc.want)
 			}
@@ -102,6 +110,9 @@ func TestCELEvaluatorSpendsABudget(t *testing.T) {
 			t.Fatalf("got %v, want ErrCost", outcome.Err())
 		}
 		break
+	}
+	if outcome := evaluator.EvaluateCondition(t.Context(), celCondition("true")); !outcome.IsUnsupported() {
+		t.Errorf("after the budget: got %s, want that nobody can tell", outcomeOf(outcome))
 	}
 	if ran == 0 || ran == 100 {
 		t.Errorf("%d evaluations ran, want some but not all", ran)

@@ -176,6 +176,9 @@ func TestNewChainRefuses(t *testing.T) {
 
 func TestReview(t *testing.T) {
 	t.Parallel()
+	oneRequest := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
+	allVersions := oneRequest
+	allVersions.APIVersion = "*"
 	withBadSelector := authorizer.AttributesRecord{User: &user.DefaultInfo{}, LabelSelectorParsingErr: errCondition}
 	wantChain := []authorizationapi.SubjectAccessReviewConditionSet{{AuthorizerName: "a", Conditions: []authorizationapi.SubjectAccessReviewCondition{
 		{ID: "example.com/c0", Effect: "Allow", Type: "example.com/literal", Condition: isTrue},
@@ -188,11 +191,13 @@ func TestReview(t *testing.T) {
 		want       authorizationapi.SubjectAccessReviewStatus
 	}{
 		{"conditions were not asked for", allowIf, authorizer.AttributesRecord{}, nil, authorizationapi.SubjectAccessReviewStatus{
-			Reason: "the decision depends on conditions, for which the caller did not ask; it was folded to NoOpinion"}},
+			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion"}},
 		{"the mode is empty", denyIf, authorizer.AttributesRecord{}, &authorizationapi.ConditionalAuthorizationConfiguration{}, authorizationapi.SubjectAccessReviewStatus{
-			Denied: true, Reason: "the decision depends on conditions, for which the caller did not ask; it was folded to Deny"}},
-		{"conditions were asked for", allowIf, authorizer.AttributesRecord{}, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
+			Denied: true, Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to Deny"}},
+		{"conditions were asked for", allowIf, oneRequest, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
 			ConditionsChain: wantChain}},
+		{"conditions were asked for, about many requests", allowIf, allVersions, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
+			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion"}},
 		{"a selector was left out", authorization.Allow("", nil), withBadSelector, nil, authorizationapi.SubjectAccessReviewStatus{
 			Allowed: true, EvaluationError: "spec.resourceAttributes.labelSelector ignored due to parse error"}},
 	} {

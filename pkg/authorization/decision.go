@@ -137,8 +137,8 @@ const (
 	canNoOpinion
 )
 
-// possible returns what the decision can become, provided that its conditions can be
-// evaluated at all. A failure never adds Allow.
+// possible returns what the decision can become. A failure to evaluate conditions adds
+// Deny where the failure mode is Deny and something depends on them, and never Allow.
 func (d Decision) possible() outcomes {
 	switch d.kind {
 	case kindAllow:
@@ -187,7 +187,7 @@ func (d Decision) Fold() Decision {
 	if simple.IsUnconditional() {
 		return simple
 	}
-	return simple.fold("the decision depends on conditions, for which the caller did not ask; it was folded", nil)
+	return simple.fold("the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded", nil)
 }
 
 func (d Decision) fold(reason string, err error) Decision {
@@ -198,8 +198,13 @@ func (d Decision) fold(reason string, err error) Decision {
 }
 
 // simplify makes the decision unconditional if no data can change it, and otherwise
-// drops the sets that cannot be reached or have no opinion.
+// drops the sets that cannot be reached or cannot have an opinion. It goes by what the
+// conditions can be, whether or not somebody can evaluate them: Evaluate does the same
+// first, so that a review and an evaluation cannot differ.
 func (d Decision) simplify() Decision {
+	if d.kind == kindConditions && d.possible() == canNoOpinion {
+		return NoOpinion("no condition can allow or deny", nil)
+	}
 	if d.kind != kindChain {
 		return d
 	}
@@ -210,7 +215,7 @@ func (d Decision) simplify() Decision {
 	)
 	for _, s := range d.chain {
 		s.Decision = s.Decision.simplify()
-		if s.Decision.IsNoOpinion() {
+		if s.Decision.possible() == canNoOpinion {
 			trail.add(s)
 			continue
 		}

@@ -400,6 +400,58 @@ func TestEvaluateStopsAtTheFirstFinalSet(t *testing.T) {
 	}
 }
 
+// TestSimplifyingAgreesWithEvaluating: what a review says without evaluating anything
+// must be what an evaluation says, whoever can evaluate what.
+func TestSimplifyingAgreesWithEvaluating(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(9, 10))
+	for range 20000 {
+		d := authorization.Chained(randomSets(r, 2, complete)...)
+		status, evaluated := authorization.Status(d), d.Evaluate(t.Context(), literal{})
+		if status.Allowed && !evaluated.IsAllow() || status.Denied && !evaluated.IsDeny() {
+			t.Fatalf("%+v: a review says %+v, an evaluation %s", d.Chain(), status, kindOf(evaluated))
+		}
+		if evaluated.IsAllow() && !d.CanBecomeAllowed() {
+			t.Fatalf("%+v was allowed though it could not become so", d.Chain())
+		}
+	}
+}
+
+func TestConditionsThatCannotMatterAreNotShown(t *testing.T) {
+	t.Parallel()
+	d := authorization.Chained(setOf([]authorization.Condition{condition(0, authorization.EffectNoOpinion, isTrue)}, ""))
+	if status := authorization.Status(d); len(status.ConditionsChain) > 0 || status.Allowed || status.Denied {
+		t.Errorf("a set that can only have no opinion: got %+v, want no opinion", status)
+	}
+}
+
+// TestHeldAllowConditionHolds: an Allow condition that held in the first stage holds in
+// the second, also where conditions evaluate themselves.
+func TestHeldAllowConditionHolds(t *testing.T) {
+	t.Parallel()
+	later := condition(1, authorization.EffectDeny, isLater)
+	first := authorization.Chained(setOf([]authorization.Condition{condition(0, authorization.EffectAllow, isTrue), later}, "")).Evaluate(t.Context(), literal{})
+	got := first.Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{later: map[string]string{later.ID: isFalse}}))
+	if !got.IsAllow() {
+		t.Errorf("got %s (%v), want Allow", kindOf(got), got.Err())
+	}
+}
+
+func TestEvaluationStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	evaluated := 0
+	counting := authorization.ConditionEvaluatorFunc(func(context.Context, authorization.Condition) authorization.Outcome {
+		evaluated++
+		return authorization.True()
+	})
+	got := authorization.Conditions(condition(0, authorization.EffectAllow, isTrue)).Evaluate(ctx, counting)
+	if !got.IsDeny() || evaluated > 0 || !errors.Is(got.Err(), context.Canceled) {
+		t.Errorf("got %s with %v after %d evaluations, want Deny with the error of the context after none", kindOf(got), got.Err(), evaluated)
+	}
+}
+
 func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 	t.Parallel()
 	deny := condition(7, authorization.EffectDeny, isTrue)

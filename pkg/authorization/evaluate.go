@@ -10,6 +10,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // Evaluate makes the decision concrete with the help of evaluator. The result is
@@ -19,7 +21,11 @@ import (
 //
 // The order of the conditions in a set has no influence on the result, on its reason
 // or on its errors.
+//
+// An evaluator that returns residuals must also return those conditions as residuals
+// that it cannot evaluate: somebody else may, once all data is there.
 func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	d = d.simplify()
 	switch d.kind {
 	case kindConditions:
 		return evaluateConditions(ctx, d.conditions, FailureModeDeny, evaluator)
@@ -148,7 +154,11 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 		if c.Effect != effect {
 			continue
 		}
-		switch outcome := e.evaluator.EvaluateCondition(e.ctx, c); outcome.kind {
+		outcome := Unsupported(e.ctx.Err())
+		if outcome.err == nil {
+			outcome = e.evaluator.EvaluateCondition(e.ctx, c)
+		}
+		switch outcome.kind {
 		case outcomeTrue:
 			return effectOutcome{decided: &c}
 		case outcomeFalse:
@@ -202,6 +212,6 @@ func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcom
 	}
 	held := *allow.decided
 	held.Type, held.Text = ConditionTypeCEL, "true"
-	held.EvaluateFunc = nil
+	held.EvaluateFunc = func(context.Context, authorizer.ConditionsData) Outcome { return True() }
 	return Decision{kind: kindConditions, conditions: append(pending, held)}
 }

@@ -21,7 +21,7 @@ func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, 
 		attributes.Mode = config.Mode
 	}
 	decision := c.Decide(ctx, attributes)
-	if attributes.Mode == authorization.ConditionsModeNone {
+	if attributes.Mode == authorization.ConditionsModeNone || asksAboutMany(record) {
 		decision = decision.Fold()
 	}
 	status := Status(decision)
@@ -32,4 +32,19 @@ func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, 
 		status.EvaluationError += message
 	}
 	return status
+}
+
+// asksAboutMany reports whether a review asks about more than one kind of request. A
+// condition is written for one version of one resource, so there are none for those
+// (KEP-5681, "Feature availability and version skew").
+func asksAboutMany(record authorizer.AttributesRecord) bool {
+	if !record.ResourceRequest {
+		return false
+	}
+	for _, value := range []string{record.Verb, record.APIVersion, record.Resource} {
+		if value == "" || value == "*" {
+			return true
+		}
+	}
+	return record.APIGroup == "*" // the empty group is the core one
 }

@@ -126,19 +126,22 @@ func FromUpstream(name string, d authorizer.ConditionsAwareDecision) Decision {
 
 func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 	var (
-		set Set
-		all []Condition
+		all    []Condition
+		owners = map[[2]string]bool{}
 	)
 	add := func(effect Effect, c authorizer.Condition) {
-		if ours, ok := c.(upstreamCondition); ok {
-			set.AuthorizerName, set.FailureMode = ours.authorizerName, ours.failureMode
-			all = append(all, ours.Condition)
-			return
-		}
-		all = append(all, Condition{
-			ID: c.GetID(), Effect: effect, Type: c.GetType(), Text: c.GetCondition(), Description: c.GetDescription(),
+		condition := Condition{
+			ID: c.GetID(), Type: c.GetType(), Text: c.GetCondition(), Description: c.GetDescription(),
 			EvaluateFunc: evaluateUpstream(c),
-		})
+		}
+		owner := [2]string{}
+		if ours, ok := c.(upstreamCondition); ok {
+			condition, owner = ours.Condition, [2]string{ours.authorizerName, string(ours.failureMode)}
+		}
+		// Where a condition stands says what it does, whatever it was made for.
+		condition.Effect = effect
+		all = append(all, condition)
+		owners[owner] = true
 	}
 	for c := range conditions.DenyConditions() {
 		add(EffectDeny, c)
@@ -152,7 +155,12 @@ func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 	// Upstream validated the conditions when it built the map, by rules less strict than
 	// ours. A set that only breaks ours is still decided in process; it fails where it
 	// would be serialised.
-	set.Decision = Decision{kind: kindConditions, conditions: all}
+	set := Set{Decision: Decision{kind: kindConditions, conditions: all}}
+	if len(owners) == 1 { // the set is as one of our authorizers made it
+		for owner := range owners {
+			set.AuthorizerName, set.FailureMode = owner[0], FailureMode(owner[1])
+		}
+	}
 	return set
 }
 

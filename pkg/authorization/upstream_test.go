@@ -150,6 +150,33 @@ func TestFromUpstreamOfSomebodyElse(t *testing.T) {
 	}
 }
 
+// TestFromUpstreamGoesByThePlaceOfACondition: a wrapper may put our conditions elsewhere.
+func TestFromUpstreamGoesByThePlaceOfACondition(t *testing.T) {
+	t.Parallel()
+	ours := authorization.ToUpstream(authorization.Chained(authorization.Set{
+		AuthorizerName: "ours", FailureMode: authorization.FailureModeNoOpinion,
+		Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isTrue)),
+	}))
+	var moved []authorizer.Condition
+	for _, member := range ours.UnionedDecisions() {
+		for c := range member.ConditionsMap().AllowConditions() {
+			moved = append(moved, c)
+		}
+	}
+	got := authorization.FromUpstream("wrapper", authorizer.ConditionsAwareDecisionConditionsMap(moved, nil, nil)).Evaluate(t.Context(), literal{})
+	if len(moved) != 1 || !got.IsDeny() {
+		t.Errorf("an Allow condition among the Deny conditions: got %s, want Deny", kindOf(got))
+	}
+	failing := authorizer.GenericCondition{ID: "example.com/theirs", Type: "example.com/t", EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+		return authorizer.ConditionEvaluationResultError(errCondition)
+	}}
+	mixed := authorizer.ConditionsAwareDecisionConditionsMap([]authorizer.Condition{failing}, nil, moved)
+	got = authorization.FromUpstream("wrapper", mixed).Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))
+	if !got.IsDeny() {
+		t.Errorf("a failing Deny condition of somebody else beside ours with failure mode NoOpinion: got %s, want Deny", kindOf(got))
+	}
+}
+
 func TestFromUpstreamUnionOfSomebodyElse(t *testing.T) {
 	t.Parallel()
 	theirs := authorizer.ConditionsAwareDecisionConditionsMap(nil, nil,

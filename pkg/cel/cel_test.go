@@ -167,23 +167,21 @@ func TestReads(t *testing.T) {
 	t.Parallel()
 	compiler := newCompiler(t)
 	for _, tc := range []struct {
-		expression        string
-		reads, not        cel.Variable
-		wantImpersonation bool
+		expression string
+		reads, not cel.Variable
 	}{
-		{`object.a == oldObject.a`, cel.OldObject, cel.Options, false},
-		{`impersonatedRequest.verb == "get" && "x" in impersonatedUser.groups`, cel.ImpersonatedUser, cel.Object, true},
-		{`authorizer.requestResource.check("get").allowed()`, cel.RequestResource, cel.Authorizer, false},
-		{`authorizer.path("/x").check("get").allowed()`, cel.Authorizer, cel.RequestResource, false},
-		{`["a"].exists(x, x == operation)`, cel.Operation, cel.Object, false},
+		{`object.a == oldObject.a`, cel.OldObject, cel.Options},
+		{`impersonatedRequest.verb == "get" && "x" in impersonatedUser.groups`, cel.ImpersonatedUser, cel.Object},
+		{`authorizer.requestResource.check("get").allowed()`, cel.RequestResource, cel.Authorizer},
+		{`authorizer.path("/x").check("get").allowed()`, cel.Authorizer, cel.RequestResource},
+		{`["a"].exists(x, x == operation)`, cel.Operation, cel.Object},
 	} {
 		program, err := compiler.Compile(tc.expression)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !program.Reads(tc.reads) || program.Reads(tc.not) || program.ReadsOnlyImpersonation() != tc.wantImpersonation {
-			t.Errorf("%s: reads %s %v, reads %s %v, only impersonation %v", tc.expression,
-				tc.reads, program.Reads(tc.reads), tc.not, program.Reads(tc.not), program.ReadsOnlyImpersonation())
+		if !program.Reads(tc.reads) || program.Reads(tc.not) {
+			t.Errorf("%s: reads %s %v, reads %s %v", tc.expression, tc.reads, program.Reads(tc.reads), tc.not, program.Reads(tc.not))
 		}
 	}
 }

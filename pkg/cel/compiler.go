@@ -25,8 +25,9 @@ const (
 	// CostBudget bounds the evaluations for one request together, as Kubernetes does.
 	CostBudget = celconfig.RuntimeCELCostBudget
 	// programCacheSize bounds the compiled programs that are kept. A program holds some
-	// 30 to 100 KiB; more distinct conditions than this in use at a time are only slower.
-	programCacheSize = 1024
+	// 30 to 100 KiB, and at most about a megabyte, most of it regular expressions; more
+	// distinct conditions than this in use at a time are only slower.
+	programCacheSize = 512
 	// maxErrorBytes bounds what is kept and shown of a compile error: the compiler quotes
 	// the source for every issue that it finds.
 	maxErrorBytes = 1024
@@ -39,16 +40,21 @@ var ErrCompile = errors.New("does not compile")
 // concurrent use.
 type Compiler struct {
 	env      *cel.Env
+	guard    *guard
 	programs *lru.Cache
 }
 
 // NewCompiler makes a Compiler for the environment of conditions.
 func NewCompiler() (*Compiler, error) {
-	env, err := newEnvironment()
+	env, err := newEnvironment(nil, unknownVariables)
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{env: env, programs: lru.New(programCacheSize)}, nil
+	g, err := newGuard(env)
+	if err != nil {
+		return nil, err
+	}
+	return &Compiler{env: env, guard: g, programs: lru.New(programCacheSize)}, nil
 }
 
 // compiled is what the cache holds: failures too, so that a bad expression costs its
@@ -81,6 +87,9 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 			program, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
 		}
 	}()
+	if err := c.guard.checkText(expression); err != nil {
+		return nil, err
+	}
 	ast, issues := c.env.Compile(expression)
 	if issues.Err() != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
@@ -88,7 +97,7 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, ast.OutputType())
 	}
-	planned, err := c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	planned, err := c.env.Program(ast, c.guard.options()...)
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
@@ -107,9 +116,8 @@ func shorten(message string) string {
 func variablesOf(ast *cel.Ast) map[Variable]bool {
 	reads := map[Variable]bool{}
 	for _, reference := range ast.NativeRep().ReferenceMap() {
-		switch v := Variable(reference.Name); v {
-		case Object, OldObject, Options, Operation, DryRun, NamespaceObject,
-			ImpersonatedRequest, ImpersonatedUser, Authorizer, RequestResource:
+		v := Variable(reference.Name)
+		if _, ok := unknownVariables[v]; ok {
 			reads[v] = true
 		}
 	}

@@ -18,8 +18,12 @@ import (
 // Variable is the name of a variable of the environment.
 type Variable string
 
-// The variables that are unknown until admission. An expression may read no others:
-// what was known at authorization has become part of its text.
+// Request is what is known of a request at authorization: verb, apiGroup, apiVersion,
+// resource, subresource, namespace, name, path, fieldSelector, labelSelector and userInfo.
+// Policies may read it; conditions may not, since it has become part of their text.
+const Request Variable = "request"
+
+// The variables that are unknown until admission. Conditions may read no others.
 const (
 	// Object is the object of the request after mutation, or null. For CONNECT it is
 	// the options of the connection.
@@ -47,12 +51,6 @@ const (
 	RequestResource Variable = "authorizer.requestResource"
 )
 
-// isImpersonation reports whether the variable is known as soon as a request is made
-// while impersonating, before there is an object.
-func (v Variable) isImpersonation() bool {
-	return v == ImpersonatedRequest || v == ImpersonatedUser
-}
-
 func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField(name, t, false, nil, nil)
 }
@@ -76,6 +74,28 @@ var (
 		field("extra", apiservercel.NewMapType(apiservercel.StringType, stringList, -1)),
 	)
 
+	selectorType = object("proviso.Selector",
+		field("requirements", apiservercel.NewListType(object("proviso.SelectorRequirement",
+			field("key", apiservercel.StringType),
+			field("operator", apiservercel.StringType),
+			field("values", stringList),
+		), -1)),
+	)
+
+	requestType = object("proviso.Request",
+		field("verb", apiservercel.StringType),
+		field("apiGroup", apiservercel.StringType),
+		field("apiVersion", apiservercel.StringType),
+		field("resource", apiservercel.StringType),
+		field("subresource", apiservercel.StringType),
+		field("namespace", apiservercel.StringType),
+		field("name", apiservercel.StringType),
+		field("path", apiservercel.StringType),
+		field("fieldSelector", selectorType),
+		field("labelSelector", selectorType),
+		field("userInfo", userInfoType),
+	)
+
 	impersonatedRequestType = object("proviso.ImpersonatedRequest",
 		field("verb", apiservercel.StringType),
 		field("apiGroup", apiservercel.StringType),
@@ -89,43 +109,69 @@ var (
 
 	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
 	// status of a namespace are not available.
-	namespaceType = object("proviso.Namespace",
-		field("metadata", object("proviso.NamespaceMetadata",
-			field("name", apiservercel.StringType),
-			field("uid", apiservercel.StringType),
-			field("labels", stringMap),
-			field("annotations", stringMap),
-			field("finalizers", stringList),
-			field("resourceVersion", apiservercel.StringType),
-			field("generation", apiservercel.IntType),
-			field("creationTimestamp", apiservercel.StringType),
-			field("deletionTimestamp", apiservercel.StringType),
-		)),
+	namespaceType = object("proviso.Namespace", field("metadata", namespaceMetadataType))
+
+	namespaceMetadataType = object("proviso.NamespaceMetadata",
+		field("name", apiservercel.StringType),
+		field("uid", apiservercel.StringType),
+		field("labels", stringMap),
+		field("annotations", stringMap),
+		field("finalizers", stringList),
+		field("resourceVersion", apiservercel.StringType),
+		field("generation", apiservercel.IntType),
+		field("creationTimestamp", apiservercel.StringType),
+		field("deletionTimestamp", apiservercel.StringType),
 	)
 )
 
-// newEnvironment builds the environment of conditions. Expressions come from
+// NamespaceData reduces a Namespace to the fields that NamespaceObject has. A dyn in an
+// expression could otherwise read more, in one place but not in another.
+func NamespaceData(namespace map[string]any) map[string]any {
+	reduced := map[string]any{}
+	metadata, _ := namespace["metadata"].(map[string]any)
+	for name := range namespaceMetadataType.Fields {
+		if value, ok := metadata[name]; ok {
+			reduced[name] = value
+		}
+	}
+	return map[string]any{"metadata": reduced}
+}
+
+// unknownVariables are the variables of conditions, and requestVariables what policies
+// have in addition.
+var (
+	unknownVariables = map[Variable]*cel.Type{
+		Object:              cel.DynType,
+		OldObject:           cel.DynType,
+		Options:             cel.DynType,
+		Operation:           cel.StringType,
+		DryRun:              cel.BoolType,
+		NamespaceObject:     namespaceType.CelType(),
+		ImpersonatedRequest: impersonatedRequestType.CelType(),
+		ImpersonatedUser:    userInfoType.CelType(),
+		Authorizer:          library.AuthorizerType,
+		RequestResource:     library.ResourceCheckType,
+	}
+	requestVariables = map[Variable]*cel.Type{
+		Request: requestType.CelType(),
+	}
+)
+
+// newEnvironment builds an environment with the given variables. Expressions come from
 // authorizers that may be newer than this server, so everything that the Kubernetes
 // libraries can do is admitted, as for expressions that are already stored.
-func newEnvironment() (*cel.Env, error) {
-	variable := func(name Variable, t *cel.Type) cel.EnvOption { return cel.Variable(string(name), t) }
+func newEnvironment(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*cel.Env, error) {
+	for _, group := range variables {
+		for name, t := range group {
+			options = append(options, cel.Variable(string(name), t))
+		}
+	}
 	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(
 		environment.VersionedOptions{
 			// The variables have existed for as long as the environment has.
 			IntroducedVersion: version.MajorMinor(1, 0),
-			EnvOptions: []cel.EnvOption{
-				variable(Object, cel.DynType),
-				variable(OldObject, cel.DynType),
-				variable(Options, cel.DynType),
-				variable(Operation, cel.StringType),
-				variable(DryRun, cel.BoolType),
-				variable(NamespaceObject, namespaceType.CelType()),
-				variable(ImpersonatedRequest, impersonatedRequestType.CelType()),
-				variable(ImpersonatedUser, userInfoType.CelType()),
-				variable(Authorizer, library.AuthorizerType),
-				variable(RequestResource, library.ResourceCheckType),
-			},
-			DeclTypes: []*apiservercel.DeclType{namespaceType, impersonatedRequestType, userInfoType},
+			EnvOptions:        options,
+			DeclTypes:         []*apiservercel.DeclType{namespaceType, impersonatedRequestType, userInfoType, requestType},
 		},
 		environment.StrictCostOpt,
 	)

@@ -24,17 +24,6 @@ type Program struct {
 // Reads reports whether the value may depend on the variable.
 func (p *Program) Reads(v Variable) bool { return p.reads[v] }
 
-// ReadsOnlyImpersonation reports whether the value depends on nothing but the
-// variables of impersonation, and so can be told before there is an object.
-func (p *Program) ReadsOnlyImpersonation() bool {
-	for v := range p.reads {
-		if !v.isImpersonation() {
-			return false
-		}
-	}
-	return true
-}
-
 // Values holds what the variables are. A variable that is not in it is unknown, and
 // reading it is an error. Values are what JSON decodes to (map[string]any, []any,
 // string, int64, float64, bool, nil) or CEL values.

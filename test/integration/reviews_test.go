@@ -248,6 +248,30 @@ func TestConditionsReviewInTwoStages(t *testing.T) {
 	}
 }
 
+// TestConditionsReviewSubstitutesWhatIsKnown: what the first stage knew must not be
+// needed in the second, where it may not be there.
+func TestConditionsReviewSubstitutesWhatIsKnown(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules})
+	sets := `[{"authorizerName":"a","failureMode":"NoOpinion","conditions":[` + celCondition("c", "Deny", `impersonatedRequest.verb == "create" && object.x == 1`) + `]},{"authorizerName":"b","allowed":true}]`
+	first := evaluate(t, s, "alice", acr(sets, `,"impersonation":{"request":{"verb":"create"},"user":{"username":"bob"}}`))
+	remaining, err := json.Marshal(first.Response.ConditionSets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(remaining), `"condition":"object.x == 1"`) {
+		t.Errorf("got %s, want a residual on the object alone", remaining)
+	}
+	second := evaluate(t, s, "alice", acr(string(remaining), `,"operation":"CREATE","object":{"x":1}`))
+	if !second.Response.Denied {
+		t.Errorf("got %+v, want denied, as at once", second.Response)
+	}
+	other := evaluate(t, s, "alice", acr(sets, `,"impersonation":{"request":{"verb":"get"},"user":{"username":"bob"}}`))
+	if !other.Response.Allowed || len(other.Response.ConditionSets) > 0 {
+		t.Errorf("got %+v, want what can never hold to be gone", other.Response)
+	}
+}
+
 func TestReviewsNeedAuthorization(t *testing.T) {
 	t.Parallel()
 	s := server.New(t, server.Config{Authorizer: rules})

@@ -35,7 +35,7 @@ func TestFailureModeDefaults(t *testing.T) {
 		got[set.AuthorizerName] = set.FailureMode
 	}
 	got["inner"] = review.Request.ConditionSets[3].ConditionsChain[0].FailureMode
-	want := map[string]v1alpha1.FailureMode{"unset": "Deny", "set": "NoOpinion", "unconditional": "", "outer": "Deny", "inner": "Deny"}
+	want := map[string]v1alpha1.FailureMode{"unset": "Deny", "set": "NoOpinion", "unconditional": "", "outer": "", "inner": "Deny"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("failure modes (-want +got):\n%s", diff)
 	}

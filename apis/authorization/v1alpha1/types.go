@@ -188,8 +188,10 @@ type SubjectAccessReviewConditionSet struct {
 	// +optional
 	Denied bool `json:"denied,omitempty"`
 
-	// failureMode says what an error in a Deny condition of this set, or in evaluating the
-	// set at all, counts as: Deny, which is the default, or NoOpinion.
+	// failureMode says what it counts as if a Deny condition of this set is an error, or
+	// if a condition on which the set depends cannot be evaluated: Deny, which is the
+	// default, or NoOpinion. It has no meaning for an item without conditions; those of a
+	// conditionsChain have their own.
 	// +optional
 	FailureMode FailureMode `json:"failureMode,omitempty"`
 

@@ -8,6 +8,7 @@ package options
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -65,19 +66,13 @@ func (o *AuthorizationOptions) Validate() []error {
 // say nothing about the cluster, about which a review asks. And a review is answered by
 // what holds now, as kube-apiserver answers its own, never from the cache.
 func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain, err error) {
-	client, err := o.client()
+	fresh, err := o.kubeAPIServer(0, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	config := webhook.Config{Client: client.AuthorizationV1().SubjectAccessReviews(), Backoff: *o.WebhookRetryBackoff}
-	fresh, err := webhook.New(config)
+	cached, err := o.kubeAPIServer(o.AllowCacheTTL, o.DenyCacheTTL)
 	if err != nil {
-		return nil, nil, fmt.Errorf("authorizer %s: %w", authorizerKubeAPIServer, err)
-	}
-	config.AllowCacheTTL, config.DenyCacheTTL = o.AllowCacheTTL, o.DenyCacheTTL
-	cached, err := webhook.New(config)
-	if err != nil {
-		return nil, nil, fmt.Errorf("authorizer %s: %w", authorizerKubeAPIServer, err)
+		return nil, nil, err
 	}
 	privileged := authorization.Member{
 		Name:       authorizerPrivilegedGroups,
@@ -100,7 +95,9 @@ func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain,
 	return reviews, requests, nil
 }
 
-func (o *AuthorizationOptions) client() (kubernetes.Interface, error) {
+// kubeAPIServer makes an authorizer with a client of its own: everybody may create
+// reviews about themselves, and a flood of those must not slow down anything else.
+func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration) (*webhook.Authorizer, error) {
 	config, err := o.clientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
@@ -109,7 +106,12 @@ func (o *AuthorizationOptions) client() (kubernetes.Interface, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for authorization: %w", err)
 	}
-	return client, nil
+	return webhook.New(webhook.Config{
+		Client:        client.AuthorizationV1().SubjectAccessReviews(),
+		AllowCacheTTL: allowTTL,
+		DenyCacheTTL:  denyTTL,
+		Backoff:       *o.WebhookRetryBackoff,
+	})
 }
 
 func (o *AuthorizationOptions) clientConfig() (*rest.Config, error) {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -177,7 +178,7 @@ func (o CompletedOptions) Validate() []error {
 	if len(o.SelfMadeCertHosts) == 0 && !o.hasCertificate() {
 		errs = append(errs, errors.New("--self-made-cert-hosts must not be empty unless --tls-cert-file and --tls-private-key-file are set"))
 	}
-	if len(o.Authorization.AlwaysAllowGroups) > 0 && o.Authorization.AlwaysAllowGroups[0] == "" {
+	if slices.Contains(o.Authorization.AlwaysAllowGroups, "") {
 		errs = append(errs, errors.New("an empty group must not be always allowed"))
 	}
 	for _, validate := range []func() []error{

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -83,7 +84,7 @@ type answer struct {
 }
 
 // Authorize asks. Allow, Deny and NoOpinion are what the server answered; whenever there
-// is an error, the decision is Deny.
+// is an error, and when the server does not take the question, the decision is Deny.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes)}
 	key, err := json.Marshal(review.Spec)
@@ -95,6 +96,11 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 		return found.decision, found.reason, nil
 	}
 	status, err := a.ask(ctx, review)
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		// The question makes no sense to kube-apiserver: the request is at fault, and no
+		// repetition helps. An error would be answered with 500.
+		return authorizer.DecisionDeny, fmt.Sprintf("kube-apiserver refuses to say: %v", err), nil
+	}
 	if err != nil {
 		return authorizer.DecisionDeny, "", fmt.Errorf("asking kube-apiserver for authorization: %w", err)
 	}

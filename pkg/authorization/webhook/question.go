@@ -65,7 +65,9 @@ func fieldSelectorOf(requirements fields.Requirements) *authorizationv1.FieldSel
 	}
 	var result []metav1.FieldSelectorRequirement
 	for _, r := range requirements {
-		if operator, ok := operators[r.Operator]; ok {
+		// A selector may have a requirement without key, a review may not. Leaving it out
+		// asks for more than the request would use.
+		if operator, ok := operators[r.Operator]; ok && r.Field != "" {
 			result = append(result, metav1.FieldSelectorRequirement{Key: r.Field, Operator: operator, Values: []string{r.Value}})
 		}
 	}

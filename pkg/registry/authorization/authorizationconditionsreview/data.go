@@ -24,8 +24,8 @@ import (
 func valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Values, error) {
 	values := cel.Values{}
 	if impersonation := request.Impersonation; impersonation != nil {
-		values[cel.ImpersonatedRequest] = impersonatedRequestOf(&impersonation.Request)
-		values[cel.ImpersonatedUser] = userValueOf(&impersonation.User)
+		values[cel.ImpersonatedRequest] = cel.Known(impersonatedRequestOf(&impersonation.Request))
+		values[cel.ImpersonatedUser] = cel.Known(userValueOf(&impersonation.User))
 	}
 	if request.Operation == "" {
 		return values, nil
@@ -50,9 +50,7 @@ func valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Val
 		return nil, fmt.Errorf("request.%s: %w", cel.NamespaceObject, err)
 	}
 	if namespace != nil {
-		// Only the metadata, whatever was sent: an expression that reads more must fail
-		// wherever it is evaluated.
-		values[cel.NamespaceObject] = map[string]any{"metadata": namespace["metadata"]}
+		values[cel.NamespaceObject] = cel.NamespaceData(namespace)
 	}
 	return values, nil
 }

@@ -35,21 +35,24 @@ import (
 type REST struct {
 	virtual.Resource
 	compiler   *cel.Compiler
+	partial    *cel.PartialCompiler
 	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. The authorizer answers the secondary checks of conditions;
+// NewREST makes the storage. Conditions are compiled by compiler, or by partial before
+// there is an object. The authorizer answers the secondary checks of conditions;
 // its answers are unconditional.
-func NewREST(compiler *cel.Compiler, authorizer authorizer.UnconditionalAuthorizer) *REST {
+func NewREST(compiler *cel.Compiler, partial *cel.PartialCompiler, secondary authorizer.UnconditionalAuthorizer) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular: "authorizationconditionsreview",
 			NewFunc:  func() runtime.Object { return &authorizationapi.AuthorizationConditionsReview{} },
 		},
 		compiler:   compiler,
-		authorizer: authorizer,
+		partial:    partial,
+		authorizer: secondary,
 	}
 }
 
@@ -85,15 +88,17 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	evaluator := &authorization.CELEvaluator{
-		Compiler:      r.compiler,
-		Values:        values,
-		ObjectUnknown: request.Operation == "",
+		Compiler: r.compiler,
+		Values:   values,
 		Secondary: &authorization.SecondaryChecks{
 			Authorizer: r.authorizer,
 			User:       userOf(request.UserInfo),
 			Resource:   resource{request},
 			Permit:     func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) },
 		},
+	}
+	if request.Operation == "" {
+		evaluator.Partial = r.partial
 	}
 	return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
 }

@@ -1,0 +1,153 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// variablesName is the variable under which the named expressions of a policy are found.
+const variablesName = "variables"
+
+// PartialCompiler compiles expressions that are to be evaluated in part: while some of
+// their variables are known, and others not yet. It is safe for concurrent use.
+type PartialCompiler struct {
+	env       *cel.Env
+	guard     *guard
+	residuals *Compiler
+	variables map[string]bool
+	booleans  map[string]bool
+}
+
+// NewPolicyCompiler makes a compiler for the expressions of policies, which may read what
+// is known of a request as well as what is not. Residuals are compiled by residuals.
+func NewPolicyCompiler(residuals *Compiler) (*PartialCompiler, error) {
+	return newPartialCompiler(residuals, requestVariables, unknownVariables)
+}
+
+// NewConditionCompiler makes a compiler for conditions, of which the variables of
+// impersonation are known before the object is.
+func NewConditionCompiler(residuals *Compiler) (*PartialCompiler, error) {
+	return newPartialCompiler(residuals, unknownVariables)
+}
+
+func newPartialCompiler(residuals *Compiler, variables ...map[Variable]*cel.Type) (*PartialCompiler, error) {
+	env, err := newEnvironment([]cel.EnvOption{cel.EnableMacroCallTracking()}, variables...)
+	if err != nil {
+		return nil, err
+	}
+	g, err := newGuard(env)
+	if err != nil {
+		return nil, err
+	}
+	c := &PartialCompiler{env: env, guard: g, residuals: residuals, variables: map[string]bool{}, booleans: booleanFunctions(env)}
+	for _, group := range variables {
+		for name := range group {
+			c.variables[string(name)] = true
+		}
+	}
+	return c, nil
+}
+
+// Expression is a compiled expression of a policy. It is immutable and safe for
+// concurrent use.
+type Expression struct {
+	compiler *PartialCompiler
+	checked  *cel.Ast
+	tree     *node
+	program  *Program
+}
+
+// Compile compiles an expression that yields a bool. Errors wrap ErrCompile and show the
+// place of the mistake.
+func (c *PartialCompiler) Compile(text string) (expression *Expression, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+		}
+	}()
+	if len(text) > MaxExpressionBytes {
+		return nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+	}
+	if err := c.guard.checkText(text); err != nil {
+		return nil, err
+	}
+	checked, issues := c.env.Compile(text)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+	}
+	if !checked.OutputType().IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, checked.OutputType())
+	}
+	tree, err := buildTree(checked, c.variables, c.booleans)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := c.env.Program(checked, c.guard.options()...)
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+	}
+	return &Expression{compiler: c, checked: checked, tree: tree, program: &Program{program: planned, reads: variablesOf(checked)}}, nil
+}
+
+// Program evaluates the expression at once, with all of its variables.
+func (e *Expression) Program() *Program { return e.program }
+
+// Plan prepares the expression to be evaluated when the given variables are known and
+// all others are not.
+func (e *Expression) Plan(known ...Variable) (*Plan, error) {
+	names := map[string]bool{}
+	for _, v := range known {
+		names[string(v)] = true
+	}
+	return newPlan(e.compiler, e.checked.NativeRep(), e.tree, names)
+}
+
+// Known makes data, as it is decoded from JSON, a value of a known variable. Maps become
+// those of CEL, which treat every key alike; maps of Go do not.
+func Known(data any) ref.Val {
+	switch value := data.(type) {
+	case map[string]any:
+		entries := make(map[ref.Val]ref.Val, len(value))
+		for k, v := range value {
+			entries[types.String(k)] = Known(v)
+		}
+		return types.NewRefValMap(types.DefaultTypeAdapter, entries)
+	case []any:
+		elements := make([]ref.Val, 0, len(value))
+		for _, v := range value {
+			elements = append(elements, Known(v))
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, elements)
+	default:
+		return types.DefaultTypeAdapter.NativeToValue(data)
+	}
+}
+
+// sortedKeys returns the keys of a map in an order that does not change.
+func sortedKeys(m traits.Mapper) []ref.Val {
+	var keys []ref.Val
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, it.Next())
+	}
+	slices.SortStableFunc(keys, func(a, b ref.Val) int {
+		textA, textB := fmt.Sprint(a.Value()), fmt.Sprint(b.Value())
+		switch {
+		case textA < textB:
+			return -1
+		case textA > textB:
+			return 1
+		}
+		return 0
+	})
+	return keys
+}

@@ -1,0 +1,94 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// TestCompilationIsBounded compiles what would keep a processor busy, or fill the memory,
+// for minutes. A regression shows as a test that does not end.
+func TestCompilationIsBounded(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, tc := range []struct {
+		name, expression, want string
+	}{
+		{"a chain of optMap", "optional.of(true)" + strings.Repeat(".optMap(v, v)", 30) + ".value()", "macros expand to more than"},
+		{"a chain of optFlatMap", "optional.of(true)" + strings.Repeat(".optFlatMap(v, optional.of(v))", 30) + ".value()", "macros expand to more than"},
+		{"deep lists", strings.Repeat("[", 200) + strings.Repeat("]", 200) + " == []", "nested more than"},
+		{"deep maps", strings.Repeat("{1: ", 200) + "1" + strings.Repeat("}", 200) + " == {}", "nested more than"},
+		{"a huge pattern", `"x".matches("` + strings.Repeat("a{1000}", 1000) + `")`, "regular expressions are larger"},
+		{"many large patterns", strings.Repeat(`"x".matches("a{900}") || `, 10) + "true", "regular expressions are larger"},
+		{"a huge pattern of find", `"x".find("` + strings.Repeat("a{900}", 6) + `") == ""`, "regular expressions are larger"},
+		{"a huge pattern of findAll", `"x".findAll("` + strings.Repeat("a{900}", 6) + `", 1) == []`, "regular expressions are larger"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if program, err := compiler.Compile(tc.expression); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, %v, want %q", program, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestEvaluationIsBounded evaluates what the cost limit does not see.
+func TestEvaluationIsBounded(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, tc := range []struct {
+		name, expression string
+		object           any
+	}{
+		{"a quantity of the expression", `quantity("1e2000000000").isGreaterThan(quantity("1"))`, nil},
+		{"a quantity of the object", `quantity(object).isLessThan(quantity("10Gi"))`, "1e2000000000"},
+		{"a tiny quantity of the object", `quantity(object).isLessThan(quantity("10Gi"))`, "1e-2000000000"},
+		{"a long quantity of the object", `quantity(object).isLessThan(quantity("10Gi"))`, strings.Repeat("9", 1000000)},
+		{"an exponent beyond every range", `isQuantity(object)`, "1e99999999999999999999"},
+		{"a pattern that is put together", `"x".matches("a{900}a{900}a{900}" + "a{900}a{900}")`, nil},
+		{"a pattern of the object", `"x".matches(object)`, strings.Repeat("a{900}", 6)},
+		{"a pattern of the object, for find", `"x".find(object) == ""`, strings.Repeat("a{900}", 6)},
+		{"a pattern of the object, for findAll", `"x".findAll(object) == []`, strings.Repeat("a{900}", 6)},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: tc.object}); got || !errors.Is(err, cel.ErrEvaluation) {
+				t.Errorf("got %v, %v, want ErrEvaluation", got, err)
+			}
+		})
+	}
+}
+
+// TestGuardsLetOrdinaryExpressionsPass makes sure that the bounds are not in the way.
+func TestGuardsLetOrdinaryExpressionsPass(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, expression := range []string{
+		`object.?a.optMap(v, v.b).optMap(w, w == "x").orValue(false) == false`,
+		`"registry.example.com/team/image:1.2".matches("^registry[.]example[.]com/[a-z0-9-]{1,63}/[^:]+:[0-9.]+$")`,
+		`quantity("1.5e3").isGreaterThan(quantity("1Gi")) == false && quantity("1E").isGreaterThan(quantity("1Ei")) == false`,
+		`!isQuantity("elephant") && isQuantity("100m")`,
+		`[[1, 2], [3]].exists(l, 3 in l) && {"a": {"b": [1]}}["a"]["b"][0] == 1`,
+		`"abc 123 def".find("[0-9]+") == "123" && "a1b2".findAll("[0-9]").size() == 2`,
+	} {
+		program, err := compiler.Compile(expression)
+		if err != nil {
+			t.Errorf("%s: %v", expression, err)
+			continue
+		}
+		if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{}}); !got || err != nil {
+			t.Errorf("%s: got %v, %v, want true", expression, got, err)
+		}
+	}
+}

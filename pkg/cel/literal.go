@@ -1,0 +1,186 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// errNoLiteral says that a value cannot be written down.
+var errNoLiteral = errors.New("the value has no literal")
+
+func literal(v ref.Val, t *types.Type) *node {
+	return &node{kind: constantNode, value: v, typ: t}
+}
+
+func function(name string, t *types.Type, args ...*node) *node {
+	return &node{kind: callNode, name: name, typ: t, args: args}
+}
+
+// opaque hides a literal from the optimizations of the planner, which would otherwise
+// evaluate it by other rules than those of the whole expression, and from the checker,
+// for which a literal has a narrower type than what it stands for.
+func opaque(n *node) *node {
+	if n.kind == callNode && n.name == "dyn" {
+		return n
+	}
+	return &node{kind: callNode, name: "dyn", typ: types.DynType, args: []*node{n}, changed: true}
+}
+
+// errorTerm is an expression that always fails. Its text tells nothing of the data.
+func errorTerm() *node {
+	missing := &node{kind: callNode, name: operators.Index, typ: types.DynType,
+		args: []*node{{kind: mapNode, typ: types.DynType}, literal(types.String("error"), types.StringType)}}
+	return opaque(missing)
+}
+
+// literalOf writes a value down. The type is what the checker knew of it; where the
+// literal would have another, it is made dyn.
+func literalOf(v ref.Val, want *types.Type) (*node, error) {
+	n, err := bareLiteral(v)
+	if err != nil {
+		return nil, err
+	}
+	if want != nil && n.typ.IsExactType(want) && !isEmptyAggregate(n) {
+		return n, nil
+	}
+	return opaque(n), nil
+}
+
+func isEmptyAggregate(n *node) bool {
+	return (n.kind == listNode || n.kind == mapNode) && len(n.args) == 0
+}
+
+func bareLiteral(v ref.Val) (*node, error) {
+	switch value := v.(type) {
+	case types.Bool:
+		return literal(v, types.BoolType), nil
+	case types.Int:
+		return literal(v, types.IntType), nil
+	case types.Uint:
+		return literal(v, types.UintType), nil
+	case types.Double:
+		if math.IsNaN(float64(value)) || math.IsInf(float64(value), 0) {
+			text := types.String(strconv.FormatFloat(float64(value), 'g', -1, 64))
+			return function("double", types.DoubleType, literal(text, types.StringType)), nil
+		}
+		return literal(v, types.DoubleType), nil
+	case types.String:
+		if !utf8.ValidString(string(value)) {
+			return nil, errNoLiteral
+		}
+		return literal(v, types.StringType), nil
+	case types.Bytes:
+		return literal(v, types.BytesType), nil
+	case types.Null:
+		return literal(v, types.NullType), nil
+	case types.Duration:
+		// Whole seconds and nanoseconds, so that no digit is lost on the way.
+		nanos := value.Nanoseconds()
+		text := fmt.Sprintf("%ds%dns", nanos/1e9, abs(nanos%1e9))
+		if nanos < 0 && nanos > -1e9 {
+			text = "-" + text
+		}
+		return function("duration", types.DurationType, literal(types.String(text), types.StringType)), nil
+	case types.Timestamp:
+		text := types.String(value.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"))
+		return function("timestamp", types.TimestampType, literal(text, types.StringType)), nil
+	case *types.Optional:
+		if !value.HasValue() {
+			return function("optional.none", types.NewOptionalType(types.DynType)), nil
+		}
+		inner, err := bareLiteral(value.GetValue())
+		if err != nil {
+			return nil, err
+		}
+		return function("optional.of", types.NewOptionalType(inner.typ), inner), nil
+	case traits.Lister:
+		return listLiteral(value)
+	case traits.Mapper:
+		return mapLiteral(value)
+	}
+	return nil, errNoLiteral
+}
+
+func abs(n int64) int64 {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+func listLiteral(list traits.Lister) (*node, error) {
+	n := &node{kind: listNode}
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		element, err := bareLiteral(it.Next())
+		if err != nil {
+			return nil, err
+		}
+		n.args = append(n.args, element)
+	}
+	n.typ = types.NewListType(uniform(n.args))
+	return n, nil
+}
+
+// mapLiteral sorts the keys: the same value has one text.
+func mapLiteral(m traits.Mapper) (*node, error) {
+	type entry struct {
+		text       string
+		key, value *node
+	}
+	var entries []entry
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		k := it.Next()
+		key, err := bareLiteral(k)
+		if err != nil {
+			return nil, err
+		}
+		value, err := bareLiteral(m.Get(k))
+		if err != nil {
+			return nil, err
+		}
+		entries = append(entries, entry{textOf(key), key, value})
+	}
+	slices.SortFunc(entries, func(a, b entry) int { return strings.Compare(a.text, b.text) })
+	var keys, values []*node
+	for _, e := range entries {
+		keys, values = append(keys, e.key), append(values, e.value)
+	}
+	n := &node{kind: mapNode, typ: types.NewMapType(uniform(keys), uniform(values))}
+	for i := range keys {
+		n.args = append(n.args, keys[i], values[i])
+	}
+	return n, nil
+}
+
+// uniform makes the elements of a literal have one type, as the checker demands, and
+// returns it.
+func uniform(elements []*node) *types.Type {
+	if len(elements) == 0 {
+		return types.DynType
+	}
+	first := elements[0].typ
+	for _, e := range elements {
+		if !e.typ.IsExactType(first) || e.changed || isEmptyAggregate(e) {
+			for i := range elements {
+				elements[i] = opaque(elements[i])
+			}
+			return types.DynType
+		}
+	}
+	return first
+}

@@ -1,0 +1,145 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+)
+
+// maxUnrolled bounds the elements of a known range that are evaluated one by one.
+const maxUnrolled = 256
+
+func (e *partialEvaluation) evalMacro(s *step, b *bindings) part {
+	target := e.eval(s.target, b)
+	if target.isError() && s.name != "optMap" && s.name != "optFlatMap" {
+		return target
+	}
+	if len(s.unrolled) > 0 && target.isValue() && !target.isError() {
+		if unrolled, ok := e.unroll(s, target.value, b); ok {
+			return e.shorter(unrolled, s, target, b)
+		}
+	}
+	return e.keep(s, target, b)
+}
+
+// shorter returns the unrolled form unless the macro over the literal range says the
+// same in fewer characters.
+func (e *partialEvaluation) shorter(unrolled part, s *step, target part, b *bindings) part {
+	if unrolled.isValue() {
+		return unrolled
+	}
+	kept := e.keep(s, target, b)
+	if kept.isValue() || len(textOf(kept.tree)) < len(textOf(unrolled.tree)) {
+		return kept
+	}
+	return unrolled
+}
+
+// keep keeps a macro, with the known parts of its range and bodies written down.
+func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
+	result := *s.node
+	result.expr, result.args = nil, nil
+	result.target = e.operand(target, s.target.node)
+	if target.isValue() && !target.isError() && len(s.target.free) > 0 && target.tree == nil {
+		result.target = opaque(result.target)
+	}
+	result.changed = result.target.changed
+	for _, body := range s.args {
+		operand := e.operand(e.eval(body, b), body.node)
+		result.changed = result.changed || operand.changed
+		result.args = append(result.args, operand)
+	}
+	result.changed = result.changed && !s.isBool()
+	return part{tree: &result}
+}
+
+// unroll evaluates all and exists over a known range as what they are: a conjunction or
+// a disjunction of their bodies, in which an error does not matter if another element
+// decides.
+func (e *partialEvaluation) unroll(s *step, over ref.Val, b *bindings) (part, bool) {
+	elements, ok := elementsOf(over, len(s.binders))
+	if !ok {
+		return part{}, false
+	}
+	short, operator := types.Bool(true), operators.LogicalOr
+	if s.name == operators.All {
+		short, operator = false, operators.LogicalAnd
+	}
+	var (
+		remaining []*node
+		failure   ref.Val
+	)
+	for _, element := range elements {
+		inner := b
+		for i, binder := range s.binders {
+			inner = &bindings{name: binder, values: element[i], parent: inner}
+		}
+		p := e.eval(s.unrolled[0], inner)
+		if !p.isValue() {
+			p = e.close(p)
+		}
+		switch {
+		case !p.isValue():
+			remaining = append(remaining, p.tree)
+		case p.value == short:
+			return part{value: short}, true
+		case p.value == !short:
+		case p.isError():
+			failure = p.value
+		default:
+			failure = types.NewErr("no such overload")
+		}
+	}
+	switch {
+	case len(remaining) == 0 && failure == nil:
+		return part{value: !short}, true
+	case len(remaining) == 0:
+		return part{value: failure}, true
+	case failure != nil:
+		remaining = append(remaining, errorTerm())
+	case len(remaining) == 1 && (!remaining[0].isBool() || remaining[0].changed):
+		remaining = append([]*node{literal(!short, types.BoolType)}, remaining...)
+	}
+	return part{tree: fold(operator, remaining)}, true
+}
+
+// elementsOf returns what a quantifier binds for each element: with one variable the
+// element of a list or the key of a map, with two the index or key and the value.
+func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
+	var elements [][]ref.Val
+	sizer, ok := over.(traits.Sizer)
+	if !ok {
+		return nil, false
+	}
+	if size, ok := sizer.Size().(types.Int); !ok || size > maxUnrolled {
+		return nil, false
+	}
+	switch collection := over.(type) {
+	case traits.Lister:
+		for it, i := collection.Iterator(), types.Int(0); it.HasNext() == types.True; i++ {
+			element := it.Next()
+			if binders == 2 {
+				elements = append(elements, []ref.Val{i, element})
+			} else {
+				elements = append(elements, []ref.Val{element})
+			}
+		}
+	case traits.Mapper:
+		for _, key := range sortedKeys(collection) {
+			if binders == 2 {
+				elements = append(elements, []ref.Val{key, collection.Get(key)})
+			} else {
+				elements = append(elements, []ref.Val{key})
+			}
+		}
+	default:
+		return nil, false
+	}
+	return elements, true
+}

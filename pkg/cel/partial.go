@@ -1,0 +1,484 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// Outcome is what an expression comes to when some of its variables are known: true,
+// false, an error, or a residual over those that are not.
+type Outcome struct {
+	decided  bool
+	value    bool
+	err      error
+	residual *Residual
+}
+
+// IsTrue reports whether the expression is true whatever the unknown variables are.
+func (o Outcome) IsTrue() bool { return o.decided && o.err == nil && o.value }
+
+// IsFalse reports whether the expression is false whatever the unknown variables are.
+func (o Outcome) IsFalse() bool { return o.decided && o.err == nil && !o.value }
+
+// Err returns the error that the expression ends in whatever the unknown variables are.
+func (o Outcome) Err() error { return o.err }
+
+// Residual returns what remains, or nil if the expression is decided.
+func (o Outcome) Residual() *Residual { return o.residual }
+
+// Residual is an expression over unknown variables only. Its text is made when it is
+// asked for: enforcement in the same process does not need it.
+type Residual struct {
+	tree     *node
+	compiler *Compiler
+	once     sync.Once
+	text     string
+	err      error
+}
+
+// Text returns the residual as source text. It compiles in the environment of
+// conditions; one that does not, or that is too long, is an error, and the caller must
+// fail closed.
+func (r *Residual) Text() (string, error) {
+	r.once.Do(func() {
+		r.text = textOf(r.tree)
+		if _, err := r.compiler.Compile(r.text); err != nil {
+			r.text, r.err = "", fmt.Errorf("the residual cannot be expressed: %w", err)
+		}
+	})
+	return r.text, r.err
+}
+
+// part is what a step came to: a value, which may be an error, or a residual.
+type part struct {
+	value ref.Val
+	// tree is the residual, or how a value is written if it has no literal.
+	tree *node
+}
+
+func (p part) isValue() bool { return p.value != nil }
+
+func (p part) isError() bool { return p.value != nil && types.IsError(p.value) }
+
+// partialEvaluation is one evaluation of a plan.
+type partialEvaluation struct {
+	//nolint:containedctx // lives for one evaluation
+	ctx    context.Context
+	plan   *Plan
+	values Values
+}
+
+// activation gives the program of known parts its variables.
+type activation struct {
+	part     int
+	values   Values
+	bindings *bindings
+}
+
+var _ interpreter.Activation = activation{}
+
+func (a activation) ResolveName(name string) (any, bool) {
+	if name == selectorName {
+		return types.Int(a.part), true
+	}
+	if value, ok := a.bindings.find(name); ok {
+		return value, true
+	}
+	return a.values.ResolveName(name)
+}
+
+func (a activation) Parent() interpreter.Activation { return nil }
+
+// Eval evaluates the expression as far as the values of the known variables allow. Data
+// from requests are values here: nothing that they contain can become syntax.
+func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
+	defer func() {
+		if r := recover(); r != nil {
+			outcome = Outcome{decided: true, err: fmt.Errorf("%w: the evaluator failed", ErrEvaluation)}
+		}
+	}()
+	e := &partialEvaluation{ctx: ctx, plan: p, values: values}
+	result := e.eval(p.root, nil)
+	if !result.isValue() {
+		result = e.close(result)
+	}
+	if !result.isValue() {
+		tree := result.tree
+		if !tree.isBool() || tree.changed {
+			tree = conjunction(literal(types.True, types.BoolType), tree)
+		}
+		return Outcome{residual: &Residual{tree: tree, compiler: p.compiler}}
+	}
+	switch v := result.value.(type) {
+	case types.Bool:
+		return Outcome{decided: true, value: bool(v)}
+	case *types.Err:
+		return Outcome{decided: true, err: fmt.Errorf("%w: %s", ErrEvaluation, shorten(v.Error()))}
+	default:
+		return Outcome{decided: true, err: fmt.Errorf("%w: the value is not a bool", ErrEvaluation)}
+	}
+}
+
+func (e *partialEvaluation) eval(s *step, b *bindings) part {
+	if s.known >= 0 {
+		return e.evalKnown(s, b)
+	}
+	switch s.kind {
+	case selectNode:
+		return e.evalSelect(s, b)
+	case callNode:
+		return e.evalCall(s, b)
+	case listNode, mapNode:
+		return e.evalAggregate(s, b)
+	case macroNode:
+		return e.evalMacro(s, b)
+	default:
+		return part{tree: s.node}
+	}
+}
+
+// evalKnown runs the program of a part of which everything is known.
+func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
+	if len(s.free) == 0 && s.kind == constantNode {
+		return part{value: s.value, tree: s.node}
+	}
+	value, _, err := e.plan.knowns.ContextEval(e.ctx, activation{part: s.known, values: e.values, bindings: b})
+	switch {
+	case err != nil:
+		return part{value: types.NewErr("%s", err.Error())}
+	case len(s.free) == 0:
+		return part{value: value, tree: s.node} // a constant of the policy stays as it was written
+	}
+	return part{value: value, tree: e.written(s, value, b)}
+}
+
+// written says how a value without a literal is written: as the call that made it, with
+// its operands written down.
+func (e *partialEvaluation) written(s *step, value ref.Val, b *bindings) *node {
+	if s.parts == nil {
+		return nil
+	}
+	if _, err := bareLiteral(value); err == nil {
+		return nil
+	}
+	result := *s.node
+	result.expr, result.free = nil, nil
+	if s.parts.target != nil {
+		result.target = e.operand(e.eval(s.parts.target, b), s.parts.target.node)
+	}
+	result.args = nil
+	for _, arg := range s.parts.args {
+		result.args = append(result.args, e.operand(e.eval(arg, b), arg.node))
+	}
+	return &result
+}
+
+// operand writes a part down as an operand of a residual.
+func (e *partialEvaluation) operand(p part, original *node) *node {
+	switch {
+	case p.isError():
+		return errorTerm()
+	case !p.isValue():
+		return p.tree
+	case p.tree != nil:
+		return p.tree
+	}
+	n, err := literalOf(p.value, original.typ)
+	if err != nil {
+		return errorTerm() // what cannot be written down cannot be evaluated
+	}
+	return n
+}
+
+func (e *partialEvaluation) evalSelect(s *step, b *bindings) part {
+	target := e.eval(s.target, b)
+	if target.isError() {
+		return target
+	}
+	result := *s.node
+	result.expr, result.target = nil, e.operand(target, s.target.node)
+	result.changed = result.target.changed && !s.test
+	return part{tree: &result}
+}
+
+// lazy are the functions that do not evaluate all of their operands, or by rules of their
+// own: an error in an operand is not yet an error of theirs.
+var lazy = map[string]bool{
+	operators.Index: true, operators.OptIndex: true, operators.OptSelect: true, operators.In: true,
+	operators.Conditional: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.NotStrictlyFalse: true,
+	"or": true, "orValue": true, "optional.of": true, "optional.ofNonZeroValue": true, "hasValue": true, "value": true,
+}
+
+func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
+	switch s.name {
+	case operators.LogicalAnd:
+		return e.evalLogic(s, b, types.False)
+	case operators.LogicalOr:
+		return e.evalLogic(s, b, types.True)
+	case operators.Conditional:
+		return e.evalConditional(s, b)
+	}
+	result := *s.node
+	result.expr, result.args = nil, nil
+	substituted := false
+	if s.target != nil {
+		target := e.eval(s.target, b)
+		if target.isError() && !lazy[s.name] {
+			return target
+		}
+		result.target = e.operand(target, s.target.node)
+		if e.isSubstituted(target, s.target) {
+			result.target = hide(s.name, -1, result.target)
+			substituted = true
+		}
+		substituted = substituted || target.isError()
+		result.changed = result.target.changed
+	}
+	for i, arg := range s.args {
+		p := e.eval(arg, b)
+		if p.isError() && !lazy[s.name] {
+			return p
+		}
+		operand := e.operand(p, arg.node)
+		if e.isSubstituted(p, arg) {
+			operand = hide(s.name, i, operand)
+			substituted = true
+		}
+		substituted = substituted || p.isError()
+		result.args = append(result.args, operand)
+		result.changed = result.changed || operand.changed
+	}
+	if s.isBool() {
+		result.changed = false
+		return part{tree: &result}
+	}
+	if result.changed || (s.typ.Kind() == types.DynKind && substituted && !isPath(&result)) {
+		// With other operands the checker may infer another type, even a narrower one.
+		return part{tree: opaque(&result)}
+	}
+	return part{tree: &result}
+}
+
+// isSubstituted reports whether an operand has become constant that was not written so.
+func (e *partialEvaluation) isSubstituted(p part, s *step) bool {
+	switch {
+	case len(s.free) == 0 || p.isError():
+		return false
+	case p.isValue():
+		return true
+	}
+	return !dependsOnVariables(p.tree)
+}
+
+// isPath reports whether a node is a variable with selections and indexes, which the
+// checker knows nothing more of than that it is dyn.
+func isPath(n *node) bool {
+	switch n.kind {
+	case variableNode:
+		return true
+	case selectNode:
+		return isPath(n.target)
+	case callNode:
+		return (n.name == operators.Index || n.name == operators.OptIndex || n.name == operators.OptSelect) && isPath(n.args[0])
+	default:
+		return false
+	}
+}
+
+// hide keeps the planner and the checker from treating a literal otherwise than the value
+// that it stands for: constant arguments of conversions are evaluated, and constant
+// patterns and formats are compiled and checked, before anything is evaluated; the right
+// side of in becomes a set, in which equality has other rules.
+func hide(function string, argument int, n *node) *node {
+	switch function {
+	case operators.In:
+		if argument == 1 {
+			return opaque(n)
+		}
+	case operators.Index, operators.OptIndex:
+		if argument == 0 {
+			return opaque(n)
+		}
+		if n.kind != constantNode {
+			return indexed(n) // no constant qualifier, which the planner would refuse
+		}
+	case "bool", "bytes", "double", "duration", "int", "timestamp", "uint", "matches", "find", "findAll", "format":
+		return indexed(n)
+	}
+	return n
+}
+
+// indexed writes a literal as the only element of a list, which nothing looks through,
+// and which keeps its type.
+func indexed(n *node) *node {
+	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
+		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}
+}
+
+// evalLogic evaluates && and ||, of which short decides, whatever else the operands are:
+// an error on one side does not matter then. A value that is no bool is an error.
+func (e *partialEvaluation) evalLogic(s *step, b *bindings, short types.Bool) part {
+	var (
+		remaining []*node
+		failure   ref.Val
+	)
+	for _, operand := range s.args {
+		p := e.eval(operand, b)
+		if !p.isValue() && isLogic(p.tree) {
+			p = e.close(p)
+		}
+		switch {
+		case !p.isValue():
+			remaining = append(remaining, p.tree)
+		case p.value == short:
+			return part{value: short}
+		case p.value == !short:
+		case failure == nil && p.isError():
+			failure = p.value
+		case failure == nil:
+			failure = types.NewErr("no such overload")
+		}
+	}
+	if len(remaining) == 0 {
+		if failure != nil {
+			return part{value: failure}
+		}
+		return part{value: !short}
+	}
+	if failure != nil {
+		remaining = append(remaining, errorTerm())
+	} else if only := remaining[0]; len(remaining) == 1 {
+		if only.isBool() && !only.changed {
+			return part{tree: only}
+		}
+		remaining = append([]*node{literal(!short, types.BoolType)}, only) // keeps what is no bool an error
+	}
+	return part{tree: fold(s.name, remaining)}
+}
+
+func isLogic(n *node) bool {
+	return n.kind == callNode && (n.name == operators.LogicalAnd || n.name == operators.LogicalOr)
+}
+
+func fold(operator string, operands []*node) *node {
+	result := operands[0]
+	for _, operand := range operands[1:] {
+		result = function(operator, types.BoolType, result, operand)
+	}
+	return result
+}
+
+func conjunction(operands ...*node) *node { return fold(operators.LogicalAnd, operands) }
+
+func (e *partialEvaluation) evalConditional(s *step, b *bindings) part {
+	condition := e.eval(s.args[0], b)
+	if condition.isValue() {
+		switch condition.value {
+		case types.True:
+			return e.branch(s, s.args[1], b)
+		case types.False:
+			return e.branch(s, s.args[2], b)
+		}
+		if condition.isError() {
+			return condition
+		}
+		return part{value: types.NewErr("no such overload")}
+	}
+	result := *s.node
+	result.expr = nil
+	result.args = []*node{condition.tree, e.operand(e.eval(s.args[1], b), s.args[1].node), e.operand(e.eval(s.args[2], b), s.args[2].node)}
+	result.changed = result.args[1].changed || result.args[2].changed
+	return part{tree: &result}
+}
+
+// branch evaluates the branch that is taken. Where the branches are of different types,
+// the checker knows the whole as dyn, and it must stay so.
+func (e *partialEvaluation) branch(s, taken *step, b *bindings) part {
+	p := e.eval(taken, b)
+	if p.tree != nil && !p.isError() && s.typ.Kind() == types.DynKind && taken.typ.Kind() != types.DynKind {
+		p.tree = opaque(p.tree)
+	}
+	return p
+}
+
+// evalAggregate evaluates a list or a map with unknown elements.
+func (e *partialEvaluation) evalAggregate(s *step, b *bindings) part {
+	result := *s.node
+	result.expr, result.args = nil, nil
+	for _, arg := range s.args {
+		p := e.eval(arg, b)
+		if p.isError() {
+			return p
+		}
+		operand := e.operand(p, arg.node)
+		result.changed = result.changed || operand.changed
+		result.args = append(result.args, operand)
+	}
+	if result.changed {
+		// The checker wants elements of one type; all of them become dyn.
+		for i, arg := range result.args {
+			switch {
+			case s.kind == listNode && result.optional[i], s.kind == mapNode && i%2 == 1 && result.optional[i/2]:
+				result.args[i] = optionalOf(arg)
+			default:
+				result.args[i] = opaque(arg)
+			}
+		}
+	}
+	return part{tree: &result}
+}
+
+// optionalOf keeps an element with a question mark an optional to the checker, which
+// panics at one that is dyn, and to the evaluation, to which anything else is an error.
+func optionalOf(n *node) *node {
+	none := function("optional.none", types.NewOptionalType(types.DynType))
+	return &node{kind: callNode, name: "or", typ: none.typ, target: none, args: []*node{opaque(n)}}
+}
+
+// close evaluates a residual in which no variable is left, such as one whose unknown
+// branch was not taken.
+func (e *partialEvaluation) close(p part) part {
+	if dependsOnVariables(p.tree) {
+		return p
+	}
+	text := textOf(p.tree)
+	if strings.TrimSpace(text) == "" {
+		return p
+	}
+	program, err := e.plan.compiler.Compile(text)
+	if err != nil {
+		return p
+	}
+	value, _, err := program.Eval(e.ctx, Values{})
+	if err != nil {
+		return part{value: types.NewErr("%s", err.Error())}
+	}
+	return part{value: types.Bool(value)}
+}
+
+func dependsOnVariables(n *node) bool {
+	if n.kind == variableNode {
+		return true // also the name of a type, which only costs a chance to decide
+	}
+	if n.target != nil && dependsOnVariables(n.target) {
+		return true
+	}
+	for _, arg := range n.args {
+		if dependsOnVariables(arg) {
+			return true
+		}
+	}
+	return false
+}

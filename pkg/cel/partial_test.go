@@ -1,0 +1,238 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+func policyCompiler(tb testing.TB) *cel.PartialCompiler {
+	tb.Helper()
+	c, err := cel.NewPolicyCompiler(newCompiler(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
+// alice is what is known when alice creates a claim.
+func alice() cel.Values { return request("alice", "create") }
+
+func request(user, verb string) cel.Values {
+	return cel.Values{cel.Request: cel.Known(map[string]any{
+		"verb": verb, "apiGroup": "", "apiVersion": "v1", "resource": "persistentvolumeclaims", "namespace": "n", "name": "web",
+		"userInfo": map[string]any{
+			"username": user, "groups": []any{"devs", "system:authenticated"}, "extra": map[string]any{"team": []any{"blue"}},
+		},
+	})}
+}
+
+// partially evaluates an expression with what is known and returns its text, or what it
+// is decided to be.
+func partially(tb testing.TB, c *cel.PartialCompiler, text string, known cel.Values) string {
+	tb.Helper()
+	expression, err := c.Compile(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plan, err := expression.Plan(cel.Request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	outcome := plan.Eval(tb.Context(), known)
+	switch residual := outcome.Residual(); {
+	case residual != nil:
+		result, err := residual.Text()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return result
+	case outcome.Err() != nil:
+		return "error"
+	case outcome.IsTrue():
+		return "true"
+	}
+	return "false"
+}
+
+// TestKEPExample is the worked example of KEP-5681, "What is partial evaluation?".
+func TestKEPExample(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	const policy1 = `request.apiGroup == "" && request.userInfo.username == "bob"`
+	const policy2 = `request.apiGroup == ""
+		&& request.resource == "persistentvolumeclaims"
+		&& request.verb == "create"
+		&& request.userInfo.username == "alice"
+		&& object.spec.storageClassName == "dev"`
+	for _, tc := range []struct{ user, want1, want2 string }{
+		{"alice", "false", `object.spec.storageClassName == "dev"`},
+		{"bob", "true", "false"},
+		{"eve", "false", "false"},
+	} {
+		if got := partially(t, c, policy1, request(tc.user, "create")); got != tc.want1 {
+			t.Errorf("policy 1 for %s: got %s, want %s", tc.user, got, tc.want1)
+		}
+		if got := partially(t, c, policy2, request(tc.user, "create")); got != tc.want2 {
+			t.Errorf("policy 2 for %s: got %s, want %s", tc.user, got, tc.want2)
+		}
+	}
+}
+
+func TestResiduals(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	for _, tc := range []struct{ name, expression, want string }{
+		{"known data becomes constant", `object.metadata.labels.owner == request.userInfo.username`, `object.metadata.labels.owner == "alice"`},
+		{"false on either side decides", `object.spec.x == 1 && request.verb == "delete"`, "false"},
+		{"true on either side decides", `object.spec.x == 1 || request.verb == "create"`, "true"},
+		{"true is dropped", `request.verb == "create" && has(object.spec.x) && request.name == "web"`, "has(object.spec.x)"},
+		{"an error that decides", `request.userInfo.extra["nope"][0] == "x"`, "error"},
+		{"an error that may not matter", `request.userInfo.extra["nope"][0] == "x" && object.flag == true`, `object.flag == true && dyn({}["error"])`},
+		{"an error in an operand is one of the whole", `object.name == request.userInfo.extra["nope"][0]`, "error"},
+		{"what may be no bool stays an error if it is none", `request.verb == "create" && object.flag`, "true && object.flag"},
+		{"the branch that is taken", `(request.verb == "create" ? object.a : object.b) == "x"`, `object.a == "x"`},
+		{"a known list is unrolled when that is shorter", `object.containers.all(c, request.userInfo.groups.exists(g, c.name == g))`,
+			`object.containers.all(c, c.name == "devs" || c.name == "system:authenticated")`},
+		{"a known list stays a list when that is shorter", `request.userInfo.groups.exists(g, g == object.spec.containers[0].securityContext.group)`,
+			`dyn(["devs", "system:authenticated"]).exists(g, g == object.spec.containers[0].securityContext.group)`},
+		{"elements that decide nothing are dropped", `request.userInfo.groups.exists(g, g.startsWith("dev") && object.group == g)`, `object.group == "devs"`},
+		{"an element decides", `request.userInfo.groups.exists(g, g == "devs" || object.x == 1)`, "true"},
+		{"membership of a known list", `object.name in request.userInfo.groups`, `object.name in dyn(["devs", "system:authenticated"])`},
+		{"membership of a list as it was written", `object.name in ["a", "b"]`, `object.name in ["a", "b"]`},
+		{"a known key", `object.metadata.labels[request.userInfo.username] == "x"`, `object.metadata.labels["alice"] == "x"`},
+		{"a known optional", `object.?spec.?x.orValue(request.name) == "x"`, `dyn(object.?spec.?x.orValue("web")) == "x"`},
+		{"a value without a literal is written as its call", `quantity(request.userInfo.extra["team"][0].size() > 0 ? "1Gi" : "2Gi").isLessThan(quantity(object.x))`,
+			`quantity("1Gi").isLessThan(quantity(object.x))`},
+		{"secondary checks", `authorizer.group(request.apiGroup).resource(request.resource).check("use").allowed()`, `authorizer.group("").resource("persistentvolumeclaims").check("use").allowed()`},
+		{"negation twice", `!(!object.flag)`, "true && !(!object.flag)"},
+		{"a pattern from data", `object.name.matches(request.name)`, `object.name.matches(["web"][0])`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := partially(t, c, tc.expression, alice())
+			if tc.name == "negation twice" {
+				got = strings.TrimPrefix(got, "true && ")
+				tc.want = strings.TrimPrefix(tc.want, "true && ")
+			}
+			if got != tc.want {
+				t.Errorf("%s\ngot  %s\nwant %s", tc.expression, got, tc.want)
+			}
+			if strings.Contains(got, "request") {
+				t.Errorf("%s still reads what is known", got)
+			}
+		})
+	}
+}
+
+// TestHostileNames: data can never become syntax.
+func TestHostileNames(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	conditions := newCompiler(t)
+	for _, name := range []string{
+		`' || true || '`, `" || true || "`, `\" || true || \"`, `" == "" || "`, "a\nb", "a\\", `\`, "\x00", "\u2028", "é", "𝛼", `{{.}}`, `""" || true || """`, "`", `r"`, "// ", "/*",
+	} {
+		residual := partially(t, c, `object.owner == request.userInfo.username`, request(name, "create"))
+		program, err := conditions.Compile(residual)
+		if err != nil {
+			t.Errorf("%q: the residual %s does not compile: %v", name, residual, err)
+			continue
+		}
+		for owner, want := range map[string]bool{name: true, "": false, "x": false} {
+			if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"owner": owner}}); err != nil || got != want {
+				t.Errorf("%q: %s with owner %q: got %v, %v, want %v", name, residual, owner, got, err, want)
+			}
+		}
+	}
+}
+
+// TestInvalidUTF8FailsClosed: what cannot be written down becomes an error.
+func TestInvalidUTF8FailsClosed(t *testing.T) {
+	t.Parallel()
+	if got := partially(t, policyCompiler(t), `object.owner == request.userInfo.username`, request("a\xff", "create")); !strings.Contains(got, `{}["error"]`) {
+		t.Errorf("got %s, want an expression that fails", got)
+	}
+}
+
+func TestPolicyCompilerRefuses(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	for _, tc := range []struct{ name, expression, want string }{
+		{"not a bool", `object.flag`, "it must yield bool"},
+		{"a macro variable with the name of another", `["x"].exists(request, request == object.a)`, `must not bind a variable that has the name of another: "request"`},
+		{"a macro variable with the name of one around it", `["x"].exists(a, ["y"].exists(a, a == object.a))`, `"a"`},
+		{"bytes", `b"x" == object.a`, "bytes are not supported"},
+		{"a macro whose bindings are not known", `["b", "a"].sortBy(x, x) == object.a`, "the macro sortBy is not supported"},
+		{"an unknown variable", `subject.name == "a"`, "undeclared reference"},
+		{"a field that requests do not have", `request.body == "a"`, "undefined field"},
+		{"a panic of the compiler", `[?object.x] == []`, "does not compile"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := c.Compile(tc.expression); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want ErrCompile with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestPlansAreSafeForConcurrentUse runs one plan for two users at once, under the race
+// detector: cel-go's own pruning writes one request's data into the shared expression.
+func TestPlansAreSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	expression, err := policyCompiler(t).Compile(`request.userInfo.groups.exists(g, object.groups.exists(h, g == h)) && object.owner == request.userInfo.username`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := expression.Plan(cel.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var group sync.WaitGroup
+	for _, name := range []string{"alice", "mallory"} {
+		group.Go(func() {
+			for range 200 {
+				text, err := plan.Eval(t.Context(), request(name, "create")).Residual().Text()
+				if err != nil || !strings.Contains(text, name) {
+					t.Errorf("%s got %s, %v", name, text, err)
+				}
+			}
+		})
+	}
+	group.Wait()
+}
+
+func BenchmarkPartialEvaluation(b *testing.B) {
+	c := policyCompiler(b)
+	for name, text := range map[string]string{
+		"policy=simple":  `request.verb == "create" && request.userInfo.username == object.metadata.labels.owner`,
+		"policy=decided": `request.verb == "delete" && request.userInfo.username == object.metadata.labels.owner`,
+		"policy=medium": `request.verb in ["create", "update"] && request.userInfo.groups.exists(g, g.startsWith("dev")) && object.spec.storageClassName == "dev" &&
+			object.spec.containers.all(c, c.image.startsWith("registry/" + request.namespace)) && has(object.metadata.labels)`,
+	} {
+		expression, err := c.Compile(text)
+		if err != nil {
+			b.Fatal(err)
+		}
+		plan, err := expression.Plan(cel.Request)
+		if err != nil {
+			b.Fatal(err)
+		}
+		known := alice()
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				plan.Eval(b.Context(), known)
+			}
+		})
+	}
+}

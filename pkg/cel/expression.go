@@ -69,22 +69,12 @@ type Expression struct {
 
 // Compile compiles an expression that yields a bool. Errors wrap ErrCompile and show the
 // place of the mistake.
-func (c *PartialCompiler) Compile(text string) (expression *Expression, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
-		}
-	}()
-	if len(text) > MaxExpressionBytes {
-		return nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
-	}
-	if err := c.guard.checkText(text); err != nil {
-		return nil, err
-	}
-	checked, issues := c.env.Compile(text)
-	if issues.Err() != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
-	}
+func (c *PartialCompiler) Compile(text string) (*Expression, error) {
+	return c.CompileWithVariables(nil, text)
+}
+
+// expression makes an Expression of what the checker accepted.
+func (c *PartialCompiler) expression(checked *cel.Ast) (*Expression, error) {
 	if !checked.OutputType().IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, checked.OutputType())
 	}

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
+	"strings"
+
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -52,11 +54,31 @@ func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 	result.changed = result.target.changed
 	for _, body := range s.args {
 		operand := e.operand(e.eval(body, b), body.node)
+		if result.target.changed && strings.HasPrefix(s.name, "opt") {
+			// The checker takes what an optional of unknown type holds for whatever fits first.
+			operand = withOpaque(operand, s.binders[0])
+		}
 		result.changed = result.changed || operand.changed
 		result.args = append(result.args, operand)
 	}
 	result.changed = result.changed && !s.isBool()
 	return part{tree: &result}
+}
+
+// withOpaque makes a variable dyn wherever it occurs. Macro variables are never shadowed.
+func withOpaque(n *node, name string) *node {
+	if n.kind == variableNode && n.name == name {
+		return opaque(n)
+	}
+	result := *n
+	if n.target != nil {
+		result.target = withOpaque(n.target, name)
+	}
+	result.args = nil
+	for _, arg := range n.args {
+		result.args = append(result.args, withOpaque(arg, name))
+	}
+	return &result
 }
 
 // unroll evaluates all and exists over a known range as what they are: a conjunction or

@@ -8,6 +8,7 @@ package cel
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -158,10 +159,19 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	switch {
 	case err != nil:
 		return part{value: types.NewErr("%s", err.Error())}
-	case len(s.free) == 0:
+	case len(s.free) == 0 && !hasOptionalElements(s.node):
 		return part{value: value, tree: s.node} // a constant of the policy stays as it was written
 	}
 	return part{value: value, tree: e.written(s, value, b)}
+}
+
+// hasOptionalElements reports whether a list or map in an expression has elements with a
+// question mark, whose types the checker may have inferred from elsewhere.
+func hasOptionalElements(n *node) bool {
+	if len(n.optional) > 0 || (n.target != nil && hasOptionalElements(n.target)) {
+		return true
+	}
+	return slices.ContainsFunc(n.args, hasOptionalElements)
 }
 
 // written says how a value without a literal is written: as the call that made it, with
@@ -314,7 +324,7 @@ func hide(function string, argument int, n *node) *node {
 		if n.kind != constantNode {
 			return indexed(n) // no constant qualifier, which the planner would refuse
 		}
-	case "bool", "bytes", "double", "duration", "int", "timestamp", "uint", "matches", "find", "findAll", "format":
+	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
 		return indexed(n)
 	}
 	return n
@@ -426,8 +436,10 @@ func (e *partialEvaluation) evalAggregate(s *step, b *bindings) part {
 		result.changed = result.changed || operand.changed
 		result.args = append(result.args, operand)
 	}
-	if result.changed {
-		// The checker wants elements of one type; all of them become dyn.
+	if result.changed || len(result.optional) > 0 {
+		// The checker wants elements of one type; all of them become dyn. The types of
+		// optional elements may have been inferred from what is no longer around them.
+		result.changed = true
 		for i, arg := range result.args {
 			switch {
 			case s.kind == listNode && result.optional[i], s.kind == mapNode && i%2 == 1 && result.optional[i/2]:

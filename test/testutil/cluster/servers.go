@@ -139,6 +139,50 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pair{})
 }
 
+// Replicas starts n more servers that share the cluster's etcd, and returns where they
+// serve. They stop with this process, or when stop is called.
+func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func(), err error) {
+	var started []*process
+	stop = func() {
+		for _, p := range started {
+			_ = p.stop(syscall.SIGTERM, startTimeout)
+		}
+	}
+	ports, err := freePorts(n)
+	if err != nil {
+		return nil, stop, err
+	}
+	serving, err := c.ca.server("replica", ServerName, "localhost", "127.0.0.1")
+	if err != nil {
+		return nil, stop, err
+	}
+	for i, port := range ports {
+		dir := filepath.Join(c.Dir, fmt.Sprintf("replica-%d", i))
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, stop, err
+		}
+		p := &process{name: "proviso-apiserver", dir: dir}
+		started = append(started, p)
+		url := fmt.Sprintf("https://127.0.0.1:%d", port)
+		err := p.start(c.binary("proviso-apiserver"), []string{
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
+			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
+			fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
+			"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
+			"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
+			"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
+		}, nil)
+		if err == nil {
+			err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pair{})
+		}
+		if err != nil {
+			return nil, stop, err
+		}
+		urls = append(urls, url)
+	}
+	return urls, stop, nil
+}
+
 // userPair is the client certificate of a user.
 func (c *Cluster) userPair(name string) pair {
 	return pair{cert: c.pki("user-" + name + ".crt"), key: c.pki("user-" + name + ".key")}

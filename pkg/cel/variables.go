@@ -1,0 +1,155 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
+)
+
+// NamedExpression is an expression that others refer to as variables.NAME, as in
+// ValidatingAdmissionPolicy.
+type NamedExpression struct {
+	Name       string
+	Expression string
+}
+
+// CompileWithVariables compiles an expression that yields a bool and may refer to named
+// expressions, each of which may refer to those before it. A name stands for its
+// expression: it is evaluated only where it is needed, and an error in it is an error
+// there. Errors wrap ErrCompile and name the variable.
+func (c *PartialCompiler) CompileWithVariables(variables []NamedExpression, text string) (expression *Expression, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+		}
+	}()
+	in := inliner{defined: map[string]*ast.AST{}}
+	for _, v := range variables {
+		if _, ok := in.defined[v.Name]; ok {
+			return nil, fmt.Errorf("variable %q: expression %w: the name is used twice", v.Name, ErrCompile)
+		}
+		if !isIdentifier(v.Name) {
+			return nil, fmt.Errorf("variable %q: expression %w: the name is no identifier", v.Name, ErrCompile)
+		}
+		parsed, _, err := c.parseInto(&in, v.Expression)
+		if err != nil {
+			return nil, fmt.Errorf("variable %q: %w", v.Name, err)
+		}
+		in.defined[v.Name] = parsed
+	}
+	_, checked, err := c.parseInto(&in, text)
+	if err != nil {
+		return nil, err
+	}
+	return c.expression(checked)
+}
+
+// parseInto parses an expression, puts in what it refers to, and checks the result.
+func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.Ast, error) {
+	if len(text) > MaxExpressionBytes {
+		return nil, nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+	}
+	if err := c.guard.checkText(text); err != nil {
+		return nil, nil, err
+	}
+	source := common.NewTextSource(text)
+	parsed, issues := c.env.ParseSource(source)
+	if issues.Err() != nil {
+		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+	}
+	native := parsed.NativeRep()
+	if err := in.inline(native); err != nil {
+		return nil, nil, err
+	}
+	expr, err := ast.ExprToProto(native.Expr())
+	if err != nil {
+		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
+	info, err := ast.SourceInfoToProto(native.SourceInfo())
+	if err != nil {
+		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
+	checked, issues := c.env.Check(cel.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
+	if issues.Err() != nil {
+		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+	}
+	return native, checked, nil
+}
+
+// inliner replaces variables.NAME by what it stands for. Nothing can be captured: macros
+// must not bind the names of variables, and bind nothing that a named expression reads.
+type inliner struct {
+	defined map[string]*ast.AST
+}
+
+func (in *inliner) inline(native *ast.AST) error {
+	next := ast.MaxID(native)
+	var references []ast.Expr
+	count := 0
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		count++
+		if _, ok := reference(e); ok {
+			references = append(references, e)
+		}
+	}))
+	for _, e := range references {
+		name, _ := reference(e)
+		definition, ok := in.defined[name]
+		if !ok {
+			return fmt.Errorf("expression %w: undeclared reference to %q; variables may refer to those before them only", ErrCompile, variablesName+"."+name)
+		}
+		count += len(definition.IDs())
+		if count > maxNodes {
+			return errTooLarge
+		}
+		next = in.replace(native, e, definition, next)
+	}
+	return nil
+}
+
+// reference returns the name of the variable that an expression refers to.
+func reference(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
+		return "", false
+	}
+	operand := e.AsSelect().Operand()
+	if operand.Kind() != ast.IdentKind || operand.AsIdent() != variablesName {
+		return "", false
+	}
+	return e.AsSelect().FieldName(), true
+}
+
+// replace makes an expression a copy of a definition, macros included, under new IDs.
+func (in *inliner) replace(native *ast.AST, e ast.Expr, definition *ast.AST, next int64) int64 {
+	duplicate := ast.Copy(definition)
+	ids := map[int64]int64{}
+	renumber := func(old int64) int64 {
+		if id, ok := ids[old]; ok {
+			return id
+		}
+		next++
+		ids[old] = next
+		return next
+	}
+	root := duplicate.Expr().ID()
+	duplicate.Expr().RenumberIDs(renumber)
+	for id, call := range duplicate.SourceInfo().MacroCalls() {
+		call.RenumberIDs(renumber)
+		if id == root {
+			// The expression keeps its own ID.
+			native.SourceInfo().SetMacroCall(e.ID(), call)
+			continue
+		}
+		native.SourceInfo().SetMacroCall(renumber(id), call)
+	}
+	e.SetKindCase(duplicate.Expr())
+	return next
+}

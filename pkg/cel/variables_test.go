@@ -1,0 +1,93 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	for _, tc := range []struct {
+		name       string
+		variables  []cel.NamedExpression
+		expression string
+		want       string
+	}{
+		{"of the design", []cel.NamedExpression{{"subjectOf", `operation == "DELETE" ? oldObject : object`}}, `variables.subjectOf.spec.storageClassName == "dev"`,
+			`(operation == "DELETE" ? oldObject : object).spec.storageClassName == "dev"`},
+		{"known", []cel.NamedExpression{{"user", `request.userInfo.username`}}, `object.owner == variables.user`, `object.owner == "alice"`},
+		{"one of the other", []cel.NamedExpression{{"a", `request.name`}, {"b", `variables.a + "-1"`}}, `object.name == variables.b || object.name == variables.a`,
+			`object.name == "web-1" || object.name == "web"`},
+		{"macros", []cel.NamedExpression{{"devs", `request.userInfo.groups.filter(g, g.startsWith("dev"))`}, {"inDevs", `variables.devs.exists(d, d == object.group)`}}, `variables.inDevs`,
+			`"devs" == object.group`},
+		{"in a macro", []cel.NamedExpression{{"names", `object.spec.containers.map(c, c.name)`}}, `object.spec.names.all(n, n in variables.names)`,
+			`object.spec.names.all(n, n in object.spec.containers.map(c, c.name))`},
+		{"an error where it is not needed", []cel.NamedExpression{{"bad", `request.userInfo.extra["nope"][0]`}}, `request.verb == "create" || variables.bad == "x"`, "true"},
+		{"never used", []cel.NamedExpression{{"unused", `object.x`}}, `has(object.y)`, "has(object.y)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression, err := c.CompileWithVariables(tc.variables, tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := expression.Plan(cel.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome := plan.Eval(t.Context(), alice())
+			got := fmt.Sprint(outcome.IsTrue())
+			if r := outcome.Residual(); r != nil {
+				if got, err = r.Text(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestVariablesRefused(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	growing := []cel.NamedExpression{{"v0", `[object.a]`}}
+	for i := range 20 {
+		growing = append(growing, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d + variables.v%[1]d", i)})
+	}
+	for _, tc := range []struct {
+		name       string
+		variables  []cel.NamedExpression
+		expression string
+		want       string
+	}{
+		{"unknown", nil, `variables.x == "a"`, `undeclared reference to "variables.x"`},
+		{"itself", []cel.NamedExpression{{"a", `variables.a`}}, `variables.a`, `variable "a": expression does not compile: undeclared reference to "variables.a"`},
+		{"a cycle", []cel.NamedExpression{{"a", `variables.b`}, {"b", `variables.a`}}, `variables.a`, `variable "a"`},
+		{"twice", []cel.NamedExpression{{"a", `1`}, {"a", `2`}}, `variables.a == 1`, "used twice"},
+		{"no identifier", []cel.NamedExpression{{"a-b", `1`}}, `true`, "no identifier"},
+		{"does not compile", []cel.NamedExpression{{"a", `object.`}}, `true`, `variable "a": expression does not compile: ERROR: <input>:1:8`},
+		{"of another type than is needed", []cel.NamedExpression{{"a", `1`}}, `variables.a == "x"`, "no matching overload"},
+		{"all of them", nil, `variables == object`, "undeclared reference to 'variables'"},
+		{"growing without end", growing, `variables.v20 == []`, "more than 8192 parts"},
+		{"bound by a macro", []cel.NamedExpression{{"a", `1`}}, `[1].exists(variables, variables == 1)`, "must not bind"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := c.CompileWithVariables(tc.variables, tc.expression); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want ErrCompile with %q", err, tc.want)
+			}
+		})
+	}
+}

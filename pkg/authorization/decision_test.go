@@ -223,7 +223,7 @@ func TestTwoStagesEqualOne(t *testing.T) {
 func TestTwoStagesEqualOneInChains(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
-	for range 20000 {
+	for range 5000 {
 		d := authorization.Chained(randomSets(r, 2, []string{isTrue, isFalse, isError, isLater})...)
 		first := d.Evaluate(t.Context(), literal{})
 		for _, value := range []string{isTrue, isFalse, isError} {
@@ -405,7 +405,7 @@ func TestEvaluateStopsAtTheFirstFinalSet(t *testing.T) {
 func TestSimplifyingAgreesWithEvaluating(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 10))
-	for range 20000 {
+	for range 5000 {
 		d := authorization.Chained(randomSets(r, 2, complete)...)
 		status, evaluated := authorization.Status(d), d.Evaluate(t.Context(), literal{})
 		if status.Allowed && !evaluated.IsAllow() || status.Denied && !evaluated.IsDeny() {

@@ -68,7 +68,7 @@ func TestWireRoundTrip(t *testing.T) {
 func TestWireKeepsMeaning(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 20000 {
+	for range 5000 {
 		sets := randomSets(r, 2, complete)
 		wire, err := authorization.SetsToWire(sets)
 		if err != nil {

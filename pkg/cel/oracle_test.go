@@ -7,6 +7,7 @@ package cel_test
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -73,6 +74,7 @@ type oracle struct {
 	policies   *cel.PartialCompiler
 	requests   []cel.Values
 	objects    []cel.Values
+	created    []cel.Values // objects without what a create makes known
 
 	cases, refused, decided, residuals int
 }
@@ -84,10 +86,17 @@ func newOracle(tb testing.TB) *oracle {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &oracle{conditions: conditions, policies: policies, requests: requests(), objects: objects()}
+	o := &oracle{conditions: conditions, policies: policies, requests: requests(), objects: objects()}
+	for _, object := range objects() {
+		delete(object, cel.Operation)
+		delete(object, cel.OldObject)
+		o.created = append(o.created, object)
+	}
+	return o
 }
 
-// check returns what is wrong with an expression, or nothing.
+// check returns what is wrong with an expression, or nothing. It is evaluated twice: once
+// knowing the request alone, and once knowing also what a create makes known.
 func (o *oracle) check(ctx context.Context, text string) string {
 	expression, err := o.policies.Compile(text)
 	if err != nil {
@@ -98,40 +107,55 @@ func (o *oracle) check(ctx context.Context, text string) string {
 	if err != nil {
 		return "it cannot be planned: " + err.Error()
 	}
+	creation, err := expression.Plan(cel.Request, cel.Operation, cel.OldObject)
+	if err != nil {
+		return "it cannot be planned for a create: " + err.Error()
+	}
 	for _, request := range o.requests {
-		outcome := plan.Eval(ctx, request)
-		var residual *cel.Program
-		residualText := ""
-		if r := outcome.Residual(); r != nil {
-			o.residuals++
-			if residualText, err = r.Text(); err != nil {
-				return "its residual cannot be expressed: " + err.Error()
-			}
-			if residual, err = o.conditions.Compile(residualText); err != nil {
-				return "its residual does not compile: " + err.Error()
-			}
-		} else {
-			o.decided++
+		if problem := o.compare(ctx, expression, plan, request, o.objects); problem != "" {
+			return problem
 		}
-		for _, object := range o.objects {
-			o.cases++
-			all := cel.Values{}
-			for k, v := range request {
-				all[k] = v
-			}
-			for k, v := range object {
-				all[k] = v
-			}
-			value, _, wholeErr := expression.Program().Eval(ctx, all)
-			want := verdictOf(value, wholeErr)
-			got := verdictOf(outcome.IsTrue(), outcome.Err())
-			if residual != nil {
-				value, _, err := residual.Eval(ctx, object)
-				got = verdictOf(value, err)
-			}
-			if got != want {
-				return "it is " + string(want) + " at once, but " + string(got) + " in two stages\nresidual: " + residualText + "\nat once: " + errText(wholeErr)
-			}
+		known := cel.Values{cel.Request: request[cel.Request], cel.Operation: cel.Known("CREATE"), cel.OldObject: cel.Known(nil)}
+		if problem := o.compare(ctx, expression, creation, known, o.created); problem != "" {
+			return "for a create " + problem
+		}
+	}
+	return ""
+}
+
+// compare evaluates in two stages and at once, for all objects.
+func (o *oracle) compare(ctx context.Context, expression *cel.Expression, plan *cel.Plan, known cel.Values, objects []cel.Values) string {
+	var (
+		outcome      = plan.Eval(ctx, known)
+		residual     *cel.Program
+		residualText string
+		err          error
+	)
+	if r := outcome.Residual(); r != nil {
+		o.residuals++
+		if residualText, err = r.Text(); err != nil {
+			return "its residual cannot be expressed: " + err.Error()
+		}
+		if residual, err = o.conditions.Compile(residualText); err != nil {
+			return "its residual does not compile: " + err.Error()
+		}
+	} else {
+		o.decided++
+	}
+	for _, object := range objects {
+		o.cases++
+		all := cel.Values{}
+		maps.Copy(all, object)
+		maps.Copy(all, known)
+		value, _, wholeErr := expression.Program().Eval(ctx, all)
+		want := verdictOf(value, wholeErr)
+		got := verdictOf(outcome.IsTrue(), outcome.Err())
+		if residual != nil {
+			value, _, err := residual.Eval(ctx, object)
+			got = verdictOf(value, err)
+		}
+		if got != want {
+			return "it is " + string(want) + " at once, but " + string(got) + " in two stages\nresidual: " + residualText + "\nat once: " + errText(wholeErr)
 		}
 	}
 	return ""

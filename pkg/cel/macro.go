@@ -61,7 +61,11 @@ func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 		result.changed = result.changed || operand.changed
 		result.args = append(result.args, operand)
 	}
-	result.changed = result.changed && !s.isBool()
+	if s.isBool() {
+		result.changed = false
+	} else if result.changed {
+		return part{tree: opaque(&result)} // with other operands the checker may infer another type
+	}
 	return part{tree: &result}
 }
 

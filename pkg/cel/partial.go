@@ -159,19 +159,20 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	switch {
 	case err != nil:
 		return part{value: types.NewErr("%s", err.Error())}
-	case len(s.free) == 0 && !hasOptionalElements(s.node):
+	case len(s.free) == 0 && !hasInferredTypes(s.node):
 		return part{value: value, tree: s.node} // a constant of the policy stays as it was written
 	}
 	return part{value: value, tree: e.written(s, value, b)}
 }
 
-// hasOptionalElements reports whether a list or map in an expression has elements with a
-// question mark, whose types the checker may have inferred from elsewhere.
-func hasOptionalElements(n *node) bool {
-	if len(n.optional) > 0 || (n.target != nil && hasOptionalElements(n.target)) {
+// hasInferredTypes reports whether there are lists or maps in an expression that are
+// empty, or have elements with a question mark: their types may have been inferred from
+// what is no longer around them.
+func hasInferredTypes(n *node) bool {
+	if len(n.optional) > 0 || isEmptyAggregate(n) || (n.target != nil && hasInferredTypes(n.target)) {
 		return true
 	}
-	return slices.ContainsFunc(n.args, hasOptionalElements)
+	return slices.ContainsFunc(n.args, hasInferredTypes)
 }
 
 // written says how a value without a literal is written: as the call that made it, with
@@ -262,6 +263,9 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 			return p
 		}
 		operand := e.operand(p, arg.node)
+		if s.name == operators.In && i == 1 && isEmptyAggregate(arg.node) {
+			operand = arg.node // the planner makes it false, whatever the left side is
+		}
 		if e.isSubstituted(p, arg) {
 			operand = hide(s.name, i, operand)
 			substituted = true
@@ -314,7 +318,8 @@ func isPath(n *node) bool {
 func hide(function string, argument int, n *node) *node {
 	switch function {
 	case operators.In:
-		if argument == 1 {
+		// A list of strings is the same as a set: nothing else equals a string.
+		if argument == 1 && !isListOfStrings(n) {
 			return opaque(n)
 		}
 	case operators.Index, operators.OptIndex:
@@ -328,6 +333,12 @@ func hide(function string, argument int, n *node) *node {
 		return indexed(n)
 	}
 	return n
+}
+
+func isListOfStrings(n *node) bool {
+	return n.kind == listNode && !slices.ContainsFunc(n.args, func(e *node) bool {
+		return e.kind != constantNode || e.value.Type() != types.StringType
+	})
 }
 
 // indexed writes a literal as the only element of a list, which nothing looks through,

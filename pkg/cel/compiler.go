@@ -92,7 +92,7 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 	}
 	ast, issues := c.env.Compile(expression)
 	if issues.Err() != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
 	if !ast.OutputType().IsExactType(cel.BoolType) {
 		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, ast.OutputType())
@@ -102,6 +102,21 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
 	return &Program{program: planned, reads: variablesOf(ast)}, nil
+}
+
+// describe shows the first issues with their places. Showing all takes time of its own:
+// ten thousand bytes can hold a thousand mistakes.
+func describe(issues *cel.Issues) string {
+	const shown = 5
+	var lines []string
+	for i, e := range issues.Errors() {
+		if i == shown {
+			lines = append(lines, fmt.Sprintf("and %d more", len(issues.Errors())-shown))
+			break
+		}
+		lines = append(lines, fmt.Sprintf("ERROR: <input>:%d:%d: %s", e.Location.Line(), e.Location.Column()+1, e.Message))
+	}
+	return shorten(strings.Join(lines, "; "))
 }
 
 func shorten(message string) string {

@@ -15,10 +15,11 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
 // The cost limit of CEL bounds an evaluation, but neither compilation nor what a single
@@ -33,6 +34,21 @@ const (
 	// maxPatternSize bounds a regular expression, in the instructions that it compiles to.
 	// Repetitions multiply: ten thousand bytes can say a program of 68 MB.
 	maxPatternSize = 4096
+	// maxTransformations bounds the macros that make lists, maps and optionals: a chain of
+	// them can double the type of its result at every link. maxWrappers bounds the calls
+	// that only nest types, and maxEmpty the empty literals, whose types must be inferred.
+	maxTransformations = 10
+	maxWrappers        = 48
+	maxEmpty           = 64
+	// maxWork bounds what one call of a function may look at or make, in elements or bytes
+	// of its arguments, where the cost limit counts the result or nothing.
+	maxWork = 1 << 20
+	// maxDeep bounds the parts of two values that are compared, or of one that is printed.
+	maxDeep = 100_000
+	// maxShortText bounds texts that are numbers, times or addresses, and maxText those
+	// that functions copy as a whole.
+	maxShortText = 256
+	maxText      = 64 << 10
 	// maxQuantityBytes and maxQuantityExponent bound the text of a quantity. Comparing two
 	// quantities makes a number of as many digits as the exponents differ.
 	maxQuantityBytes    = 64
@@ -40,11 +56,16 @@ const (
 )
 
 var (
-	errExpanded = fmt.Errorf("its macros expand to more than %d parts", maxExpandedNodes)
-	errDepth    = fmt.Errorf("list and map literals are nested more than %d deep", maxLiteralDepth)
-	errPattern  = fmt.Errorf("its regular expressions are larger than %d instructions", maxPatternSize)
-	errQuantity = fmt.Errorf("a quantity is longer than %d bytes or has an exponent over %d", maxQuantityBytes, maxQuantityExponent)
+	errExpanded        = fmt.Errorf("its macros expand to more than %d parts", maxExpandedNodes)
+	errDepth           = fmt.Errorf("list and map literals are nested more than %d deep", maxLiteralDepth)
+	errPattern         = fmt.Errorf("its regular expressions are larger than %d instructions", maxPatternSize)
+	errTransformations = fmt.Errorf("it has more than %d macros that make lists, maps or optionals, or more than %d optional.of, or more than %d empty literals", maxTransformations, maxWrappers, maxEmpty)
+	errWork            = errors.New("the arguments of a function are too large")
+	errQuantity        = fmt.Errorf("a quantity is longer than %d bytes or has an exponent over %d", maxQuantityBytes, maxQuantityExponent)
 )
+
+// interruptFrequency is how many steps of a macro are made between looks at the context.
+const interruptFrequency = 10
 
 // guard keeps compilation and evaluation bounded.
 type guard struct {
@@ -54,17 +75,30 @@ type guard struct {
 	implementations map[string]*functions.Overload
 }
 
-// guarded are the functions whose arguments are looked at before they run, and which
-// argument that is.
-var guarded = map[string]struct {
-	argument int
-	check    func(text string) error
-}{
-	"quantity":   {0, checkQuantity},
-	"isQuantity": {0, checkQuantity},
-	"matches":    {1, checkPattern},
-	"find":       {1, checkPattern},
-	"findAll":    {1, checkPattern},
+// guarded are the functions whose arguments are looked at before they run.
+var guarded = map[string]func(args []ref.Val) error{
+	"quantity":   checkFirst(checkQuantity),
+	"isQuantity": checkFirst(checkQuantity),
+	"matches":    checkMatch,
+	"find":       checkMatch,
+	"findAll":    checkMatch,
+
+	operators.Equals:    checkDeep,
+	operators.NotEquals: checkDeep,
+	operators.In:        checkDeep,
+	"format":            checkDeep,
+	"sets.contains":     checkProduct,
+	"sets.equivalent":   checkProduct,
+	"sets.intersects":   checkProduct,
+	"distinct":          checkSquare,
+	"join":              checkJoin,
+	"replace":           checkReplace,
+
+	"charAt": checkTexts(maxText), "substring": checkTexts(maxText), "split": checkTexts(maxText), "indexOf": checkTexts(maxText), "lastIndexOf": checkTexts(maxText),
+	"double": checkTexts(maxShortText), "int": checkTexts(maxShortText), "uint": checkTexts(maxShortText),
+	"duration": checkTexts(maxShortText), "timestamp": checkTexts(maxShortText), "ip": checkTexts(maxShortText), "isIP": checkTexts(maxShortText),
+	"cidr": checkTexts(maxShortText), "isCIDR": checkTexts(maxShortText), "semver": checkTexts(maxShortText), "isSemver": checkTexts(maxShortText),
+	"url": checkTexts(8 << 10), "isURL": checkTexts(8 << 10),
 }
 
 func newGuard(env *cel.Env) (*guard, error) {
@@ -75,6 +109,9 @@ func newGuard(env *cel.Env) (*guard, error) {
 	g := &guard{parser: parser, implementations: map[string]*functions.Overload{}}
 	for name := range guarded {
 		declaration, ok := env.Functions()[name]
+		if name == operators.Equals || name == operators.NotEquals {
+			continue // the planner has its own
+		}
 		if !ok {
 			return nil, fmt.Errorf("the CEL function %s is to be guarded, but is not there", name)
 		}
@@ -91,7 +128,7 @@ func newGuard(env *cel.Env) (*guard, error) {
 
 // options are those with which every program is planned.
 func (g *guard) options() []cel.ProgramOption {
-	return []cel.ProgramOption{cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CustomDecoratorV2(g.decorate)}
+	return []cel.ProgramOption{cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate)}
 }
 
 // checkText refuses what would take too long to compile. It does not say whether the
@@ -107,8 +144,8 @@ func (g *guard) checkText(expression string) error {
 
 // measure walks an expression whose macros are not expanded.
 type measure struct {
-	err      error
-	patterns int
+	err                                        error
+	patterns, transformations, wrappers, empty int
 }
 
 // expr returns how large the expression becomes when its macros are expanded.
@@ -130,6 +167,11 @@ func (m *measure) expr(e ast.Expr, depth int) int {
 			m.fail(errDepth)
 			return size
 		}
+		if len(elements(e)) == 0 {
+			if m.empty++; m.empty > maxEmpty {
+				m.fail(errTransformations)
+			}
+		}
 		for _, element := range elements(e) {
 			add(m.expr(element, depth))
 		}
@@ -150,17 +192,23 @@ func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
 	for _, arg := range c.Args() {
 		add(m.expr(arg, depth))
 	}
-	if _, ok := guarded[c.FunctionName()]; ok && len(c.Args()) > 0 {
-		last := c.Args()[len(c.Args())-1]
-		if c.FunctionName() == "findAll" {
-			last = c.Args()[0]
+	switch name := c.FunctionName(); name {
+	case "map", "transformList", "transformMap", "transformMapEntry", "optMap", "optFlatMap":
+		m.transformations++
+	case "of", "ofNonZeroValue":
+		m.wrappers++
+	case "matches", "find", "findAll":
+		for _, arg := range c.Args() {
+			m.pattern(arg)
 		}
-		m.pattern(c.FunctionName(), last)
+	}
+	if m.transformations > maxTransformations || m.wrappers > maxWrappers {
+		m.fail(errTransformations)
 	}
 }
 
-func (m *measure) pattern(function string, e ast.Expr) {
-	if e.Kind() != ast.LiteralKind || guarded[function].argument == 0 {
+func (m *measure) pattern(e ast.Expr) {
+	if e.Kind() != ast.LiteralKind {
 		return
 	}
 	if text, ok := e.AsLiteral().(types.String); ok {
@@ -193,11 +241,17 @@ func (g *guard) decorate(i interpreter.InterpretableV2) (interpreter.Interpretab
 	if !ok {
 		return i, nil
 	}
-	rule, ok := guarded[call.Function()]
-	if !ok {
+	check, ok := guarded[call.Function()]
+	if !ok || !g.worthGuarding(call) {
 		return i, nil
 	}
 	implementation := g.implementations[call.OverloadID()]
+	switch call.Function() {
+	case operators.Equals:
+		implementation = &functions.Overload{Binary: types.Equal}
+	case operators.NotEquals:
+		implementation = &functions.Overload{Binary: func(a, b ref.Val) ref.Val { return types.Bool(types.Equal(a, b) != types.True) }}
+	}
 	if implementation == nil {
 		implementation = g.implementations[call.Function()]
 	}
@@ -205,15 +259,149 @@ func (g *guard) decorate(i interpreter.InterpretableV2) (interpreter.Interpretab
 		return nil, fmt.Errorf("the CEL function %s cannot be guarded", call.Function())
 	}
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
-		if rule.argument < len(args) {
-			if text, ok := args[rule.argument].(types.String); ok {
-				if err := rule.check(string(text)); err != nil {
-					return types.WrapErr(err)
-				}
-			}
+		if err := check(args); err != nil {
+			return types.WrapErr(err)
 		}
 		return invoke(implementation, args)
 	}), nil
+}
+
+// worthGuarding leaves alone what the planner has made of a call with constants: a set,
+// a number.
+func (g *guard) worthGuarding(call interpreter.InterpretableCall) bool {
+	for _, arg := range call.Args() {
+		if _, constant := arg.(interpreter.InterpretableConst); !constant {
+			return true
+		}
+	}
+	return call.Function() != operators.In
+}
+
+// size returns the length of a text or the number of elements of a list or map.
+func size(v ref.Val) int {
+	if s, ok := v.(types.String); ok {
+		return len(s)
+	}
+	if s, ok := v.(traits.Sizer); ok {
+		if n, ok := s.Size().(types.Int); ok {
+			return int(n)
+		}
+	}
+	return 1
+}
+
+func checkFirst(check func(string) error) func([]ref.Val) error {
+	return func(args []ref.Val) error {
+		if text, ok := args[0].(types.String); ok {
+			return check(string(text))
+		}
+		return nil
+	}
+}
+
+func checkTexts(limit int) func([]ref.Val) error {
+	return func(args []ref.Val) error {
+		for _, arg := range args {
+			if text, ok := arg.(types.String); ok && len(text) > limit {
+				return errWork
+			}
+		}
+		return nil
+	}
+}
+
+func checkMatch(args []ref.Val) error {
+	if len(args) < 2 {
+		return nil
+	}
+	pattern, ok := args[1].(types.String)
+	if !ok {
+		return nil
+	}
+	switch n := patternSize(string(pattern)); {
+	case n > maxPatternSize:
+		return errPattern
+	case n*size(args[0]) > 16*maxWork:
+		return errWork
+	}
+	return nil
+}
+
+func checkProduct(args []ref.Val) error {
+	work := 1
+	for _, arg := range args {
+		work *= max(size(arg), 1)
+	}
+	if work > maxWork {
+		return errWork
+	}
+	return checkDeep(args)
+}
+
+func checkSquare(args []ref.Val) error {
+	return checkProduct([]ref.Val{args[0], args[0]})
+}
+
+func checkJoin(args []ref.Val) error {
+	list, ok := args[0].(traits.Lister)
+	if !ok {
+		return nil
+	}
+	total := 0
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		if total += size(it.Next()); len(args) > 1 {
+			total += size(args[1])
+		}
+		if total > maxWork {
+			return errWork
+		}
+	}
+	return nil
+}
+
+func checkReplace(args []ref.Val) error {
+	if len(args) < 3 {
+		return nil
+	}
+	if size(args[0])/max(size(args[1]), 1)*max(size(args[2]), 1)+size(args[0]) > maxWork {
+		return errWork
+	}
+	return nil
+}
+
+// checkDeep bounds values that are walked as a whole. What is shared within a value is
+// counted as often as it is met, as the walk meets it.
+func checkDeep(args []ref.Val) error {
+	budget := maxDeep
+	for _, arg := range args {
+		if !walk(arg, &budget) {
+			return errWork
+		}
+	}
+	return nil
+}
+
+func walk(v ref.Val, budget *int) bool {
+	if *budget--; *budget < 0 {
+		return false
+	}
+	switch value := v.(type) {
+	case traits.Lister:
+		for it := value.Iterator(); it.HasNext() == types.True; {
+			if !walk(it.Next(), budget) {
+				return false
+			}
+		}
+	case traits.Mapper:
+		for it := value.Iterator(); it.HasNext() == types.True; {
+			if !walk(value.Get(it.Next()), budget) {
+				return false
+			}
+		}
+	case *types.Optional:
+		return !value.HasValue() || walk(value.GetValue(), budget)
+	}
+	return true
 }
 
 var errArguments = errors.New("no such overload")
@@ -228,13 +416,6 @@ func invoke(o *functions.Overload, args []ref.Val) ref.Val {
 		return o.Function(args...)
 	}
 	return types.WrapErr(errArguments)
-}
-
-func checkPattern(text string) error {
-	if patternSize(text) > maxPatternSize {
-		return errPattern
-	}
-	return nil
 }
 
 // patternSize estimates how many instructions a regular expression compiles to. One that

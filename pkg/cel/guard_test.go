@@ -29,6 +29,9 @@ func TestCompilationIsBounded(t *testing.T) {
 		{"many large patterns", strings.Repeat(`"x".matches("a{900}") || `, 10) + "true", "regular expressions are larger"},
 		{"a huge pattern of find", `"x".find("` + strings.Repeat("a{900}", 6) + `") == ""`, "regular expressions are larger"},
 		{"a huge pattern of findAll", `"x".findAll("` + strings.Repeat("a{900}", 6) + `", 1) == []`, "regular expressions are larger"},
+		{"types that double", "[1]" + strings.Repeat(".map(a, {a: a})", 14) + " == []", "more than 10 macros that make lists"},
+		{"wrapped types", strings.Repeat("optional.of(", 60) + "1" + strings.Repeat(")", 60) + " == optional.none()", "more than 48 optional.of"},
+		{"types to be inferred", "[" + strings.Repeat("{},", 2000) + "{}] == []", "more than 64 empty literals"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,6 +59,15 @@ func TestEvaluationIsBounded(t *testing.T) {
 		{"a pattern of the object", `"x".matches(object)`, strings.Repeat("a{900}", 6)},
 		{"a pattern of the object, for find", `"x".find(object) == ""`, strings.Repeat("a{900}", 6)},
 		{"a pattern of the object, for findAll", `"x".findAll(object) == []`, strings.Repeat("a{900}", 6)},
+		{"sets that are multiplied", `sets.equivalent(object, object)`, numbers(20_000)},
+		{"distinct, which compares all with all", `object.distinct() == []`, numbers(20_000)},
+		{"values that are compared", `object == oldObject`, numbers(60_000)},
+		{"a value that is looked for", `object in [oldObject]`, numbers(60_000)},
+		{"a replacement that multiplies", `object.replace("", object) == ""`, strings.Repeat("a", 100_000)},
+		{"a text that is split", `object.split("") == []`, strings.Repeat("a", 1_000_000)},
+		{"a number of many digits", `int(object) == 1`, strings.Repeat("9", 1_000_000)},
+		{"an address of many parts", `isIP(object)`, strings.Repeat("1.", 500_000)},
+		{"shared parts that are walked", `[1]` + strings.Repeat(".map(a, dyn([a, a]))", 10) + ` == object`, numbers(99_990)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -63,11 +75,19 @@ func TestEvaluationIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: tc.object}); got || !errors.Is(err, cel.ErrEvaluation) {
-				t.Errorf("got %v, %v, want ErrEvaluation", got, err)
+			if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: tc.object, cel.OldObject: tc.object}); got || !(errors.Is(err, cel.ErrEvaluation) || errors.Is(err, cel.ErrCost)) {
+				t.Errorf("got %v, %v, want ErrEvaluation or ErrCost", got, err)
 			}
 		})
 	}
+}
+
+func numbers(n int) []any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = int64(i)
+	}
+	return list
 }
 
 // TestGuardsLetOrdinaryExpressionsPass makes sure that the bounds are not in the way.

@@ -63,7 +63,7 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 	source := common.NewTextSource(text)
 	parsed, issues := c.env.ParseSource(source)
 	if issues.Err() != nil {
-		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
 	native := parsed.NativeRep()
 	if err := in.inline(native); err != nil {
@@ -79,7 +79,7 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 	}
 	checked, issues := c.env.Check(cel.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
 	if issues.Err() != nil {
-		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(issues.String()))
+		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
 	return native, checked, nil
 }

@@ -89,7 +89,11 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 	if err != nil {
 		return Failed(err)
 	}
+	if e.spent >= cel.CostBudget {
+		return Unsupported(errBudget)
+	}
 	outcome := plan.Eval(ctx, e.Values)
+	e.spent += outcome.Cost()
 	switch residual := outcome.Residual(); {
 	case residual != nil:
 		if c.Text, err = residual.Text(); err != nil {

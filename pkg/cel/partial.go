@@ -25,7 +25,11 @@ type Outcome struct {
 	value    bool
 	err      error
 	residual *Residual
+	cost     uint64
 }
+
+// Cost returns what the partial evaluation cost, in the units of CostLimit.
+func (o Outcome) Cost() uint64 { return o.cost }
 
 // IsTrue reports whether the expression is true whatever the unknown variables are.
 func (o Outcome) IsTrue() bool { return o.decided && o.err == nil && o.value }
@@ -79,7 +83,41 @@ type partialEvaluation struct {
 	ctx    context.Context
 	plan   *Plan
 	values Values
+	// spent is what the evaluation has cost, and writable how many parts of values may
+	// still be written down.
+	spent    uint64
+	writable int
+	// stopped ends the evaluation: what it says is no error that an || may absorb.
+	stopped error
 }
+
+const (
+	// stepCost is what a step of a partial evaluation costs besides what it evaluates.
+	stepCost = 30
+	// maxWritten bounds the parts of all values that one residual takes up.
+	maxWritten = maxExpandedNodes
+)
+
+// spend charges a cost and reports whether the evaluation may go on.
+func (e *partialEvaluation) spend(cost uint64) bool {
+	if e.spent += cost; e.stopped == nil && e.spent > CostLimit {
+		e.stopped = fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))
+	}
+	if err := e.ctx.Err(); e.stopped == nil && err != nil {
+		e.stopped = fmt.Errorf("%w: %w", ErrEvaluation, err)
+	}
+	return e.stopped == nil
+}
+
+// mayWrite charges a value that is to be written down.
+func (e *partialEvaluation) mayWrite(value ref.Val) bool {
+	if e.stopped == nil && !walk(value, &e.writable) {
+		e.stopped = fmt.Errorf("%w: the values in what remains have more than %d parts", ErrEvaluation, maxWritten)
+	}
+	return e.stopped == nil
+}
+
+func (e *partialEvaluation) stop() part { return part{value: types.WrapErr(e.stopped)} }
 
 // activation gives the program of known parts its variables.
 type activation struct {
@@ -110,10 +148,14 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 			outcome = Outcome{decided: true, err: fmt.Errorf("%w: the evaluator failed", ErrEvaluation)}
 		}
 	}()
-	e := &partialEvaluation{ctx: ctx, plan: p, values: values}
+	e := &partialEvaluation{ctx: ctx, plan: p, values: values, writable: maxWritten}
+	defer func() { outcome.cost = e.spent }()
 	result := e.eval(p.root, nil)
 	if !result.isValue() {
 		result = e.close(result)
+	}
+	if e.stopped != nil {
+		return Outcome{decided: true, err: e.stopped}
 	}
 	if !result.isValue() {
 		tree := result.tree
@@ -133,6 +175,9 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 }
 
 func (e *partialEvaluation) eval(s *step, b *bindings) part {
+	if !e.spend(stepCost) {
+		return e.stop()
+	}
 	if s.known >= 0 {
 		return e.evalKnown(s, b)
 	}
@@ -155,8 +200,14 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	if len(s.free) == 0 && s.kind == constantNode {
 		return part{value: s.value, tree: s.node}
 	}
-	value, _, err := e.plan.knowns.ContextEval(e.ctx, activation{part: s.known, values: e.values, bindings: b})
+	value, details, err := e.plan.knowns.ContextEval(e.ctx, activation{part: s.known, values: e.values, bindings: b})
+	var cost uint64
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
 	switch {
+	case !e.spend(cost):
+		return e.stop()
 	case err != nil:
 		return part{value: types.NewErr("%s", err.Error())}
 	case len(s.free) == 0 && !hasInferredTypes(s.node):
@@ -179,6 +230,9 @@ func hasInferredTypes(n *node) bool {
 // its operands written down.
 func (e *partialEvaluation) written(s *step, value ref.Val, b *bindings) *node {
 	if s.parts == nil {
+		return nil
+	}
+	if !e.mayWrite(value) {
 		return nil
 	}
 	if _, err := bareLiteral(value); err == nil {
@@ -205,6 +259,9 @@ func (e *partialEvaluation) operand(p part, original *node) *node {
 		return p.tree
 	case p.tree != nil:
 		return p.tree
+	}
+	if !e.mayWrite(p.value) {
+		return errorTerm()
 	}
 	n, err := literalOf(p.value, original.typ)
 	if err != nil {

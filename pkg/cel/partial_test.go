@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cel_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -232,6 +233,52 @@ func BenchmarkPartialEvaluation(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				plan.Eval(b.Context(), known)
+			}
+		})
+	}
+}
+
+// TestPartialEvaluationIsBounded evaluates what would unroll, or write down, without end.
+// The error must not be absorbed by what stands beside it.
+func TestPartialEvaluationIsBounded(t *testing.T) {
+	t.Parallel()
+	values := request("alice", "create")
+	attributes := map[string]any{"verb": "create"}
+	groups, huge := make([]any, 250), make([]any, 20_000)
+	for i := range groups {
+		groups[i] = strings.Repeat("g", i)
+	}
+	for i := range huge {
+		huge[i] = "x"
+	}
+	attributes["userInfo"] = map[string]any{"username": "alice", "groups": groups, "extra": map[string]any{"huge": huge}}
+	values[cel.Request] = cel.Known(attributes)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+
+	c := policyCompiler(t)
+	for _, tc := range []struct {
+		name, expression string
+		ctx              context.Context
+		want             error
+	}{
+		{"nested unrolling", `request.userInfo.groups.all(a, request.userInfo.groups.all(b, request.userInfo.groups.all(c, object.x == a + b + c))) || object.y`, t.Context(), cel.ErrCost},
+		{"values that are written down", `object.x in request.userInfo.extra.huge || object.y`, t.Context(), cel.ErrEvaluation},
+		{"a request that is gone", `object.x == request.userInfo.username || object.y`, cancelled, context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression, err := c.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plan, err := expression.Plan(cel.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome := plan.Eval(tc.ctx, values)
+			if outcome.Residual() != nil || !errors.Is(outcome.Err(), tc.want) || outcome.Cost() == 0 {
+				t.Errorf("got residual %v, error %v, cost %d, want %v and a cost", outcome.Residual() != nil, outcome.Err(), outcome.Cost(), tc.want)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ package cel
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/version"
@@ -82,7 +83,7 @@ var (
 		), -1)),
 	)
 
-	requestType = object("proviso.Request",
+	attributeFields = []*apiservercel.DeclField{
 		field("verb", apiservercel.StringType),
 		field("apiGroup", apiservercel.StringType),
 		field("apiVersion", apiservercel.StringType),
@@ -91,21 +92,15 @@ var (
 		field("namespace", apiservercel.StringType),
 		field("name", apiservercel.StringType),
 		field("path", apiservercel.StringType),
+	}
+
+	requestType = object("proviso.Request", append(slices.Clone(attributeFields),
 		field("fieldSelector", selectorType),
 		field("labelSelector", selectorType),
 		field("userInfo", userInfoType),
-	)
+	)...)
 
-	impersonatedRequestType = object("proviso.ImpersonatedRequest",
-		field("verb", apiservercel.StringType),
-		field("apiGroup", apiservercel.StringType),
-		field("apiVersion", apiservercel.StringType),
-		field("resource", apiservercel.StringType),
-		field("subresource", apiservercel.StringType),
-		field("namespace", apiservercel.StringType),
-		field("name", apiservercel.StringType),
-		field("path", apiservercel.StringType),
-	)
+	impersonatedRequestType = object("proviso.ImpersonatedRequest", attributeFields...)
 
 	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
 	// status of a namespace are not available.

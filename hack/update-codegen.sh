@@ -18,7 +18,7 @@ mkdir -p "${GOBIN}"
 # shellcheck source=/dev/null
 source "${codegen}/kube_codegen.sh"
 GOBIN=${root}/_output/tools
-KUBE_CODEGEN_READONLY_PKGS+=(k8s.io/api/authorization/v1 k8s.io/api/authentication/v1)
+KUBE_CODEGEN_READONLY_PKGS+=(k8s.io/api/authorization/v1 k8s.io/api/authentication/v1 k8s.io/api/rbac/v1)
 
 kube::codegen::gen_helpers \
   --boilerplate "${root}/hack/boilerplate.go.txt" \
@@ -27,6 +27,7 @@ kube::codegen::gen_helpers \
 kube::codegen::gen_openapi \
   --extra-pkgs k8s.io/api/authorization/v1 \
   --extra-pkgs k8s.io/api/authentication/v1 \
+  --extra-pkgs k8s.io/api/rbac/v1 \
   --output-dir "${root}/generated/openapi" \
   --output-pkg "${module}/generated/openapi" \
   --output-model-name-file zz_generated.model_name.go \

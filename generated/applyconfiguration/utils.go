@@ -9,8 +9,10 @@ package applyconfiguration
 
 import (
 	v1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/generated/applyconfiguration/demo/v1alpha1"
 	internal "github.com/proviso-authz/proviso/generated/applyconfiguration/internal"
+	applyconfigurationpolicyv1alpha1 "github.com/proviso-authz/proviso/generated/applyconfiguration/policy/v1alpha1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	managedfields "k8s.io/apimachinery/pkg/util/managedfields"
@@ -29,6 +31,24 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &demov1alpha1.VirtualMachineSpecApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("VirtualMachineStatus"):
 		return &demov1alpha1.VirtualMachineStatusApplyConfiguration{}
+
+		// Group=policy.proviso.dev, Version=v1alpha1
+	case policyv1alpha1.SchemeGroupVersion.WithKind("AuthorizationPolicy"):
+		return &applyconfigurationpolicyv1alpha1.AuthorizationPolicyApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("AuthorizationPolicySpec"):
+		return &applyconfigurationpolicyv1alpha1.AuthorizationPolicySpecApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("AuthorizationPolicyStatus"):
+		return &applyconfigurationpolicyv1alpha1.AuthorizationPolicyStatusApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("ClusterAuthorizationPolicy"):
+		return &applyconfigurationpolicyv1alpha1.ClusterAuthorizationPolicyApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("ExpressionWarning"):
+		return &applyconfigurationpolicyv1alpha1.ExpressionWarningApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
+		return &applyconfigurationpolicyv1alpha1.PolicyRuleApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("TypeChecking"):
+		return &applyconfigurationpolicyv1alpha1.TypeCheckingApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("Variable"):
+		return &applyconfigurationpolicyv1alpha1.VariableApplyConfiguration{}
 
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorization/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
 	flowcontrol "k8s.io/client-go/util/flowcontrol"
@@ -22,6 +23,7 @@ type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV1alpha1Interface
 	DemoV1alpha1() demov1alpha1.DemoV1alpha1Interface
+	PolicyV1alpha1() policyv1alpha1.PolicyV1alpha1Interface
 }
 
 // Clientset contains the clients for groups.
@@ -29,6 +31,7 @@ type Clientset struct {
 	*discovery.DiscoveryClient
 	authorizationV1alpha1 *authorizationv1alpha1.AuthorizationV1alpha1Client
 	demoV1alpha1          *demov1alpha1.DemoV1alpha1Client
+	policyV1alpha1        *policyv1alpha1.PolicyV1alpha1Client
 }
 
 // AuthorizationV1alpha1 retrieves the AuthorizationV1alpha1Client
@@ -39,6 +42,11 @@ func (c *Clientset) AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV
 // DemoV1alpha1 retrieves the DemoV1alpha1Client
 func (c *Clientset) DemoV1alpha1() demov1alpha1.DemoV1alpha1Interface {
 	return c.demoV1alpha1
+}
+
+// PolicyV1alpha1 retrieves the PolicyV1alpha1Client
+func (c *Clientset) PolicyV1alpha1() policyv1alpha1.PolicyV1alpha1Interface {
+	return c.policyV1alpha1
 }
 
 // Discovery retrieves the DiscoveryClient
@@ -93,6 +101,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.policyV1alpha1, err = policyv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 
 	cs.DiscoveryClient, err = discovery.NewDiscoveryClientForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
@@ -116,6 +128,7 @@ func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.authorizationV1alpha1 = authorizationv1alpha1.New(c)
 	cs.demoV1alpha1 = demov1alpha1.New(c)
+	cs.policyV1alpha1 = policyv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)
 	return &cs

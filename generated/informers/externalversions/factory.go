@@ -16,6 +16,7 @@ import (
 	versioned "github.com/proviso-authz/proviso/generated/clientset/versioned"
 	demo "github.com/proviso-authz/proviso/generated/informers/externalversions/demo"
 	internalinterfaces "github.com/proviso-authz/proviso/generated/informers/externalversions/internalinterfaces"
+	policy "github.com/proviso-authz/proviso/generated/informers/externalversions/policy"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -315,8 +316,13 @@ type SharedInformerFactory interface {
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
 	Demo() demo.Interface
+	Policy() policy.Interface
 }
 
 func (f *sharedInformerFactory) Demo() demo.Interface {
 	return demo.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) Policy() policy.Interface {
+	return policy.New(f, f.namespace, f.tweakListOptions)
 }

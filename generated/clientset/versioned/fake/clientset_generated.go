@@ -14,6 +14,8 @@ import (
 	fakeauthorizationv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorization/v1alpha1/fake"
 	demov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1"
 	fakedemov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1/fake"
+	policyv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
+	fakepolicyv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -135,4 +137,9 @@ func (c *Clientset) AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV
 // DemoV1alpha1 retrieves the DemoV1alpha1Client
 func (c *Clientset) DemoV1alpha1() demov1alpha1.DemoV1alpha1Interface {
 	return &fakedemov1alpha1.FakeDemoV1alpha1{Fake: &c.Fake}
+}
+
+// PolicyV1alpha1 retrieves the PolicyV1alpha1Client
+func (c *Clientset) PolicyV1alpha1() policyv1alpha1.PolicyV1alpha1Interface {
+	return &fakepolicyv1alpha1.FakePolicyV1alpha1{Fake: &c.Fake}
 }

@@ -1,0 +1,25 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package fuzzer fills objects of policy.proviso.dev with random content that survives a
+// round trip through every version.
+package fuzzer
+
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/randfill"
+)
+
+// Funcs returns the functions that fill what must not be filled at random.
+func Funcs(_ runtimeserializer.CodecFactory) []any {
+	return []any{
+		func(subject *rbacv1.Subject, c randfill.Continue) {
+			c.FillNoCustom(subject)
+			// An empty group of a user or a group is defaulted.
+			subject.APIGroup = rbacv1.GroupName
+		},
+	}
+}

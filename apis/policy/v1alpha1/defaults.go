@@ -1,0 +1,23 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package v1alpha1
+
+import rbacv1 "k8s.io/api/rbac/v1"
+
+// SetDefaults_AuthorizationPolicySpec gives subjects the API group of their kind, as RBAC
+// does.
+func SetDefaults_AuthorizationPolicySpec(spec *AuthorizationPolicySpec) {
+	for i := range spec.Subjects {
+		subject := &spec.Subjects[i]
+		if subject.APIGroup != "" {
+			continue
+		}
+		switch subject.Kind {
+		case rbacv1.UserKind, rbacv1.GroupKind:
+			subject.APIGroup = rbacv1.GroupName
+		}
+	}
+}

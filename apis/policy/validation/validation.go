@@ -1,0 +1,169 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package validation validates the kinds of policy.proviso.dev.
+//
+// What holds in it:
+//
+//   - It looks at the structure only. Whether an expression compiles is decided where
+//     policies are stored, by those who know CEL.
+//   - An update is validated as strictly as a creation.
+//   - What could never bite, or means something else than it says, is refused and the error
+//     says what to write instead: somebody who reads a policy must be able to rely on it.
+package validation
+
+import (
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/sets"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+// scope is where a kind of policies lives.
+type scope bool
+
+const (
+	clusterScope   scope = false
+	namespaceScope scope = true
+)
+
+// ValidateClusterAuthorizationPolicy validates a policy that is created.
+func ValidateClusterAuthorizationPolicy(p *policy.ClusterAuthorizationPolicy) field.ErrorList {
+	return validatePolicy(&p.ObjectMeta, &p.Spec, clusterScope)
+}
+
+// ValidateClusterAuthorizationPolicyUpdate validates a change of a policy, as strictly as
+// its creation.
+func ValidateClusterAuthorizationPolicyUpdate(p, old *policy.ClusterAuthorizationPolicy) field.ErrorList {
+	return validatePolicyUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Spec, &old.Spec, clusterScope)
+}
+
+// ValidateClusterAuthorizationPolicyStatusUpdate validates a change of a policy's status.
+func ValidateClusterAuthorizationPolicyStatusUpdate(p, old *policy.ClusterAuthorizationPolicy) field.ErrorList {
+	return validateStatusUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Status, &old.Status)
+}
+
+// ValidateAuthorizationPolicy validates a policy that is created.
+func ValidateAuthorizationPolicy(p *policy.AuthorizationPolicy) field.ErrorList {
+	return validatePolicy(&p.ObjectMeta, &p.Spec, namespaceScope)
+}
+
+// ValidateAuthorizationPolicyUpdate validates a change of a policy, as strictly as its
+// creation.
+func ValidateAuthorizationPolicyUpdate(p, old *policy.AuthorizationPolicy) field.ErrorList {
+	return validatePolicyUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Spec, &old.Spec, namespaceScope)
+}
+
+// ValidateAuthorizationPolicyStatusUpdate validates a change of a policy's status.
+func ValidateAuthorizationPolicyStatusUpdate(p, old *policy.AuthorizationPolicy) field.ErrorList {
+	return validateStatusUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Status, &old.Status)
+}
+
+func validatePolicy(meta *metav1.ObjectMeta, spec *policy.AuthorizationPolicySpec, in scope) field.ErrorList {
+	errs := apivalidation.ValidateObjectMeta(meta, bool(in), validateName, field.NewPath("metadata"))
+	return append(errs, validateSpec(spec, in, field.NewPath("spec"))...)
+}
+
+func validatePolicyUpdate(meta, oldMeta *metav1.ObjectMeta, spec, oldSpec *policy.AuthorizationPolicySpec, in scope) field.ErrorList {
+	errs := validatePolicy(meta, spec, in)
+	errs = append(errs, apivalidation.ValidateObjectMetaUpdate(meta, oldMeta, field.NewPath("metadata"))...)
+	if oldMeta.DeletionTimestamp != nil && oldSpec.Effect == policy.PolicyEffectAllow && spec.Effect != policy.PolicyEffectAllow {
+		// Whoever deleted it needed no permission to lift a restriction.
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "effect"), "a policy that is being deleted must not become a restriction: it would go with whoever removes the last finalizer; make another policy"))
+	}
+	return errs
+}
+
+// validateName bounds names besides. A prefix may be longer: the name that is made of it is
+// cut to fit, and validated.
+func validateName(name string, prefix bool) []string {
+	messages := apivalidation.NameIsDNSSubdomain(name, prefix)
+	if !prefix && len(name) > policy.MaxNameBytes {
+		messages = append(messages, utilvalidation.MaxLenError(policy.MaxNameBytes))
+	}
+	return messages
+}
+
+var effects = sets.New(policy.PolicyEffectAllow, policy.PolicyEffectDeny, policy.PolicyEffectNoOpinion)
+
+func validateSpec(spec *policy.AuthorizationPolicySpec, in scope, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if len(spec.Description) > policy.MaxDescriptionBytes {
+		errs = append(errs, field.TooLong(path.Child("description"), "", policy.MaxDescriptionBytes))
+	}
+	switch {
+	case spec.Effect == "":
+		errs = append(errs, field.Required(path.Child("effect"), "one of Allow, Deny and NoOpinion"))
+	case !effects.Has(spec.Effect):
+		errs = append(errs, field.NotSupported(path.Child("effect"), spec.Effect, sets.List(effects)))
+	}
+	errs = append(errs, validateSubjects(spec.Subjects, path.Child("subjects"))...)
+	errs = append(errs, validateRules(spec.Rules, spec.Effect, in, path.Child("rules"))...)
+	errs = append(errs, validateVariables(spec.Variables, path.Child("variables"))...)
+	return append(errs, validateCondition(spec, path)...)
+}
+
+func validateStatusUpdate(meta, oldMeta *metav1.ObjectMeta, status, oldStatus *policy.AuthorizationPolicyStatus) field.ErrorList {
+	errs := apivalidation.ValidateObjectMetaUpdate(meta, oldMeta, field.NewPath("metadata"))
+	path := field.NewPath("status")
+	observed := path.Child("observedGeneration")
+	switch {
+	case status.ObservedGeneration < 0:
+		errs = append(errs, field.Invalid(observed, status.ObservedGeneration, "must not be negative"))
+	case status.ObservedGeneration < oldStatus.ObservedGeneration:
+		errs = append(errs, field.Invalid(observed, status.ObservedGeneration, "must not decrease: a newer generation has been observed"))
+	case status.ObservedGeneration > meta.Generation:
+		errs = append(errs, field.Invalid(observed, status.ObservedGeneration, "must not be greater than metadata.generation"))
+	}
+	if n := len(status.Conditions); n > policy.MaxStatusConditions {
+		errs = append(errs, field.TooMany(path.Child("conditions"), n, policy.MaxStatusConditions))
+	} else {
+		errs = append(errs, metav1validation.ValidateConditions(status.Conditions, path.Child("conditions"))...)
+	}
+	if status.TypeChecking != nil {
+		errs = append(errs, validateWarnings(status.TypeChecking.ExpressionWarnings, path.Child("typeChecking", "expressionWarnings"))...)
+	}
+	return errs
+}
+
+func validateWarnings(warnings []policy.ExpressionWarning, path *field.Path) field.ErrorList {
+	if len(warnings) > policy.MaxExpressionWarnings {
+		return field.ErrorList{field.TooMany(path, len(warnings), policy.MaxExpressionWarnings)}
+	}
+	var errs field.ErrorList
+	for i, w := range warnings {
+		errs = append(errs, validateText(w.FieldRef, policy.MaxFieldRefBytes, path.Index(i).Child("fieldRef"))...)
+		errs = append(errs, validateText(w.Warning, policy.MaxWarningBytes, path.Index(i).Child("warning"))...)
+	}
+	return errs
+}
+
+// validateText validates a text that must be given and has a bound.
+func validateText(text string, limit int, path *field.Path) field.ErrorList {
+	switch {
+	case text == "":
+		return field.ErrorList{field.Required(path, "")}
+	case len(text) > limit:
+		return field.ErrorList{field.TooLong(path, "", limit)}
+	}
+	return nil
+}
+
+// invalid makes an error of every message.
+func invalid(path *field.Path, value string, messages []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, message := range messages {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
+}
+
+func validateDNSSubdomain(value string, path *field.Path) field.ErrorList {
+	return invalid(path, value, utilvalidation.IsDNS1123Subdomain(value))
+}

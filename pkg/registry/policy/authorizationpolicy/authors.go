@@ -1,0 +1,210 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorizationpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+const (
+	// verbEscalate lets its holder write policies that allow what they may not do themselves,
+	// as it does for roles in RBAC.
+	verbEscalate = "escalate"
+	// verbRestrict lets its holder make, change and lift restrictions: policies with the
+	// effect Deny or NoOpinion.
+	verbRestrict = "restrict"
+)
+
+// MaxQuestions bounds what the authorizers are asked for one write of a policy. Each is a
+// call to kube-apiserver, of which a request can make a few hundred a second. Larger
+// policies are for those who may escalate.
+const MaxQuestions = 1024
+
+// Authors decides who may write policies, besides the permission for the request itself:
+//
+//   - An Allow policy is written by those who may make every request that its rules describe,
+//     unconditionally, or who have the verb escalate on it. What is allowed on conditions
+//     cannot be handed on.
+//   - A Deny or NoOpinion policy is created, changed and deleted by those who have the verb
+//     restrict on it. A change of the effect to or from Allow needs both.
+//   - A change that leaves the specification as it is needs neither. It can complete a deletion,
+//     by removing the last finalizer; that has been decided when it was asked for.
+//
+// No user, an error, a Deny or no opinion refuses.
+type Authors struct {
+	chain authorizer.UnconditionalAuthorizer
+}
+
+var errNoChain = errors.New("without an authorizer anybody could write any policy")
+
+// NewAuthors makes a guard. The chain must decide as it does for requests, and must not
+// allow anything that depends on conditions.
+func NewAuthors(chain authorizer.UnconditionalAuthorizer) (*Authors, error) {
+	if chain == nil {
+		return nil, errNoChain
+	}
+	return &Authors{chain: chain}, nil
+}
+
+func (a *Authors) mayCreate(ctx context.Context, k kind, obj runtime.Object) error {
+	w, err := a.write(ctx, k, obj)
+	if err != nil {
+		return err
+	}
+	return w.need(isRestriction(w.policy), !isRestriction(w.policy))
+}
+
+func (a *Authors) mayUpdate(ctx context.Context, k kind, obj, old runtime.Object) error {
+	w, err := a.write(ctx, k, obj)
+	if err != nil {
+		return err
+	}
+	before, err := partsOf(old)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if sameSpec(w.policy, before) {
+		return nil
+	}
+	return w.need(isRestriction(w.policy) || isRestriction(before), !isRestriction(w.policy))
+}
+
+func (a *Authors) mayDelete(ctx context.Context, k kind, obj runtime.Object) error {
+	w, err := a.write(ctx, k, obj)
+	if err != nil {
+		return err
+	}
+	return w.need(isRestriction(w.policy), false)
+}
+
+// mayDeleteUnread is asked about what the store cannot read. Without a name it is about
+// every policy there is.
+func (a *Authors) mayDeleteUnread(ctx context.Context, k kind, name string) error {
+	obj := k.newObject()
+	p := mustParts(obj)
+	p.meta.Name = name
+	if k.namespaced {
+		p.meta.Namespace = genericapirequest.NamespaceValue(ctx)
+	}
+	w, err := a.write(ctx, k, obj)
+	if err != nil {
+		return err
+	}
+	return w.need(true, false)
+}
+
+// isRestriction reports whether a policy may restrict somebody. An effect that nobody here
+// knows might.
+func isRestriction(p parts) bool { return p.spec.Effect != policy.PolicyEffectAllow }
+
+// write is one write of a policy by its author.
+type write struct {
+	//nolint:containedctx // lives for one request
+	ctx    context.Context
+	chain  authorizer.UnconditionalAuthorizer
+	kind   kind
+	policy parts
+	author user.Info
+}
+
+func (a *Authors) write(ctx context.Context, k kind, obj runtime.Object) (*write, error) {
+	p, err := partsOf(obj)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	w := &write{ctx: ctx, chain: a.chain, kind: k, policy: p}
+	author, ok := genericapirequest.UserFrom(ctx)
+	if !ok || author == nil {
+		return nil, w.forbidden("nobody is known to ask for it")
+	}
+	w.author = author
+	return w, nil
+}
+
+func (w *write) need(restrict, grant bool) error {
+	if restrict {
+		if err := w.mayRestrict(); err != nil {
+			return err
+		}
+	}
+	if grant {
+		return w.mayGrant()
+	}
+	return nil
+}
+
+func (w *write) mayRestrict() error {
+	answer, why := w.ask(w.about(verbRestrict))
+	if answer == authorizer.DecisionAllow {
+		return nil
+	}
+	return w.forbidden("%s is attempting to create, change or delete a policy that may restrict others; that needs the verb restrict on %s%s", w.who(), w.kindName(), why)
+}
+
+func (w *write) mayGrant() error {
+	switch answer, why := w.ask(w.about(verbEscalate)); answer {
+	case authorizer.DecisionAllow:
+		return nil
+	case authorizer.DecisionNoOpinion:
+	default:
+		return w.forbidden("%s is not permitted to write policies that allow something%s", w.who(), why)
+	}
+	if n := questionsIn(w.policy.spec); n > MaxQuestions {
+		return w.forbidden("%s would have to be asked for %d permissions, which is more than the %d that are; the author needs the verb escalate on %s", w.who(), n, MaxQuestions, w.kindName())
+	}
+	for question := range questions(w.policy.spec, w.policy.meta.Namespace) {
+		question.User = w.author
+		if answer, why := w.ask(question); answer != authorizer.DecisionAllow {
+			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(question), w.kindName(), why)
+		}
+	}
+	return nil
+}
+
+// about is the question whether the author has a verb on the policy.
+func (w *write) about(verb string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: w.author, Verb: verb, ResourceRequest: true,
+		APIGroup: v1alpha1.GroupName, APIVersion: v1alpha1.SchemeGroupVersion.Version, Resource: w.kind.resource,
+		Namespace: w.policy.meta.Namespace, Name: w.policy.meta.Name,
+	}
+}
+
+// ask returns what the authorizers answer, and why if they say so. An error is Deny, whatever
+// came with it; it goes to the log, since it may say what the author must not know.
+func (w *write) ask(question authorizer.AttributesRecord) (answer authorizer.Decision, why string) {
+	answer, reason, err := w.chain.Authorize(w.ctx, question)
+	if err != nil {
+		klog.FromContext(w.ctx).Error(err, "Asking whether an author may write a policy failed", "resource", w.kind.resource, "policy", klog.KRef(w.policy.meta.Namespace, w.policy.meta.Name), "verb", question.Verb)
+		return authorizer.DecisionDeny, ": the authorizers failed to answer"
+	}
+	if reason != "" {
+		why = ": " + reason
+	}
+	return answer, why
+}
+
+func (w *write) who() string {
+	return fmt.Sprintf("user %q (groups=%q)", w.author.GetName(), w.author.GetGroups())
+}
+
+func (w *write) kindName() string { return policy.Resource(w.kind.resource).String() }
+
+func (w *write) forbidden(format string, args ...any) error {
+	return apierrors.NewForbidden(policy.Resource(w.kind.resource), w.policy.meta.Name, fmt.Errorf(format, args...))
+}

@@ -1,0 +1,205 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorizationpolicy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+)
+
+const escalateCluster = "alice: escalate policy.proviso.dev/v1alpha1/clusterauthorizationpolicies  /one"
+
+func numbered(prefix string, n int) []string {
+	var result []string
+	for i := range n {
+		result = append(result, fmt.Sprintf("%s%d", prefix, i))
+	}
+	return result
+}
+
+// TestGrant creates Allow policies as somebody who holds this and that.
+func TestGrant(t *testing.T) {
+	t.Parallel()
+	pods := policy.PolicyRule{Verbs: []string{"get", "create"}, APIGroups: []string{"", "x"}, Resources: []string{"pods", "pods/exec"}}
+	getPods := "alice: get /*/pods  /"
+	denied := answer{decision: authorizer.DecisionDeny, reason: "forbidden by law"}
+	failed := answer{decision: authorizer.DecisionAllow, err: errors.New("the secret is 42")}
+	wide := policy.PolicyRule{Verbs: numbered("v", 32), APIGroups: []string{""}, Resources: numbered("r", 32)}
+	for _, tc := range []struct {
+		name      string
+		rules     []policy.PolicyRule
+		answers   map[string]answer
+		otherwise answer
+		want      string // "" if the policy is created
+		wantAsked []string
+	}{
+		{"who may escalate is asked nothing else", []policy.PolicyRule{pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
+		{"who holds everything", []policy.PolicyRule{pods}, map[string]answer{"escalate": noOpinion}, allow, "", []string{escalateCluster,
+			getPods, "alice: get /*/pods exec /", "alice: get x/*/pods  /", "alice: get x/*/pods exec /",
+			"alice: create /*/pods  /", "alice: create /*/pods exec /", "alice: create x/*/pods  /", "alice: create x/*/pods exec /"}},
+		{"who lacks one of them", []policy.PolicyRule{pods}, map[string]answer{"escalate": noOpinion, "alice: get x/*/pods  /": noOpinion}, allow,
+			`clusterauthorizationpolicies.policy.proviso.dev "one" is forbidden: user "alice" (groups=["devs"]) is attempting to grant permissions not currently held: ` +
+				`{Verbs:["get"], APIGroups:["x"], Resources:["pods"]}; the author needs them unconditionally, or the verb escalate on clusterauthorizationpolicies.policy.proviso.dev`,
+			[]string{escalateCluster, getPods, "alice: get /*/pods exec /", "alice: get x/*/pods  /"}},
+		{"the second rule", []policy.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}, {Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"nodes"}}},
+			map[string]answer{"get": allow}, noOpinion, `{Verbs:["list"], APIGroups:[""], Resources:["nodes"]}`, []string{escalateCluster, getPods, "alice: list /*/nodes  /"}},
+		{"wildcards are asked literally", []policy.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*", "*/scale"}}},
+			map[string]answer{"escalate": noOpinion}, allow, "", []string{escalateCluster, "alice: * */*/*  /", "alice: * */*/* scale /"}},
+		{"a wildcard that is not held", []policy.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"*/scale"}}}, nil, noOpinion,
+			`{Verbs:["*"], APIGroups:[""], Resources:["*/scale"]}`, []string{escalateCluster, "alice: * /*/* scale /"}},
+		{"versions and names", []policy.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, APIVersions: []string{"v1", "v2"}, Resources: []string{"pods"}, ResourceNames: []string{"a", "b"}}},
+			map[string]answer{"alice: get /v2/pods  /b": noOpinion, "escalate": noOpinion}, allow, `{Verbs:["get"], APIGroups:[""], Resources:["pods"], APIVersions:["v2"], ResourceNames:["b"]}`,
+			[]string{escalateCluster, "alice: get /v1/pods  /a", "alice: get /v1/pods  /b", "alice: get /v2/pods  /a", "alice: get /v2/pods  /b"}},
+		{"paths", []policy.PolicyRule{{Verbs: []string{"get", "put"}, NonResourceURLs: []string{"/metrics", "/logs/*"}}},
+			map[string]answer{"get": allow}, noOpinion, `{Verbs:["put"], NonResourceURLs:["/metrics"]}`, []string{escalateCluster, "alice: get /metrics", "alice: get /logs/*", "alice: put /metrics"}},
+		{"a Deny of escalate is final", []policy.PolicyRule{pods}, map[string]answer{"escalate": denied}, allow, "is not permitted to write policies that allow something: forbidden by law", []string{escalateCluster}},
+		{"an error about escalate is final, whatever came with it", []policy.PolicyRule{pods}, map[string]answer{"escalate": failed}, allow, "allow something: the authorizers failed to answer", []string{escalateCluster}},
+		{"a Deny of what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": denied}, noOpinion, "clusterauthorizationpolicies.policy.proviso.dev: forbidden by law", []string{escalateCluster, getPods}},
+		{"an error about what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": failed}, noOpinion, "policy.proviso.dev: the authorizers failed to answer", []string{escalateCluster, getPods}},
+		{"as many questions as possible", []policy.PolicyRule{wide}, map[string]answer{"escalate": noOpinion}, allow, "", nil},
+		{"too many questions", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": noOpinion}, allow,
+			`would have to be asked for 1032 permissions, which is more than the 1024 that are; the author needs the verb escalate on`, []string{escalateCluster}},
+		{"too many questions for names, versions and paths", []policy.PolicyRule{
+			{Verbs: numbered("v", 4), APIGroups: []string{""}, APIVersions: numbered("v", 4), Resources: numbered("r", 4), ResourceNames: numbered("n", 4)},
+			{Verbs: numbered("v", 64), NonResourceURLs: numbered("/", 64)}}, map[string]answer{"escalate": noOpinion}, allow, "asked for 4352 permissions", []string{escalateCluster}},
+		{"too many questions for those who may escalate", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t, false)
+			f.chain.reset(tc.answers, tc.otherwise)
+			_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Rules = tc.rules }))
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("got %v, want it to be created", err)
+			case tc.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "42")):
+				t.Errorf("got  %v\nwant 403 with %s", err, tc.want)
+			}
+			if tc.wantAsked == nil {
+				if len(f.chain.asked) != authorizationpolicy.MaxQuestions+1 {
+					t.Errorf("asked %d questions, want %d", len(f.chain.asked), authorizationpolicy.MaxQuestions+1)
+				}
+				return
+			}
+			if diff := cmp.Diff(tc.wantAsked, f.chain.asked); diff != "" {
+				t.Errorf("questions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestQuestionsOfANamespace are about the namespace of the policy, and have its name, even
+// if the server made it.
+func TestQuestionsOfANamespace(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, true)
+	f.chain.reset(nil, noOpinion)
+	_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, nil))
+	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
+		t.Errorf("got %v, want a refusal that names the namespace", err)
+	}
+	want := []string{"alice: escalate policy.proviso.dev/v1alpha1/authorizationpolicies  n/one", "alice: get /*/pods  n/"}
+	if diff := cmp.Diff(want, f.chain.asked); diff != "" {
+		t.Errorf("questions (-want +got):\n%s", diff)
+	}
+	f.chain.reset(nil, noOpinion)
+	generated := f.policy("", policy.PolicyEffectDeny, func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.GenerateName = "made-" })
+	if _, err := f.create(f.ctx(t), generated); !apierrors.IsForbidden(err) {
+		t.Errorf("got %v, want 403", err)
+	}
+	if len(f.chain.asked) != 1 || !strings.HasPrefix(f.chain.asked[0], "alice: restrict policy.proviso.dev/v1alpha1/authorizationpolicies  n/made-") {
+		t.Errorf("asked %q, want the verb restrict on the generated name", f.chain.asked)
+	}
+}
+
+// conditionally allows everything on a condition.
+type conditionally struct{}
+
+func (conditionally) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+func (conditionally) ConditionsAwareAuthorize(context.Context, authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	decision := authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: "k8s.io/authorization-cel", Text: "object.x"})
+	return authorization.ToUpstream(decision)
+}
+
+func (conditionally) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+// TestConditionalRightsAreNotDelegable uses a real chain, whose answers are conditional.
+func TestConditionalRightsAreNotDelegable(t *testing.T) {
+	t.Parallel()
+	folding, err := authorization.NewChain(authorization.Member{Name: "c", Authorizer: conditionally{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !folding.Decide(t.Context(), authorizer.AttributesRecord{}).CanBecomeAllowed() {
+		t.Fatal("the chain is not conditional, so the test proves nothing")
+	}
+	authors, err := authorizationpolicy.NewAuthors(folding)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scheme, f := newScheme(), &fixture{}
+	f.Storage, err = authorizationpolicy.NewClusterStorage(scheme, optionsFor(scheme, "conditional", "clusterauthorizationpolicies"), checker{}, authors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Policy.Destroy)
+	for _, effect := range []policy.PolicyEffect{policy.PolicyEffectAllow, policy.PolicyEffectDeny} {
+		if _, err := f.create(f.ctx(t), f.policy("one", effect, nil)); !apierrors.IsForbidden(err) {
+			t.Errorf("%s: got %v, want 403", effect, err)
+		}
+	}
+}
+
+func TestNobodyWritesPolicies(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, f *fixture) {
+		f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
+		ctx := f.anonymous(t)
+		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "nobody is known") {
+			t.Errorf("create: got %v, want 403", err)
+		}
+		if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, changing(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} })); !apierrors.IsForbidden(err) {
+			t.Errorf("update: got %v, want 403", err)
+		}
+		if _, _, err := f.Policy.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+			t.Errorf("delete: got %v, want 403", err)
+		}
+	})
+}
+
+func TestIncompleteStorage(t *testing.T) {
+	t.Parallel()
+	if _, err := authorizationpolicy.NewAuthors(nil); err == nil {
+		t.Error("a guard without authorizer was made")
+	}
+	authors, err := authorizationpolicy.NewAuthors(&chain{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := authorizationpolicy.NewClusterStorage(newScheme(), nil, nil, authors); err == nil {
+		t.Error("a store without checker was made")
+	}
+	if _, err := authorizationpolicy.NewStorage(newScheme(), nil, checker{}, nil); err == nil {
+		t.Error("a store without guard was made")
+	}
+}

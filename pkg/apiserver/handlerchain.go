@@ -10,16 +10,17 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-
-	demoapi "github.com/proviso-authz/proviso/apis/demo"
 )
 
-// storedGroups are the API groups whose objects are stored. A field of theirs that the
-// server does not know is refused unless the client asks otherwise: a policy with a
+// isStored reports whether the objects of an API group are stored. A field of theirs that
+// the server does not know is refused unless the client asks otherwise: a policy with a
 // misspelt restriction must not be accepted without it.
-var storedGroups = []string{demoapi.GroupName}
+func isStored(group string) bool {
+	return slices.ContainsFunc(StorageVersions, func(gv schema.GroupVersion) bool { return gv.Group == group })
+}
 
 // BuildHandlerChain is the generic handler chain, with strict field validation as the
 // default on stored kinds. Reviews keep the default of Kubernetes, which is a warning.
@@ -30,7 +31,7 @@ func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Ha
 func withStrictFieldValidation(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := genericapirequest.RequestInfoFrom(r.Context())
-		if ok && slices.Contains(storedGroups, info.APIGroup) && slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
+		if ok && isStored(info.APIGroup) && slices.Contains([]string{"create", "update", "patch"}, info.Verb) {
 			r = withDefaultFieldValidation(r)
 		}
 		handler.ServeHTTP(w, r)

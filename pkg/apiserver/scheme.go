@@ -14,6 +14,9 @@ import (
 
 	authorizationinstall "github.com/proviso-authz/proviso/apis/authorization/install"
 	demoinstall "github.com/proviso-authz/proviso/apis/demo/install"
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyinstall "github.com/proviso-authz/proviso/apis/policy/install"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
 var (
@@ -25,6 +28,10 @@ var (
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 )
 
+// StorageVersions are the versions in which objects are stored. Their groups are those
+// whose objects are stored at all.
+var StorageVersions = schema.GroupVersions{policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion}
+
 func init() {
 	Install(Scheme)
 }
@@ -32,6 +39,7 @@ func init() {
 // Install registers everything that the server serves with a scheme.
 func Install(scheme *runtime.Scheme) {
 	authorizationinstall.Install(scheme)
+	policyinstall.Install(scheme)
 	demoinstall.Install(scheme)
 
 	// The options and status types that every API server needs, under the unversioned

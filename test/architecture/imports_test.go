@@ -33,8 +33,9 @@ var layers = map[string][]string{
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel"},
+	"pkg/policy":        {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/apiserver": {
-		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry",
+		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
 	},
 
 	"cmd":  {"pkg/apiserver"},
@@ -148,6 +149,7 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/cel", "apis/authorization", true},
 		{"apis/demo", "pkg/cel", true},
 		{"pkg/registry/demo/virtualmachine", "pkg/apiserver", true},
+		{"pkg/registry/policy/authorizationpolicy", "pkg/policy", true},
 		{"cmd/proviso-apiserver", "pkg/cel", true},
 		{"pkg/unheard", "pkg/cel", true},
 		{"pkg/authorization/webhook", "pkg/authorization", false},

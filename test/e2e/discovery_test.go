@@ -14,7 +14,7 @@ import (
 
 func TestAPIServiceIsAvailable(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"v1alpha1.authorization.k8s.io", "v1alpha1.demo.proviso.dev"} {
+	for _, name := range []string{"v1alpha1.authorization.k8s.io", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"} {
 		var service struct {
 			Spec struct {
 				CABundle              []byte
@@ -46,6 +46,8 @@ func TestDiscovery(t *testing.T) {
 	for _, want := range []string{
 		"authorizationconditionsreviews authorization.k8s.io/v1alpha1 false AuthorizationConditionsReview",
 		"subjectaccessreviews authorization.k8s.io/v1 false SubjectAccessReview", // the built-in version stays preferred
+		"clusterauthorizationpolicies cap policy.proviso.dev/v1alpha1 false ClusterAuthorizationPolicy",
+		"authorizationpolicies ap policy.proviso.dev/v1alpha1 true AuthorizationPolicy",
 		"virtualmachines vm demo.proviso.dev/v1alpha1 true VirtualMachine",
 	} {
 		found := false

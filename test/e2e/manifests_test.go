@@ -36,6 +36,7 @@ func TestOverlaysAreValid(t *testing.T) {
 		out := mustKubectl(t, "admin", "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--field-manager=test", "-k", dir)
 		for _, want := range []string{
 			"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io",
+			"apiservice.apiregistration.k8s.io/v1alpha1.policy.proviso.dev", "clusterrole.rbac.authorization.k8s.io/proviso:policy-admin",
 			"poddisruptionbudget.policy/proviso-apiserver", "networkpolicy.networking.k8s.io/proviso-apiserver",
 		} {
 			if !strings.Contains(out, want+" serverside-applied (server dry run)") {

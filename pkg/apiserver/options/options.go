@@ -17,8 +17,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -31,10 +29,11 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
-	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/etcd"
+	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
@@ -72,7 +71,7 @@ type Options struct {
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
-	codec := apiserver.Codecs.LegacyCodec(demov1alpha1.SchemeGroupVersion)
+	codec := apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...)
 	serving := genericoptions.NewSecureServingOptions()
 	serving.HTTP2MaxStreamsPerConnection = http2Streams
 	serving.ServerCert.CertDirectory = ""
@@ -94,8 +93,7 @@ func NewOptions() *Options {
 		DataDir:           "/var/lib/proviso-apiserver",
 		SelfMadeCertHosts: []string{"localhost", "127.0.0.1", "::1"},
 	}
-	o.Etcd.StorageConfig.EncodeVersioner = runtime.NewMultiGroupVersioner(demov1alpha1.SchemeGroupVersion,
-		schema.GroupKind{Group: demov1alpha1.GroupName})
+	o.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
 	return o
 }
 
@@ -214,7 +212,7 @@ func (o CompletedOptions) Config() (*apiserver.Config, error) {
 	generic.OpenAPIV3Config.Info.Title, generic.OpenAPIV3Config.Info.Version = "Proviso", version.Get().GitVersion
 
 	config := &apiserver.Config{GenericConfig: generic, ExtraConfig: apiserver.ExtraConfig{EnableDemoAPI: o.EnableDemoAPI}}
-	for _, apply := range []func(*apiserver.Config) error{o.applyServing, o.applyAccess, o.applyFeatures, o.applyAdmission} {
+	for _, apply := range []func(*apiserver.Config) error{o.applyServing, o.applyAccess, o.applyFeatures, o.applyAdmission, applyPolicies} {
 		if err := apply(config); err != nil {
 			return nil, err
 		}
@@ -312,6 +310,19 @@ func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
+	return nil
+}
+
+func applyPolicies(config *apiserver.Config) error {
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		return err
+	}
+	compiler, err := cel.NewPolicyCompiler(conditions)
+	if err != nil {
+		return err
+	}
+	config.ExtraConfig.PolicyChecker = policy.NewChecker(compiler)
 	return nil
 }
 

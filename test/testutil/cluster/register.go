@@ -68,7 +68,7 @@ func (c *Cluster) Register(ctx context.Context) error {
 		return err
 	}
 	bundle := base64.StdEncoding.EncodeToString(ca)
-	names := []string{"v1alpha1.authorization.k8s.io", "v1alpha1.demo.proviso.dev"}
+	names := []string{"v1alpha1.authorization.k8s.io", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"}
 	manifest := fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)
 	for _, name := range names {
 		version, group, _ := strings.Cut(name, ".")

@@ -10,6 +10,7 @@ package server
 import (
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -27,11 +28,12 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
 
-	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/etcd"
+	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
 // UserHeader names the user of a request.
@@ -42,7 +44,7 @@ type Config struct {
 	// Authorizer decides requests and reviews.
 	Authorizer authorizer.Authorizer
 	// EtcdDir is a directory for an embedded etcd, short enough for a socket. Without it
-	// the demo API is not served.
+	// there is a temporary one, and the demo API is not served.
 	EtcdDir string
 }
 
@@ -73,12 +75,10 @@ func New(tb testing.TB, config Config) *Server {
 		tb.Fatal(err)
 	}
 	generic.Authorization.Authorizer = chain
-	if config.EtcdDir != "" {
-		applyEtcd(tb, config.EtcdDir, &generic.Config)
-	}
+	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
 	completed, err := (&apiserver.Config{
 		GenericConfig: generic,
-		ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, EnableDemoAPI: config.EtcdDir != ""},
+		ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, PolicyChecker: policyChecker(tb), EnableDemoAPI: config.EtcdDir != ""},
 	}).Complete()
 	if err != nil {
 		tb.Fatal(err)
@@ -92,6 +92,32 @@ func New(tb testing.TB, config Config) *Server {
 	return &Server{server.GenericAPIServer}
 }
 
+func policyChecker(tb testing.TB) *policy.Checker {
+	tb.Helper()
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiler, err := cel.NewPolicyCompiler(conditions)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return policy.NewChecker(compiler)
+}
+
+func etcdDir(tb testing.TB, config Config) string {
+	tb.Helper()
+	if config.EtcdDir != "" {
+		return config.EtcdDir
+	}
+	dir, err := os.MkdirTemp("", "ps") // short enough for a socket
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 func applyEtcd(tb testing.TB, dir string, generic *genericapiserver.Config) {
 	tb.Helper()
 	member, err := etcd.Start(tb.Context(), filepath.Join(dir, "data"))
@@ -103,7 +129,7 @@ func applyEtcd(tb testing.TB, dir string, generic *genericapiserver.Config) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	options := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/test", apiserver.Codecs.LegacyCodec(demov1alpha1.SchemeGroupVersion)))
+	options := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/test", apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...)))
 	options.StorageConfig.Transport.ServerList = []string{endpoint}
 	options.SkipHealthEndpoints = true
 	if err := options.ApplyTo(generic); err != nil {

@@ -196,10 +196,12 @@ func TestIncompleteStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := authorizationpolicy.NewClusterStorage(newScheme(), nil, nil, authors); err == nil {
+	scheme := newScheme()
+	options := optionsFor(scheme, "incomplete", "authorizationpolicies")
+	if _, err := authorizationpolicy.NewClusterStorage(scheme, options, nil, authors); err == nil {
 		t.Error("a store without checker was made")
 	}
-	if _, err := authorizationpolicy.NewStorage(newScheme(), nil, checker{}, nil); err == nil {
+	if _, err := authorizationpolicy.NewStorage(scheme, options, checker{}, nil); err == nil {
 		t.Error("a store without guard was made")
 	}
 }

@@ -1,0 +1,81 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package policy makes of policies what decides requests.
+//
+// What holds in it: what it cannot compile, it refuses, and says where the mistake is.
+package policy
+
+import (
+	"fmt"
+	"sort"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// Checker compiles the expressions of policies before they are stored. It is safe for
+// concurrent use.
+type Checker struct {
+	compiler *cel.PartialCompiler
+}
+
+// NewChecker makes a Checker. The compiler must be that of policies.
+func NewChecker(compiler *cel.PartialCompiler) *Checker {
+	return &Checker{compiler: compiler}
+}
+
+// Check returns what is wrong with the expressions of a specification, under spec.condition
+// and spec.variables, and what its author should know about it. The specification must be
+// valid in structure.
+func (c *Checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList) {
+	if spec.Condition == "" {
+		return nil, nil
+	}
+	variables := namedExpressions(spec.Variables)
+	expression, err := c.compiler.CompileWithVariables(variables, spec.Condition)
+	if err != nil {
+		return nil, field.ErrorList{c.blame(spec, variables, err)}
+	}
+	program := expression.Program()
+	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
+		warnings = versionWarnings(spec.Rules)
+	}
+	return warnings, nil
+}
+
+func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
+	var result []cel.NamedExpression
+	for _, v := range variables {
+		result = append(result, cel.NamedExpression{Name: v.Name, Expression: v.Expression})
+	}
+	return result
+}
+
+// blame finds the expression that an error is about: the first variable that does not
+// compile with those before it, or the condition if there is none.
+func (c *Checker) blame(spec *policy.AuthorizationPolicySpec, variables []cel.NamedExpression, err error) *field.Error {
+	path := field.NewPath("spec")
+	first := sort.Search(len(variables), func(i int) bool {
+		_, err := c.compiler.CompileWithVariables(variables[:i+1], "true")
+		return err != nil
+	})
+	if first < len(variables) {
+		return field.Invalid(path.Child("variables").Index(first).Child("expression"), variables[first].Expression, err.Error())
+	}
+	return field.Invalid(path.Child("condition"), spec.Condition, err.Error())
+}
+
+func versionWarnings(rules []policy.PolicyRule) []string {
+	var warnings []string
+	for i, rule := range rules {
+		if len(rule.Resources) > 0 && len(rule.APIVersions) == 0 {
+			warnings = append(warnings, fmt.Sprintf("spec.rules[%d].apiVersions: the condition reads an object, whose fields differ between versions: name those that it is written for, or * for all", i))
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,111 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/google/cel-go/cel"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+)
+
+// TypedCompiler checks the expressions of a policy against the type of an object. It has
+// the variables of NewPolicyCompiler, of which object and oldObject have that type. It
+// finds mistakes, but what it refuses may still run: at admission an object is data
+// without a type.
+//
+// It holds an environment, which is large: make one when it is needed, and do not keep it.
+// It must not be used concurrently.
+type TypedCompiler struct {
+	env   *cel.Env
+	guard *guard
+}
+
+var errNotTyped = errors.New("the type of an object must have a name and fields")
+
+// NewTypedCompiler makes a compiler for objects of a type, whose name must not be that of
+// a type of the environment. The name of a type can be used in expressions if it is an
+// identifier; with a character such as / it cannot.
+func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			compiler, err = nil, fmt.Errorf("building the typed CEL environment: %v", r)
+		}
+	}()
+	if object == nil || !object.IsObject() {
+		return nil, errNotTyped
+	}
+	others := maps.Clone(unknownVariables)
+	delete(others, Object)
+	delete(others, OldObject)
+	env, err := newEnvironment(nil, requestVariables, others)
+	if err != nil {
+		return nil, err
+	}
+	options, err := apiservercel.NewDeclTypeProvider(object).EnvOptions(env.CELTypeProvider())
+	if err != nil {
+		return nil, fmt.Errorf("the type %s: %w", object.TypeName(), err)
+	}
+	env, err = env.Extend(append(options,
+		cel.Variable(string(Object), object.CelType()),
+		cel.Variable(string(OldObject), object.CelType()))...)
+	if err != nil {
+		return nil, fmt.Errorf("building the typed CEL environment: %w", err)
+	}
+	g, err := newGuard(env)
+	if err != nil {
+		return nil, err
+	}
+	return &TypedCompiler{env: env, guard: g}, nil
+}
+
+// Check says what is wrong with an expression of any type: the first mistakes, with their
+// places, in about a kilobyte. Errors wrap ErrCompile if types have nothing to do with it.
+func (c *TypedCompiler) Check(expression string) error {
+	_, err := c.typeOf(expression)
+	return err
+}
+
+// Define checks an expression and makes it known as variables.NAME to those that are
+// checked afterwards. One with a mistake is known as dyn, so that the mistake is reported
+// once. Errors are those of Check.
+func (c *TypedCompiler) Define(variable NamedExpression) error {
+	t, mistake := c.typeOf(variable.Expression)
+	env, err := c.env.Extend(cel.Variable(variablesName+"."+variable.Name, t))
+	if err != nil {
+		return errors.Join(mistake, fmt.Errorf("variable %q: expression %w: %w", variable.Name, ErrCompile, err))
+	}
+	c.env = env
+	return mistake
+}
+
+// typeOf returns the type of an expression, or dyn and what is wrong with it. It recovers
+// for the reason that Compiler does.
+func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			t, err = cel.DynType, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+		}
+	}()
+	if len(expression) > MaxExpressionBytes {
+		return cel.DynType, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+	}
+	if err := c.guard.checkText(expression); err != nil {
+		return cel.DynType, err
+	}
+	// Err and Compile would print every mistake, which takes longer than finding them.
+	parsed, issues := c.env.Parse(expression)
+	if len(issues.Errors()) > 0 {
+		return cel.DynType, errors.New(describe(issues))
+	}
+	checked, issues := c.env.Check(parsed)
+	if len(issues.Errors()) > 0 {
+		return cel.DynType, errors.New(describe(issues))
+	}
+	return checked.OutputType(), nil
+}

@@ -32,8 +32,8 @@ var layers = map[string][]string{
 	"pkg/cel":           {},
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
+	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel"},
-	"pkg/policy":        {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
 	},
@@ -151,8 +151,10 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/registry/demo/virtualmachine", "pkg/apiserver", true},
 		{"pkg/registry/policy/authorizationpolicy", "pkg/policy", true},
 		{"cmd/proviso-apiserver", "pkg/cel", true},
+		{"pkg/policy/typechecking", "pkg/registry", true},
 		{"pkg/unheard", "pkg/cel", true},
 		{"pkg/authorization/webhook", "pkg/authorization", false},
+		{"pkg/policy/typechecking", "apis/policy/v1alpha1", false},
 		{"cmd/proviso-apiserver", "pkg/apiserver/options", false},
 	} {
 		if got := len(violations(map[string][]string{tc.from: {tc.to}})) > 0; got != tc.want {

@@ -1,0 +1,154 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package typechecking
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+const (
+	// MaxWarnings is how many warnings a status holds.
+	MaxWarnings = 32
+	// typeCacheSize bounds the types that are kept. That of a Deployment takes 300 KiB, less
+	// than half of its schema, and most are much smaller; maxSchemaNodes bounds the others.
+	typeCacheSize = 32
+	// typeExpiry is how long a type is used although its schema may have changed.
+	typeExpiry = 5 * time.Minute
+	// notFoundExpiry is how long a kind counts as being without schema: that of a new
+	// CustomResourceDefinition is published some seconds after its discovery.
+	notFoundExpiry = 30 * time.Second
+	// failureExpiry keeps many policies from asking a server that has just failed.
+	failureExpiry = 5 * time.Second
+)
+
+// ErrIncomplete is wrapped by errors that say that a type was not checked since it could
+// not be had. Trying later may help.
+var ErrIncomplete = errors.New("type checking is incomplete")
+
+var errMissing = errors.New("a checker needs schemas and kinds")
+
+// Checker checks the types of policies. It keeps the types that it makes of schemas for
+// some minutes. It is safe for concurrent use.
+type Checker struct {
+	schemas resolver.SchemaResolver
+	kinds   Kinds
+	types   *utilcache.LRUExpireCache
+}
+
+// New makes a Checker. The schemas need not be cached; kinds are asked a few hundred
+// times for a policy at worst, and should be.
+func New(schemas resolver.SchemaResolver, kinds Kinds) (*Checker, error) {
+	if schemas == nil || kinds == nil {
+		return nil, errMissing
+	}
+	return &Checker{schemas: schemas, kinds: kinds, types: utilcache.NewLRUExpireCache(typeCacheSize)}, nil
+}
+
+// Check returns what is wrong with the variables and the condition of a policy, for each
+// of the kinds that its rules name. What is not known, a resource or a schema, gives no
+// warning; the caller checks again now and then, since both may come later. Errors wrap
+// ErrIncomplete: what could be checked is then in the result nevertheless, which is never
+// nil. Check blocks while schemas are fetched.
+func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
+	result := &policyv1alpha1.TypeChecking{}
+	if policy.Condition == "" && len(policy.Variables) == 0 {
+		return result, nil
+	}
+	kinds, failures := kindsOf(c.kinds, policy)
+	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
+	for _, kind := range kinds {
+		t, err := c.typeOf(kind)
+		if err == nil && t != nil {
+			err = check(kind, t, policy, found)
+		}
+		if err != nil {
+			if failures = append(failures, fmt.Errorf("%s: %w", kind, err)); len(failures) >= maxFailures {
+				break
+			}
+		}
+	}
+	for _, warnings := range found {
+		warnings = warnings[:min(len(warnings), MaxWarnings-len(result.ExpressionWarnings))]
+		result.ExpressionWarnings = append(result.ExpressionWarnings, warnings...)
+	}
+	if len(failures) > 0 {
+		return result, fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
+	}
+	return result, nil
+}
+
+// cachedType is a type, nil if there is none, or why it could not be had.
+type cachedType struct {
+	declared *apiservercel.DeclType
+	err      error
+}
+
+func (c *Checker) typeOf(kind schema.GroupVersionKind) (*apiservercel.DeclType, error) {
+	if cached, ok := c.types.Get(kind); ok {
+		return cached.(cachedType).declared, cached.(cachedType).err
+	}
+	t, err := c.resolve(kind)
+	expiry := typeExpiry
+	switch {
+	case errors.Is(err, resolver.ErrSchemaNotFound):
+		t, err, expiry = nil, nil, notFoundExpiry
+	case err != nil:
+		expiry = failureExpiry
+	}
+	c.types.Add(kind, cachedType{t, err}, expiry)
+	return t, err
+}
+
+// resolve recovers: schemas are written by others, and read by code that is not ours.
+func (c *Checker) resolve(kind schema.GroupVersionKind) (t *apiservercel.DeclType, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			t, err = nil, fmt.Errorf("reading the schema failed: %v", r)
+		}
+	}()
+	s, err := c.schemas.ResolveSchema(kind)
+	if err != nil {
+		return nil, err
+	}
+	return typeOf(kind, s), nil
+}
+
+// check adds the warnings for one kind to those of each expression, in the order of the
+// fields. The environment that it needs ends with it.
+func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, found [][]policyv1alpha1.ExpressionWarning) error {
+	compiler, err := cel.NewTypedCompiler(t)
+	if err != nil {
+		return err
+	}
+	warn := func(i int, path *field.Path, err error) {
+		if err != nil && len(found[i]) < MaxWarnings {
+			found[i] = append(found[i], policyv1alpha1.ExpressionWarning{
+				FieldRef: path.String(),
+				Warning:  fmt.Sprintf("%s: %s", kind, err),
+			})
+		}
+	}
+	spec := field.NewPath("spec")
+	for i, v := range policy.Variables {
+		err := compiler.Define(cel.NamedExpression{Name: v.Name, Expression: v.Expression})
+		warn(i, spec.Child("variables").Index(i).Child("expression"), err)
+	}
+	if policy.Condition != "" {
+		warn(len(policy.Variables), spec.Child("condition"), compiler.Check(policy.Condition))
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package typechecking
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+const (
+	// maxKinds bounds the kinds that a policy is checked against, as Kubernetes does for
+	// its policies: each takes an environment of its own.
+	maxKinds = 10
+	// maxText bounds the bytes of expressions that are checked for a policy, once for each
+	// kind: 10 KiB can take a tenth of a second. A policy is checked for one kind even if
+	// its text is longer, as it is compiled when it is written.
+	maxText = 512 << 10
+	// maxLookups bounds the resources that are looked up for a policy, most of which may
+	// be unknown.
+	maxLookups = 256
+	// maxFailures ends a check: each failure may have taken as long as a timeout, and the
+	// policy is checked again anyway.
+	maxFailures = 3
+)
+
+// Kinds knows the kinds of resources; a meta.RESTMapper does.
+type Kinds interface {
+	// KindsFor returns the kinds of a resource: in its version, or in all versions if that
+	// is empty. The error for an unknown resource is a meta.NoKindMatchError or
+	// meta.NoResourceMatchError, or none; all others mean that there may be more kinds than
+	// are returned. Kinds of other groups and versions are ignored.
+	KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error)
+}
+
+// kindsOf returns the kinds that the rules of a policy name, in order, and what kept it
+// from knowing others. If there are too many, those that are named first count.
+func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, []error) {
+	text := len(policy.Condition)
+	for i := range policy.Variables {
+		text += len(policy.Variables[i].Expression)
+	}
+	limit := max(1, min(maxKinds, maxText/max(1, text)))
+	s := search{kinds: kinds, limit: limit, seen: map[schema.GroupVersionResource]bool{}, failed: map[string]bool{}}
+	for i := range policy.Rules {
+		for resource := range resourcesOf(&policy.Rules[i]) {
+			if s.isOver() {
+				break
+			}
+			s.add(resource)
+		}
+	}
+	slices.SortFunc(s.found, func(a, b schema.GroupVersionKind) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
+	})
+	return s.found, s.failures
+}
+
+// resourcesOf yields the resources that a rule names without wildcard, with an empty
+// version if it names none. Of the subresources only status has the kind of its resource;
+// those of others, which may be options of a connection, are not known.
+func resourcesOf(rule *policyv1alpha1.PolicyRule) iter.Seq[schema.GroupVersionResource] {
+	groups, resources := concrete(rule.APIGroups), concrete(rule.Resources)
+	versions := concrete(rule.APIVersions)
+	if len(versions) == 0 || slices.Contains(rule.APIVersions, "*") {
+		versions = []string{""}
+	}
+	return func(yield func(schema.GroupVersionResource) bool) {
+		for _, group := range groups {
+			for _, resource := range resources {
+				for _, version := range versions {
+					if !yield(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// concrete returns the distinct names without wildcards and subresources, of which lists
+// may be long.
+func concrete(names []string) []string {
+	var result []string
+	seen := map[string]bool{}
+	for _, name := range names {
+		name = strings.TrimSuffix(name, "/status")
+		if strings.ContainsAny(name, "*/") || seen[name] {
+			continue
+		}
+		seen[name] = true
+		result = append(result, name)
+	}
+	return result
+}
+
+// search is the state of kindsOf.
+type search struct {
+	kinds    Kinds
+	limit    int // of found
+	seen     map[schema.GroupVersionResource]bool
+	failed   map[string]bool
+	found    []schema.GroupVersionKind
+	failures []error
+}
+
+func (s *search) isOver() bool {
+	return len(s.found) >= s.limit || len(s.seen) >= maxLookups || len(s.failures) >= maxFailures
+}
+
+// add looks up a resource. A group that failed is not asked again.
+func (s *search) add(resource schema.GroupVersionResource) {
+	if s.seen[resource] {
+		return
+	}
+	s.seen[resource] = true
+	if s.failed[resource.Group] {
+		return
+	}
+	kinds, err := s.kinds.KindsFor(resource)
+	if err != nil && !meta.IsNoMatchError(err) {
+		s.failed[resource.Group] = true
+		s.failures = append(s.failures, fmt.Errorf("the kind of %s: %w", resource.GroupResource(), err))
+	}
+	for _, kind := range kinds {
+		// A mapper may take a group for a prefix, and the core group for any.
+		matches := kind.Group == resource.Group && (resource.Version == "" || kind.Version == resource.Version)
+		if matches && len(s.found) < s.limit && !slices.Contains(s.found, kind) {
+			s.found = append(s.found, kind)
+		}
+	}
+}

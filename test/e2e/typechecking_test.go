@@ -1,0 +1,105 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/discovery"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+)
+
+// TestTypeChecking checks policies against what kube-apiserver and Proviso publish.
+func TestTypeChecking(t *testing.T) {
+	t.Parallel()
+	if _, errs, err := kubectlWithInput(t, "admin", gadgets, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	t.Cleanup(func() { _, _, _ = kubectl(t, "admin", "delete", "crd", "gadgets.typechecking.example.com") })
+	mustKubectl(t, "admin", "wait", "--for=condition=Established", "crd/gadgets.typechecking.example.com")
+
+	var clients []discovery.DiscoveryInterface
+	for _, user := range []string{"alice-direct", "alice"} { // what every user may read suffices
+		client, err := discovery.NewDiscoveryClientForConfig(config(t, user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients = append(clients, client)
+	}
+	for _, tc := range []struct {
+		name, group, resource, condition, want string
+	}{
+		{"a claim", "", "persistentvolumeclaims", `object.spec.storageClassName == "dev" && quantity(object.spec.resources.requests["storage"]).isLessThan(quantity("1Gi"))`, ""},
+		{"a mistake in a claim", "", "persistentvolumeclaims", `object.spec.storageClass == "dev"`, "/v1, Kind=PersistentVolumeClaim: ERROR: <input>:1:12: undefined field 'storageClass'"},
+		{"a role binding", "rbac.authorization.k8s.io", "rolebindings", `object.subjects.all(s, s.namespace == 1)`, "rbac.authorization.k8s.io/v1, Kind=RoleBinding: ERROR: <input>:1:36: found no matching overload for '_==_' applied to '(string, int)'"},
+		{"a machine", "demo.proviso.dev", "virtualmachines/status", `object.status.phase == 1`, "demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:21: found no matching overload for '_==_' applied to '(string, int)'"},
+		{"a custom resource, with fields that are not in its schema", "typechecking.example.com", "gadgets", `object.spec.more.of.it == 1 && object.metadata.labels.a == "b" && object.spec.sise == 1`, "typechecking.example.com/v1, Kind=Gadget: ERROR: <input>:1:78: undefined field 'sise'"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			policy := &policyv1alpha1.AuthorizationPolicySpec{
+				Condition: tc.condition,
+				Rules:     []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{tc.group}, Resources: []string{tc.resource}}},
+			}
+			var want []policyv1alpha1.ExpressionWarning
+			if tc.want != "" {
+				want = []policyv1alpha1.ExpressionWarning{{FieldRef: "spec.condition", Warning: tc.want}}
+			}
+			if diff := eventually(t, clients, policy, want); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// eventually checks a policy until the result is as wanted, for the schema of a custom
+// resource is published some time after its discovery. Each try has a cache of its own.
+func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *policyv1alpha1.AuthorizationPolicySpec, want []policyv1alpha1.ExpressionWarning) string {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+		published := typechecking.NewDiscovery(clients...)
+		checker, err := typechecking.New(published, published)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := checker.Check(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		diff := cmp.Diff(want, got.ExpressionWarnings)
+		if diff == "" || time.Now().After(deadline) {
+			return diff
+		}
+	}
+}
+
+const gadgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: gadgets.typechecking.example.com
+spec:
+  group: typechecking.example.com
+  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              size: {type: integer}
+              more: {type: object, x-kubernetes-preserve-unknown-fields: true}
+`

@@ -128,7 +128,7 @@ func newGuard(env *cel.Env) (*guard, error) {
 
 // options are those with which every program is planned.
 func (g *guard) options() []cel.ProgramOption {
-	return []cel.ProgramOption{cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate)}
+	return []cel.ProgramOption{cel.CostTracking(&containedCost{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate), cel.CustomDecoratorV2(contained)}
 }
 
 // checkText refuses what would take too long to compile. It does not say whether the
@@ -258,7 +258,7 @@ func (g *guard) decorate(i interpreter.InterpretableV2) (interpreter.Interpretab
 	if implementation == nil {
 		return nil, fmt.Errorf("the CEL function %s cannot be guarded", call.Function())
 	}
-	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
+	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), hashableArgs(call), func(args ...ref.Val) ref.Val {
 		if err := check(args); err != nil {
 			return types.WrapErr(err)
 		}

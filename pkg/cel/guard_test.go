@@ -112,3 +112,39 @@ func TestGuardsLetOrdinaryExpressionsPass(t *testing.T) {
 		}
 	}
 }
+
+// TestPanicsOfFunctionsAreErrors: functions that panic would end the evaluation even where
+// || does not look at them.
+func TestPanicsOfFunctionsAreErrors(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, tc := range []struct{ name, failing string }{
+		{"a pattern for what is no string", `object.matches("a")`},
+		{"a pattern of the object for what is no string", `object.matches(operation)`},
+		{"the cost of distinct", `dyn(object).missing.distinct() == []`},
+		{"the cost of sort", `impersonatedUser.groups.sort() == []`},
+		{"the cost of flatten", `[[1]].flatten(dyn("x")) == []`},
+		{"a key that cannot be hashed", `{semver("1.2.3"): 1}.size() == 1`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for text, want := range map[string]error{tc.failing: cel.ErrEvaluation, "(" + tc.failing + ") || object.size() == 0": nil} {
+				program, err := compiler.Compile(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{}, cel.Operation: "("})
+				if !errors.Is(err, want) || got != (want == nil) {
+					t.Errorf("%s: got %v, %v, want %v, %v", text, got, err, want == nil, want)
+				}
+			}
+		})
+	}
+	program, err := compiler.Compile(`!(dyn(semver("1.2.3")) in ["a", "b"])`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := program.Eval(t.Context(), cel.Values{}); !got || err != nil {
+		t.Errorf("what cannot be hashed is in no list of strings: got %v, %v, want true", got, err)
+	}
+}

@@ -1,0 +1,196 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/utils/ptr"
+)
+
+var errPanic = errors.New("no such overload: the function failed")
+
+// contained makes an error of a panic of the function that panics. Some functions of cel-go
+// and Kubernetes do when they meet a value of a type that they do not expect. It would end
+// the evaluation even where && or || do not look at the result, so that what else is
+// evaluated, and when, would decide.
+func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	switch node := i.(type) {
+	case interpreter.InterpretableAttribute:
+		return i, nil // a key that cannot be looked up is an error there
+	case interpreter.InterpretableCall:
+		if isOperator(node.Function()) {
+			return i, nil
+		}
+		return containedCall{node}, nil
+	case interpreter.InterpretableConstructor:
+		if node.Type() == types.MapType && !hasConstantKeys(node) {
+			return containedConstructor{node}, nil
+		}
+	}
+	return i, nil
+}
+
+// isOperator reports whether a function is an operator that cannot panic.
+func isOperator(name string) bool {
+	switch name {
+	case operators.Index, operators.OptIndex, operators.In, operators.OldIn:
+		return false
+	}
+	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "!")
+}
+
+func hasConstantKeys(node interpreter.InterpretableConstructor) bool {
+	for i, v := range node.InitVals() {
+		if _, constant := v.(interpreter.InterpretableConst); i%2 == 0 && !constant {
+			return false
+		}
+	}
+	return true
+}
+
+// hashableArgs keeps a value that Go cannot hash from being looked up in the set that the
+// planner makes of a constant list. It is in none.
+func hashableArgs(call interpreter.InterpretableCall) []interpreter.InterpretableV2 {
+	args := call.Args()
+	if call.Function() != operators.In {
+		return args
+	}
+	if _, constant := args[1].(interpreter.InterpretableConst); !constant {
+		return args
+	}
+	return []interpreter.InterpretableV2{hashable{args[0]}, args[1]}
+}
+
+type hashable struct {
+	interpreter.InterpretableV2
+}
+
+// boxed is a value that equals nothing.
+type boxed struct {
+	ref.Val
+}
+
+func (h hashable) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return box(h.InterpretableV2.Exec(frame))
+}
+
+func (h hashable) Eval(vars interpreter.Activation) ref.Val {
+	return box(h.InterpretableV2.Eval(vars))
+}
+
+func box(v ref.Val) ref.Val {
+	switch v.(type) {
+	case types.String, types.Int, types.Bool, *types.Err:
+		return v
+	}
+	if reflect.TypeOf(v).Comparable() {
+		return v
+	}
+	return &boxed{v}
+}
+
+func recovered(r any) ref.Val {
+	if cancelled, ok := r.(interpreter.EvalCancelledError); ok {
+		panic(cancelled) // the evaluation ends: its context or its cost limit
+	}
+	return types.WrapErr(errPanic)
+}
+
+// containedCost makes panics of the cost estimates harmless: some look into arguments that
+// are errors.
+type containedCost struct {
+	estimator library.CostEstimator
+}
+
+var _ interpreter.ActualCostEstimator = &containedCost{}
+
+// CallCost implements the interface by which CEL asks for the cost of a call.
+func (c *containedCost) CallCost(function, overload string, args []ref.Val, result ref.Val) (cost *uint64) {
+	defer func() {
+		if r := recover(); r != nil {
+			cost = ptr.To[uint64](1)
+		}
+	}()
+	return c.estimator.CallCost(function, overload, args, result)
+}
+
+// listTrackers are the costs of functions over lists, which those of cel-go panic at when an
+// argument is an error.
+func listTrackers() []interpreter.CostTrackerOption {
+	options := []interpreter.CostTrackerOption{
+		interpreter.OverloadCostTracker("list_distinct", costOfComparing),
+		interpreter.OverloadCostTracker("list_flatten_int", costOfFlattening),
+	}
+	for _, t := range []*types.Type{types.IntType, types.UintType, types.DoubleType, types.BoolType, types.DurationType, types.TimestampType, types.StringType, types.BytesType} {
+		options = append(options, interpreter.OverloadCostTracker(fmt.Sprintf("list_%s_sort", t.TypeName()), costOfComparing))
+	}
+	return options
+}
+
+// costOfComparing is what it costs to compare all elements of a list with each other.
+func costOfComparing(args []ref.Val, _ ref.Val) *uint64 {
+	n := uint64(size(args[0]))
+	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10)
+}
+
+func costOfFlattening(args []ref.Val, _ ref.Val) *uint64 {
+	depth, _ := args[1].(types.Int)
+	return ptr.To(1 + common.ListCreateBaseCost + uint64(min(max(depth, 1), 1000))*uint64(size(args[0])))
+}
+
+type containedCall struct {
+	interpreter.InterpretableCall
+}
+
+func (c containedCall) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableCall.Exec(frame)
+}
+
+func (c containedCall) Eval(vars interpreter.Activation) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableCall.Eval(vars)
+}
+
+type containedConstructor struct {
+	interpreter.InterpretableConstructor
+}
+
+func (c containedConstructor) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableConstructor.Exec(frame)
+}
+
+func (c containedConstructor) Eval(vars interpreter.Activation) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableConstructor.Eval(vars)
+}

@@ -56,27 +56,30 @@ func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField(name, t, false, nil, nil)
 }
 
+// typePrefix begins the names of the types that the data of this package have.
+const typePrefix = "proviso."
+
 func object(name string, fields ...*apiservercel.DeclField) *apiservercel.DeclType {
 	byName := make(map[string]*apiservercel.DeclField, len(fields))
 	for _, f := range fields {
 		byName[f.Name] = f
 	}
-	return apiservercel.NewObjectType(name, byName)
+	return apiservercel.NewObjectType(typePrefix+name, byName)
 }
 
 var (
 	stringList = apiservercel.NewListType(apiservercel.StringType, -1)
 	stringMap  = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
 
-	userInfoType = object("proviso.UserInfo",
+	userInfoType = object("UserInfo",
 		field("username", apiservercel.StringType),
 		field("uid", apiservercel.StringType),
 		field("groups", stringList),
 		field("extra", apiservercel.NewMapType(apiservercel.StringType, stringList, -1)),
 	)
 
-	selectorType = object("proviso.Selector",
-		field("requirements", apiservercel.NewListType(object("proviso.SelectorRequirement",
+	selectorType = object("Selector",
+		field("requirements", apiservercel.NewListType(object("SelectorRequirement",
 			field("key", apiservercel.StringType),
 			field("operator", apiservercel.StringType),
 			field("values", stringList),
@@ -94,19 +97,19 @@ var (
 		field("path", apiservercel.StringType),
 	}
 
-	requestType = object("proviso.Request", append(slices.Clone(attributeFields),
+	requestType = object("Request", append(slices.Clone(attributeFields),
 		field("fieldSelector", selectorType),
 		field("labelSelector", selectorType),
 		field("userInfo", userInfoType),
 	)...)
 
-	impersonatedRequestType = object("proviso.ImpersonatedRequest", attributeFields...)
+	impersonatedRequestType = object("ImpersonatedRequest", attributeFields...)
 
 	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
 	// status of a namespace are not available.
-	namespaceType = object("proviso.Namespace", field("metadata", namespaceMetadataType))
+	namespaceType = object("Namespace", field("metadata", namespaceMetadataType))
 
-	namespaceMetadataType = object("proviso.NamespaceMetadata",
+	namespaceMetadataType = object("NamespaceMetadata",
 		field("name", apiservercel.StringType),
 		field("uid", apiservercel.StringType),
 		field("labels", stringMap),

@@ -28,6 +28,12 @@ func (g *generator) one(texts ...string) string { return texts[g.IntN(len(texts)
 var hostile = []string{
 	`"alice"`, `"web"`, `"dev"`, `"devs"`, `"team"`, `""`, `"a"`, `"b"`, `"' || true || '"`, `"\" || true || \""`, `"\\"`,
 	`"line\nbreak"`, `"é\u2028"`, `"("`, `"[a-z]+"`, `"1"`, `"-7"`, `"2Gi"`, `"10.0.0.1"`, `"10.0.0.0/8"`, `"https://x/y?z=1"`, `"1.2.3"`, `"90s"`, `"2024-01-02T03:04:05Z"`,
+	`"\x00"`, `"\U0001d6fc"`, `"a{1000}"`, `"%s%d%f%%"`, `"9223372036854775808"`, `"1e300"`, `"NaN"`, `"::1"`, `"create"`, `"app"`, `"true"`, `"-9223372036854775808"`,
+}
+
+// numbers are integers at the edges.
+var edges = []string{
+	"0", "1", "-3", "2", "(-1)", "9223372036854775807", "-9223372036854775808", "(-9223372036854775808)", "9007199254740993", "4294967296",
 }
 
 func (g *generator) boolean(depth int) string {
@@ -52,14 +58,20 @@ func (g *generator) boolean(depth int) string {
 		func() string { return g.dynamic(d) + g.one(" == ", " != ") + g.dynamic(d) },
 		func() string { return g.str(d) + g.one(" == ", " != ", " < ", " >= ") + g.str(d) },
 		func() string { return g.integer(d) + g.one(" == ", " < ", " >= ") + g.integer(d) },
+		func() string { return g.dynamic(d) + g.one(" == ", " != ") + g.integer(d) },
 		func() string { return g.dynamic(d) + " in " + g.list(d) },
 		func() string { return g.dynamic(d) + " in " + g.mapping(d) },
 		func() string {
-			return g.parenthesized(g.str(d)) + g.one(".startsWith(", ".contains(", ".matches(") + g.str(d) + ")"
+			return g.parenthesized(g.str(d)) + g.one(".startsWith(", ".contains(", ".matches(", ".endsWith(") + g.str(d) + ")"
 		},
+		func() string { return "matches(" + g.str(d) + ", " + g.str(d) + ")" },
+		func() string { return g.dynamic(d) + g.one(".startsWith(", ".matches(", ".contains(") + g.str(d) + ")" },
 		func() string { return g.quantifier(d) },
 		func() string { return g.list(d) + g.one(" == ", " != ") + g.list(d) },
 		func() string { return g.mapping(d) + " == " + g.mapping(d) },
+		func() string { return g.optional(d) + g.one(" == ", " != ") + g.optional(d) },
+		func() string { return g.dynamic(d) + g.one(" < ", " > ", " <= ", " >= ") + g.dynamic(d) },
+		func() string { return "has(" + g.parenthesized(g.mapping(d)) + g.one(".a", ".b", ".team") + ")" },
 		func() string { return g.optional(d) + ".hasValue()" },
 		func() string { return g.optional(d) + ".orValue(" + g.str(d) + ") == " + g.dynamic(d) },
 		func() string { return g.library(d) },
@@ -82,12 +94,15 @@ func (g *generator) loose(depth int) string {
 func (g *generator) known() string {
 	return g.one("request.verb", "request.name", "request.namespace", "request.resource", "request.userInfo.username", "request.userInfo.uid",
 		"request.userInfo.groups[0]", "request.userInfo.groups[1]", `request.userInfo.extra["team"][0]`, `request.userInfo.extra["nope"][0]`,
-		"request.userInfo.extra[request.name][0]")
+		"request.userInfo.extra[request.name][0]", "request.fieldSelector.requirements[0].key", "request.labelSelector.requirements[0].values[0]",
+		"request.labelSelector.requirements[1].operator", "request.subresource", "request.path", "request.apiGroup")
 }
 
 func (g *generator) path() string {
 	return g.one("object.a", "object.b", "object.missing", "object.spec.x", "object.spec.y", "object.labels.owner", "oldObject.a", "oldObject.spec.x",
-		"request.userInfo.extra.team", "request.userInfo.extra.nope", "namespaceObject.metadata.labels.env", "options.x")
+		"request.userInfo.extra.team", "request.userInfo.extra.nope", "namespaceObject.metadata.labels.env", "options.x", "object.n.x", "object.n",
+		"object.spec.huge", "object.memory", "object.address", "object.big", "request.labelSelector", "request.fieldSelector.requirements", "request.name",
+		"request.userInfo", "impersonatedUser.extra.team", "impersonatedRequest.name", "object.spec.list")
 }
 
 func (g *generator) str(depth int) string {
@@ -106,10 +121,18 @@ func (g *generator) str(depth int) string {
 			func() string { return "string(" + g.dynamic(d) + ")" },
 			func() string { return "(" + g.boolean(d) + " ? " + g.str(d) + " : " + g.str(d) + ")" },
 			func() string {
-				return g.parenthesized(g.str(d)) + g.one(".lowerAscii()", ".trim()", `.replace("a", "b")`)
+				return g.parenthesized(g.str(d)) + g.one(".lowerAscii()", ".trim()", `.replace("a", "b")`, ".upperAscii()", ".substring("+g.integer(0)+")",
+					".charAt("+g.integer(0)+")", ".substring(0, "+g.integer(0)+")", ".replace("+g.str(0)+", "+g.str(0)+", "+g.integer(0)+")")
 			},
+			func() string { return "strings.quote(" + g.str(d) + ")" },
+			func() string { return g.parenthesized(g.str(d)) + ".split(" + g.str(0) + ").join()" },
+			func() string { return "string(" + g.special(d) + ")" },
+			func() string { return g.str(d) + ".format([" + g.dynamic(d) + "])" },
+			func() string { return g.optional(d) + ".orValue(" + g.str(d) + ")" },
 			func() string { return g.strings(d) + ".join(\",\")" },
-			func() string { return `"%s-%d".format([` + g.dynamic(d) + ", " + g.dynamic(d) + "])" },
+			func() string {
+				return g.one(`"%s-%d"`, `"%s/%s"`, `"%x%b"`, `"%.3f %e"`) + `.format([` + g.dynamic(d) + ", " + g.dynamic(d) + "])"
+			},
 		)
 	}
 	return g.pick(base...)
@@ -117,7 +140,8 @@ func (g *generator) str(depth int) string {
 
 func (g *generator) integer(depth int) string {
 	base := []func() string{
-		func() string { return g.one("0", "1", "-3", "9223372036854775807", "(-1)", "2") },
+		func() string { return g.one(edges...) },
+		func() string { return g.one(edges...) },
 		func() string { return "size(" + g.list(0) + ")" },
 	}
 	if depth > 0 {
@@ -139,12 +163,14 @@ func (g *generator) dynamic(depth int) string {
 	base := []func() string{
 		g.path, g.path,
 		func() string {
-			return g.one("object", "oldObject", "options", "object.list[0]", "object.list", "object.spec", "object.n", "object.f", "object.t")
+			return g.one("object", "oldObject", "options", "object.list[0]", "object.list", "object.spec", "object.n", "object.f", "object.t", "object.big", "object.least",
+				"dyn(dryRun)", "dyn(operation)", "dyn(request)", "dyn(request.userInfo)", "dyn(request.labelSelector)", "dyn(impersonatedUser)", "dyn(namespaceObject)")
 		},
 		func() string { return "dyn(" + g.str(0) + ")" },
 		func() string { return "dyn(" + g.integer(0) + ")" },
 		func() string {
-			return g.one("null", "dyn(1.5)", "dyn(5u)", "dyn(true)", "dyn(b\"x\")", "dyn(duration(\"1.5s\"))")
+			return g.one("null", "dyn(1.5)", "dyn(5u)", "dyn(true)", "dyn(duration(\"1.5s\"))", "dyn(1e300)", "dyn(18446744073709551615u)",
+				"dyn(-0.0)", "dyn(0.1)", "dyn(duration(\"-0.000000001s\"))", "dyn(timestamp(\"2024-01-02T03:04:05.000000006Z\"))", `dyn(double("NaN"))`, `dyn(double("-Infinity"))`)
 		},
 	}
 	if len(g.binders) > 0 {
@@ -165,7 +191,17 @@ func (g *generator) dynamic(depth int) string {
 			func() string { return g.optional(d) + ".value()" },
 			func() string { return "dyn(" + g.optional(d) + ")" },
 			func() string { return "dyn(" + g.boolean(d) + ")" },
-			func() string { return "(" + g.dynamic(d) + " + " + g.dynamic(d) + ")" },
+			func() string {
+				return "(" + g.dynamic(d) + g.one(" + ", " + ", " - ", " * ", " / ", " % ") + g.dynamic(d) + ")"
+			},
+			func() string { return "(-" + g.parenthesized(g.dynamic(d)) + ")" },
+			func() string { return "dyn(" + g.special(d) + ")" },
+			func() string { return g.specials(d) + "[" + g.integer(0) + "]" },
+			func() string { return "(" + g.boolean(d) + " ? dyn(" + g.special(d) + ") : " + g.dynamic(d) + ")" },
+			func() string { return g.optional(d) + ".orValue(" + g.special(d) + ")" },
+			func() string { return "dyn(" + g.list(d) + ")" },
+			func() string { return "dyn(" + g.mapping(d) + ")" },
+			func() string { return "dyn(" + g.integer(d) + ")" },
 		)
 	}
 	return g.pick(base...)
@@ -180,10 +216,19 @@ func (g *generator) strings(depth int) string {
 		func() string { return "[" + g.str(depth-1) + ", " + g.str(depth-1) + "]" },
 		func() string { return `["a", "b"]` },
 		func() string {
-			return "request.userInfo.groups" + g.one(`.filter(`, `.map(`) + g.bind(func(v string) string {
-				return v + ", " + g.boolean(depth-1)
-			}, "filter") + ")"
+			return "request.userInfo.groups.filter(" + g.bind(func(v string) string { return v + ", " + g.boolean(depth-1) + ")" })
 		},
+		func() string {
+			return "request.userInfo.groups.map(" + g.bind(func(v string) string { return v + ", " + g.str(depth-1) + ")" })
+		},
+		func() string {
+			return g.parenthesized(g.str(depth-1)) + ".split(" + g.one(`","`, `""`, g.str(depth-1)) + ")"
+		},
+		func() string { return `request.labelSelector.requirements[0].values` },
+		func() string {
+			return "request.userInfo.groups" + g.one(".reverse()", ".sort()", ".distinct()", ".slice(0, 1)")
+		},
+		func() string { return "impersonatedUser.groups" + g.one(".reverse()", ".sort()") },
 	)
 }
 
@@ -201,6 +246,16 @@ func (g *generator) list(depth int) string {
 			func() string { return "[dyn(" + g.dynamic(d) + "), dyn(" + g.dynamic(d) + ")]" },
 			func() string { return "[" + g.str(d) + ", " + g.str(d) + "]" },
 			func() string { return g.transformed(d) },
+			func() string { return g.transformed(d) },
+			func() string { return "(" + g.list(d) + " + " + g.list(d) + ")" },
+			func() string {
+				return g.list(d) + g.one(".reverse()", ".distinct()", ".flatten()", ".slice("+g.integer(0)+", "+g.integer(0)+")")
+			},
+			func() string { return g.specials(d) },
+			func() string { return "request.labelSelector.requirements" },
+			func() string { return "optional.unwrap([" + g.optional(d) + ", " + g.optional(d) + "])" },
+			func() string { return "[" + g.optional(d) + "]" + g.one(".unwrapOpt()", "") },
+			func() string { return g.strings(d) },
 			func() string { return "dyn(" + g.list(d) + ")" },
 			func() string { return "[?" + g.optional(d) + ", ?" + g.optional(d) + "]" },
 			func() string { return "(" + g.boolean(d) + " ? dyn(" + g.list(d) + ") : dyn(" + g.list(d) + "))" },
@@ -223,7 +278,12 @@ func (g *generator) mapping(depth int) string {
 		base = append(base,
 			func() string { return `{"a": dyn(` + g.dynamic(d) + `), "b": dyn(` + g.dynamic(d) + ")}" },
 			func() string { return "{" + g.str(d) + ": dyn(" + g.dynamic(d) + ")}" },
-			func() string { return g.bindTwo(g.mapping(0)+g.one(".transformMap(", ".transformList("), d) },
+			func() string { return "{" + g.str(d) + ": " + g.special(d) + "}" },
+			func() string { return "{" + g.dynamic(d) + ": " + g.dynamic(d) + "}" },
+			func() string { return "{?" + g.str(d) + ": " + g.optional(d) + "}" },
+			func() string { return "(" + g.boolean(d) + " ? " + g.mapping(d) + " : dyn(" + g.mapping(d) + "))" },
+			func() string { return g.transformedMap(d) },
+			func() string { return g.transformedMap(d) },
 		)
 	}
 	return g.parenthesizedMap(g.pick(base...))
@@ -252,8 +312,17 @@ func (g *generator) optional(depth int) string {
 			func() string { return "optional.of(" + g.dynamic(d) + ")" },
 			func() string { return g.optional(d) + ".or(" + g.optional(d) + ")" },
 			func() string {
-				return g.optional(d) + ".optMap(" + g.bind(func(v string) string { return v + ", " + g.dynamic(d) }, "") + ")"
+				return g.optional(d) + ".optMap(" + g.bind(func(v string) string { return v + ", " + g.dynamic(d) + ")" })
 			},
+			func() string {
+				return g.optional(d) + ".optFlatMap(" + g.bind(func(v string) string { return v + ", " + g.optional(d) + ")" })
+			},
+			func() string { return "optional.of(" + g.special(d) + ")" },
+			func() string { return g.list(d) + g.one(".first()", ".last()") },
+			func() string { return g.list(d) + "[?" + g.integer(d) + "]" },
+			func() string { return "(" + g.boolean(d) + " ? " + g.optional(d) + " : " + g.optional(d) + ")" },
+			func() string { return g.mapping(d) + "[?" + g.str(d) + "]" },
+			func() string { return g.parenthesized(g.dynamic(d)) + ".?a" + g.one("", ".b", "[0]", ".?b") },
 			func() string { return "object[?" + g.str(d) + "]" },
 			func() string { return "optional.ofNonZeroValue(" + g.dynamic(d) + ")" },
 		)
@@ -262,7 +331,7 @@ func (g *generator) optional(depth int) string {
 }
 
 // bind brings a new variable into scope for a body.
-func (g *generator) bind(body func(name string) string, _ string) string {
+func (g *generator) bind(body func(name string) string) string {
 	g.serial++
 	name := fmt.Sprintf("v%d", g.serial)
 	g.binders = append(g.binders, name)
@@ -270,67 +339,59 @@ func (g *generator) bind(body func(name string) string, _ string) string {
 	return body(name)
 }
 
-func (g *generator) bindTwo(head string, depth int) string {
-	return g.bind(func(k string) string {
-		return g.bind(func(v string) string { return head + k + ", " + v + ", " + g.dynamic(depth) + ")" }, "")
-	}, "")
+func (g *generator) bindTwo(body func(k, v string) string) string {
+	return g.bind(func(k string) string { return g.bind(func(v string) string { return body(k, v) }) })
+}
+
+// range of a macro: a list, or a map.
+func (g *generator) ranged(depth int) string {
+	if g.IntN(4) == 0 {
+		return g.mapping(depth)
+	}
+	return g.list(depth)
 }
 
 func (g *generator) quantifier(depth int) string {
-	over := g.list(depth)
+	return g.ranged(depth) + g.quantified(depth)
+}
+
+// quantified is a quantifier without its range.
+func (g *generator) quantified(depth int) string {
 	if g.IntN(4) == 0 {
-		over = g.mapping(depth)
-	}
-	if g.IntN(4) == 0 {
-		return g.bind(func(k string) string {
-			return g.bind(func(v string) string {
-				return over + g.one(".all(", ".exists(", ".existsOne(") + k + ", " + v + ", " + g.loose(depth) + ")"
-			}, "")
-		}, "")
+		return g.bindTwo(func(k, v string) string {
+			return g.one(".all(", ".exists(", ".existsOne(", ".exists_one(") + k + ", " + v + ", " + g.loose(depth) + ")"
+		})
 	}
 	return g.bind(func(v string) string {
-		return over + g.one(".all(", ".exists(", ".exists_one(", ".all(", ".exists(") + v + ", " + g.loose(depth) + ")"
-	}, "")
+		return g.one(".all(", ".exists(", ".exists_one(", ".all(", ".exists(") + v + ", " + g.loose(depth) + ")"
+	})
 }
 
 func (g *generator) transformed(depth int) string {
-	over := g.list(depth)
+	over := g.ranged(depth)
+	if g.IntN(4) == 0 {
+		return g.bindTwo(func(k, v string) string {
+			return over + ".transformList(" + k + ", " + v + ", " + g.one("", g.loose(depth)+", ") + g.dynamic(depth) + ")"
+		})
+	}
 	return g.bind(func(v string) string {
 		switch g.IntN(3) {
 		case 0:
-			return over + ".filter(" + v + ", " + g.boolean(depth) + ")"
+			return over + ".filter(" + v + ", " + g.loose(depth) + ")"
 		case 1:
-			return over + ".map(" + v + ", " + g.boolean(depth) + ", " + g.dynamic(depth) + ")"
+			return over + ".map(" + v + ", " + g.loose(depth) + ", " + g.dynamic(depth) + ")"
 		default:
-			return over + ".map(" + v + ", " + g.dynamic(depth) + ")"
+			return over + ".map(" + v + ", " + g.pick(func() string { return g.dynamic(depth) }, func() string { return g.str(depth) }) + ")"
 		}
-	}, "")
+	})
 }
 
-func (g *generator) library(depth int) string {
-	return g.pick(
-		func() string { return "quantity(" + g.str(depth) + ").isLessThan(quantity(" + g.str(depth) + "))" },
-		func() string { return "isQuantity(" + g.str(depth) + ")" },
-		func() string { return "ip(" + g.str(depth) + ") == ip(" + g.str(depth) + ")" },
-		func() string { return "cidr(" + g.str(depth) + ").containsIP(" + g.str(depth) + ")" },
-		func() string {
-			return "isURL(" + g.str(depth) + ") && url(" + g.str(depth) + ").getHost() == " + g.str(depth)
-		},
-		func() string { return "semver(" + g.str(depth) + ").isLessThan(semver(" + g.str(depth) + "))" },
-		func() string {
-			return "sets." + g.one("contains", "intersects", "equivalent") + "(" + g.strings(depth) + ", " + g.strings(depth) + ")"
-		},
-		func() string { return g.parenthesized(g.str(depth)) + ".find(" + g.str(depth) + ") == " + g.str(depth) },
-		func() string { return "duration(" + g.str(depth) + ") == duration(" + g.str(depth) + ")" },
-		func() string { return "timestamp(" + g.str(depth) + ") < timestamp(" + g.str(depth) + ")" },
-		func() string {
-			return "type(" + g.dynamic(depth) + ") == " + g.one("string", "int", "map", "list", "type("+g.dynamic(depth)+")")
-		},
-		func() string { return "format.dns1123Label().validate(" + g.str(depth) + ").hasValue()" },
-		func() string { return "double(" + g.dynamic(depth) + ") < 2.5" },
-		func() string { return g.strings(depth) + ".isSorted()" },
-		func() string {
-			return "lists.range(2).exists(" + g.bind(func(v string) string { return v + ", " + g.loose(depth) }, "") + ")"
-		},
-	)
+func (g *generator) transformedMap(depth int) string {
+	over := g.ranged(depth)
+	return g.bindTwo(func(k, v string) string {
+		if g.IntN(3) == 0 {
+			return over + ".transformMapEntry(" + k + ", " + v + ", " + g.one("", g.loose(depth)+", ") + "{" + g.dynamic(depth) + ": " + g.dynamic(depth) + "})"
+		}
+		return over + ".transformMap(" + k + ", " + v + ", " + g.one("", g.loose(depth)+", ") + g.dynamic(depth) + ")"
+	})
 }

@@ -61,8 +61,9 @@ func literalOf(v ref.Val, want *types.Type) (*node, error) {
 	return opaque(n), nil
 }
 
+// isEmptyAggregate reports whether a literal holds nothing that would tell its type.
 func isEmptyAggregate(n *node) bool {
-	return (n.kind == listNode || n.kind == mapNode) && len(n.args) == 0
+	return (n.kind == listNode || n.kind == mapNode || (n.kind == callNode && n.name == "optional.none")) && len(n.args) == 0
 }
 
 func bareLiteral(v ref.Val) (*node, error) {
@@ -106,6 +107,9 @@ func bareLiteral(v ref.Val) (*node, error) {
 		inner, err := bareLiteral(value.GetValue())
 		if err != nil {
 			return nil, err
+		}
+		if isEmptyAggregate(inner) {
+			inner = opaque(inner)
 		}
 		return function("optional.of", types.NewOptionalType(inner.typ), inner), nil
 	case traits.Lister:

@@ -23,8 +23,10 @@ func (e *partialEvaluation) evalMacro(s *step, b *bindings) part {
 		return target
 	}
 	if len(s.unrolled) > 0 && target.isValue() && !target.isError() {
-		if unrolled, ok := e.unroll(s, target.value, b); ok {
-			return e.shorter(unrolled, s, target, b)
+		if elements, ok := elementsOf(target.value, len(s.binders)); ok {
+			if unrolled, ok := e.attempt(func() part { return e.unroll(s, elements, b) }); ok {
+				return e.shorter(unrolled, s, target, b)
+			}
 		}
 	}
 	return e.keep(s, target, b)
@@ -36,8 +38,8 @@ func (e *partialEvaluation) shorter(unrolled part, s *step, target part, b *bind
 	if unrolled.isValue() {
 		return unrolled
 	}
-	kept := e.keep(s, target, b)
-	if kept.isValue() || len(textOf(kept.tree)) < len(textOf(unrolled.tree)) {
+	kept, ok := e.attempt(func() part { return e.keep(s, target, b) })
+	if ok && (kept.isValue() || len(textOf(kept.tree)) < len(textOf(unrolled.tree))) {
 		return kept
 	}
 	return unrolled
@@ -88,11 +90,7 @@ func withOpaque(n *node, name string) *node {
 // unroll evaluates all and exists over a known range as what they are: a conjunction or
 // a disjunction of their bodies, in which an error does not matter if another element
 // decides.
-func (e *partialEvaluation) unroll(s *step, over ref.Val, b *bindings) (part, bool) {
-	elements, ok := elementsOf(over, len(s.binders))
-	if !ok {
-		return part{}, false
-	}
+func (e *partialEvaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 	short, operator := types.Bool(true), operators.LogicalOr
 	if s.name == operators.All {
 		short, operator = false, operators.LogicalAnd
@@ -114,7 +112,7 @@ func (e *partialEvaluation) unroll(s *step, over ref.Val, b *bindings) (part, bo
 		case !p.isValue():
 			remaining = append(remaining, p.tree)
 		case p.value == short:
-			return part{value: short}, true
+			return part{value: short}
 		case p.value == !short:
 		case p.isError():
 			failure = p.value
@@ -124,15 +122,15 @@ func (e *partialEvaluation) unroll(s *step, over ref.Val, b *bindings) (part, bo
 	}
 	switch {
 	case len(remaining) == 0 && failure == nil:
-		return part{value: !short}, true
+		return part{value: !short}
 	case len(remaining) == 0:
-		return part{value: failure}, true
+		return part{value: failure}
 	case failure != nil:
 		remaining = append(remaining, errorTerm())
 	case len(remaining) == 1 && (!remaining[0].isBool() || remaining[0].changed):
 		remaining = append([]*node{literal(!short, types.BoolType)}, remaining...)
 	}
-	return part{tree: fold(operator, remaining)}, true
+	return part{tree: fold(operator, remaining)}
 }
 
 // elementsOf returns what a quantifier binds for each element: with one variable the

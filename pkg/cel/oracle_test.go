@@ -7,11 +7,20 @@ package cel_test
 
 import (
 	"context"
+	"errors"
+	"hash/crc32"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
@@ -24,28 +33,40 @@ func requests() []cel.Values {
 	request := func(verb, name string, userInfo map[string]any) cel.Values {
 		return cel.Values{cel.Request: cel.Known(map[string]any{
 			"verb": verb, "apiGroup": "", "apiVersion": "v1", "resource": "things", "subresource": "", "namespace": "n", "name": name, "path": "", "userInfo": userInfo,
+			"labelSelector": map[string]any{"requirements": []any{requirement("app", "In", "web", "a"), requirement(name, "Exists")}},
 		})}
 	}
+	last := map[string]any{"verb": "list", "name": nil, "userInfo": map[string]any{"username": "1", "groups": []any{"2Gi", "10.0.0.1"}},
+		"fieldSelector": map[string]any{"requirements": []any{requirement("a", "=", "b")}}}
 	return []cel.Values{
+		{cel.Request: cel.Known(last)},
 		request("create", "web", user("alice", map[string]any{"team": []any{"blue", "dev"}, "web": []any{}}, "devs", "system:authenticated")),
 		request("update", "team", user("' || true || '", map[string]any{`"`: []any{`\`}}, "\" || true || \"", "line\nbreak", "(")),
 		request("", "", user("", map[string]any{})),
 	}
 }
 
+func requirement(key, operator string, values ...any) map[string]any {
+	return map[string]any{"key": key, "operator": operator, "values": append([]any{}, values...)}
+}
+
 // objects are what is unknown at authorization.
 func objects() []cel.Values {
 	full := map[string]any{
 		"a": "alice", "b": int64(1), "f": 1.5, "t": true, "n": nil, "list": []any{"devs", int64(1), 2.5, nil}, "web": "x",
-		"spec": map[string]any{"x": "web", "y": true, "huge": 1e300}, "labels": map[string]any{"owner": "alice", "web": "web", "a": "b"},
+		"big": uint64(math.MaxUint64), "least": int64(math.MinInt64), "memory": "2Gi", "address": "10.0.0.1",
+		"spec": map[string]any{"x": "web", "y": true, "huge": 1e300, "list": []any{[]any{"a"}, map[string]any{"a": int64(1)}}}, "labels": map[string]any{"owner": "alice", "web": "web", "a": "b"},
 	}
 	other := map[string]any{
 		"a": true, "b": "b", "list": []any{}, "spec": map[string]any{"x": false}, "labels": map[string]any{}, "missing": map[string]any{"a": "a"},
+		"n": map[string]any{"x": nil}, "big": int64(math.MaxInt64), "least": -1e300, "memory": int64(2), "address": "::1",
 	}
 	rest := func(v cel.Values) cel.Values {
 		v[cel.Operation], v[cel.DryRun] = "UPDATE", false
 		v[cel.NamespaceObject] = map[string]any{"metadata": map[string]any{"name": "n", "labels": map[string]any{"env": "dev"}}}
 		v[cel.ImpersonatedRequest] = map[string]any{"verb": "get"}
+		v[cel.Authorizer] = library.NewAuthorizerVal(caller, fakeAuthorizer{})
+		v[cel.RequestResource] = library.NewResourceAuthorizerVal(caller, fakeAuthorizer{}, fakeResource{})
 		v[cel.ImpersonatedUser] = map[string]any{"username": "bob", "groups": []any{"devs"}, "extra": map[string]any{}}
 		return v
 	}
@@ -56,6 +77,31 @@ func objects() []cel.Values {
 		{cel.Object: full, cel.OldObject: nil, cel.Options: nil, cel.Operation: "CREATE", cel.DryRun: true},
 		{cel.Object: map[string]any{"a": map[string]any{"a": "web"}, "spec": "text", "list": map[string]any{"a": "b"}, "labels": []any{"x"}}, cel.OldObject: nil, cel.Options: nil, cel.Operation: "", cel.DryRun: true},
 	}
+}
+
+var caller = &user.DefaultInfo{Name: "alice", Groups: []string{"devs"}}
+
+// fakeAuthorizer answers by what it is asked, and always the same.
+type fakeAuthorizer struct{}
+
+func (fakeAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	switch hash := crc32.ChecksumIEEE([]byte(a.GetUser().GetName() + "\n" + a.GetVerb() + "\n" + a.GetResource() + "\n" + a.GetName() + "\n" + a.GetPath())); hash % 4 {
+	case 0:
+		return authorizer.DecisionDeny, "web", nil
+	case 1:
+		return authorizer.DecisionNoOpinion, "", errors.New("no answer")
+	default:
+		return authorizer.DecisionAllow, a.GetName(), nil
+	}
+}
+
+type fakeResource struct{}
+
+func (fakeResource) GetName() string        { return "web" }
+func (fakeResource) GetNamespace() string   { return "n" }
+func (fakeResource) GetSubresource() string { return "" }
+func (fakeResource) GetResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "things"}
 }
 
 type verdict string
@@ -76,7 +122,7 @@ type oracle struct {
 	objects    []cel.Values
 	created    []cel.Values // objects without what a create makes known
 
-	cases, refused, decided, residuals int
+	cases, refused, decided, residuals, costly int
 }
 
 func newOracle(tb testing.TB) *oracle {
@@ -134,7 +180,7 @@ func (o *oracle) compare(ctx context.Context, expression *cel.Expression, plan *
 	if r := outcome.Residual(); r != nil {
 		o.residuals++
 		if residualText, err = r.Text(); err != nil {
-			return "its residual cannot be expressed: " + err.Error()
+			return "its residual cannot be expressed: " + err.Error() + "\nresidual: " + cel.ResidualText(r)
 		}
 		if residual, err = o.conditions.Compile(residualText); err != nil {
 			return "its residual does not compile: " + err.Error()
@@ -149,10 +195,17 @@ func (o *oracle) compare(ctx context.Context, expression *cel.Expression, plan *
 		maps.Copy(all, known)
 		value, _, wholeErr := expression.Program().Eval(ctx, all)
 		want := verdictOf(value, wholeErr)
-		got := verdictOf(outcome.IsTrue(), outcome.Err())
+		if wholeErr != nil && strings.Contains(wholeErr.Error(), "internal error") {
+			return "a function panics, which ends an evaluation even where || would not look: " + wholeErr.Error()
+		}
+		got, gotErr := verdictOf(outcome.IsTrue(), outcome.Err()), outcome.Err()
 		if residual != nil {
-			value, _, err := residual.Eval(ctx, object)
-			got = verdictOf(value, err)
+			value, _, gotErr = residual.Eval(ctx, object)
+			got = verdictOf(value, gotErr)
+		}
+		if errors.Is(wholeErr, cel.ErrCost) || errors.Is(gotErr, cel.ErrCost) {
+			o.costly++ // each evaluation has a budget of its own
+			continue
 		}
 		if got != want {
 			return "it is " + string(want) + " at once, but " + string(got) + " in two stages\nresidual: " + residualText + "\nat once: " + errText(wholeErr)
@@ -207,7 +260,7 @@ func TestOracle(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d cases, %d expressions refused, %d decided, %d residuals", o.cases, o.refused, o.decided, o.residuals)
+	t.Logf("%d cases, %d expressions refused, %d decided, %d residuals, %d cases too costly", o.cases, o.refused, o.decided, o.residuals, o.costly)
 }
 
 // FuzzOracle lets the fuzzer choose what the generator does.

@@ -8,7 +8,6 @@ package cel
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -69,8 +68,11 @@ func (r *Residual) Text() (string, error) {
 // part is what a step came to: a value, which may be an error, or a residual.
 type part struct {
 	value ref.Val
-	// tree is the residual, or how a value is written if it has no literal.
+	// tree is the residual, or a value as the author wrote it.
 	tree *node
+	// step and bindings are what made a value, for the case that it has no literal.
+	step     *step
+	bindings *bindings
 }
 
 func (p part) isValue() bool { return p.value != nil }
@@ -96,6 +98,9 @@ const (
 	stepCost = 30
 	// maxWritten bounds the parts of all values that one residual takes up.
 	maxWritten = maxExpandedNodes
+	// decomposeCost is what it costs to plan and evaluate the operands of a value without a
+	// literal: a program may have to be planned.
+	decomposeCost = 1000
 )
 
 // spend charges a cost and reports whether the evaluation may go on.
@@ -105,14 +110,6 @@ func (e *partialEvaluation) spend(cost uint64) bool {
 	}
 	if err := e.ctx.Err(); e.stopped == nil && err != nil {
 		e.stopped = fmt.Errorf("%w: %w", ErrEvaluation, err)
-	}
-	return e.stopped == nil
-}
-
-// mayWrite charges a value that is to be written down.
-func (e *partialEvaluation) mayWrite(value ref.Val) bool {
-	if e.stopped == nil && !walk(value, &e.writable) {
-		e.stopped = fmt.Errorf("%w: the values in what remains have more than %d parts", ErrEvaluation, maxWritten)
 	}
 	return e.stopped == nil
 }
@@ -162,7 +159,7 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 		if !tree.isBool() || tree.changed {
 			tree = conjunction(literal(types.True, types.BoolType), tree)
 		}
-		return Outcome{residual: &Residual{tree: tree, compiler: p.compiler}}
+		return Outcome{residual: &Residual{tree: tree, compiler: p.compiler.residuals}}
 	}
 	switch v := result.value.(type) {
 	case types.Bool:
@@ -200,7 +197,7 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	if len(s.free) == 0 && s.kind == constantNode {
 		return part{value: s.value, tree: s.node}
 	}
-	value, details, err := e.plan.knowns.ContextEval(e.ctx, activation{part: s.known, values: e.values, bindings: b})
+	value, details, err := s.program.ContextEval(e.ctx, activation{part: s.known, values: e.values, bindings: b})
 	var cost uint64
 	if details != nil && details.ActualCost() != nil {
 		cost = *details.ActualCost()
@@ -213,61 +210,7 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	case len(s.free) == 0 && !hasInferredTypes(s.node):
 		return part{value: value, tree: s.node} // a constant of the policy stays as it was written
 	}
-	return part{value: value, tree: e.written(s, value, b)}
-}
-
-// hasInferredTypes reports whether there are lists or maps in an expression that are
-// empty, or have elements with a question mark: their types may have been inferred from
-// what is no longer around them.
-func hasInferredTypes(n *node) bool {
-	if len(n.optional) > 0 || isEmptyAggregate(n) || (n.target != nil && hasInferredTypes(n.target)) {
-		return true
-	}
-	return slices.ContainsFunc(n.args, hasInferredTypes)
-}
-
-// written says how a value without a literal is written: as the call that made it, with
-// its operands written down.
-func (e *partialEvaluation) written(s *step, value ref.Val, b *bindings) *node {
-	if s.parts == nil {
-		return nil
-	}
-	if !e.mayWrite(value) {
-		return nil
-	}
-	if _, err := bareLiteral(value); err == nil {
-		return nil
-	}
-	result := *s.node
-	result.expr, result.free = nil, nil
-	if s.parts.target != nil {
-		result.target = e.operand(e.eval(s.parts.target, b), s.parts.target.node)
-	}
-	result.args = nil
-	for _, arg := range s.parts.args {
-		result.args = append(result.args, e.operand(e.eval(arg, b), arg.node))
-	}
-	return &result
-}
-
-// operand writes a part down as an operand of a residual.
-func (e *partialEvaluation) operand(p part, original *node) *node {
-	switch {
-	case p.isError():
-		return errorTerm()
-	case !p.isValue():
-		return p.tree
-	case p.tree != nil:
-		return p.tree
-	}
-	if !e.mayWrite(p.value) {
-		return errorTerm()
-	}
-	n, err := literalOf(p.value, original.typ)
-	if err != nil {
-		return errorTerm() // what cannot be written down cannot be evaluated
-	}
-	return n
+	return part{value: value, step: s, bindings: b}
 }
 
 func (e *partialEvaluation) evalSelect(s *step, b *bindings) part {
@@ -340,69 +283,6 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 		return part{tree: opaque(&result)}
 	}
 	return part{tree: &result}
-}
-
-// isSubstituted reports whether an operand has become constant that was not written so.
-func (e *partialEvaluation) isSubstituted(p part, s *step) bool {
-	switch {
-	case len(s.free) == 0 || p.isError():
-		return false
-	case p.isValue():
-		return true
-	}
-	return !dependsOnVariables(p.tree)
-}
-
-// isPath reports whether a node is a variable with selections and indexes, which the
-// checker knows nothing more of than that it is dyn.
-func isPath(n *node) bool {
-	switch n.kind {
-	case variableNode:
-		return true
-	case selectNode:
-		return isPath(n.target)
-	case callNode:
-		return (n.name == operators.Index || n.name == operators.OptIndex || n.name == operators.OptSelect) && isPath(n.args[0])
-	default:
-		return false
-	}
-}
-
-// hide keeps the planner and the checker from treating a literal otherwise than the value
-// that it stands for: constant arguments of conversions are evaluated, and constant
-// patterns and formats are compiled and checked, before anything is evaluated; the right
-// side of in becomes a set, in which equality has other rules.
-func hide(function string, argument int, n *node) *node {
-	switch function {
-	case operators.In:
-		// A list of strings is the same as a set: nothing else equals a string.
-		if argument == 1 && !isListOfStrings(n) {
-			return opaque(n)
-		}
-	case operators.Index, operators.OptIndex:
-		if argument == 0 {
-			return opaque(n)
-		}
-		if n.kind != constantNode {
-			return indexed(n) // no constant qualifier, which the planner would refuse
-		}
-	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
-		return indexed(n)
-	}
-	return n
-}
-
-func isListOfStrings(n *node) bool {
-	return n.kind == listNode && !slices.ContainsFunc(n.args, func(e *node) bool {
-		return e.kind != constantNode || e.value.Type() != types.StringType
-	})
-}
-
-// indexed writes a literal as the only element of a list, which nothing looks through,
-// and which keeps its type.
-func indexed(n *node) *node {
-	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
-		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}
 }
 
 // evalLogic evaluates && and ||, of which short decides, whatever else the operands are:
@@ -485,7 +365,7 @@ func (e *partialEvaluation) evalConditional(s *step, b *bindings) part {
 // the checker knows the whole as dyn, and it must stay so.
 func (e *partialEvaluation) branch(s, taken *step, b *bindings) part {
 	p := e.eval(taken, b)
-	if p.tree != nil && !p.isError() && s.typ.Kind() == types.DynKind && taken.typ.Kind() != types.DynKind {
+	if p.tree != nil && !p.isError() && !taken.typ.IsExactType(s.typ) {
 		p.tree = opaque(p.tree)
 	}
 	return p
@@ -537,12 +417,15 @@ func (e *partialEvaluation) close(p part) part {
 	if strings.TrimSpace(text) == "" {
 		return p
 	}
-	program, err := e.plan.compiler.Compile(text)
+	program, err := e.plan.compiler.residuals.Compile(text)
 	if err != nil {
 		return p
 	}
-	value, _, err := program.Eval(e.ctx, Values{})
-	if err != nil {
+	value, cost, err := program.Eval(e.ctx, Values{})
+	switch {
+	case !e.spend(cost):
+		return e.stop()
+	case err != nil:
 		return part{value: types.NewErr("%s", err.Error())}
 	}
 	return part{value: types.Bool(value)}

@@ -156,11 +156,52 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestInvalidUTF8FailsClosed: what cannot be written down becomes an error.
-func TestInvalidUTF8FailsClosed(t *testing.T) {
+// TestWhatHasNoTextFailsClosed: what cannot be written down ends the evaluation, and no ||
+// beside it absorbs that. Where it is not needed, it does not matter.
+func TestWhatHasNoTextFailsClosed(t *testing.T) {
 	t.Parallel()
-	if got := partially(t, policyCompiler(t), `object.owner == request.userInfo.username`, request("a\xff", "create")); !strings.Contains(got, `{}["error"]`) {
-		t.Errorf("got %s, want an expression that fails", got)
+	c := policyCompiler(t)
+	for expression, want := range map[string]string{
+		`object.owner == request.userInfo.username`:                              "error",
+		`object.owner == request.userInfo.username || object.x`:                  "error",
+		`object.x || request.userInfo.username == "b"`:                           "object.x || false",
+		`[request.userInfo.username].exists(n, n == "b" && object.x)`:            "false",
+		`[request.userInfo.username, "b"].exists(n, n == "b" && object.x == 1)`:  "object.x == 1",
+		`[request.userInfo.username, "b"].exists(n, n == object.x) || object.y`:  "error",
+		`[request.userInfo.username].exists(n, n.size() > 1 && object.n == "x")`: `object.n == "x"`,
+	} {
+		if want == "object.x || false" {
+			want = "false || object.x"
+		}
+		if got := partially(t, c, expression, request("a\xff", "create")); got != want {
+			t.Errorf("%s: got %s, want %s", expression, got, want)
+		}
+	}
+}
+
+// TestValuesWithoutLiteral: what is passed on, and has no literal, is written as what made
+// it, with known data put in.
+func TestValuesWithoutLiteral(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	values := cel.Values{cel.Request: cel.Known(map[string]any{
+		"verb": "create", "name": "web", "userInfo": map[string]any{"uid": "1", "groups": []any{"devs", "ops"}},
+	})}
+	for expression, want := range map[string]string{
+		`[quantity(request.userInfo.uid + "Gi"), quantity("2Gi")].exists(q, quantity(object.x).isLessThan(q))`: `dyn([quantity("1Gi"), quantity("2Gi")]).exists(q, quantity(object.x).isLessThan(q))`,
+		`(object.flag ? type(request.name) : int) == object.x`:                                                 `(object.flag ? type("web") : int) == object.x`,
+		`(request.verb == "create" ? dyn(type(request.name)) : dyn(1)) == object.y`:                            `dyn(type("web")) == object.y`,
+		`{"a": type(request.name)}.a == object.x`:                                                              `{"a": type("web")}.a == object.x`,
+		`[type(request.name)][0] == object.x`:                                                                  `dyn(dyn([type("web")])[0]) == object.x`,
+		`optional.none().orValue(dyn(type(request.name))) == object.y`:                                         `dyn(optional.none().orValue(dyn(type("web")))) == object.y`,
+		`optional.of(ip("10.0.0." + request.userInfo.uid)).optMap(v, v == object.x).orValue(false)`:            `true && dyn(dyn(dyn(optional.of(ip("10.0.0.1"))).optMap(v, dyn(v) == object.x)).orValue(false))`,
+		`[dyn(type(request.name)), dyn(request.name)].exists(v, v == object.y)`:                                `dyn([dyn(type("web")), dyn("web")]).exists(v, v == object.y)`,
+		`request.userInfo.groups.exists(g, type(g) == object.x)`:                                               `type("devs") == object.x || type("ops") == object.x`,
+		`[dyn(type(request.name)), dyn(request.name)] == object.y`:                                             `[dyn(type("web")), dyn("web")] == object.y`,
+	} {
+		if got := partially(t, c, expression, values); got != want {
+			t.Errorf("%s:\ngot  %s\nwant %s", expression, got, want)
+		}
 	}
 }
 

@@ -8,6 +8,9 @@ package cel
 import (
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -20,63 +23,80 @@ import (
 // known.
 type step struct {
 	*node
-	// known is the index of the program that evaluates the node, if all that it depends
-	// on is known; -1 otherwise.
-	known  int
-	target *step
-	args   []*step
+	// program evaluates the node, if all that it depends on is known, when asked for the
+	// part known, which is -1 otherwise. The steps of a plan share it.
+	program cel.Program
+	known   int
+	target  *step
+	args    []*step
 	// unrolled are the bodies of an all or exists over a known range, for an element.
 	unrolled []*step
-	// parts are the operands of a known node, for the case that its value has no literal.
-	parts *step
 }
 
 // Plan evaluates an expression of which some variables are known. It is immutable and
 // safe for concurrent use.
 type Plan struct {
-	root *step
-	// knowns evaluates all known parts: which one, the variable selectorName says. One
-	// program for all of them costs a fraction of one for each.
-	knowns   cel.Program
-	compiler *Compiler
+	root     *step
+	compiler *PartialCompiler
+	checked  *ast.AST
+	// parts are the steps of nodes whose values turned out to have no literal, by the
+	// step that made the value. Few expressions have any.
+	parts sync.Map
 }
 
-// selectorName is the variable by which knowns is told what to evaluate. No expression
-// can contain it.
+// selectorName is the variable by which the program of a plan is told what to evaluate.
+// No expression can contain it.
 const selectorName = "@part"
 
-// planner makes a plan.
+// planner makes a plan. One program for all known parts costs a fraction of one for each.
 type planner struct {
 	compiler *PartialCompiler
 	checked  *ast.AST
-	parts    []ast.Expr
+	known    []*step
+	// literals says that only what has a literal is evaluated.
+	literals bool
 }
 
 // newPlan decides which parts of a tree are known if the given variables are.
 func newPlan(c *PartialCompiler, checked *ast.AST, tree *node, known map[string]bool) (*Plan, error) {
 	p := &planner{compiler: c, checked: checked}
-	plan := &Plan{root: p.plan(tree, known), compiler: c.residuals}
-	if len(p.parts) == 0 {
-		return plan, nil
+	plan := &Plan{root: p.plan(tree, known), compiler: c, checked: checked}
+	return plan, p.finish()
+}
+
+// decomposed returns the step that evaluates the operands of a node of which everything
+// is known, rather than the node. It is planned when it is first asked for.
+func (plan *Plan) decomposed(s *step) (*step, error) {
+	if made, ok := plan.parts.Load(s); ok {
+		return made.(*step), nil
 	}
-	var err error
-	plan.knowns, err = p.program()
-	return plan, err
+	p := &planner{compiler: plan.compiler, checked: plan.checked, literals: true}
+	result := p.planOperands(s.node, s.free)
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	made, _ := plan.parts.LoadOrStore(s, result)
+	return made.(*step), nil
 }
 
 func (p *planner) plan(n *node, known map[string]bool) *step {
-	s := &step{node: n, known: -1}
-	if isKnown(n, known) {
-		s.known = len(p.parts)
-		p.parts = append(p.parts, n.expr)
-		if n.kind == callNode && !hasLiteral(n.typ) {
-			s.parts = &step{node: n, known: -1}
-			p.planOperands(s.parts, known)
-		}
+	if isKnown(n, known) && (!p.literals || n.kind == variableNode || hasLiteral(n.typ)) {
+		s := &step{node: n, known: len(p.known)}
+		p.known = append(p.known, s)
 		return s
 	}
-	p.planOperands(s, known)
-	if n.kind == macroNode && isQuantifier(n.name) && isKnown(n.target, known) {
+	return p.planOperands(n, known)
+}
+
+func (p *planner) planOperands(n *node, known map[string]bool) *step {
+	s := &step{node: n, known: -1}
+	if n.target != nil {
+		s.target = p.plan(n.target, known)
+	}
+	for _, arg := range n.args {
+		s.args = append(s.args, p.plan(arg, known))
+	}
+	if n.kind == macroNode && isQuantifier(n.name) && s.target.known >= 0 {
 		inner := maps.Clone(known)
 		for _, binder := range n.binders {
 			inner[binder] = true
@@ -86,15 +106,6 @@ func (p *planner) plan(n *node, known map[string]bool) *step {
 		}
 	}
 	return s
-}
-
-func (p *planner) planOperands(s *step, known map[string]bool) {
-	if s.node.target != nil {
-		s.target = p.plan(s.node.target, known)
-	}
-	for _, arg := range s.node.args {
-		s.args = append(s.args, p.plan(arg, known))
-	}
 }
 
 func isKnown(n *node, known map[string]bool) bool {
@@ -108,47 +119,50 @@ func isKnown(n *node, known map[string]bool) bool {
 
 func isQuantifier(name string) bool { return name == operators.All || name == operators.Exists }
 
-// hasLiteral reports whether every value of a type can be written down. A dyn may hold
-// anything.
+// hasLiteral reports whether every value of a type can be written down, as far as the
+// checker knows. A dyn may hold anything.
 func hasLiteral(t *types.Type) bool {
 	switch t.Kind() {
 	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.StringKind, types.BytesKind,
 		types.NullTypeKind, types.DurationKind, types.TimestampKind:
 		return true
 	case types.ListKind, types.MapKind:
-		for _, parameter := range t.Parameters() {
-			if !hasLiteral(parameter) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(t.Parameters(), func(parameter *types.Type) bool { return !hasLiteral(parameter) })
+	case types.StructKind:
+		return strings.HasPrefix(t.TypeName(), typePrefix) // data of ours, which are maps
 	default:
 		return false
 	}
 }
 
-// program plans one program for all known parts: @part == 0 ? first : @part == 1 ? …, and so on.
-func (p *planner) program() (program cel.Program, err error) {
+// finish plans the program of all known parts: @part == 0 ? first : @part == 1 ? …, and so on.
+func (p *planner) finish() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			program, err = nil, fmt.Errorf("expression %w: the planner failed", ErrCompile)
+			err = fmt.Errorf("expression %w: the planner failed", ErrCompile)
 		}
 	}()
+	if len(p.known) == 0 {
+		return nil
+	}
 	factory := ast.NewExprFactory()
 	id := ast.MaxID(p.checked)
 	next := func() int64 { id++; return id }
-	chosen := p.parts[len(p.parts)-1]
-	for i := len(p.parts) - 2; i >= 0; i-- {
+	chosen := p.known[len(p.known)-1].expr
+	for i := len(p.known) - 2; i >= 0; i-- {
 		condition := factory.NewCall(next(), operators.Equals, factory.NewIdent(next(), selectorName), factory.NewLiteral(next(), types.Int(i)))
-		chosen = factory.NewCall(next(), operators.Conditional, condition, p.parts[i], chosen)
+		chosen = factory.NewCall(next(), operators.Conditional, condition, p.known[i].expr, chosen)
 	}
 	info := ast.CopySourceInfo(p.checked.SourceInfo())
 	combined := ast.NewCheckedAST(ast.NewAST(chosen, info), p.checked.TypeMap(), p.checked.ReferenceMap())
-	program, err = p.compiler.env.PlanProgram(combined, p.compiler.guard.options()...)
+	program, err := p.compiler.env.PlanProgram(combined, p.compiler.guard.options()...)
 	if err != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+		return fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
-	return program, nil
+	for _, s := range p.known {
+		s.program = program
+	}
+	return nil
 }
 
 // bindings are the values of known variables, those of macros in front.

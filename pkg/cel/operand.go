@@ -1,0 +1,153 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// errInexpressible says that a residual would contain a value that no text stands for,
+// such as a string that is not UTF-8.
+var errInexpressible = fmt.Errorf("%w: a value in what remains cannot be expressed", ErrEvaluation)
+
+// mayWrite charges a value that is to be written down.
+func (e *partialEvaluation) mayWrite(value ref.Val) bool {
+	if e.stopped == nil && !walk(value, &e.writable) {
+		e.stopped = fmt.Errorf("%w: the values in what remains have more than %d parts", ErrEvaluation, maxWritten)
+	}
+	return e.stopped == nil
+}
+
+// operand writes a part down as an operand of a residual. A value that cannot be written
+// ends the evaluation: an error in its place would be absorbed by an || beside it.
+func (e *partialEvaluation) operand(p part, original *node) *node {
+	switch {
+	case p.isError():
+		return errorTerm()
+	case p.tree != nil:
+		return p.tree
+	}
+	if !e.mayWrite(p.value) {
+		return errorTerm()
+	}
+	n, err := literalOf(p.value, original.typ)
+	if err == nil {
+		return n
+	}
+	if n = e.decompose(p); !n.typ.IsExactType(original.typ) {
+		return opaque(n)
+	}
+	return n
+}
+
+// decompose writes a value without a literal as the operation that made it, whose
+// operands are written down.
+func (e *partialEvaluation) decompose(p part) *node {
+	if p.step == nil || p.step.kind == variableNode || p.step.kind == constantNode {
+		if e.stopped == nil {
+			e.stopped = errInexpressible
+		}
+		return errorTerm()
+	}
+	s, err := e.plan.decomposed(p.step)
+	if err != nil || !e.spend(decomposeCost) {
+		if e.stopped == nil {
+			e.stopped = err
+		}
+		return errorTerm()
+	}
+	return e.operand(e.eval(s, p.bindings), s.node)
+}
+
+// attempt evaluates in a way that may turn out to have no text, and reports whether it
+// has one.
+func (e *partialEvaluation) attempt(way func() part) (part, bool) {
+	p := way()
+	if errors.Is(e.stopped, errInexpressible) {
+		e.stopped = nil
+		return part{}, false
+	}
+	return p, true
+}
+
+// hasInferredTypes reports whether there are lists or maps in an expression that are
+// empty, or have elements with a question mark: their types may have been inferred from
+// what is no longer around them.
+func hasInferredTypes(n *node) bool {
+	if len(n.optional) > 0 || isEmptyAggregate(n) || (n.target != nil && hasInferredTypes(n.target)) {
+		return true
+	}
+	return slices.ContainsFunc(n.args, hasInferredTypes)
+}
+
+// isSubstituted reports whether an operand has become constant that was not written so.
+func (e *partialEvaluation) isSubstituted(p part, s *step) bool {
+	switch {
+	case p.isError(), len(s.free) == 0 && p.tree != nil:
+		return false
+	case p.isValue():
+		return true
+	}
+	return !dependsOnVariables(p.tree)
+}
+
+// isPath reports whether a node is a variable with selections and indexes, which the
+// checker knows nothing more of than that it is dyn.
+func isPath(n *node) bool {
+	switch n.kind {
+	case variableNode:
+		return true
+	case selectNode:
+		return isPath(n.target)
+	case callNode:
+		return (n.name == operators.Index || n.name == operators.OptIndex || n.name == operators.OptSelect) && isPath(n.args[0])
+	default:
+		return false
+	}
+}
+
+// hide keeps the planner and the checker from treating a literal otherwise than the value
+// that it stands for: constant arguments of conversions are evaluated, and constant
+// patterns and formats are compiled and checked, before anything is evaluated; the right
+// side of in becomes a set, in which equality has other rules.
+func hide(function string, argument int, n *node) *node {
+	switch function {
+	case operators.In:
+		// A list of strings is the same as a set: nothing else equals a string.
+		if argument == 1 && !isListOfStrings(n) {
+			return opaque(n)
+		}
+	case operators.Index, operators.OptIndex:
+		if argument == 0 {
+			return opaque(n)
+		}
+		if n.kind != constantNode {
+			return indexed(n) // no constant qualifier, which the planner would refuse
+		}
+	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
+		return indexed(n)
+	}
+	return n
+}
+
+func isListOfStrings(n *node) bool {
+	return n.kind == listNode && !slices.ContainsFunc(n.args, func(e *node) bool {
+		return e.kind != constantNode || e.value.Type() != types.StringType
+	})
+}
+
+// indexed writes a literal as the only element of a list, which nothing looks through,
+// and which keeps its type.
+func indexed(n *node) *node {
+	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
+		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}
+}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
@@ -39,14 +40,21 @@ var ErrCompile = errors.New("does not compile")
 // Compiler compiles expressions and keeps the programs, by source text. It is safe for
 // concurrent use.
 type Compiler struct {
-	env      *cel.Env
-	guard    *guard
-	programs *lru.Cache
+	env       *cel.Env
+	guard     *guard
+	variables map[string]bool
+	programs  *lru.Cache
+
+	mu sync.Mutex
+	// compiling are the compilations under way, by text.
+	compiling map[string]*compilation
 }
 
 // NewCompiler makes a Compiler for the environment of conditions.
-func NewCompiler() (*Compiler, error) {
-	env, err := newEnvironment(nil, unknownVariables)
+func NewCompiler() (*Compiler, error) { return newCompiler(unknownVariables) }
+
+func newCompiler(variables ...map[Variable]*cel.Type) (*Compiler, error) {
+	env, err := newEnvironment(nil, variables...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +62,19 @@ func NewCompiler() (*Compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{env: env, guard: g, programs: lru.New(programCacheSize)}, nil
+	return &Compiler{
+		env: env, guard: g, variables: namesOf(variables), programs: lru.New(programCacheSize), compiling: map[string]*compilation{},
+	}, nil
+}
+
+func namesOf(variables []map[Variable]*cel.Type) map[string]bool {
+	names := map[string]bool{}
+	for _, group := range variables {
+		for name := range group {
+			names[string(name)] = true
+		}
+	}
+	return names
 }
 
 // compiled is what the cache holds: failures too, so that a bad expression costs its
@@ -74,9 +94,40 @@ func (c *Compiler) Compile(expression string) (*Program, error) {
 		result := cached.(compiled)
 		return result.program, result.err
 	}
+	result := c.compileOnce(expression)
+	return result.program, result.err
+}
+
+// compilation is one that is under way. Its result may be read when done is closed.
+type compilation struct {
+	done   chan struct{}
+	result compiled
+}
+
+// compileOnce compiles what many ask for at the same time once.
+func (c *Compiler) compileOnce(expression string) compiled {
+	c.mu.Lock()
+	if cached, ok := c.programs.Get(expression); ok {
+		c.mu.Unlock()
+		return cached.(compiled)
+	}
+	if other, ok := c.compiling[expression]; ok {
+		c.mu.Unlock()
+		<-other.done
+		return other.result
+	}
+	own := &compilation{done: make(chan struct{})}
+	c.compiling[expression] = own
+	c.mu.Unlock()
+
 	program, err := c.compile(expression)
-	c.programs.Add(expression, compiled{program: program, err: err})
-	return program, err
+	own.result = compiled{program: program, err: err}
+	c.mu.Lock()
+	c.programs.Add(expression, own.result)
+	delete(c.compiling, expression)
+	c.mu.Unlock()
+	close(own.done)
+	return own.result
 }
 
 // compile recovers: the compiler of cel-go is known to panic on some expressions, such
@@ -101,7 +152,7 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
-	return &Program{program: planned, reads: variablesOf(ast)}, nil
+	return &Program{program: planned, reads: variablesOf(ast, c.variables)}, nil
 }
 
 // describe shows the first issues with their places. Showing all takes time of its own:
@@ -128,12 +179,11 @@ func shorten(message string) string {
 
 // variablesOf returns the variables that an expression may read. A macro variable that
 // has the name of one counts as that one, which only makes the answer larger.
-func variablesOf(ast *cel.Ast) map[Variable]bool {
+func variablesOf(ast *cel.Ast, variables map[string]bool) map[Variable]bool {
 	reads := map[Variable]bool{}
 	for _, reference := range ast.NativeRep().ReferenceMap() {
-		v := Variable(reference.Name)
-		if _, ok := unknownVariables[v]; ok {
-			reads[v] = true
+		if variables[reference.Name] {
+			reads[Variable(reference.Name)] = true
 		}
 	}
 	return reads

@@ -5,5 +5,29 @@ SPDX-License-Identifier: Apache-2.0
 
 package cel
 
+import (
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/common/types"
+)
+
 // ResidualText is the text of a residual, also if it does not compile.
 func ResidualText(r *Residual) string { return textOf(r.tree) }
+
+// SameTree reports whether two expressions are the same, types included.
+func SameTree(a, b *Expression) bool { return sameTree(a.tree, b.tree) }
+
+func sameTree(a, b *node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.kind != b.kind || a.name != b.name || a.test != b.test || !slices.Equal(a.binders, b.binders) || !maps.Equal(a.optional, b.optional) ||
+		a.typ.String() != b.typ.String() || !maps.Equal(a.free, b.free) {
+		return false
+	}
+	if a.kind == constantNode && (a.value.Type() != b.value.Type() || a.value.Equal(b.value) != types.True) {
+		return false
+	}
+	return sameTree(a.target, b.target) && slices.EqualFunc(a.args, b.args, sameTree)
+}

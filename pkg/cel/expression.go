@@ -8,11 +8,13 @@ package cel
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apiserver/pkg/cel/library"
 )
 
 // variablesName is the variable under which the named expressions of a policy are found.
@@ -49,13 +51,7 @@ func newPartialCompiler(residuals *Compiler, variables ...map[Variable]*cel.Type
 	if err != nil {
 		return nil, err
 	}
-	c := &PartialCompiler{env: env, guard: g, residuals: residuals, variables: map[string]bool{}, booleans: booleanFunctions(env)}
-	for _, group := range variables {
-		for name := range group {
-			c.variables[string(name)] = true
-		}
-	}
-	return c, nil
+	return &PartialCompiler{env: env, guard: g, residuals: residuals, variables: namesOf(variables), booleans: booleanFunctions(env)}, nil
 }
 
 // Expression is a compiled expression of a policy. It is immutable and safe for
@@ -65,6 +61,13 @@ type Expression struct {
 	checked  *cel.Ast
 	tree     *node
 	program  *Program
+
+	textOnce sync.Once
+	text     string
+
+	boundOnce   sync.Once
+	boundFields *fields
+	boundErr    error
 }
 
 // Compile compiles an expression that yields a bool. Errors wrap ErrCompile and show the
@@ -86,11 +89,38 @@ func (c *PartialCompiler) expression(checked *cel.Ast) (*Expression, error) {
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
-	return &Expression{compiler: c, checked: checked, tree: tree, program: &Program{program: planned, reads: variablesOf(checked)}}, nil
+	return &Expression{compiler: c, checked: checked, tree: tree, program: &Program{program: planned, reads: variablesOf(checked, c.variables)}}, nil
 }
 
 // Program evaluates the expression at once, with all of its variables.
 func (e *Expression) Program() *Program { return e.program }
+
+// Text returns the whole expression as source text, in which what named expressions stand
+// for is put in. Read in the environment of policies, it is the same expression again. It
+// may be longer than MaxExpressionBytes.
+func (e *Expression) Text() string {
+	e.textOnce.Do(func() { e.text = exactTextOf(e.tree) })
+	return e.text
+}
+
+// Reads reports whether the value may depend on the variable, which may be a known one.
+func (e *Expression) Reads(v Variable) bool { return e.tree.free[string(v)] }
+
+// MinCost returns the least that an evaluation can cost, by the estimate of CEL: one that
+// exceeds CostLimit always fails. Short-circuits count as taken. It is 0 if there is no
+// estimate. It is computed with every call.
+func (e *Expression) MinCost() (cost uint64) {
+	defer func() {
+		if r := recover(); r != nil {
+			cost = 0
+		}
+	}()
+	estimate, err := e.compiler.env.EstimateCost(e.checked, &library.CostEstimator{})
+	if err != nil {
+		return 0
+	}
+	return estimate.Min
+}
 
 // Plan prepares the expression to be evaluated when the given variables are known and
 // all others are not.

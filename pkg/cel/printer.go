@@ -24,6 +24,14 @@ func textOf(n *node) string {
 	return p.String()
 }
 
+// exactTextOf also keeps how chains of && and || are nested, which does not matter to their
+// value.
+func exactTextOf(n *node) string {
+	p := printer{exact: true}
+	p.node(n, lowest)
+	return p.String()
+}
+
 // Precedences, from that of the ternary, which binds least, to that of what needs no
 // parentheses.
 const (
@@ -52,6 +60,7 @@ var binary = map[string]struct {
 
 type printer struct {
 	strings.Builder
+	exact bool
 }
 
 // node prints an expression, in parentheses if it binds less than its surroundings ask.
@@ -118,6 +127,10 @@ func precedenceOf(n *node) int {
 }
 
 func (p *printer) call(n *node, own int) {
+	if p.exact && isLogic(n) {
+		p.chain(n, own)
+		return
+	}
 	if op, ok := binary[n.name]; ok {
 		// Chains of && and || are read as balanced trees, whatever the parentheses; all
 		// other operators bind to the left.
@@ -155,6 +168,37 @@ func (p *printer) call(n *node, own int) {
 	default:
 		p.function(n)
 	}
+}
+
+// chain prints && and || so that they are read as they are nested: the parser makes a
+// balanced tree of a chain without parentheses.
+func (p *printer) chain(n *node, own int) {
+	operands := n.args
+	if terms := termsOf(n, n.name); isBalanced(n, n.name, len(terms)) {
+		operands = terms
+	}
+	for i, operand := range operands {
+		if i > 0 {
+			p.WriteString(" " + binary[n.name].symbol + " ")
+		}
+		p.node(operand, own+1)
+	}
+}
+
+func termsOf(n *node, operator string) []*node {
+	if n.kind != callNode || n.name != operator {
+		return []*node{n}
+	}
+	return append(termsOf(n.args[0], operator), termsOf(n.args[1], operator)...)
+}
+
+// isBalanced reports whether a chain of so many terms is nested as the parser nests it.
+func isBalanced(n *node, operator string, terms int) bool {
+	if n.kind != callNode || n.name != operator {
+		return terms == 1
+	}
+	left := (terms-1)/2 + 1
+	return terms > 1 && isBalanced(n.args[0], operator, left) && isBalanced(n.args[1], operator, terms-left)
 }
 
 // operandOfMinus keeps a minus and a number apart, which would be read as one literal.

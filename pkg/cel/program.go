@@ -50,6 +50,10 @@ var (
 // Eval evaluates the program within CostLimit and until ctx ends. It returns what the
 // evaluation cost, also when it fails.
 func (p *Program) Eval(ctx context.Context, values Values) (result bool, cost uint64, err error) {
+	return p.eval(ctx, values)
+}
+
+func (p *Program) eval(ctx context.Context, values interpreter.Activation) (result bool, cost uint64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)

@@ -131,7 +131,7 @@ func (f *fields) add(path []string, t *apiservercel.DeclType) {
 // where the condition is evaluated, too.
 func (f *fields) of(value any, t *apiservercel.DeclType) (any, error) {
 	if f.all || !t.IsObject() {
-		return value, conform(value, t)
+		return conform(value, t)
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -152,55 +152,65 @@ func (f *fields) of(value any, t *apiservercel.DeclType) (any, error) {
 	return result, nil
 }
 
-// conform checks that a value is of a declared type of request, which has strings, lists,
-// maps and objects.
-func conform(value any, t *apiservercel.DeclType) error {
+// conform returns a copy of a value that is of a declared type of request, which has
+// strings, lists, maps and objects. Nil lists and maps become empty ones.
+func conform(value any, t *apiservercel.DeclType) (any, error) {
 	switch v := value.(type) {
 	case string:
 		switch {
 		case t != apiservercel.StringType:
-			return errors.New(" must not be a string")
+			return nil, errors.New(" must not be a string")
 		case !utf8.ValidString(v):
-			return errors.New(" is not UTF-8")
+			return nil, errors.New(" is not UTF-8")
 		}
-		return nil
+		return v, nil
 	case []any:
-		if !t.IsList() {
-			return errors.New(" must not be a list")
-		}
-		for _, element := range v {
-			if err := conform(element, t.ElemType); err != nil {
-				return err
-			}
-		}
-		return nil
+		return conformList(v, t)
 	case map[string]any:
 		return conformMap(v, t)
 	}
-	return errors.New(" is neither string, list nor object")
+	return nil, errors.New(" is neither string, list nor object")
 }
 
-func conformMap(object map[string]any, t *apiservercel.DeclType) error {
-	if !t.IsObject() && !t.IsMap() {
-		return errors.New(" must not be an object")
+func conformList(list []any, t *apiservercel.DeclType) (any, error) {
+	if !t.IsList() {
+		return nil, errors.New(" must not be a list")
 	}
+	result := make([]any, 0, len(list))
+	for _, element := range list {
+		element, err := conform(element, t.ElemType)
+		if err != nil {
+			return nil, err
+		}
+		result = append(result, element)
+	}
+	return result, nil
+}
+
+func conformMap(object map[string]any, t *apiservercel.DeclType) (any, error) {
+	if !t.IsObject() && !t.IsMap() {
+		return nil, errors.New(" must not be an object")
+	}
+	result := make(map[string]any, len(object))
 	for name, member := range object {
 		element := t.ElemType
 		if t.IsObject() {
 			declared, ok := t.Fields[name]
 			if !ok {
-				return fmt.Errorf(" must not have the field %q", shorten(name))
+				return nil, fmt.Errorf(" must not have the field %q", shorten(name))
 			}
 			element = declared.Type
 		}
 		if !utf8.ValidString(name) {
-			return errors.New(" has a key that is not UTF-8")
+			return nil, errors.New(" has a key that is not UTF-8")
 		}
-		if err := conform(member, element); err != nil {
-			return fmt.Errorf(".%s%w", shorten(name), err)
+		member, err := conform(member, element)
+		if err != nil {
+			return nil, fmt.Errorf(".%s%w", shorten(name), err)
 		}
+		result[name] = member
 	}
-	return nil
+	return result, nil
 }
 
 // BoundCompiler compiles bound conditions and keeps the programs, by the text of the

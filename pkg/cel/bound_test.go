@@ -29,7 +29,7 @@ func boundCompiler(tb testing.TB) *cel.BoundCompiler {
 func fullRequest() map[string]any {
 	return map[string]any{
 		"verb": "create", "apiGroup": "g", "apiVersion": "v1", "resource": "things", "subresource": "s", "namespace": "n", "name": "web", "path": "/p",
-		"fieldSelector": map[string]any{"requirements": []any{requirement("a", "=", "b")}},
+		"fieldSelector": map[string]any{"requirements": []any{map[string]any{"key": "a", "operator": "=", "values": []any(nil)}}},
 		"labelSelector": map[string]any{"requirements": []any{requirement("a", "Exists")}},
 		"userInfo": map[string]any{
 			"username": "alice", "uid": "u", "groups": []any{"devs"}, "extra": map[string]any{"team": []any{"blue"}, "<&>": []any{}},
@@ -44,7 +44,7 @@ func TestBound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(all))
+	whole := strings.NewReplacer("null", "[]", `\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(all))
 	for _, tc := range []struct{ name, expression, want string }{
 		{"a field", `object.a == request.name`, `{"expression":"object.a == request.name","request":{"name":"web"}}`},
 		{"nothing", `object.a == "<&>"`, `{"expression":"object.a == \"<&>\"","request":{}}`},
@@ -55,6 +55,8 @@ func TestBound(t *testing.T) {
 		{"an optional field", `request.?path.orValue("") == object.a`, `{"expression":"request.?path.orValue(\"\") == object.a","request":{"path":"/p"}}`},
 		{"a selector", `request.labelSelector.requirements.size() == object.a`,
 			`{"expression":"request.labelSelector.requirements.size() == object.a","request":{"labelSelector":{"requirements":[{"key":"a","operator":"Exists","values":[]}]}}}`},
+		{"an empty list", `request.fieldSelector.requirements[0].values == object.a`,
+			`{"expression":"request.fieldSelector.requirements[0].values == object.a","request":{"fieldSelector":{"requirements":[{"key":"a","operator":"=","values":[]}]}}}`},
 		{"in a macro", `object.a.all(x, x == request.verb)`, `{"expression":"object.a.all(x, x == request.verb)","request":{"verb":"create"}}`},
 		{"an object as a whole", `dyn(request.userInfo) == object.a && request.userInfo.uid == "u"`,
 			`{"expression":"dyn(request.userInfo) == object.a && request.userInfo.uid == \"u\"","request":{"userInfo":{"extra":{"<&>":[],"team":["blue"]},"groups":["devs"],"uid":"u","username":"alice"}}}`},

@@ -106,9 +106,11 @@ func (e *Expression) Text() string {
 // Reads reports whether the value may depend on the variable, which may be a known one.
 func (e *Expression) Reads(v Variable) bool { return e.tree.free[string(v)] }
 
-// MinCost returns the least that an evaluation can cost, by the estimate of CEL: one that
-// exceeds CostLimit always fails. Short-circuits count as taken. It is 0 if there is no
-// estimate. It is computed with every call.
+// MinCost returns the least that an evaluation can cost, by the static estimate of CEL, in
+// the units of CostLimit. Where && and || need not look at an operand, it counts nothing.
+// It counts literals each time that they are come by, though evaluation makes those of
+// constants once: in loops over constants it can be some ten times too high. It is 0 if
+// there is no estimate. It is computed with every call.
 func (e *Expression) MinCost() (cost uint64) {
 	defer func() {
 		if r := recover(); r != nil {

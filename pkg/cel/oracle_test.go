@@ -8,13 +8,16 @@ package cel_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,20 +29,20 @@ import (
 )
 
 // requests are what is known at authorization: ordinary, hostile, and nearly nothing.
-func requests() []cel.Values {
+func requests() []map[string]any {
 	user := func(name string, extra map[string]any, groups ...any) map[string]any {
 		return map[string]any{"username": name, "uid": "", "groups": groups, "extra": extra}
 	}
-	request := func(verb, name string, userInfo map[string]any) cel.Values {
-		return cel.Values{cel.Request: cel.Known(map[string]any{
+	request := func(verb, name string, userInfo map[string]any) map[string]any {
+		return map[string]any{
 			"verb": verb, "apiGroup": "", "apiVersion": "v1", "resource": "things", "subresource": "", "namespace": "n", "name": name, "path": "", "userInfo": userInfo,
 			"labelSelector": map[string]any{"requirements": []any{requirement("app", "In", "web", "a"), requirement(name, "Exists")}},
-		})}
+		}
 	}
 	last := map[string]any{"verb": "list", "name": nil, "userInfo": map[string]any{"username": "1", "groups": []any{"2Gi", "10.0.0.1"}},
 		"fieldSelector": map[string]any{"requirements": []any{requirement("a", "=", "b")}}}
-	return []cel.Values{
-		{cel.Request: cel.Known(last)},
+	return []map[string]any{
+		last,
 		request("create", "web", user("alice", map[string]any{"team": []any{"blue", "dev"}, "web": []any{}}, "devs", "system:authenticated")),
 		request("update", "team", user("' || true || '", map[string]any{`"`: []any{`\`}}, "\" || true || \"", "line\nbreak", "(")),
 		request("", "", user("", map[string]any{})),
@@ -113,16 +116,17 @@ func verdictOf(value bool, err error) verdict {
 	return verdict(strconv.FormatBool(value))
 }
 
-// oracle checks the one law of partial evaluation: for every expression, known and
-// unknown data, evaluating at once and evaluating the residual give the same.
+// oracle checks the one law of partial evaluation: for every expression, known and unknown
+// data, four ways of evaluating give the same: at once, the text of the residual, the
+// bound form, and, in the process that decided, the program with the known data.
 type oracle struct {
 	conditions *cel.Compiler
 	policies   *cel.PartialCompiler
-	requests   []cel.Values
+	bounds     *cel.BoundCompiler
+	requests   []map[string]any
 	objects    []cel.Values
-	created    []cel.Values // objects without what a create makes known
 
-	cases, refused, decided, residuals, costly int
+	cases, refused, decided, residuals, unbound, costly int
 }
 
 func newOracle(tb testing.TB) *oracle {
@@ -132,22 +136,41 @@ func newOracle(tb testing.TB) *oracle {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	o := &oracle{conditions: conditions, policies: policies, requests: requests(), objects: objects()}
-	for _, object := range objects() {
-		delete(object, cel.Operation)
-		delete(object, cel.OldObject)
-		o.created = append(o.created, object)
+	return &oracle{conditions: conditions, policies: policies, bounds: boundCompiler(tb), requests: requests(), objects: objects()}
+}
+
+// randomObjects is how many objects at random each expression meets besides the others.
+const randomObjects = 4
+
+// unknowns are what is unknown at authorization: once in general, and once for a create.
+func (o *oracle) unknowns(g *generator) (general, created []cel.Values) {
+	general = slices.Clone(o.objects)
+	for range randomObjects {
+		general = append(general, g.admission())
 	}
-	return o
+	for _, values := range general {
+		values = maps.Clone(values)
+		delete(values, cel.Operation)
+		delete(values, cel.OldObject)
+		created = append(created, values)
+	}
+	return general, created
 }
 
 // check returns what is wrong with an expression, or nothing. It is evaluated twice: once
 // knowing the request alone, and once knowing also what a create makes known.
-func (o *oracle) check(ctx context.Context, text string) string {
-	expression, err := o.policies.Compile(text)
+func (o *oracle) check(ctx context.Context, g *generator, text string) string {
+	expression, err := o.policies.CompileWithVariables(nil, text)
 	if err != nil {
 		o.refused++
 		return ""
+	}
+	again, err := o.policies.Compile(expression.Text())
+	if err != nil {
+		return "its text " + expression.Text() + " does not compile: " + err.Error()
+	}
+	if !cel.SameTree(expression, again) {
+		return "its text " + expression.Text() + " is another expression"
 	}
 	plan, err := expression.Plan(cel.Request)
 	if err != nil {
@@ -157,110 +180,152 @@ func (o *oracle) check(ctx context.Context, text string) string {
 	if err != nil {
 		return "it cannot be planned for a create: " + err.Error()
 	}
-	for _, request := range o.requests {
-		if problem := o.compare(ctx, expression, plan, request, o.objects); problem != "" {
+	general, created := o.unknowns(g)
+	for _, data := range o.requests {
+		request := cel.Known(data)
+		var condition *cel.BoundProgram
+		if text, err := expression.Bound(data); err != nil {
+			o.unbound++
+		} else if condition, err = o.bounds.Compile(text); err != nil {
+			return "its bound form " + text + " does not compile: " + err.Error()
+		}
+		ways := route{expression: expression, plan: plan, bound: condition}
+		if problem := o.compare(ctx, ways, cel.Values{cel.Request: request}, general); problem != "" {
 			return problem
 		}
-		known := cel.Values{cel.Request: request[cel.Request], cel.Operation: cel.Known("CREATE"), cel.OldObject: cel.Known(nil)}
-		if problem := o.compare(ctx, expression, creation, known, o.created); problem != "" {
+		ways.plan, ways.extra = creation, cel.Values{cel.Operation: "CREATE", cel.OldObject: nil}
+		known := cel.Values{cel.Request: request, cel.Operation: cel.Known("CREATE"), cel.OldObject: cel.Known(nil)}
+		if problem := o.compare(ctx, ways, known, created); problem != "" {
 			return "for a create " + problem
 		}
 	}
 	return ""
 }
 
-// compare evaluates in two stages and at once, for all objects.
-func (o *oracle) compare(ctx context.Context, expression *cel.Expression, plan *cel.Plan, known cel.Values, objects []cel.Values) string {
-	var (
-		outcome      = plan.Eval(ctx, known)
-		residual     *cel.Program
-		residualText string
-		err          error
-	)
-	if r := outcome.Residual(); r != nil {
-		o.residuals++
-		if residualText, err = r.Text(); err != nil {
-			return "its residual cannot be expressed: " + err.Error() + "\nresidual: " + cel.ResidualText(r)
-		}
-		if residual, err = o.conditions.Compile(residualText); err != nil {
-			return "its residual does not compile: " + err.Error()
-		}
-	} else {
+// route is what an expression is evaluated by for one request.
+type route struct {
+	expression *cel.Expression
+	plan       *cel.Plan
+	bound      *cel.BoundProgram
+	// extra is what is known besides the request, as data.
+	extra cel.Values
+}
+
+// residual evaluates in part, and makes an evaluation of what remains.
+func (o *oracle) residual(ctx context.Context, plan *cel.Plan, known cel.Values) (eval func(cel.Values) (bool, uint64, error), text, problem string) {
+	outcome := plan.Eval(ctx, known)
+	r := outcome.Residual()
+	if r == nil {
 		o.decided++
+		return func(cel.Values) (bool, uint64, error) { return outcome.IsTrue(), 0, outcome.Err() }, "none", ""
+	}
+	o.residuals++
+	text, err := r.Text()
+	if err != nil {
+		return nil, "", "its residual cannot be expressed: " + err.Error() + "\nresidual: " + cel.ResidualText(r)
+	}
+	program, err := o.conditions.Compile(text)
+	if err != nil {
+		return nil, "", "its residual does not compile: " + err.Error()
+	}
+	return func(object cel.Values) (bool, uint64, error) { return program.Eval(ctx, object) }, text, ""
+}
+
+// compare evaluates in every way, for all objects.
+func (o *oracle) compare(ctx context.Context, ways route, known cel.Values, objects []cel.Values) string {
+	inTwoStages, residual, problem := o.residual(ctx, ways.plan, known)
+	if problem != "" {
+		return problem
 	}
 	for _, object := range objects {
 		o.cases++
-		all := cel.Values{}
-		maps.Copy(all, object)
+		all, later := maps.Clone(object), object
 		maps.Copy(all, known)
-		value, _, wholeErr := expression.Program().Eval(ctx, all)
+		if ways.extra != nil {
+			later = maps.Clone(object)
+			maps.Copy(later, ways.extra)
+		}
+		value, _, wholeErr := ways.expression.Program().Eval(ctx, all)
 		want := verdictOf(value, wholeErr)
 		if wholeErr != nil && strings.Contains(wholeErr.Error(), "internal error") {
 			return "a function panics, which ends an evaluation even where || would not look: " + wholeErr.Error()
 		}
-		got, gotErr := verdictOf(outcome.IsTrue(), outcome.Err()), outcome.Err()
-		if residual != nil {
-			value, _, gotErr = residual.Eval(ctx, object)
-			got = verdictOf(value, gotErr)
+		differs := func(way string, value bool, _ uint64, err error) string {
+			if errors.Is(wholeErr, cel.ErrCost) || errors.Is(err, cel.ErrCost) {
+				o.costly++ // each evaluation has a budget of its own
+				return ""
+			}
+			if got := verdictOf(value, err); got != want {
+				return fmt.Sprintf("it is %s at once, but %s %s\nresidual: %s\nat once: %v\n%s: %v", want, got, way, residual, wholeErr, way, err)
+			}
+			return ""
 		}
-		if errors.Is(wholeErr, cel.ErrCost) || errors.Is(gotErr, cel.ErrCost) {
-			o.costly++ // each evaluation has a budget of its own
-			continue
+		value, cost, err := inTwoStages(object)
+		problem := differs("in two stages", value, cost, err)
+		if problem == "" && ways.bound != nil {
+			value, cost, err = ways.bound.Eval(ctx, later)
+			problem = differs("when bound", value, cost, err)
 		}
-		if got != want {
-			return "it is " + string(want) + " at once, but " + string(got) + " in two stages\nresidual: " + residualText + "\nat once: " + errText(wholeErr)
+		if problem == "" && ways.extra != nil {
+			later[cel.Request] = known[cel.Request]
+			value, cost, err = ways.expression.Program().Eval(ctx, later)
+			problem = differs("in the process", value, cost, err)
+		}
+		if problem != "" {
+			return problem
 		}
 	}
 	return ""
 }
 
-func errText(err error) string {
-	if err == nil {
-		return "no error"
-	}
-	return err.Error()
-}
-
-// oracleCases is how many cases TestOracle compares. ORACLE_CASES sets another number.
+// oracleCases is how many cases TestOracle compares. ORACLE_CASES sets another number,
+// ORACLE_SEED another start, and ORACLE_WORKERS how many do it at a time.
 const oracleCases = 60_000
+
+func environmentNumber(t *testing.T, name string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
 
 func TestOracle(t *testing.T) {
 	t.Parallel()
-	want := oracleCases
-	if text := os.Getenv("ORACLE_CASES"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		want = n
-	}
+	want, workers := environmentNumber(t, "ORACLE_CASES", oracleCases), environmentNumber(t, "ORACLE_WORKERS", 1)
 	if testing.Short() {
 		want /= 10
 	}
-	seed := uint64(1)
-	if text := os.Getenv("ORACLE_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	o := newOracle(t)
-	failures := 0
-	for i := uint64(0); o.cases < want; i++ {
-		g := &generator{Rand: rand.New(rand.NewPCG(seed, i))}
-		text := g.boolean(1 + g.IntN(4))
-		if len(text) > cel.MaxExpressionBytes/4 {
-			continue
-		}
-		if problem := o.check(t.Context(), text); problem != "" {
-			t.Errorf("%s\n%s", text, problem)
-			if failures++; failures == 20 {
-				break
+	seed := environmentNumber(t, "ORACLE_SEED", 1)
+	var group sync.WaitGroup
+	for worker := range workers {
+		o := newOracle(t)
+		group.Go(func() {
+			failures := 0
+			for i := worker; o.cases < want/workers && failures < 20; i += workers {
+				g := &generator{Rand: rand.New(rand.NewPCG(uint64(seed), uint64(i)))}
+				text := g.boolean(1 + g.IntN(4))
+				if len(text) > cel.MaxExpressionBytes/4 {
+					continue
+				}
+				if problem := o.check(t.Context(), g, text); problem != "" {
+					t.Errorf("%s\n%s", text, problem)
+					failures++
+				}
 			}
-		}
+			t.Logf("%d cases, %d expressions refused, %d decided, %d residuals, %d not bound, %d cases too costly",
+				o.cases, o.refused, o.decided, o.residuals, o.unbound, o.costly)
+			if decisions := o.decided + o.residuals; o.unbound*8 > decisions || o.refused*4 > decisions || o.costly*20 > o.cases {
+				t.Error("too little was compared")
+			}
+		})
 	}
-	t.Logf("%d cases, %d expressions refused, %d decided, %d residuals, %d cases too costly", o.cases, o.refused, o.decided, o.residuals, o.costly)
+	group.Wait()
 }
 
 // FuzzOracle lets the fuzzer choose what the generator does.
@@ -272,7 +337,7 @@ func FuzzOracle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b uint64, depth int) {
 		g := &generator{Rand: rand.New(rand.NewPCG(a, b))}
 		text := g.boolean(1 + (depth&0xff)%4)
-		if problem := o.check(t.Context(), text); problem != "" {
+		if problem := o.check(t.Context(), g, text); problem != "" {
 			t.Errorf("%s\n%s", text, problem)
 		}
 	})

@@ -185,6 +185,8 @@ func (g *generator) dynamic(depth int) string {
 			func() string { return g.parenthesized(g.loose(d)) + ".a" },
 			func() string { return "dyn(" + g.list(d) + ")[" + g.dynamic(d) + "]" },
 			func() string { return g.mapping(d) + "[" + g.str(d) + "]" },
+			func() string { return "dyn(" + g.mapping(d) + ")[" + g.dynamic(d) + "]" },
+			func() string { return "{" + g.dynamic(d) + ": " + g.str(d) + "}[" + g.dynamic(d) + "]" },
 			func() string {
 				return "(" + g.boolean(d) + " ? " + g.parenthesized("dyn("+g.str(d)+")") + " : " + g.dynamic(d) + ")"
 			},

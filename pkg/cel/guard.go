@@ -262,6 +262,9 @@ func (g *guard) decorate(i interpreter.InterpretableV2) (interpreter.Interpretab
 		if err := check(args); err != nil {
 			return types.WrapErr(err)
 		}
+		if call.Function() == operators.In {
+			return in(implementation, args)
+		}
 		return invoke(implementation, args)
 	}), nil
 }

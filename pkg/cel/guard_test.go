@@ -124,6 +124,7 @@ func TestPanicsOfFunctionsAreErrors(t *testing.T) {
 		{"the cost of distinct", `dyn(object).missing.distinct() == []`},
 		{"the cost of sort", `impersonatedUser.groups.sort() == []`},
 		{"the cost of flatten", `[[1]].flatten(dyn("x")) == []`},
+		{"a key that cannot be hashed, of an element", `{"a": 1}[dyn(semver("1.2.3"))] == 1`},
 		{"a key that cannot be hashed", `{semver("1.2.3"): 1}.size() == 1`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -140,11 +141,13 @@ func TestPanicsOfFunctionsAreErrors(t *testing.T) {
 			}
 		})
 	}
-	program, err := compiler.Compile(`!(dyn(semver("1.2.3")) in ["a", "b"])`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, _, err := program.Eval(t.Context(), cel.Values{}); !got || err != nil {
-		t.Errorf("what cannot be hashed is in no list of strings: got %v, %v, want true", got, err)
+	for _, text := range []string{`!(dyn(semver("1.2.3")) in ["a", "b"])`, `!(dyn(semver("1.2.3")) in {"a": 1})`, `!(dyn(semver("1.2.3")) in {object: 1})`} {
+		program, err := compiler.Compile(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: "x"}); !got || err != nil {
+			t.Errorf("what cannot be hashed is in nothing that is: %s: got %v, %v, want true", text, got, err)
+		}
 	}
 }

@@ -48,6 +48,50 @@ func errorTerm() *node {
 	return opaque(missing)
 }
 
+// failing are calls that always fail, of types that have no literals. Constants that are
+// wrong are only noticed when they are evaluated.
+var failing = map[string]string{
+	"kubernetes.Quantity": "quantity", "net.IP": "ip", "net.CIDR": "cidr", "kubernetes.Semver": "semver", "kubernetes.URL": "url",
+}
+
+// errorTermOf is an errorTerm of a type, where there is one: what stands around it must not
+// be taken for something of another type.
+func errorTermOf(t *types.Type) *node {
+	if name, ok := failing[t.TypeName()]; ok {
+		return function(name, t, literal(types.String(""), types.StringType))
+	}
+	zero := zeroOf(t)
+	if zero == nil {
+		return errorTerm()
+	}
+	missing := &node{kind: mapNode, typ: types.NewMapType(types.StringType, t), args: []*node{literal(types.String(""), types.StringType), zero}}
+	return function(operators.Index, t, missing, literal(types.String("error"), types.StringType))
+}
+
+// zeroOf returns a literal of a type, or nil.
+func zeroOf(t *types.Type) *node {
+	switch t.Kind() {
+	case types.BoolKind:
+		return literal(types.False, t)
+	case types.IntKind:
+		return literal(types.Int(0), t)
+	case types.UintKind:
+		return literal(types.Uint(0), t)
+	case types.DoubleKind:
+		return literal(types.Double(0), t)
+	case types.StringKind:
+		return literal(types.String(""), t)
+	case types.DurationKind:
+		return function("duration", t, literal(types.String("0s"), types.StringType))
+	case types.ListKind:
+		if element := zeroOf(t.Parameters()[0]); element != nil {
+			return &node{kind: listNode, typ: t, args: []*node{element}}
+		}
+	default:
+	}
+	return nil
+}
+
 // literalOf writes a value down. The type is what the checker knew of it; where the
 // literal would have another, it is made dyn.
 func literalOf(v ref.Val, want *types.Type) (*node, error) {

@@ -32,7 +32,7 @@ func (e *partialEvaluation) mayWrite(value ref.Val) bool {
 func (e *partialEvaluation) operand(p part, original *node) *node {
 	switch {
 	case p.isError():
-		return errorTerm()
+		return errorTermOf(original.typ)
 	case p.tree != nil:
 		return p.tree
 	}

@@ -12,9 +12,11 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
@@ -29,7 +31,7 @@ var errPanic = errors.New("no such overload: the function failed")
 func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	switch node := i.(type) {
 	case interpreter.InterpretableAttribute:
-		return i, nil // a key that cannot be looked up is an error there
+		return containedAttribute{node}, nil
 	case interpreter.InterpretableCall:
 		if isOperator(node.Function()) {
 			return i, nil
@@ -102,6 +104,14 @@ func box(v ref.Val) ref.Val {
 	return &boxed{v}
 }
 
+// in is the operator in, for which a value that Go cannot hash is the key of no map.
+func in(o *functions.Overload, args []ref.Val) ref.Val {
+	if _, ok := args[1].(traits.Mapper); ok {
+		return invoke(o, []ref.Val{box(args[0]), args[1]})
+	}
+	return invoke(o, args)
+}
+
 func recovered(r any) ref.Val {
 	if cancelled, ok := r.(interpreter.EvalCancelledError); ok {
 		panic(cancelled) // the evaluation ends: its context or its cost limit
@@ -171,6 +181,28 @@ func (c containedCall) Eval(vars interpreter.Activation) (value ref.Val) {
 		}
 	}()
 	return c.InterpretableCall.Eval(vars)
+}
+
+type containedAttribute struct {
+	interpreter.InterpretableAttribute
+}
+
+func (c containedAttribute) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableAttribute.Exec(frame)
+}
+
+func (c containedAttribute) Eval(vars interpreter.Activation) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableAttribute.Eval(vars)
 }
 
 type containedConstructor struct {

@@ -114,6 +114,8 @@ func TestResiduals(t *testing.T) {
 		{"a value without a literal is written as its call", `quantity(request.userInfo.extra["team"][0].size() > 0 ? "1Gi" : "2Gi").isLessThan(quantity(object.x))`,
 			`quantity("1Gi").isLessThan(quantity(object.x))`},
 		{"secondary checks", `authorizer.group(request.apiGroup).resource(request.resource).check("use").allowed()`, `authorizer.group("").resource("persistentvolumeclaims").check("use").allowed()`},
+		{"an error of a type", `object.?x.orValue(request.userInfo.extra["nope"][0]) == "x"`, `dyn(object.?x.orValue({"": ""}["error"])) == "x"`},
+		{"an error of a type without literals", `string(object.labels[?"x"].orValue(ip(request.name))) == "x"`, `string(object.labels[?"x"].orValue(ip(""))) == "x"`},
 		{"negation twice", `!(!object.flag)`, "true && !(!object.flag)"},
 		{"a pattern from data", `object.name.matches(request.name)`, `object.name.matches(["web"][0])`},
 	} {

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/utils/lru"
 )
@@ -26,7 +27,7 @@ const (
 	// CostBudget bounds the evaluations for one request together, as Kubernetes does.
 	CostBudget = celconfig.RuntimeCELCostBudget
 	// programCacheSize bounds the compiled programs that are kept. A program holds some
-	// 30 to 100 KiB, and at most about a megabyte, most of it regular expressions; more
+	// 5 to 50 KiB, and at most about a megabyte, most of it regular expressions; more
 	// distinct conditions than this in use at a time are only slower.
 	programCacheSize = 512
 	// maxErrorBytes bounds what is kept and shown of a compile error: the compiler quotes
@@ -40,8 +41,7 @@ var ErrCompile = errors.New("does not compile")
 // Compiler compiles expressions and keeps the programs, by source text. It is safe for
 // concurrent use.
 type Compiler struct {
-	env       *cel.Env
-	guard     *guard
+	engine    *engine
 	variables map[string]bool
 	programs  *lru.Cache
 
@@ -58,12 +58,12 @@ func newCompiler(variables ...map[Variable]*cel.Type) (*Compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(env)
+	e, err := newEngine(env)
 	if err != nil {
 		return nil, err
 	}
 	return &Compiler{
-		env: env, guard: g, variables: namesOf(variables), programs: lru.New(programCacheSize), compiling: map[string]*compilation{},
+		engine: e, variables: namesOf(variables), programs: lru.New(programCacheSize), compiling: map[string]*compilation{},
 	}, nil
 }
 
@@ -138,21 +138,27 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 			program, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
 		}
 	}()
-	if err := c.guard.checkText(expression); err != nil {
+	if err := c.engine.guard.checkText(expression); err != nil {
 		return nil, err
 	}
-	ast, issues := c.env.Compile(expression)
+	checked, issues := c.engine.env.Compile(expression)
 	if issues.Err() != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
-	if !ast.OutputType().IsExactType(cel.BoolType) {
-		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, ast.OutputType())
+	return newProgram(c.engine, checked, c.variables)
+}
+
+// newProgram makes a program of what the checker accepted.
+func newProgram(e *engine, checked *cel.Ast, variables map[string]bool) (*Program, error) {
+	if !checked.OutputType().IsExactType(cel.BoolType) {
+		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, checked.OutputType())
 	}
-	planned, err := c.env.Program(ast, c.guard.options()...)
+	native := checked.NativeRep()
+	planned, err := e.plan(native, []ast.Expr{native.Expr()})
 	if err != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+		return nil, err
 	}
-	return &Program{program: planned, reads: variablesOf(ast, c.variables)}, nil
+	return &Program{engine: e, instructions: planned[0], reads: variablesOf(native, variables)}, nil
 }
 
 // describe shows the first issues with their places. Showing all takes time of its own:
@@ -179,9 +185,9 @@ func shorten(message string) string {
 
 // variablesOf returns the variables that an expression may read. A macro variable that
 // has the name of one counts as that one, which only makes the answer larger.
-func variablesOf(ast *cel.Ast, variables map[string]bool) map[Variable]bool {
+func variablesOf(checked *ast.AST, variables map[string]bool) map[Variable]bool {
 	reads := map[Variable]bool{}
-	for _, reference := range ast.NativeRep().ReferenceMap() {
+	for _, reference := range checked.ReferenceMap() {
 		if variables[reference.Name] {
 			reads[Variable(reference.Name)] = true
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"weak"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -23,8 +24,7 @@ const variablesName = "variables"
 // PartialCompiler compiles expressions that are to be evaluated in part: while some of
 // their variables are known, and others not yet. It is safe for concurrent use.
 type PartialCompiler struct {
-	env       *cel.Env
-	guard     *guard
+	engine    *engine
 	residuals *Compiler
 	variables map[string]bool
 	booleans  map[string]bool
@@ -47,20 +47,26 @@ func newPartialCompiler(residuals *Compiler, variables ...map[Variable]*cel.Type
 	if err != nil {
 		return nil, err
 	}
-	g, err := newGuard(env)
+	e, err := newEngine(env)
 	if err != nil {
 		return nil, err
 	}
-	return &PartialCompiler{env: env, guard: g, residuals: residuals, variables: namesOf(variables), booleans: booleanFunctions(env)}, nil
+	return &PartialCompiler{engine: e, residuals: residuals, variables: namesOf(variables), booleans: booleanFunctions(env)}, nil
 }
 
 // Expression is a compiled expression of a policy. It is immutable and safe for
 // concurrent use.
 type Expression struct {
 	compiler *PartialCompiler
-	checked  *cel.Ast
 	tree     *node
 	program  *Program
+
+	mu sync.Mutex
+	// checked is what the tree was made of, as long as somebody is at work with it. It is
+	// larger than all the rest, and can be made again of the text.
+	checked weak.Pointer[source]
+	// planned are the instructions for the nodes that some plan evaluates.
+	planned map[*node]instructions
 
 	textOnce sync.Once
 	text     string
@@ -78,18 +84,38 @@ func (c *PartialCompiler) Compile(text string) (*Expression, error) {
 
 // expression makes an Expression of what the checker accepted.
 func (c *PartialCompiler) expression(checked *cel.Ast) (*Expression, error) {
-	if !checked.OutputType().IsExactType(cel.BoolType) {
-		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, checked.OutputType())
-	}
-	tree, err := buildTree(checked, c.variables, c.booleans)
+	program, err := newProgram(c.engine, checked, c.variables)
 	if err != nil {
 		return nil, err
 	}
-	planned, err := c.env.Program(checked, c.guard.options()...)
+	from, err := buildTree(checked, c.variables, c.booleans)
 	if err != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+		return nil, err
 	}
-	return &Expression{compiler: c, checked: checked, tree: tree, program: &Program{program: planned, reads: variablesOf(checked, c.variables)}}, nil
+	return &Expression{compiler: c, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]instructions{from.tree: program.instructions}}, nil
+}
+
+// source returns what the tree was made of.
+func (e *Expression) source() (from *source, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			from, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+		}
+	}()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if from := e.checked.Value(); from != nil {
+		return from, nil
+	}
+	checked, issues := e.compiler.engine.env.Compile(e.Text())
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
+	}
+	if from, err = buildTree(checked, e.compiler.variables, e.compiler.booleans); err != nil {
+		return nil, err
+	}
+	e.checked = weak.Make(from)
+	return from, nil
 }
 
 // Program evaluates the expression at once, with all of its variables.
@@ -117,7 +143,11 @@ func (e *Expression) MinCost() (cost uint64) {
 			cost = 0
 		}
 	}()
-	estimate, err := e.compiler.env.EstimateCost(e.checked, &library.CostEstimator{})
+	from, err := e.source()
+	if err != nil {
+		return 0
+	}
+	estimate, err := e.compiler.engine.env.EstimateCost(from.checked, &library.CostEstimator{})
 	if err != nil {
 		return 0
 	}
@@ -131,7 +161,7 @@ func (e *Expression) Plan(known ...Variable) (*Plan, error) {
 	for _, v := range known {
 		names[string(v)] = true
 	}
-	return newPlan(e.compiler, e.checked.NativeRep(), e.tree, names)
+	return newPlan(e, names)
 }
 
 // Known makes data, as it is decoded from JSON, a value of a known variable. Maps become

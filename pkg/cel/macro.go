@@ -48,7 +48,7 @@ func (e *partialEvaluation) shorter(unrolled part, s *step, target part, b *bind
 // keep keeps a macro, with the known parts of its range and bodies written down.
 func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 	result := *s.node
-	result.expr, result.args = nil, nil
+	result.args = nil
 	result.target = e.operand(target, s.target.node)
 	if target.isValue() && !target.isError() && len(s.target.free) > 0 && target.tree == nil {
 		result.target = opaque(result.target)

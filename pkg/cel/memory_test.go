@@ -65,3 +65,37 @@ func BenchmarkPolicyCompile(b *testing.B) {
 	}
 	runtime.KeepAlive(policies)
 }
+
+// TestPlansAreMadeAtAnyTime: what the compiler made is dropped, and made again of the text
+// for a plan that is asked for later.
+func TestPlansAreMadeAtAnyTime(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	p := prepare(t, c, 1)
+	early := p.plan.Eval(t.Context(), request("alice", "delete"))
+	expression := p.expression
+	runtime.GC()
+	runtime.GC()
+	if expression.MinCost() == 0 {
+		t.Error("there is no least cost any more")
+	}
+	plan, err := expression.Plan(cel.Request, cel.DryRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late := plan.Eval(t.Context(), request("alice", "delete")); early.IsFalse() != late.IsFalse() {
+		t.Errorf("got false %v, want %v", late.IsFalse(), early.IsFalse())
+	}
+	values := request("alice", "create")
+	values[cel.Request] = cel.Known(map[string]any{"verb": "create", "namespace": "n", "userInfo": map[string]any{"username": "alice", "groups": []any{"dev-1"}}})
+	plan, err = expression.Plan(cel.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `(operation == "DELETE" ? oldObject : object).spec.storageClassName == "class-1" && object.spec.containers.all(c, c.image.startsWith("registry-1/n")) && ` +
+		`has(object.metadata.labels) && (oldObject == null || oldObject.metadata.labels.owner == "alice")`
+	got, err := plan.Eval(t.Context(), values).Residual().Text()
+	if err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}

@@ -116,9 +116,8 @@ func (e *partialEvaluation) spend(cost uint64) bool {
 
 func (e *partialEvaluation) stop() part { return part{value: types.WrapErr(e.stopped)} }
 
-// activation gives the program of known parts its variables.
+// activation gives known parts their variables.
 type activation struct {
-	part     int
 	values   Values
 	bindings *bindings
 }
@@ -126,9 +125,6 @@ type activation struct {
 var _ interpreter.Activation = activation{}
 
 func (a activation) ResolveName(name string) (any, bool) {
-	if name == selectorName {
-		return types.Int(a.part), true
-	}
 	if value, ok := a.bindings.find(name); ok {
 		return value, true
 	}
@@ -159,7 +155,7 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 		if !tree.isBool() || tree.changed {
 			tree = conjunction(literal(types.True, types.BoolType), tree)
 		}
-		return Outcome{residual: &Residual{tree: tree, compiler: p.compiler.residuals}}
+		return Outcome{residual: &Residual{tree: tree, compiler: p.expression.compiler.residuals}}
 	}
 	switch v := result.value.(type) {
 	case types.Bool:
@@ -175,7 +171,7 @@ func (e *partialEvaluation) eval(s *step, b *bindings) part {
 	if !e.spend(stepCost) {
 		return e.stop()
 	}
-	if s.known >= 0 {
+	if s.known != nil {
 		return e.evalKnown(s, b)
 	}
 	switch s.kind {
@@ -197,11 +193,7 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	if len(s.free) == 0 && s.kind == constantNode {
 		return part{value: s.value, tree: s.node}
 	}
-	value, details, err := s.program.ContextEval(e.ctx, activation{part: s.known, values: e.values, bindings: b})
-	var cost uint64
-	if details != nil && details.ActualCost() != nil {
-		cost = *details.ActualCost()
-	}
+	value, cost, err := e.plan.expression.compiler.engine.eval(e.ctx, s.known, activation{values: e.values, bindings: b})
 	switch {
 	case !e.spend(cost):
 		return e.stop()
@@ -219,7 +211,7 @@ func (e *partialEvaluation) evalSelect(s *step, b *bindings) part {
 		return target
 	}
 	result := *s.node
-	result.expr, result.target = nil, e.operand(target, s.target.node)
+	result.target = e.operand(target, s.target.node)
 	result.changed = result.target.changed && !s.test
 	return part{tree: &result}
 }
@@ -242,7 +234,7 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 		return e.evalConditional(s, b)
 	}
 	result := *s.node
-	result.expr, result.args = nil, nil
+	result.args = nil
 	substituted := false
 	if s.target != nil {
 		target := e.eval(s.target, b)
@@ -355,7 +347,6 @@ func (e *partialEvaluation) evalConditional(s *step, b *bindings) part {
 		return part{value: types.NewErr("no such overload")}
 	}
 	result := *s.node
-	result.expr = nil
 	result.args = []*node{condition.tree, e.operand(e.eval(s.args[1], b), s.args[1].node), e.operand(e.eval(s.args[2], b), s.args[2].node)}
 	result.changed = result.args[1].changed || result.args[2].changed
 	return part{tree: &result}
@@ -374,7 +365,7 @@ func (e *partialEvaluation) branch(s, taken *step, b *bindings) part {
 // evalAggregate evaluates a list or a map with unknown elements.
 func (e *partialEvaluation) evalAggregate(s *step, b *bindings) part {
 	result := *s.node
-	result.expr, result.args = nil, nil
+	result.args = nil
 	for _, arg := range s.args {
 		p := e.eval(arg, b)
 		if p.isError() {
@@ -417,7 +408,7 @@ func (e *partialEvaluation) close(p part) part {
 	if strings.TrimSpace(text) == "" {
 		return p
 	}
-	program, err := e.plan.compiler.residuals.Compile(text)
+	program, err := e.plan.expression.compiler.residuals.Compile(text)
 	if err != nil {
 		return p
 	}

@@ -6,13 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"sync"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -23,12 +21,10 @@ import (
 // known.
 type step struct {
 	*node
-	// program evaluates the node, if all that it depends on is known, when asked for the
-	// part known, which is -1 otherwise. The steps of a plan share it.
-	program cel.Program
-	known   int
-	target  *step
-	args    []*step
+	// known evaluates the node, if all that it depends on is known.
+	known  instructions
+	target *step
+	args   []*step
 	// unrolled are the bodies of an all or exists over a known range, for an element.
 	unrolled []*step
 }
@@ -36,32 +32,29 @@ type step struct {
 // Plan evaluates an expression of which some variables are known. It is immutable and
 // safe for concurrent use.
 type Plan struct {
-	root     *step
-	compiler *PartialCompiler
-	checked  *ast.AST
+	root       *step
+	expression *Expression
 	// parts are the steps of nodes whose values turned out to have no literal, by the
 	// step that made the value. Few expressions have any.
 	parts sync.Map
 }
 
-// selectorName is the variable by which the program of a plan is told what to evaluate.
-// No expression can contain it.
-const selectorName = "@part"
-
-// planner makes a plan. One program for all known parts costs a fraction of one for each.
+// planner makes a plan.
 type planner struct {
-	compiler *PartialCompiler
-	checked  *ast.AST
-	known    []*step
+	expression *Expression
+	known      []*step
 	// literals says that only what has a literal is evaluated.
 	literals bool
 }
 
-// newPlan decides which parts of a tree are known if the given variables are.
-func newPlan(c *PartialCompiler, checked *ast.AST, tree *node, known map[string]bool) (*Plan, error) {
-	p := &planner{compiler: c, checked: checked}
-	plan := &Plan{root: p.plan(tree, known), compiler: c, checked: checked}
-	return plan, p.finish()
+// newPlan decides which parts of an expression are known if the given variables are.
+func newPlan(e *Expression, known map[string]bool) (*Plan, error) {
+	p := &planner{expression: e}
+	plan := &Plan{root: p.plan(e.tree, known), expression: e}
+	if err := p.finish(); err != nil {
+		return nil, err
+	}
+	return plan, nil
 }
 
 // decomposed returns the step that evaluates the operands of a node of which everything
@@ -70,7 +63,7 @@ func (plan *Plan) decomposed(s *step) (*step, error) {
 	if made, ok := plan.parts.Load(s); ok {
 		return made.(*step), nil
 	}
-	p := &planner{compiler: plan.compiler, checked: plan.checked, literals: true}
+	p := &planner{expression: plan.expression, literals: true}
 	result := p.planOperands(s.node, s.free)
 	if err := p.finish(); err != nil {
 		return nil, err
@@ -80,8 +73,8 @@ func (plan *Plan) decomposed(s *step) (*step, error) {
 }
 
 func (p *planner) plan(n *node, known map[string]bool) *step {
-	if isKnown(n, known) && (!p.literals || n.kind == variableNode || hasLiteral(n.typ)) {
-		s := &step{node: n, known: len(p.known)}
+	if p.isKnown(n, known) {
+		s := &step{node: n}
 		p.known = append(p.known, s)
 		return s
 	}
@@ -89,14 +82,14 @@ func (p *planner) plan(n *node, known map[string]bool) *step {
 }
 
 func (p *planner) planOperands(n *node, known map[string]bool) *step {
-	s := &step{node: n, known: -1}
+	s := &step{node: n}
 	if n.target != nil {
 		s.target = p.plan(n.target, known)
 	}
 	for _, arg := range n.args {
 		s.args = append(s.args, p.plan(arg, known))
 	}
-	if n.kind == macroNode && isQuantifier(n.name) && s.target.known >= 0 {
+	if n.kind == macroNode && isQuantifier(n.name) && p.isKnown(n.target, known) {
 		inner := maps.Clone(known)
 		for _, binder := range n.binders {
 			inner[binder] = true
@@ -108,7 +101,11 @@ func (p *planner) planOperands(n *node, known map[string]bool) *step {
 	return s
 }
 
-func isKnown(n *node, known map[string]bool) bool {
+// isKnown reports whether a node is evaluated as a whole.
+func (p *planner) isKnown(n *node, known map[string]bool) bool {
+	if p.literals && n.kind != variableNode && !hasLiteral(n.typ) {
+		return false
+	}
 	for name := range n.free {
 		if !known[name] {
 			return false
@@ -135,34 +132,49 @@ func hasLiteral(t *types.Type) bool {
 	}
 }
 
-// finish plans the program of all known parts: @part == 0 ? first : @part == 1 ? …, and so on.
-func (p *planner) finish() (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("expression %w: the planner failed", ErrCompile)
-		}
-	}()
-	if len(p.known) == 0 {
+// finish plans the instructions of all known parts. Plans of one expression share them.
+func (p *planner) finish() error {
+	missing := p.expression.assign(p.known)
+	if len(missing) == 0 {
 		return nil
 	}
-	factory := ast.NewExprFactory()
-	id := ast.MaxID(p.checked)
-	next := func() int64 { id++; return id }
-	chosen := p.known[len(p.known)-1].expr
-	for i := len(p.known) - 2; i >= 0; i-- {
-		condition := factory.NewCall(next(), operators.Equals, factory.NewIdent(next(), selectorName), factory.NewLiteral(next(), types.Int(i)))
-		chosen = factory.NewCall(next(), operators.Conditional, condition, p.known[i].expr, chosen)
-	}
-	info := ast.CopySourceInfo(p.checked.SourceInfo())
-	combined := ast.NewCheckedAST(ast.NewAST(chosen, info), p.checked.TypeMap(), p.checked.ReferenceMap())
-	program, err := p.compiler.env.PlanProgram(combined, p.compiler.guard.options()...)
+	from, err := p.expression.source()
 	if err != nil {
-		return fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+		return err
 	}
-	for _, s := range p.known {
-		s.program = program
+	exprs := make([]ast.Expr, 0, len(missing))
+	for _, s := range missing {
+		exprs = append(exprs, from.exprs[s.id])
 	}
+	planned, err := p.expression.compiler.engine.plan(from.checked.NativeRep(), exprs)
+	if err != nil {
+		return err
+	}
+	for i, s := range missing {
+		s.known = planned[i]
+	}
+	p.expression.keep(missing)
 	return nil
+}
+
+// assign gives steps the instructions that there are, and returns the others.
+func (e *Expression) assign(steps []*step) (missing []*step) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range steps {
+		if s.known = e.planned[s.node]; s.known == nil {
+			missing = append(missing, s)
+		}
+	}
+	return missing
+}
+
+func (e *Expression) keep(steps []*step) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, s := range steps {
+		e.planned[s.node] = s.known
+	}
 }
 
 // bindings are the values of known variables, those of macros in front.

@@ -132,15 +132,18 @@ func (p *printer) call(n *node, own int) {
 		return
 	}
 	if op, ok := binary[n.name]; ok {
-		// Chains of && and || are read as balanced trees, whatever the parentheses; all
-		// other operators bind to the left.
-		left := own
-		if own == relation {
+		// How chains of && and || are nested does not matter; all other operators bind to
+		// the left.
+		left, right := own, own+1
+		switch {
+		case own == relation:
 			left = own + 1
+		case isLogic(n):
+			right = own
 		}
 		p.node(n.args[0], left)
 		p.WriteString(" " + op.symbol + " ")
-		p.node(n.args[1], own+1)
+		p.node(n.args[1], right)
 		return
 	}
 	switch n.name {

@@ -10,15 +10,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/interpreter"
 )
 
 // Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
-	program cel.Program
-	reads   map[Variable]bool
+	engine       *engine
+	instructions instructions
+	reads        map[Variable]bool
 }
 
 // Reads reports whether the value may depend on the variable.
@@ -59,10 +59,7 @@ func (p *Program) eval(ctx context.Context, values interpreter.Activation) (resu
 			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
 		}
 	}()
-	value, details, err := p.program.ContextEval(ctx, values)
-	if details != nil && details.ActualCost() != nil {
-		cost = *details.ActualCost()
-	}
+	value, cost, err := p.engine.eval(ctx, p.instructions, values)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return false, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())

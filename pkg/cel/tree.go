@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -33,16 +34,21 @@ const (
 // nodes too; those have no expr.
 type node struct {
 	kind nodeKind
-	// expr is the checked expression, macros expanded, from which a program can be planned.
-	expr ast.Expr
+	// test makes a selection a test: has(target.name).
+	test bool
+	// boolean says that a function yields a bool in every overload.
+	boolean bool
+	// changed says that the type of a residual may differ from typ: something in it has
+	// become dyn.
+	changed bool
+	// id is the place of the checked expression in the source.
+	id int32
 	// typ is the type that the checker found.
 	typ *types.Type
 	// name is that of a variable, field, function or macro.
 	name string
 	// value is that of a constant.
 	value ref.Val
-	// test makes a selection a test: has(target.name).
-	test bool
 	// target is the operand of a selection, the receiver of a call, the range of a macro.
 	// It is nil for functions without receiver.
 	target *node
@@ -53,13 +59,9 @@ type node struct {
 	optional map[int]bool
 	// binders are the variables that a macro binds in its bodies.
 	binders []string
-	// free are the variables that the value depends on.
+	// free are the variables that the value depends on. Nodes share them: it must not be
+	// changed.
 	free map[string]bool
-	// boolean says that a function yields a bool in every overload.
-	boolean bool
-	// changed says that the type of a residual may differ from typ: something in it has
-	// become dyn.
-	changed bool
 }
 
 // macroShape says where a macro binds variables: its first arguments are their names,
@@ -102,26 +104,74 @@ type treeBuilder struct {
 	byID      map[int64]ast.Expr
 	variables map[string]bool
 	booleans  map[string]bool
-	count     int
+	// exprs are the checked expressions of the nodes, macros expanded, by id.
+	exprs []ast.Expr
+	// sets are the sets of variables that nodes have, each once.
+	sets []map[string]bool
 }
 
-func buildTree(checked *cel.Ast, variables, booleans map[string]bool) (*node, error) {
+// source is what a tree was made of: the same text always makes the same.
+type source struct {
+	checked *cel.Ast
+	exprs   []ast.Expr
+	tree    *node
+}
+
+func buildTree(checked *cel.Ast, variables, booleans map[string]bool) (*source, error) {
 	native := checked.NativeRep()
 	b := &treeBuilder{checked: native, byID: map[int64]ast.Expr{}, variables: variables, booleans: booleans}
 	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) { b.byID[e.ID()] = e }))
-	return b.build(native.Expr(), map[string]bool{})
+	tree, err := b.build(native.Expr(), map[string]bool{})
+	if err != nil {
+		return nil, err
+	}
+	return &source{checked: checked, exprs: b.exprs, tree: tree}, nil
+}
+
+// union returns the variables of both.
+func (b *treeBuilder) union(a, c map[string]bool) map[string]bool {
+	switch {
+	case includes(a, c):
+		return a
+	case includes(c, a):
+		return c
+	}
+	result := maps.Clone(a)
+	maps.Copy(result, c)
+	return b.once(result)
+}
+
+// once returns the set of which there is one only.
+func (b *treeBuilder) once(set map[string]bool) map[string]bool {
+	for _, other := range b.sets {
+		if maps.Equal(set, other) {
+			return other
+		}
+	}
+	b.sets = append(b.sets, set)
+	return set
+}
+
+func includes(a, b map[string]bool) bool {
+	for name := range b {
+		if !a[name] {
+			return false
+		}
+	}
+	return true
 }
 
 // build makes a node. Bound are the variables of the macros around it.
 func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
-	if b.count++; b.count > maxNodes {
+	if len(b.exprs) == maxNodes {
 		return nil, errTooLarge
 	}
 	checked, ok := b.byID[e.ID()]
 	if !ok {
 		return nil, fmt.Errorf("expression %w: a part of a macro was lost", ErrCompile)
 	}
-	n := &node{expr: checked, typ: b.checked.GetType(e.ID()), free: map[string]bool{}}
+	n := &node{id: int32(len(b.exprs)), typ: b.checked.GetType(e.ID())}
+	b.exprs = append(b.exprs, checked)
 	if n.typ.Kind() == types.BytesKind {
 		return nil, fmt.Errorf("expression %w: %w", ErrCompile, errBytes)
 	}
@@ -135,7 +185,7 @@ func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
 	case ast.IdentKind:
 		n.kind, n.name = variableNode, checked.AsIdent()
 		if b.variables[n.name] || bound[n.name] {
-			n.free[n.name] = true
+			n.free = b.once(map[string]bool{n.name: true})
 		}
 		return n, nil // otherwise it is the name of a type
 	case ast.SelectKind:
@@ -184,15 +234,16 @@ func (b *treeBuilder) children(n *node, bound map[string]bool, target ast.Expr, 
 		if n.target, err = b.build(target, bound); err != nil {
 			return err
 		}
-		maps.Copy(n.free, n.target.free)
+		n.free = n.target.free
 	}
+	n.args = make([]*node, 0, len(args))
 	for _, arg := range args {
 		child, err := b.build(arg, bound)
 		if err != nil {
 			return err
 		}
 		n.args = append(n.args, child)
-		maps.Copy(n.free, child.free)
+		n.free = b.union(n.free, child.free)
 	}
 	return nil
 }
@@ -206,7 +257,7 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound map[string]bo
 	if n.target, err = b.build(call.Target(), bound); err != nil {
 		return err
 	}
-	maps.Copy(n.free, n.target.free)
+	n.free = n.target.free
 
 	inner := maps.Clone(bound)
 	for _, binder := range call.Args()[:shape.binders] {
@@ -224,11 +275,13 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound map[string]bo
 			return err
 		}
 		n.args = append(n.args, child)
-		for name := range child.free {
-			if bound[name] || b.variables[name] {
-				n.free[name] = true
-			}
+		outer := child.free
+		if slices.ContainsFunc(n.binders, func(name string) bool { return outer[name] }) {
+			outer = maps.Clone(outer)
+			maps.DeleteFunc(outer, func(name string, _ bool) bool { return slices.Contains(n.binders, name) })
+			outer = b.once(outer)
 		}
+		n.free = b.union(n.free, outer)
 	}
 	return nil
 }

@@ -57,11 +57,11 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 	if len(text) > MaxExpressionBytes {
 		return nil, nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
 	}
-	if err := c.guard.checkText(text); err != nil {
+	if err := c.engine.guard.checkText(text); err != nil {
 		return nil, nil, err
 	}
 	source := common.NewTextSource(text)
-	parsed, issues := c.env.ParseSource(source)
+	parsed, issues := c.engine.env.ParseSource(source)
 	if issues.Err() != nil {
 		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
@@ -77,7 +77,7 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 	if err != nil {
 		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
-	checked, issues := c.env.Check(cel.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
+	checked, issues := c.engine.env.Check(cel.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
 	if issues.Err() != nil {
 		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}

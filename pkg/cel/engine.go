@@ -1,0 +1,114 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// engine plans and evaluates expressions of one environment. Every cel.Program has a table
+// of all functions, and much else, which is several times what a policy says. The engine
+// has one program, which evaluates whatever instructions it is given, within the limits of
+// all programs; of what is planned only the instructions are kept.
+type engine struct {
+	env     *cel.Env
+	guard   *guard
+	program cel.Program
+}
+
+// instructions are a planned expression.
+type instructions = interpreter.InterpretableV2
+
+func newEngine(env *cel.Env) (*engine, error) {
+	g, err := newGuard(env)
+	if err != nil {
+		return nil, err
+	}
+	placeholder, issues := env.Compile("true")
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("building the CEL evaluator: %w", issues.Err())
+	}
+	program, err := env.Program(placeholder, append(g.options(), cel.CustomDecoratorV2(enter))...)
+	if err != nil {
+		return nil, fmt.Errorf("building the CEL evaluator: %w", err)
+	}
+	return &engine{env: env, guard: g, program: program}, nil
+}
+
+// plan plans expressions that have been checked together.
+func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []instructions, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			planned, err = nil, fmt.Errorf("expression %w: the planner failed", ErrCompile)
+		}
+	}()
+	id := ast.MaxID(checked) + 1
+	list := ast.NewExprFactory().NewList(id, exprs, nil)
+	capture := func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		if all, ok := i.(interpreter.InterpretableConstructor); ok && i.ID() == id {
+			planned = all.InitVals()
+		}
+		return i, nil
+	}
+	all := ast.NewCheckedAST(ast.NewAST(list, checked.SourceInfo()), checked.TypeMap(), checked.ReferenceMap())
+	// The observers of costs are put around each instruction before those around it are made.
+	options := append(e.guard.options(), cel.CustomDecoratorV2(capture), cel.CostTrackerOptions(forget))
+	if _, err := e.env.PlanProgram(all, options...); err != nil {
+		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
+	}
+	if len(planned) != len(exprs) {
+		return nil, fmt.Errorf("expression %w: the planner failed", ErrCompile)
+	}
+	return planned, nil
+}
+
+// forget empties the cost tracker of a program that is never run: the observers in its
+// instructions use the one of the program that runs them, but would keep it.
+func forget(tracker *interpreter.CostTracker) error {
+	*tracker = interpreter.CostTracker{}
+	return nil
+}
+
+// eval evaluates instructions within the limits of one evaluation.
+func (e *engine) eval(ctx context.Context, i instructions, values interpreter.Activation) (value ref.Val, cost uint64, err error) {
+	value, details, err := e.program.ContextEval(ctx, evaluation{Activation: values, instructions: i})
+	if details != nil && details.ActualCost() != nil {
+		cost = *details.ActualCost()
+	}
+	return value, cost, err
+}
+
+// evaluation brings the program of an engine what it is to evaluate.
+type evaluation struct {
+	interpreter.Activation
+	instructions instructions
+}
+
+// entrance stands where the placeholder stood.
+type entrance struct {
+	interpreter.InterpretableV2
+}
+
+func enter(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	return entrance{i}, nil
+}
+
+func (entrance) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	e, ok := frame.Activation.(evaluation)
+	if !ok {
+		return types.NewErr("there is nothing to evaluate")
+	}
+	return e.instructions.Exec(frame)
+}
+
+func (e entrance) Eval(vars interpreter.Activation) ref.Val { return e.Exec(interpreter.AsFrame(vars)) }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // generator makes expressions at random, well typed for the most part, over the whole
@@ -18,6 +20,28 @@ type generator struct {
 	// binders are the macro variables in scope.
 	binders []string
 	serial  int
+	// booleans and dynamics are the named expressions that there are.
+	booleans, dynamics []string
+}
+
+// policy makes an expression, sometimes with named expressions, which bind the same names.
+func (g *generator) policy(depth int) ([]cel.NamedExpression, string) {
+	var variables []cel.NamedExpression
+	if g.IntN(4) == 0 {
+		for i := range 1 + g.IntN(3) {
+			name, text := fmt.Sprintf("n%d", i), ""
+			if g.IntN(2) == 0 {
+				text = g.boolean(depth - 1)
+				g.booleans = append(g.booleans, "variables."+name)
+			} else {
+				text = "dyn(" + g.dynamic(depth-1) + ")"
+				g.dynamics = append(g.dynamics, "variables."+name)
+			}
+			variables = append(variables, cel.NamedExpression{Name: name, Expression: text})
+			g.serial = 0
+		}
+	}
+	return variables, g.boolean(depth)
 }
 
 func (g *generator) pick(choices ...func() string) string { return choices[g.IntN(len(choices))]() }
@@ -37,6 +61,9 @@ var edges = []string{
 }
 
 func (g *generator) boolean(depth int) string {
+	if len(g.booleans) > 0 && g.IntN(6) == 0 {
+		return g.one(g.booleans...)
+	}
 	if depth <= 0 {
 		return g.pick(
 			func() string { return g.one("true", "false") },
@@ -160,6 +187,9 @@ func (g *generator) integer(depth int) string {
 }
 
 func (g *generator) dynamic(depth int) string {
+	if len(g.dynamics) > 0 && g.IntN(6) == 0 {
+		return g.one(g.dynamics...)
+	}
 	base := []func() string{
 		g.path, g.path,
 		func() string {

@@ -32,6 +32,13 @@ func TestVariables(t *testing.T) {
 			`"devs" == object.group`},
 		{"in a macro", []cel.NamedExpression{{"names", `object.spec.containers.map(c, c.name)`}}, `object.spec.names.all(n, n in variables.names)`,
 			`object.spec.names.all(n, n in object.spec.containers.map(c, c.name))`},
+		{"in a macro that binds the same name", []cel.NamedExpression{{"mine", `object.items.exists(c, c == request.name)`}}, `object.containers.all(c, c.ok == 1 && variables.mine)`,
+			`object.containers.all(c, c.ok == 1 && object.items.exists(c2, c2 == "web"))`},
+		{"in a macro in a macro of the same names", []cel.NamedExpression{{"mine", `object.items.exists(c, k, c == request.name && c == k)`}, {"both", `object.l.all(k, variables.mine && k == object.c2)`}},
+			`object.containers.all(c, object.m.all(k, c == k && variables.both && variables.mine))`,
+			`object.containers.all(c, object.m.all(k, c == k && object.l.all(k3, object.items.exists(c2, k2, c2 == "web" && c2 == k2) && k3 == object.c2) && object.items.exists(c3, k2, c3 == "web" && c3 == k2)))`},
+		{"with an optional of the same name", []cel.NamedExpression{{"mine", `object.?a.optMap(v, v == request.name).orValue(false)`}}, `object.?b.optMap(v, v == 1 || variables.mine).orValue(false)`,
+			`true && object.?b.optMap(v, v == 1 || object.?a.optMap(v2, v2 == "web").orValue(false)).orValue(false)`},
 		{"an error where it is not needed", []cel.NamedExpression{{"bad", `request.userInfo.extra["nope"][0]`}}, `request.verb == "create" || variables.bad == "x"`, "true"},
 		{"never used", []cel.NamedExpression{{"unused", `object.x`}}, `has(object.y)`, "has(object.y)"},
 	} {
@@ -81,6 +88,7 @@ func TestVariablesRefused(t *testing.T) {
 		{"of another type than is needed", []cel.NamedExpression{{"a", `1`}}, `variables.a == "x"`, "no matching overload"},
 		{"all of them", nil, `variables == object`, "undeclared reference to 'variables'"},
 		{"growing without end", growing, `variables.v20 == []`, "more than 8192 parts"},
+		{"capturing the name of a type", []cel.NamedExpression{{"a", `type(object.a) == int`}}, `[1].exists(int, variables.a)`, `must not bind a variable that has the name of another: "int"`},
 		{"bound by a macro", []cel.NamedExpression{{"a", `1`}}, `[1].exists(variables, variables == 1)`, "must not bind"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -116,33 +116,18 @@ func isPath(n *node) bool {
 }
 
 // hide keeps the planner and the checker from treating a literal otherwise than the value
-// that it stands for: constant arguments of conversions are evaluated, and constant
-// patterns and formats are compiled and checked, before anything is evaluated; the right
-// side of in becomes a set, in which equality has other rules.
+// that it stands for: constant arguments of conversions are evaluated, and constant keys,
+// patterns and formats are compiled and checked, before anything is evaluated.
 func hide(function string, argument int, n *node) *node {
 	switch function {
-	case operators.In:
-		// A list of strings is the same as a set: nothing else equals a string.
-		if argument == 1 && !isListOfStrings(n) {
-			return opaque(n)
-		}
 	case operators.Index, operators.OptIndex:
-		if argument == 0 {
-			return opaque(n)
-		}
-		if n.kind != constantNode {
+		if argument == 1 && n.kind != constantNode {
 			return indexed(n) // no constant qualifier, which the planner would refuse
 		}
 	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
 		return indexed(n)
 	}
 	return n
-}
-
-func isListOfStrings(n *node) bool {
-	return n.kind == listNode && !slices.ContainsFunc(n.args, func(e *node) bool {
-		return e.kind != constantNode || e.value.Type() != types.StringType
-	})
 }
 
 // indexed writes a literal as the only element of a list, which nothing looks through,

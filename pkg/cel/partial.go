@@ -353,13 +353,19 @@ func (e *partialEvaluation) evalConditional(s *step, b *bindings) part {
 }
 
 // branch evaluates the branch that is taken. Where the branches are of different types,
-// the checker knows the whole as dyn, and it must stay so.
+// the checker knows the whole as dyn, and it must stay so. What a macro binds may have got
+// its type from the other branch.
 func (e *partialEvaluation) branch(s, taken *step, b *bindings) part {
 	p := e.eval(taken, b)
-	if p.tree != nil && !p.isError() && !taken.typ.IsExactType(s.typ) {
+	if p.tree != nil && !p.isError() && (!taken.typ.IsExactType(s.typ) || e.isBinder(p.tree)) {
 		p.tree = opaque(p.tree)
 	}
 	return p
+}
+
+// isBinder reports whether a node is a variable that a macro binds.
+func (e *partialEvaluation) isBinder(n *node) bool {
+	return n.kind == variableNode && !e.plan.expression.compiler.variables[n.name]
 }
 
 // evalAggregate evaluates a list or a map with unknown elements.

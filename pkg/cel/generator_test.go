@@ -154,6 +154,8 @@ func (g *generator) str(depth int) string {
 			func() string { return "strings.quote(" + g.str(d) + ")" },
 			func() string { return g.parenthesized(g.str(d)) + ".split(" + g.str(0) + ").join()" },
 			func() string { return "string(" + g.special(d) + ")" },
+			func() string { return "string(object.labels[?" + g.str(d) + "].orValue(" + g.special(d) + "))" },
+			func() string { return "string(object.labels[?" + g.str(d) + "].orValue(" + g.integer(d) + "))" },
 			func() string { return g.str(d) + ".format([" + g.dynamic(d) + "])" },
 			func() string { return g.optional(d) + ".orValue(" + g.str(d) + ")" },
 			func() string { return g.strings(d) + ".join(\",\")" },
@@ -284,6 +286,7 @@ func (g *generator) list(depth int) string {
 				return g.list(d) + g.one(".reverse()", ".distinct()", ".flatten()", ".slice("+g.integer(0)+", "+g.integer(0)+")")
 			},
 			func() string { return g.specials(d) },
+			func() string { return g.empties() },
 			func() string { return "request.labelSelector.requirements" },
 			func() string { return "optional.unwrap([" + g.optional(d) + ", " + g.optional(d) + "])" },
 			func() string { return "[" + g.optional(d) + "]" + g.one(".unwrapOpt()", "") },
@@ -397,6 +400,22 @@ func (g *generator) quantified(depth int) string {
 	return g.bind(func(v string) string {
 		return g.one(".all(", ".exists(", ".exists_one(", ".all(", ".exists(") + v + ", " + g.loose(depth) + ")"
 	})
+}
+
+// empties is a list, most of it known, that tells nothing of its type, or little.
+func (g *generator) empties() string {
+	none := func() string {
+		return g.one("[]", "{}", "[[]]", "optional.none()", "optional.of([])", "request.userInfo.groups.slice(0, 0)", "request.userInfo.groups.filter(e, false)",
+			`request.userInfo.extra[?"nope"]`, `request.userInfo.extra[?request.name]`, "[?request.userInfo.extra[?request.name]]", `{?"a": optional.none()}`)
+	}
+	return g.pick(
+		func() string { return "[" + none() + "]" },
+		func() string { return "[dyn(" + none() + "), dyn(" + none() + ")]" },
+		func() string { return "[" + none() + ", " + g.list(0) + "]" },
+		func() string { return "(" + none() + " == " + g.dynamic(0) + " ? [" + none() + "] : [])" },
+		func() string { return "[optional.of(" + none() + ")].unwrapOpt()" },
+		func() string { return "[optional.of(" + none() + ").orValue(" + g.dynamic(0) + ")]" },
+	)
 }
 
 func (g *generator) transformed(depth int) string {

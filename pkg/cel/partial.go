@@ -266,7 +266,7 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 		result.args = append(result.args, operand)
 		result.changed = result.changed || operand.changed
 	}
-	if s.isBool() {
+	if s.isBool() || s.result != nil {
 		result.changed = false
 		return part{tree: &result}
 	}
@@ -430,7 +430,7 @@ func (e *partialEvaluation) close(p part) part {
 
 func dependsOnVariables(n *node) bool {
 	if n.kind == variableNode {
-		return true // also the name of a type, which only costs a chance to decide
+		return len(n.free) > 0 // the name of a type is constant
 	}
 	if n.target != nil && dependsOnVariables(n.target) {
 		return true

@@ -36,8 +36,8 @@ type node struct {
 	kind nodeKind
 	// test makes a selection a test: has(target.name).
 	test bool
-	// boolean says that a function yields a bool in every overload.
-	boolean bool
+	// result is the type that a function yields in every overload, if that is one.
+	result *types.Type
 	// changed says that the type of a residual may differ from typ: something in it has
 	// become dyn.
 	changed bool
@@ -103,7 +103,7 @@ type treeBuilder struct {
 	// byID finds the checked form of what macro calls hold unchecked.
 	byID      map[int64]ast.Expr
 	variables map[string]bool
-	booleans  map[string]bool
+	results   map[string]*types.Type
 	// exprs are the checked expressions of the nodes, macros expanded, by id.
 	exprs []ast.Expr
 	// sets are the sets of variables that nodes have, each once.
@@ -117,9 +117,9 @@ type source struct {
 	tree    *node
 }
 
-func buildTree(checked *cel.Ast, variables, booleans map[string]bool) (*source, error) {
+func buildTree(checked *cel.Ast, variables map[string]bool, results map[string]*types.Type) (*source, error) {
 	native := checked.NativeRep()
-	b := &treeBuilder{checked: native, byID: map[int64]ast.Expr{}, variables: variables, booleans: booleans}
+	b := &treeBuilder{checked: native, byID: map[int64]ast.Expr{}, variables: variables, results: results}
 	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) { b.byID[e.ID()] = e }))
 	tree, err := b.build(native.Expr(), map[string]bool{})
 	if err != nil {
@@ -194,7 +194,7 @@ func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
 		return n, b.children(n, bound, s.Operand())
 	case ast.CallKind:
 		c := checked.AsCall()
-		n.kind, n.name, n.boolean = callNode, c.FunctionName(), b.booleans[c.FunctionName()]
+		n.kind, n.name, n.result = callNode, c.FunctionName(), b.results[c.FunctionName()]
 		if c.IsMemberFunction() {
 			return n, b.children(n, bound, c.Target(), c.Args()...)
 		}
@@ -295,7 +295,7 @@ func (n *node) isBool() bool {
 	case selectNode:
 		return n.test
 	case callNode:
-		return n.name == operators.LogicalAnd || n.name == operators.LogicalOr || n.boolean ||
+		return n.name == operators.LogicalAnd || n.name == operators.LogicalOr || (n.result != nil && n.result.Kind() == types.BoolKind) ||
 			(n.name == operators.Conditional && n.args[1].isBool() && n.args[2].isBool())
 	case macroNode:
 		return n.name == operators.All || n.name == operators.Exists || n.name == operators.ExistsOne || n.name == "existsOne"
@@ -304,16 +304,29 @@ func (n *node) isBool() bool {
 	}
 }
 
-// booleanFunctions are the functions of which every overload yields a bool.
-func booleanFunctions(env *cel.Env) map[string]bool {
-	result := map[string]bool{}
+// resultsOf are the types that functions yield in every overload, whatever their arguments
+// are. Functions of which the result depends on the arguments are not among them.
+func resultsOf(env *cel.Env) map[string]*types.Type {
+	results := map[string]*types.Type{}
 	for name, declaration := range env.Functions() {
-		result[name] = true
-		for _, overload := range declaration.OverloadDecls() {
-			if overload.ResultType().Kind() != types.BoolKind {
-				result[name] = false
+		for i, overload := range declaration.OverloadDecls() {
+			result := overload.ResultType()
+			if i > 0 && (results[name] == nil || !results[name].IsExactType(result)) || !isConcrete(result) {
+				delete(results, name)
+				break
 			}
+			results[name] = result
 		}
 	}
-	return result
+	return results
+}
+
+// isConcrete reports whether a type leaves nothing open.
+func isConcrete(t *types.Type) bool {
+	switch t.Kind() {
+	case types.DynKind, types.TypeParamKind, types.TypeKind:
+		return false
+	default:
+		return !slices.ContainsFunc(t.Parameters(), func(p *types.Type) bool { return !isConcrete(p) })
+	}
 }

@@ -68,6 +68,18 @@ func errorTermOf(t *types.Type) *node {
 	return function(operators.Index, t, missing, literal(types.String("error"), types.StringType))
 }
 
+// typed gives what has become dyn its type again, if it had one. The checker takes the type
+// of what orValue falls back to for that of the whole, even where it is another, and picks
+// functions by it. The fallback that tells the type here is never evaluated.
+func typed(n *node, t *types.Type) *node {
+	witness := errorTermOf(t)
+	if !n.changed || !witness.typ.IsExactType(t) || t.Kind() == types.DynKind {
+		return n
+	}
+	held := opaque(function("optional.of", types.NewOptionalType(types.DynType), opaque(n)))
+	return &node{kind: callNode, name: "orValue", typ: t, target: held, args: []*node{witness}}
+}
+
 // zeroOf returns a literal of a type, or nil.
 func zeroOf(t *types.Type) *node {
 	switch t.Kind() {

@@ -262,6 +262,9 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 			operand = hide(s.name, i, operand)
 			substituted = true
 		}
+		if s.name == "orValue" {
+			operand = typed(operand, arg.typ)
+		}
 		substituted = substituted || p.isError()
 		result.args = append(result.args, operand)
 		result.changed = result.changed || operand.changed

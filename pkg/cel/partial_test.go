@@ -119,6 +119,8 @@ func TestResiduals(t *testing.T) {
 		{"the name of a type is constant", `string(has(object.x) || true ? dyn(string) : dyn(object.b)) == object.a`, `string([dyn(string)][0]) == object.a`},
 		{"a function with one result keeps its type", `string(object.labels[?"x"].orValue(size([dyn(request.name), object.a]))) == "b"`,
 			`string(object.labels[?"x"].orValue(size([dyn("web"), dyn(object.a)]))) == "b"`},
+		{"a fallback keeps its type", `string(object.labels[?"x"].orValue({request.userInfo.extra["nope"][0]: ip("::1")}[object.a])) == "b"`,
+			`string(object.labels[?"x"].orValue(dyn(optional.of(dyn(dyn({}["error"])[object.a]))).orValue(ip("")))) == "b"`},
 		{"an error of a type", `object.?x.orValue(request.userInfo.extra["nope"][0]) == "x"`, `dyn(object.?x.orValue({"": ""}["error"])) == "x"`},
 		{"an error of a type without literals", `string(object.labels[?"x"].orValue(ip(request.name))) == "x"`, `string(object.labels[?"x"].orValue(ip(""))) == "x"`},
 		{"negation twice", `!(!object.flag)`, "true && !(!object.flag)"},

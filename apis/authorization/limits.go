@@ -29,12 +29,16 @@ const (
 	MaxAuthorizerNameBytes = 253
 )
 
-// The condition types that the KEPs name. Every other type under k8s.io or
-// kubernetes.io is invalid.
+// The condition types that the KEPs name, and Proviso's own. Every other type under k8s.io
+// or kubernetes.io is invalid.
 const (
 	// ConditionTypeCEL is a CEL expression over the data that was unknown at authorization
 	// (KEP-5681, "Built-in CEL conditions evaluator").
 	ConditionTypeCEL = "k8s.io/authorization-cel"
+	// ConditionTypeCELBound is a JSON object with a CEL expression and the fields of the
+	// request that it reads, {"expression": …, "request": {…}}. All users and requests of
+	// one policy share the expression, and with it the compiled program.
+	ConditionTypeCELBound = "proviso.dev/authorization-cel-bound"
 	// ConditionTypeNodeAuthorizer is an opaque condition of the node authorizer (KEP-5681,
 	// "Node authorizer").
 	ConditionTypeNodeAuthorizer = "k8s.io/node-authorizer"

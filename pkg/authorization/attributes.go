@@ -31,6 +31,9 @@ type Attributes struct {
 	authorizer.AttributesRecord
 	// Mode is the mode of the caller. Empty means that conditions must not be returned.
 	Mode Mode
+	// Caller is who asks, which may be somebody else than the user of the request. It is
+	// nil where nobody is to see the answer.
+	Caller user.Info
 }
 
 var _ authorizer.Attributes = Attributes{}
@@ -44,6 +47,14 @@ func ModeOf(attributes authorizer.Attributes) Mode {
 		return a.ConditionsMode()
 	}
 	return authorization.ConditionsModeNone
+}
+
+// CallerOf returns who asks, or nil if attributes do not tell.
+func CallerOf(attributes authorizer.Attributes) user.Info {
+	if a, ok := attributes.(Attributes); ok {
+		return a.Caller
+	}
+	return nil
 }
 
 // AttributesOf returns the attributes that a valid review asks about, as kube-apiserver

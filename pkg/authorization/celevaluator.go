@@ -19,11 +19,14 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// CELEvaluator evaluates conditions of type ConditionTypeCEL. One is made for one
-// request, since it spends a budget: it must not be used concurrently.
+// CELEvaluator evaluates conditions of types ConditionTypeCEL and ConditionTypeCELBound.
+// One is made for one request, since it spends a budget: it must not be used concurrently.
 type CELEvaluator struct {
-	// Compiler compiles the texts.
+	// Compiler compiles the texts of conditions of type ConditionTypeCEL.
 	Compiler *cel.Compiler
+	// Bound compiles conditions of type ConditionTypeCELBound. If nil, they are not
+	// supported.
+	Bound *cel.BoundCompiler
 	// Values is the data. Authorizer and RequestResource are added by the evaluator.
 	Values cel.Values
 	// Partial is set when only the variables of impersonation are known yet. It compiles
@@ -46,34 +49,57 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 	if e.Partial != nil {
 		return e.evaluateInPart(ctx, c)
 	}
-	if c.Type != ConditionTypeCEL {
-		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
-	}
-	program, err := e.Compiler.Compile(c.Text)
-	if err != nil {
-		return Failed(err)
-	}
-	if e.spent >= cel.CostBudget {
-		return Unsupported(errBudget) // it has a value, but not for this request
-	}
-
-	values := e.Values
-	var checks *checker
-	if e.Secondary != nil && (program.Reads(cel.Authorizer) || program.Reads(cel.RequestResource)) {
-		checks = &checker{ctx: ctx, checks: e.Secondary}
-		values = maps.Clone(values)
-		values[cel.Authorizer] = library.NewAuthorizerVal(e.Secondary.User, checks)
-		values[cel.RequestResource] = library.NewResourceAuthorizerVal(e.Secondary.User, checks, e.Secondary.Resource)
-	}
-	result, cost, err := program.Eval(ctx, values)
-	e.spent += cost
+	program, err := e.compile(c)
 	switch {
-	case checks != nil && checks.err != nil:
-		return Failed(checks.err)
 	case err != nil:
 		return Failed(err)
+	case program == nil:
+		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
+	case e.spent >= cel.CostBudget:
+		return Unsupported(errBudget) // it has a value, but not for this request
 	}
-	return Bool(result)
+	outcome, cost := EvaluateProgram(ctx, program, e.Values, e.Secondary)
+	e.spent += cost
+	return outcome
+}
+
+// compile returns the program of a condition, or nil if its type is not supported.
+func (e *CELEvaluator) compile(c Condition) (Program, error) {
+	switch {
+	case c.Type == ConditionTypeCEL:
+		return e.Compiler.Compile(c.Text)
+	case c.Type == ConditionTypeCELBound && e.Bound != nil:
+		return e.Bound.Compile(c.Text)
+	}
+	return nil, nil
+}
+
+// Program is a compiled condition.
+type Program interface {
+	// Reads reports whether the value may depend on the variable.
+	Reads(variable cel.Variable) bool
+	// Eval evaluates the program, and returns what that cost.
+	Eval(ctx context.Context, values cel.Values) (result bool, cost uint64, err error)
+}
+
+// EvaluateProgram evaluates a program whose secondary checks, if it makes any, are
+// answered by secondary; without it they fail. It returns what the evaluation cost.
+func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) (Outcome, uint64) {
+	var checks *checker
+	if secondary != nil && (program.Reads(cel.Authorizer) || program.Reads(cel.RequestResource)) {
+		checks = &checker{ctx: ctx, checks: secondary}
+		values = maps.Clone(values)
+		values[cel.Authorizer] = library.NewAuthorizerVal(secondary.User, checks)
+		values[cel.RequestResource] = library.NewResourceAuthorizerVal(secondary.User, checks, secondary.Resource)
+	}
+	result, cost, err := program.Eval(ctx, values)
+	switch {
+	case checks != nil && checks.err != nil:
+		return Failed(checks.err), cost
+	case err != nil:
+		return Failed(err), cost
+	}
+	return Bool(result), cost
 }
 
 // evaluateInPart evaluates what can be told of a condition before there is an object.

@@ -21,6 +21,13 @@ type Member struct {
 	Authorizer authorizer.Authorizer
 }
 
+// Pinner is a Member's authorizer that decides from something that changes. A chain pins
+// it before it asks anybody, so that members who share it decide from the same.
+type Pinner interface {
+	// Pin returns a context in which nothing changes. One that is pinned already stays.
+	Pin(ctx context.Context) context.Context
+}
+
 // Chain asks authorizers in order (KEP-5681, "Computing a concrete decision from a
 // conditional authorization chain"). It is safe for concurrent use if its members are.
 type Chain struct {
@@ -51,6 +58,11 @@ func NewChain(members ...Member) (*Chain, error) {
 // everything that matters until there. It is the eager form, for reviews: they must
 // show every condition that applies.
 func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
+	for _, m := range c.members {
+		if pinner, ok := m.Authorizer.(Pinner); ok {
+			ctx = pinner.Pin(ctx)
+		}
+	}
 	var sets []Set
 	for _, m := range c.members {
 		decision := FromUpstream(m.Name, m.Authorizer.ConditionsAwareAuthorize(ctx, attributes))

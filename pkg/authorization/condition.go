@@ -43,6 +43,10 @@ type Condition struct {
 	// Text is the condition in the language of Type, at most
 	// authorization.MaxConditionBytes long when it is serialised.
 	Text string
+	// TextFunc makes Text when the condition is serialised, which enforcement in the same
+	// process does not need. An error keeps the set from being serialised. It must be safe
+	// for concurrent use. If nil, Text is the text.
+	TextFunc func() (string, error)
 	// Description is shown to people when the condition decides.
 	Description string
 	// EvaluateFunc evaluates the condition in the process that made it, without reading

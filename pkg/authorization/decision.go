@@ -83,10 +83,10 @@ func (d Decision) validateConditions() error {
 	if len(d.conditions) == 0 {
 		return fmt.Errorf("%w: at least one is needed", ErrInvalidConditions)
 	}
-	wire := conditionsToWire(d.conditions)
-	for i := range wire {
+	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(d.conditions))
+	for _, c := range d.conditions {
 		// Texts are made lazily, so bounds on them are checked when they are serialised.
-		wire[i].Condition, wire[i].Description = "", ""
+		wire = append(wire, authorization.SubjectAccessReviewCondition{ID: c.ID, Effect: c.Effect, Type: c.Type})
 	}
 	set := []authorization.SubjectAccessReviewConditionSet{{AuthorizerName: "-", Conditions: wire}}
 	if errs := validation.ValidateConditionSets(set, field.NewPath("sets")); len(errs) > 0 {

@@ -211,7 +211,7 @@ func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcom
 		return Allow(allow.because("allowed the request"), nil)
 	}
 	held := *allow.decided
-	held.Type, held.Text = ConditionTypeCEL, "true"
+	held.Type, held.Text, held.TextFunc = ConditionTypeCEL, "true", nil
 	held.EvaluateFunc = func(context.Context, authorizer.ConditionsData) Outcome { return True() }
 	return Decision{kind: kindConditions, conditions: append(pending, held)}
 }

@@ -7,6 +7,7 @@ package authorization
 
 import (
 	"context"
+	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -21,7 +22,7 @@ func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, 
 		attributes.Mode = config.Mode
 	}
 	decision := c.Decide(ctx, attributes)
-	if attributes.Mode == authorization.ConditionsModeNone || asksAboutMany(record) {
+	if attributes.Mode == authorization.ConditionsModeNone || AsksAboutMany(record) {
 		decision = decision.Fold()
 	}
 	status := Status(decision)
@@ -34,17 +35,16 @@ func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, 
 	return status
 }
 
-// asksAboutMany reports whether a review asks about more than one kind of request. A
+// AsksAboutMany reports whether attributes are about more than one kind of request. A
 // condition is written for one version of one resource, so there are none for those
 // (KEP-5681, "Feature availability and version skew").
-func asksAboutMany(record authorizer.AttributesRecord) bool {
-	if !record.ResourceRequest {
-		return false
-	}
-	for _, value := range []string{record.Verb, record.APIVersion, record.Resource} {
-		if value == "" || value == "*" {
+func AsksAboutMany(attributes authorizer.Attributes) bool {
+	values := []string{attributes.GetVerb()}
+	if attributes.IsResourceRequest() {
+		if attributes.GetAPIGroup() == "*" || attributes.GetSubresource() == "*" { // the empty ones are not many
 			return true
 		}
+		values = append(values, attributes.GetAPIVersion(), attributes.GetResource())
 	}
-	return record.APIGroup == "*" // the empty group is the core one
+	return slices.Contains(values, "") || slices.Contains(values, "*")
 }

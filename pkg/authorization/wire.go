@@ -14,23 +14,29 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization/validation"
 )
 
-// ConditionTypeCEL is the type of conditions that are CEL expressions.
-const ConditionTypeCEL = authorization.ConditionTypeCEL
+// The types of the conditions that every Proviso can evaluate.
+const (
+	ConditionTypeCEL      = authorization.ConditionTypeCEL
+	ConditionTypeCELBound = authorization.ConditionTypeCELBound
+)
 
 // SetsToWire serialises a chain. Reasons and errors of unconditional sets have no place
 // on the wire; everything else is kept, in order. A chain that breaks a bound of the
 // data model is an error that wraps ErrInvalidConditions: it is never cut to fit.
 func SetsToWire(sets []Set) ([]authorization.SubjectAccessReviewConditionSet, error) {
-	wire := setsToWire(sets)
+	wire, err := setsToWire(sets)
+	if err != nil {
+		return nil, err
+	}
 	if errs := validation.ValidateConditionSets(wire, field.NewPath("conditionsChain")); len(errs) > 0 {
 		return nil, fmt.Errorf("%w: %w", ErrInvalidConditions, errs.ToAggregate())
 	}
 	return wire, nil
 }
 
-func setsToWire(sets []Set) []authorization.SubjectAccessReviewConditionSet {
+func setsToWire(sets []Set) (_ []authorization.SubjectAccessReviewConditionSet, err error) {
 	if sets == nil {
-		return nil
+		return nil, nil
 	}
 	wire := make([]authorization.SubjectAccessReviewConditionSet, 0, len(sets))
 	for _, s := range sets {
@@ -40,25 +46,35 @@ func setsToWire(sets []Set) []authorization.SubjectAccessReviewConditionSet {
 			w.Allowed = true
 		case kindNoOpinion:
 		case kindConditions:
-			w.Conditions = conditionsToWire(s.Decision.conditions)
+			w.Conditions, err = conditionsToWire(s.Decision.conditions)
 		case kindChain:
-			w.ConditionsChain = setsToWire(s.Decision.chain)
+			w.ConditionsChain, err = setsToWire(s.Decision.chain)
 		default:
 			w.Denied = true
 		}
+		if err != nil {
+			return nil, err
+		}
 		wire = append(wire, w)
 	}
-	return wire
+	return wire, nil
 }
 
-func conditionsToWire(conditions []Condition) []authorization.SubjectAccessReviewCondition {
+func conditionsToWire(conditions []Condition) ([]authorization.SubjectAccessReviewCondition, error) {
 	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(conditions))
 	for _, c := range conditions {
+		if c.TextFunc != nil {
+			text, err := c.TextFunc()
+			if err != nil {
+				return nil, fmt.Errorf("condition %q: %w", c.ID, err)
+			}
+			c.Text = text
+		}
 		wire = append(wire, authorization.SubjectAccessReviewCondition{
 			ID: c.ID, Effect: c.Effect, Type: c.Type, Condition: c.Text, Description: c.Description,
 		})
 	}
-	return wire
+	return wire, nil
 }
 
 // SetsFromWire reads a chain that a SubjectAccessReview returned. It is the inverse of

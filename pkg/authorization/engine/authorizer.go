@@ -1,0 +1,239 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// Part is one of the two places that policies have in the chain of authorizers.
+type Part uint8
+
+const (
+	// Restricting is the place before the first authorizer that can grant. It can only
+	// deny: an authorizer that can grant nothing is safe there.
+	Restricting Part = iota
+	// Granting is the place after kube-apiserver, for Allow and NoOpinion policies.
+	Granting
+)
+
+// Authorizer decides requests from the policies of a Source. It is safe for concurrent
+// use.
+type Authorizer struct {
+	// Source has the policies. Both places of a chain must have the same.
+	Source *Source
+	// Part says which of them decide.
+	Part Part
+	// Checks answers the checks that conditions make with authorizer, when they are
+	// evaluated in process. It must be a chain that folds. If nil, they fail.
+	Checks authorizer.UnconditionalAuthorizer
+	// MayRead says whether a caller of reviews may read a policy, and so see all of it in
+	// a condition. If nil, nobody may.
+	MayRead func(ctx context.Context, attributes authorizer.Attributes, policy Key) bool
+}
+
+var (
+	_ authorizer.Authorizer = &Authorizer{}
+	_ authorization.Pinner  = &Authorizer{}
+)
+
+// Pin makes a context in which the policies do not change.
+func (a *Authorizer) Pin(ctx context.Context) context.Context { return a.Source.Pin(ctx) }
+
+// Authorize decides for a caller that does not support conditions: what would be
+// conditional is folded, never to Allow.
+func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	d := a.Decide(ctx, attributes).Fold()
+	switch {
+	case d.IsAllow():
+		return authorizer.DecisionAllow, d.Reason(), d.Err()
+	case d.IsNoOpinion():
+		return authorizer.DecisionNoOpinion, d.Reason(), d.Err()
+	default:
+		return authorizer.DecisionDeny, d.Reason(), d.Err()
+	}
+}
+
+// ConditionsAwareAuthorize decides, conditions included.
+func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorization.ToUpstream(a.Decide(ctx, attributes))
+}
+
+// EvaluateConditions evaluates in process what Decide made.
+func (a *Authorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	d := authorization.FromUpstream("", decision).Evaluate(ctx, authorization.EvaluatorFor(data, nil))
+	switch {
+	case d.IsAllow():
+		return authorizer.DecisionAllow, d.Reason(), d.Err()
+	case d.IsNoOpinion():
+		return authorizer.DecisionNoOpinion, d.Reason(), d.Err()
+	default:
+		return authorizer.DecisionDeny, d.Reason(), d.Err()
+	}
+}
+
+const reasonNotLoaded = "the policies have not been loaded yet"
+
+// Decide decides a request (KEP-5681, "Computing a concrete decision from a ConditionSet",
+// ahead of time): a condition is returned only where no unconditional answer of the same
+// or more strength exists.
+func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	s := a.Source.stateOf(ctx)
+	if s.snapshot == nil {
+		return authorization.Deny(reasonNotLoaded, nil)
+	}
+	x := &s.snapshot.granting
+	if a.Part == Restricting {
+		x = &s.snapshot.restricting
+	}
+	var few [8]matching
+	found := x.find(attributes, few[:0])
+	if len(found) == 0 {
+		return authorization.NoOpinion("", nil)
+	}
+	e := &evaluation{ctx: ctx, authorizer: a, question: newQuestion(attributes), many: authorization.AsksAboutMany(attributes)}
+	if a.Part == Restricting {
+		return e.restrict(found)
+	}
+	return e.grant(found, s.stale)
+}
+
+// evaluation decides one request.
+type evaluation struct {
+	//nolint:containedctx // lives for one call of Decide
+	ctx        context.Context
+	authorizer *Authorizer
+	question   *question
+	// many says that the question is about more than one request, for which there are no
+	// conditions.
+	many  bool
+	spent uint64
+}
+
+// restrict decides by Deny policies, and by those that cannot be evaluated.
+func (e *evaluation) restrict(found []matching) authorization.Decision {
+	var conditions []authorization.Condition
+	for _, m := range found {
+		if !e.isConditional(m) {
+			return authorization.Deny(m.policy.reason, nil)
+		}
+	}
+	for _, m := range found {
+		switch outcome := e.evaluate(m.policy); {
+		case outcome.IsTrue():
+			return authorization.Deny(m.policy.reason, nil)
+		case outcome.IsFalse():
+		case outcome.IsResidual():
+			if conditions = append(conditions, e.condition(m.policy, outcome)); len(conditions) > authorizationapi.MaxConditionsPerSet {
+				return authorization.Conditions(conditions...) // fails closed
+			}
+		default:
+			return authorization.Deny(m.policy.reason+" (its condition failed)", outcome.Err())
+		}
+	}
+	if len(conditions) == 0 {
+		return authorization.NoOpinion("", nil)
+	}
+	return authorization.Conditions(conditions...)
+}
+
+// isConditional reports whether the condition of a policy decides whether it applies.
+func (e *evaluation) isConditional(m matching) bool {
+	return m.match == fullMatch && m.policy.condition != nil && m.policy.failure == nil
+}
+
+// grant decides by NoOpinion and Allow policies.
+func (e *evaluation) grant(found []matching, stale string) authorization.Decision {
+	holding, decided := e.holdBack(found)
+	if decided != nil {
+		return *decided
+	}
+	if stale != "" {
+		return authorization.NoOpinion("Allow policies grant nothing while policies may be out of date: "+stale, nil)
+	}
+	allowing, allowed := e.allow(found)
+	switch {
+	case allowed == nil && len(allowing) == 0:
+		return authorization.NoOpinion("", nil)
+	case allowed != nil && len(holding) == 0:
+		return authorization.Allow(allowed.reason, nil)
+	case allowed != nil:
+		allowing = []authorization.Condition{e.always(allowed)}
+	}
+	return authorization.Conditions(append(holding, allowing...)...)
+}
+
+// holdBack returns the conditions of NoOpinion policies, or the decision if one applies.
+func (e *evaluation) holdBack(found []matching) (conditions []authorization.Condition, decided *authorization.Decision) {
+	decide := func(p *Policy, err error) *authorization.Decision {
+		d := authorization.NoOpinion(p.reason, err)
+		return &d
+	}
+	for _, m := range found {
+		if m.policy.conditionEffect() == authorization.EffectNoOpinion && !e.isConditional(m) {
+			return nil, decide(m.policy, nil)
+		}
+	}
+	for _, m := range found {
+		if m.policy.conditionEffect() != authorization.EffectNoOpinion {
+			continue
+		}
+		switch outcome := e.evaluate(m.policy); {
+		case outcome.IsFalse():
+		case outcome.IsResidual():
+			if conditions = append(conditions, e.condition(m.policy, outcome)); len(conditions) > authorizationapi.MaxConditionsPerSet {
+				d := authorization.Conditions(conditions...) // fails closed
+				return nil, &d
+			}
+		default:
+			return nil, decide(m.policy, outcome.Err())
+		}
+	}
+	return conditions, nil
+}
+
+// allow returns the conditions of Allow policies, or the policy that allows
+// unconditionally.
+func (e *evaluation) allow(found []matching) (conditions []authorization.Condition, allowed *Policy) {
+	for _, m := range found {
+		if m.policy.conditionEffect() == authorization.EffectAllow && !e.isConditional(m) {
+			return nil, m.policy
+		}
+	}
+	for _, m := range found {
+		if m.policy.conditionEffect() != authorization.EffectAllow {
+			continue
+		}
+		switch outcome := e.evaluate(m.policy); {
+		case outcome.IsTrue():
+			return nil, m.policy
+		case outcome.IsResidual() && !neverTrue(outcome):
+			// More than fit a set are not returned, but one after them may still allow.
+			conditions = append(conditions, e.condition(m.policy, outcome))
+		}
+	}
+	return conditions, nil
+}
+
+// outcome is what a condition comes to with what is known.
+type outcome struct {
+	cel.Outcome
+	// many says that the question is too wide for the condition to be evaluated.
+	many bool
+}
+
+func (o outcome) IsResidual() bool { return o.many || o.Residual() != nil }
+
+func neverTrue(o outcome) bool { return !o.many && o.Residual().NeverTrue() }
+
+var errBudget = fmt.Errorf("%w: the conditions of one request may cost %d together", cel.ErrCost, uint64(cel.CostBudget))

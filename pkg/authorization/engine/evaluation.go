@@ -1,0 +1,97 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+var errNoPlan = errors.New("the condition was not prepared for this kind of request")
+
+// evaluate evaluates the condition of a policy as far as what is known allows. The
+// conditions of one request share a budget; those that are over it fail.
+func (e *evaluation) evaluate(p *Policy) outcome {
+	if e.many {
+		return outcome{many: true}
+	}
+	plan := p.condition.plans[e.question.occasion]
+	switch {
+	case plan == nil:
+		return outcome{Outcome: cel.Failed(errNoPlan)}
+	case e.spent >= cel.CostBudget:
+		return outcome{Outcome: cel.Failed(errBudget)}
+	}
+	result := plan.Eval(e.ctx, e.question.known())
+	e.spent += result.Cost()
+	return outcome{Outcome: result}
+}
+
+// condition makes the condition that remains of a policy. Its text is made when it is
+// serialised; in process the policy's own program is evaluated.
+func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
+	c := authorization.Condition{
+		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Description: p.description,
+	}
+	if o.many {
+		c.Text = "false" // is folded, and evaluated by nobody
+		return c
+	}
+	q := e.question
+	c.EvaluateFunc = e.evaluateFunc(p)
+	c.TextFunc = o.Residual().Text
+	if authorization.ModeOf(q.Attributes) == authorizationapi.ConditionsModeOptimized && e.mayRead(p) {
+		c.Type = authorization.ConditionTypeCELBound
+		c.TextFunc = func() (string, error) { return p.condition.expression.Bound(q.data) }
+	}
+	return c
+}
+
+// mayRead reports whether the caller may see the whole policy.
+func (e *evaluation) mayRead(p *Policy) bool {
+	return e.authorizer.MayRead != nil && e.authorizer.MayRead(e.ctx, e.question.Attributes, p.key)
+}
+
+// evaluateFunc evaluates the whole condition of a policy with what was known when the
+// decision was made and what is known then.
+func (e *evaluation) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
+	request, known := e.question.request, e.question.known()
+	program, checks, source := p.condition.expression.Program(), e.authorizer.Checks, e.authorizer.Source
+	decidedIn := source.Pin(e.ctx)
+	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
+		values, err := valuesOf(data)
+		if err != nil {
+			return authorization.Failed(err)
+		}
+		for variable, value := range known {
+			values[variable] = value
+		}
+		values[cel.Request] = request[cel.Request]
+		var secondary *authorization.SecondaryChecks
+		if checks != nil {
+			// Checks are answered by the policies that made the decision.
+			ctx = source.pinAs(ctx, decidedIn)
+			secondary = &authorization.SecondaryChecks{Authorizer: checks, User: data.GetUserInfo(), Resource: data}
+		}
+		result, _ := authorization.EvaluateProgram(ctx, program, values, secondary)
+		return result
+	}
+}
+
+// always is the condition of a policy that allows unconditionally, for a set in which
+// others may still hold the request back.
+func (e *evaluation) always(p *Policy) authorization.Condition {
+	return authorization.Condition{
+		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Text: "true", Description: p.description,
+		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorization.Outcome { return authorization.True() },
+	}
+}

@@ -1,0 +1,280 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"hash/maphash"
+	"maps"
+	"slices"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+const (
+	// shardCount is the number of parts of an index. A change copies the parts that it
+	// touches, so that its cost is a fraction of the size of the index.
+	shardCount = 256
+	// linear is how many policies of one subject are looked at one by one. Above it they
+	// are found by what their rules name.
+	linear = 16
+)
+
+var seed = maphash.MakeSeed()
+
+// index finds policies by subject, and those of one subject by namespace, verb, group and
+// resource. It is immutable.
+type index struct {
+	shards    [shardCount]map[subject]*bucket
+	everybody *bucket
+}
+
+func shardOf(s subject) int {
+	return int(maphash.String(seed, s.name) % shardCount)
+}
+
+// bucket holds the policies of one subject.
+type bucket struct {
+	policies []*Policy
+	// byRequest is there if the policies are many. A policy is under every key that its
+	// rules name, * included.
+	byRequest map[requestKey][]*Policy
+}
+
+type requestKey struct {
+	namespace, verb, group, resource string
+}
+
+// keys returns the keys under which a policy is found. Non-resource URLs have no group and
+// resource; their verbs tell them apart.
+func (p *Policy) keys() []requestKey {
+	var keys []requestKey
+	for i := range p.rules {
+		r := &p.rules[i]
+		for _, verb := range r.verbs {
+			if len(r.paths) > 0 {
+				keys = append(keys, requestKey{verb: verb, group: "/", resource: "/"})
+			}
+			for _, group := range r.apiGroups {
+				for _, resource := range r.resources {
+					keys = append(keys, requestKey{namespace: p.key.Namespace, verb: verb, group: group, resource: resource})
+				}
+			}
+		}
+	}
+	return keys
+}
+
+// copy returns a bucket that may be changed. What the lists of byRequest hold must not be
+// changed: only a builder appends to them, and nobody who holds a shorter list sees that.
+func (b *bucket) copy() *bucket {
+	if b == nil {
+		return &bucket{}
+	}
+	return &bucket{policies: slices.Clone(b.policies), byRequest: maps.Clone(b.byRequest)}
+}
+
+// replace takes old out of a bucket and puts next into it. Either may be nil.
+func (b *bucket) replace(old, next *Policy) {
+	if old != nil {
+		b.policies = slices.DeleteFunc(b.policies, func(p *Policy) bool { return p == old })
+	}
+	if next != nil {
+		b.policies = append(b.policies, next)
+	}
+	switch {
+	case len(b.policies) <= linear:
+		b.byRequest = nil
+	case b.byRequest == nil:
+		b.byRequest = map[requestKey][]*Policy{}
+		for _, p := range b.policies {
+			b.add(p)
+		}
+	default:
+		b.remove(old)
+		b.add(next)
+	}
+}
+
+func (b *bucket) remove(p *Policy) {
+	if p == nil {
+		return
+	}
+	for _, key := range p.keys() {
+		rest := slices.DeleteFunc(slices.Clone(b.byRequest[key]), func(other *Policy) bool { return other == p })
+		if len(rest) == 0 {
+			delete(b.byRequest, key)
+			continue
+		}
+		b.byRequest[key] = rest
+	}
+}
+
+func (b *bucket) add(p *Policy) {
+	if p == nil {
+		return
+	}
+	for _, key := range p.keys() {
+		list := b.byRequest[key]
+		if len(list) == 0 || list[len(list)-1] != p { // rules may overlap
+			b.byRequest[key] = append(list, p)
+		}
+	}
+}
+
+// builder changes an index. It copies each shard and bucket once.
+type builder struct {
+	index
+	ownShards  [shardCount]bool
+	ownBuckets map[*bucket]bool
+}
+
+func newBuilder(from index) *builder {
+	return &builder{index: from, ownBuckets: map[*bucket]bool{}}
+}
+
+func (b *builder) own(shared *bucket) *bucket {
+	if shared != nil && b.ownBuckets[shared] {
+		return shared
+	}
+	copied := shared.copy()
+	b.ownBuckets[copied] = true
+	return copied
+}
+
+func (b *builder) replace(old, next *Policy) {
+	if ifAny(old) != nil || ifAny(next) != nil {
+		b.everybody = b.own(b.everybody)
+		b.everybody.replace(ifAny(old), ifAny(next))
+	}
+	subjects := map[subject]bool{}
+	for _, p := range []*Policy{old, next} {
+		if p != nil {
+			for _, s := range p.subjects {
+				subjects[s] = true
+			}
+		}
+	}
+	for s := range subjects {
+		shard := b.ownShard(shardOf(s))
+		changed := b.own(shard[s])
+		changed.replace(ifAbout(old, s), ifAbout(next, s))
+		shard[s] = changed
+		if len(changed.policies) == 0 {
+			delete(shard, s)
+		}
+	}
+}
+
+func (b *builder) ownShard(i int) map[subject]*bucket {
+	if !b.ownShards[i] {
+		b.shards[i] = maps.Clone(b.shards[i])
+		if b.shards[i] == nil {
+			b.shards[i] = map[subject]*bucket{}
+		}
+		b.ownShards[i] = true
+	}
+	return b.shards[i]
+}
+
+// ifAny returns the policy if it is about everybody.
+func ifAny(p *Policy) *Policy {
+	if p == nil || len(p.subjects) > 0 {
+		return nil
+	}
+	return p
+}
+
+// ifAbout returns the policy if the subject is named in it.
+func ifAbout(p *Policy, s subject) *Policy {
+	if p == nil || !slices.Contains(p.subjects, s) {
+		return nil
+	}
+	return p
+}
+
+// find appends the policies that match a request, each once, ordered by namespace and
+// name.
+func (x *index) find(a authorizer.Attributes, found []matching) []matching {
+	found = x.everybody.find(a, found)
+	if u := a.GetUser(); u != nil {
+		found = x.findSubject(subject{name: u.GetName()}, a, found)
+		for _, group := range u.GetGroups() {
+			found = x.findSubject(subject{group: true, name: group}, a, found)
+		}
+	}
+	if len(found) < 2 {
+		return found
+	}
+	slices.SortFunc(found, func(a, b matching) int {
+		switch {
+		case a.policy == b.policy:
+			return 0
+		case a.policy.key.Less(b.policy.key):
+			return -1
+		}
+		return 1
+	})
+	return slices.CompactFunc(found, func(a, b matching) bool { return a.policy == b.policy })
+}
+
+// matching is a policy that matches a request, and how.
+type matching struct {
+	policy *Policy
+	match  match
+}
+
+func (x *index) findSubject(s subject, a authorizer.Attributes, found []matching) []matching {
+	return x.shards[shardOf(s)][s].find(a, found)
+}
+
+func (b *bucket) find(a authorizer.Attributes, found []matching) []matching {
+	switch {
+	case b == nil:
+		return found
+	case b.byRequest == nil:
+		return appendMatching(b.policies, a, found)
+	case !a.IsResourceRequest():
+		found = appendMatching(b.byRequest[requestKey{verb: a.GetVerb(), group: "/", resource: "/"}], a, found)
+		if a.GetVerb() != all {
+			found = appendMatching(b.byRequest[requestKey{verb: all, group: "/", resource: "/"}], a, found)
+		}
+		return found
+	}
+	resource, of, everything := a.GetResource(), "", all
+	if sub := a.GetSubresource(); sub != "" {
+		resource, of = resource+"/"+sub, all+"/"+sub
+	}
+	for _, namespace := range distinct("", a.GetNamespace()) {
+		for _, verb := range distinct(a.GetVerb(), all) {
+			for _, group := range distinct(a.GetAPIGroup(), all) {
+				key := requestKey{namespace: namespace, verb: verb, group: group}
+				for _, key.resource = range [3]string{resource, of, everything} {
+					if key.resource != "" {
+						found = appendMatching(b.byRequest[key], a, found)
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// distinct returns both values, or one if they are the same.
+func distinct(a, b string) []string {
+	if a == b {
+		return []string{a}
+	}
+	return []string{a, b}
+}
+
+func appendMatching(policies []*Policy, a authorizer.Attributes, found []matching) []matching {
+	for _, p := range policies {
+		if m := p.matches(a); m != noMatch {
+			found = append(found, matching{p, m})
+		}
+	}
+	return found
+}

@@ -1,0 +1,184 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// The domain under which conditions of policies have their IDs.
+const (
+	clusterDomain    = "cluster.policy.proviso.dev"
+	namespacedDomain = ".namespace.policy.proviso.dev"
+)
+
+// Key identifies a policy. The namespace of a ClusterAuthorizationPolicy is empty.
+type Key struct {
+	Namespace string
+	Name      string
+}
+
+// ConditionID returns the ID of the condition that comes from the policy.
+func (k Key) ConditionID() string {
+	if k.Namespace == "" {
+		return clusterDomain + "/" + k.Name
+	}
+	return k.Namespace + namespacedDomain + "/" + k.Name
+}
+
+// String names the policy as kubectl would.
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return fmt.Sprintf("ClusterAuthorizationPolicy %q", k.Name)
+	}
+	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", k.Namespace, k.Name)
+}
+
+// Less orders keys by namespace and name.
+func (k Key) Less(other Key) bool {
+	if k.Namespace != other.Namespace {
+		return k.Namespace < other.Namespace
+	}
+	return k.Name < other.Name
+}
+
+// Policy is a compiled policy. It is immutable.
+type Policy struct {
+	key         Key
+	id          string
+	effect      policyv1alpha1.PolicyEffect
+	description string
+	subjects    []subject // empty means everybody
+	rules       []rule
+	condition   *condition // nil if the effect is unconditional
+	// reason is why a request is decided by the policy.
+	reason string
+	// failure says that nothing of the policy could be compiled.
+	failure error
+}
+
+// New compiles a policy. The error, which wraps cel.ErrCompile, says why its expressions
+// cannot be used; Broken makes a policy of it that fails closed.
+func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *cel.PartialCompiler) (*Policy, error) {
+	p := newPolicy(key, spec)
+	switch spec.Effect {
+	case policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion:
+	default:
+		return nil, fmt.Errorf("effect %q is not known", spec.Effect)
+	}
+	if spec.Condition == "" {
+		return p, nil
+	}
+	variables := make([]cel.NamedExpression, 0, len(spec.Variables))
+	for _, v := range spec.Variables {
+		variables = append(variables, cel.NamedExpression{Name: v.Name, Expression: v.Expression})
+	}
+	expression, err := compiler.CompileWithVariables(variables, spec.Condition)
+	if err != nil {
+		return nil, err
+	}
+	p.condition, err = newCondition(expression, p.rules)
+	return p, err
+}
+
+// Broken makes a policy that could not be compiled, and of which no earlier compilation
+// is known: it denies what its rules match, unless its effect is Allow; then it grants
+// nothing.
+func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error) *Policy {
+	p := newPolicy(key, spec)
+	p.failure = failure
+	p.reason = fmt.Sprintf("denied by %s, which cannot be evaluated: %s", key, failure)
+	return p
+}
+
+func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
+	p := &Policy{
+		key: key, id: key.ConditionID(), effect: spec.Effect, description: spec.Description,
+		subjects: subjectsOf(spec), rules: make([]rule, 0, len(spec.Rules)),
+	}
+	for i := range spec.Rules {
+		p.rules = append(p.rules, newRule(&spec.Rules[i], spec.Effect))
+	}
+	p.reason = fmt.Sprintf("%s by %s", map[policyv1alpha1.PolicyEffect]string{
+		policyv1alpha1.PolicyEffectAllow: "allowed", policyv1alpha1.PolicyEffectDeny: "denied", policyv1alpha1.PolicyEffectNoOpinion: "held back",
+	}[spec.Effect], key)
+	if p.description != "" {
+		p.reason += ": " + p.description
+	}
+	return p
+}
+
+// Key identifies the policy.
+func (p *Policy) Key() Key { return p.key }
+
+// restricts reports whether the policy belongs to the deny-only part of the chain.
+func (p *Policy) restricts() bool {
+	return p.effect == policyv1alpha1.PolicyEffectDeny || (p.failure != nil && p.effect != policyv1alpha1.PolicyEffectAllow)
+}
+
+// grantsNothing reports whether nothing can come of the policy.
+func (p *Policy) grantsNothing() bool {
+	return p.failure != nil && p.effect == policyv1alpha1.PolicyEffectAllow
+}
+
+// conditionEffect is the effect of the policy's condition.
+func (p *Policy) conditionEffect() authorization.Effect {
+	switch p.effect {
+	case policyv1alpha1.PolicyEffectAllow:
+		return authorization.EffectAllow
+	case policyv1alpha1.PolicyEffectNoOpinion:
+		return authorization.EffectNoOpinion
+	default:
+		return authorization.EffectDeny
+	}
+}
+
+// subject is whom a policy is about. A service account is the user that it is known as.
+type subject struct {
+	group bool
+	name  string
+}
+
+// subjectsOf returns the subjects of a policy, none meaning everybody. Only those that
+// can be are returned; a policy that has none left is about nobody.
+func subjectsOf(spec *policyv1alpha1.AuthorizationPolicySpec) []subject {
+	if len(spec.Subjects) == 0 {
+		if spec.Effect == policyv1alpha1.PolicyEffectAllow {
+			return []subject{{group: true, name: user.AllAuthenticated}}
+		}
+		return nil
+	}
+	subjects := make([]subject, 0, len(spec.Subjects))
+	for _, s := range spec.Subjects {
+		switch s.Kind {
+		case rbacv1.GroupKind:
+			subjects = append(subjects, subject{group: true, name: s.Name})
+		case rbacv1.ServiceAccountKind:
+			subjects = append(subjects, subject{name: serviceaccount.MakeUsername(s.Namespace, s.Name)})
+		default:
+			subjects = append(subjects, subject{name: s.Name})
+		}
+	}
+	slices.SortFunc(subjects, func(a, b subject) int {
+		switch {
+		case a == b:
+			return 0
+		case a.group != b.group && b.group, a.group == b.group && a.name < b.name:
+			return -1
+		}
+		return 1
+	})
+	return slices.Compact(subjects)
+}

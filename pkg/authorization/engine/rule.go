@@ -1,0 +1,122 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+// all stands for every verb, group, version or resource, in rules and in questions.
+const all = "*"
+
+// rule describes requests. It is immutable, and shares no slice with the object that it
+// was made from.
+type rule struct {
+	verbs         []string
+	apiGroups     []string
+	apiVersions   []string
+	resources     []string
+	resourceNames []string
+	paths         []string
+	// grants says that a version outside apiVersions is not matched.
+	grants bool
+}
+
+func newRule(r *policyv1alpha1.PolicyRule, effect policyv1alpha1.PolicyEffect) rule {
+	return rule{
+		verbs: slices.Clone(r.Verbs), apiGroups: slices.Clone(r.APIGroups), apiVersions: slices.Clone(r.APIVersions),
+		resources: slices.Clone(r.Resources), resourceNames: slices.Clone(r.ResourceNames), paths: slices.Clone(r.NonResourceURLs),
+		grants: effect == policyv1alpha1.PolicyEffectAllow,
+	}
+}
+
+// match says how a policy matches a request.
+type match uint8
+
+const (
+	noMatch match = iota
+	// matchOutsideVersions is a match by a rule that was written for other versions: the
+	// condition does not count, and the policy applies unconditionally.
+	matchOutsideVersions
+	fullMatch
+)
+
+// matches says how a rule matches. A question about * is matched only by what matches
+// every value.
+func (r *rule) matches(a authorizer.Attributes) match {
+	if !holds(r.verbs, a.GetVerb()) {
+		return noMatch
+	}
+	if !a.IsResourceRequest() {
+		if slices.ContainsFunc(r.paths, func(pattern string) bool { return pathMatches(pattern, a.GetPath()) }) {
+			return fullMatch
+		}
+		return noMatch
+	}
+	if !holds(r.apiGroups, a.GetAPIGroup()) || !r.matchesResource(a.GetResource(), a.GetSubresource()) {
+		return noMatch
+	}
+	if len(r.resourceNames) > 0 && !slices.Contains(r.resourceNames, a.GetName()) {
+		return noMatch
+	}
+	switch {
+	case len(r.apiVersions) == 0 || holds(r.apiVersions, a.GetAPIVersion()):
+		return fullMatch
+	case r.grants:
+		return noMatch
+	}
+	return matchOutsideVersions
+}
+
+func holds(values []string, value string) bool {
+	for _, v := range values {
+		if v == value || v == all {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesResource has the rules of RBAC: * matches every resource and subresource, and
+// */scale the subresource scale of every resource. A resource without subresource does
+// not match its subresources.
+func (r *rule) matchesResource(resource, subresource string) bool {
+	for _, pattern := range r.resources {
+		if pattern == all {
+			return true
+		}
+		name, sub, _ := strings.Cut(pattern, "/")
+		if sub == subresource && (name == resource || (name == all && sub != "")) {
+			return true
+		}
+	}
+	return false
+}
+
+// pathMatches has the rules of RBAC: a * at the end stands for whatever follows.
+func pathMatches(pattern, path string) bool {
+	if prefix, ok := strings.CutSuffix(pattern, all); ok {
+		return strings.HasPrefix(path, prefix)
+	}
+	return pattern == path
+}
+
+// matches says how the policy matches a request of one of its subjects.
+func (p *Policy) matches(a authorizer.Attributes) match {
+	if p.key.Namespace != "" && (!a.IsResourceRequest() || a.GetNamespace() != p.key.Namespace) {
+		return noMatch
+	}
+	best := noMatch
+	for i := range p.rules {
+		best = max(best, p.rules[i].matches(a))
+	}
+	return best
+}

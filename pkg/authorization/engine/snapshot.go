@@ -1,0 +1,75 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+// Snapshot is a set of compiled policies at one moment. It is immutable.
+type Snapshot struct {
+	revision uint64
+	size     int
+	// restricting are the policies that decide before kube-apiserver does, granting the
+	// others.
+	restricting, granting index
+}
+
+// Revision counts the snapshots of a Builder, from 1.
+func (s *Snapshot) Revision() uint64 { return s.revision }
+
+// Len returns the number of policies.
+func (s *Snapshot) Len() int { return s.size }
+
+// Builder makes snapshots, each from the one before. It must not be used concurrently; the
+// snapshots may be.
+type Builder struct {
+	last     *Snapshot
+	policies map[Key]*Policy
+}
+
+// NewBuilder makes a Builder whose first snapshot has no policies but those it is given.
+func NewBuilder() *Builder {
+	return &Builder{last: &Snapshot{}, policies: map[Key]*Policy{}}
+}
+
+// Get returns the policy of the last snapshot under a key, or nil.
+func (b *Builder) Get(key Key) *Policy { return b.policies[key] }
+
+// Apply makes the next snapshot. A policy replaces that under its key; nil removes it. The
+// cost grows with the number of changes and with the policies of the subjects that they
+// name.
+func (b *Builder) Apply(changes map[Key]*Policy) *Snapshot {
+	restricting, granting := newBuilder(b.last.restricting), newBuilder(b.last.granting)
+	for key, policy := range changes {
+		old := b.policies[key]
+		if old == policy {
+			continue
+		}
+		restricting.replace(ifRestricting(old), ifRestricting(policy))
+		granting.replace(ifGranting(old), ifGranting(policy))
+		if policy == nil {
+			delete(b.policies, key)
+		} else {
+			b.policies[key] = policy
+		}
+	}
+	b.last = &Snapshot{
+		revision: b.last.revision + 1, size: len(b.policies),
+		restricting: restricting.index, granting: granting.index,
+	}
+	return b.last
+}
+
+func ifRestricting(p *Policy) *Policy {
+	if p == nil || !p.restricts() {
+		return nil
+	}
+	return p
+}
+
+func ifGranting(p *Policy) *Policy {
+	if p == nil || p.restricts() || p.grantsNothing() {
+		return nil
+	}
+	return p
+}

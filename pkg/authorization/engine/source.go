@@ -1,0 +1,72 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"context"
+	"sync/atomic"
+)
+
+// state is what a decision is made from.
+type state struct {
+	snapshot *Snapshot // nil before the first one
+	// stale says why the snapshot may be out of date, empty if it is not.
+	stale string
+}
+
+// Source holds the current snapshot. The zero value has none yet, and everything that is
+// decided from it is denied. It is safe for concurrent use.
+type Source struct {
+	snapshot atomic.Pointer[Snapshot]
+	stale    atomic.Pointer[string]
+}
+
+// Publish makes a snapshot the current one.
+func (s *Source) Publish(snapshot *Snapshot) { s.snapshot.Store(snapshot) }
+
+// Snapshot returns the current snapshot, or nil if there is none yet.
+func (s *Source) Snapshot() *Snapshot { return s.snapshot.Load() }
+
+// SetStale says why the snapshot may be out of date: Allow policies then grant nothing,
+// while Deny and NoOpinion policies stay in force. The empty reason says that it is not.
+func (s *Source) SetStale(reason string) { s.stale.Store(&reason) }
+
+// Stale returns why the snapshot may be out of date, or nothing.
+func (s *Source) Stale() string {
+	if reason := s.stale.Load(); reason != nil {
+		return *reason
+	}
+	return ""
+}
+
+type pinned struct{ source *Source }
+
+// Pin returns a context in which everything is decided from the snapshot that is current
+// now. A context that is pinned stays as it is.
+func (s *Source) Pin(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(pinned{s}).(state); ok {
+		return ctx
+	}
+	return context.WithValue(ctx, pinned{s}, s.load())
+}
+
+func (s *Source) load() state {
+	// The reason first: what it was said of is not newer than the snapshot.
+	stale := s.Stale()
+	return state{snapshot: s.Snapshot(), stale: stale}
+}
+
+func (s *Source) stateOf(ctx context.Context) state {
+	if pinnedState, ok := ctx.Value(pinned{s}).(state); ok {
+		return pinnedState
+	}
+	return s.load()
+}
+
+// pinAs returns a context in which everything is decided from what it was in another one.
+func (s *Source) pinAs(ctx, other context.Context) context.Context {
+	return context.WithValue(ctx, pinned{s}, s.stateOf(other))
+}

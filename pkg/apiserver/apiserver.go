@@ -10,10 +10,13 @@ package apiserver
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	"k8s.io/client-go/discovery"
+	restclient "k8s.io/client-go/rest"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -21,8 +24,12 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/localsubjectaccessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/selfsubjectaccessreview"
@@ -38,8 +45,11 @@ type ExtraConfig struct {
 	// always allowed, such as /healthz: those say nothing about the cluster. It also decides
 	// who may write policies.
 	Reviews *authorization.Chain
-	// PolicyChecker compiles policies before they are stored.
-	PolicyChecker authorizationpolicy.Checker
+	// Policies are what both chains decide from. The server fills it.
+	Policies *engine.Source
+	// PolicyStalenessBound is how long the store of policies may be out of reach before
+	// Allow policies grant nothing.
+	PolicyStalenessBound time.Duration
 	// EnableDemoAPI serves demo.proviso.dev.
 	EnableDemoAPI bool
 }
@@ -51,11 +61,13 @@ type Config struct {
 }
 
 type completedConfig struct {
-	generic  genericapiserver.CompletedConfig
-	extra    ExtraConfig
-	compiler *cel.Compiler
-	partial  *cel.PartialCompiler
-	authors  *authorizationpolicy.Authors
+	generic genericapiserver.CompletedConfig
+	extra   ExtraConfig
+	// kubeAPIServer is how kube-apiserver is reached, nil if it is not.
+	kubeAPIServer *restclient.Config
+	compilers     authorizationconditionsreview.Compilers
+	policies      *cel.PartialCompiler
+	authors       *authorizationpolicy.Authors
 }
 
 // CompletedConfig is a Config with everything decided. It can only come from Complete.
@@ -64,8 +76,8 @@ type CompletedConfig struct {
 }
 
 var (
-	errNoAuthorizer    = errors.New("a server without an authorizer would allow everything")
-	errNoPolicyChecker = errors.New("a server without a policy checker would store policies that nobody can evaluate")
+	errNoAuthorizer = errors.New("a server without an authorizer would allow everything")
+	errNoPolicies   = errors.New("a server without a source of policies would store policies that nobody asks")
 )
 
 // Complete decides what is left open.
@@ -73,29 +85,34 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if c.ExtraConfig.Reviews == nil || c.GenericConfig.Authorization.Authorizer == nil {
 		return CompletedConfig{}, errNoAuthorizer
 	}
-	if c.ExtraConfig.PolicyChecker == nil {
-		return CompletedConfig{}, errNoPolicyChecker
+	if c.ExtraConfig.Policies == nil {
+		return CompletedConfig{}, errNoPolicies
 	}
 	authors, err := authorizationpolicy.NewAuthors(c.ExtraConfig.Reviews)
 	if err != nil {
 		return CompletedConfig{}, err
 	}
-	compiler, err := cel.NewCompiler()
-	if err != nil {
-		return CompletedConfig{}, err
-	}
-	partial, err := cel.NewConditionCompiler(compiler)
-	if err != nil {
+	completed := &completedConfig{extra: c.ExtraConfig, authors: authors, kubeAPIServer: c.GenericConfig.ClientConfig}
+	if err := completed.makeCompilers(); err != nil {
 		return CompletedConfig{}, err
 	}
 	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
-	return CompletedConfig{&completedConfig{
-		generic:  c.GenericConfig.Complete(),
-		extra:    c.ExtraConfig,
-		compiler: compiler,
-		partial:  partial,
-		authors:  authors,
-	}}, nil
+	completed.generic = c.GenericConfig.Complete()
+	return CompletedConfig{completed}, nil
+}
+
+func (c *completedConfig) makeCompilers() (err error) {
+	if c.compilers.Conditions, err = cel.NewCompiler(); err != nil {
+		return err
+	}
+	if c.compilers.Bound, err = cel.NewBoundCompiler(); err != nil {
+		return err
+	}
+	if c.compilers.Partial, err = cel.NewConditionCompiler(c.compilers.Conditions); err != nil {
+		return err
+	}
+	c.policies, err = cel.NewPolicyCompiler(c.compilers.Conditions)
+	return err
 }
 
 // Server is proviso-apiserver.
@@ -124,8 +141,60 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
+	if err := c.runPolicies(generic); err != nil {
+		return nil, err
+	}
 	return &Server{GenericAPIServer: generic}, nil
 }
+
+// runPolicies keeps the policies up to date for as long as the server runs.
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer) error {
+	policy.RegisterMetrics()
+	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
+	if err != nil {
+		return fmt.Errorf("client of policies: %w", err)
+	}
+	types, err := c.typeChecker(generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	controller, err := policy.NewController(policy.Config{
+		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
+	})
+	if err != nil {
+		return err
+	}
+	if err := generic.AddReadyzChecks(controller.Ready()); err != nil {
+		return fmt.Errorf("readiness of policies: %w", err)
+	}
+	return generic.AddPostStartHook("proviso-policies", func(hook genericapiserver.PostStartHookContext) error {
+		go controller.Run(hook)
+		return nil
+	})
+}
+
+// typeChecker checks against what this server and kube-apiserver publish.
+func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecking.Checker, error) {
+	if c.kubeAPIServer != nil {
+		configs = append(configs, c.kubeAPIServer)
+	}
+	var clients []discovery.DiscoveryInterface
+	for _, config := range configs {
+		config = restclient.CopyConfig(config)
+		config.Timeout = schemaTimeout
+		client, err := discovery.NewDiscoveryClientForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("client of schemas: %w", err)
+		}
+		clients = append(clients, client)
+	}
+	published := typechecking.NewDiscovery(clients...)
+	return typechecking.New(published, published)
+}
+
+// schemaTimeout bounds the reading of one schema document, of which the largest has a few
+// megabytes.
+const schemaTimeout = 10 * time.Second
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
@@ -133,17 +202,17 @@ func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 		"subjectaccessreviews":           subjectaccessreview.NewREST(c.extra.Reviews),
 		"selfsubjectaccessreviews":       selfsubjectaccessreview.NewREST(c.extra.Reviews),
 		"localsubjectaccessreviews":      localsubjectaccessreview.NewREST(c.extra.Reviews),
-		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(c.compiler, c.partial, c.extra.Reviews),
+		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews),
 	}
 	return &group
 }
 
 func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, error) {
-	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, c.extra.PolicyChecker, c.authors)
+	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies), c.authors)
 	if err != nil {
 		return nil, err
 	}
-	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, c.extra.PolicyChecker, c.authors)
+	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies), c.authors)
 	if err != nil {
 		return nil, err
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
 // TestIncompleteConfigs lack what keeps the server closed.
@@ -31,13 +31,13 @@ func TestIncompleteConfigs(t *testing.T) {
 	}{
 		{"no chain for reviews", func(c *apiserver.Config) { c.ExtraConfig.Reviews = nil }, "without an authorizer"},
 		{"no chain for requests", func(c *apiserver.Config) { c.GenericConfig.Authorization.Authorizer = nil }, "without an authorizer"},
-		{"no policy checker", func(c *apiserver.Config) { c.ExtraConfig.PolicyChecker = nil }, "without a policy checker"},
+		{"no source of policies", func(c *apiserver.Config) { c.ExtraConfig.Policies = nil }, "without a source of policies"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			config := &apiserver.Config{
 				GenericConfig: genericapiserver.NewRecommendedConfig(apiserver.Codecs),
-				ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, PolicyChecker: policy.NewChecker(nil)},
+				ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, Policies: &engine.Source{}},
 			}
 			config.GenericConfig.Authorization.Authorizer = chain
 			tc.change(config)

@@ -203,7 +203,7 @@ func TestReview(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := chainOf(t, &fixed{decision: tc.decision}).Review(t.Context(), tc.attributes, tc.config)
+			got, _ := chainOf(t, &fixed{decision: tc.decision}).Review(t.Context(), tc.attributes, tc.config)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}

@@ -7,23 +7,36 @@ package authorization
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// Review answers a review: what the chain decides about the attributes, with
-// conditions if the caller asked for them.
-func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorization.ConditionalAuthorizationConfiguration) authorization.SubjectAccessReviewStatus {
+// Review answers a review: what the chain decides about the attributes, with conditions if
+// the caller asked for them, and what the caller should know about the answer.
+func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorization.ConditionalAuthorizationConfiguration) (authorization.SubjectAccessReviewStatus, []string) {
 	attributes := Attributes{AttributesRecord: record}
 	if config != nil {
 		attributes.Mode = config.Mode
 	}
+	if caller, ok := genericapirequest.UserFrom(ctx); ok {
+		attributes.Caller = caller
+	}
 	decision := c.Decide(ctx, attributes)
-	if attributes.Mode == authorization.ConditionsModeNone || AsksAboutMany(record) {
+	var warnings []string
+	switch many := AsksAboutMany(record); {
+	case decision.IsUnconditional() || attributes.Mode == authorization.ConditionsModeNone:
 		decision = decision.Fold()
+	case many:
+		decision = decision.Fold()
+		warnings = append(warnings, warningMany)
+	default:
+		warnings = append(warnings, fmt.Sprintf(warningNotEnforced, describe(record)))
 	}
 	status := Status(decision)
 	if message := SelectorErrors(record); message != "" {
@@ -32,7 +45,24 @@ func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, 
 		}
 		status.EvaluationError += message
 	}
-	return status
+	return status, warnings
+}
+
+const (
+	warningMany        = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
+	warningNotEnforced = "nobody here enforces conditions on %s: who acts on this answer must evaluate them with an AuthorizationConditionsReview"
+)
+
+// describe names what a review asks about.
+func describe(record authorizer.AttributesRecord) string {
+	if !record.ResourceRequest {
+		return fmt.Sprintf("%s %s", record.Verb, record.Path)
+	}
+	resource := schema.GroupResource{Group: record.APIGroup, Resource: record.Resource}.String()
+	if record.Subresource != "" {
+		resource += "/" + record.Subresource
+	}
+	return fmt.Sprintf("%s %s", record.Verb, resource)
 }
 
 // AsksAboutMany reports whether attributes are about more than one kind of request. A

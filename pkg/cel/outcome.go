@@ -39,3 +39,10 @@ func isErrorTerm(n *node) bool {
 	missing := n.args[0]
 	return missing.kind == callNode && missing.name == operators.Index && missing.args[0].kind == mapNode && len(missing.args[0].args) == 0
 }
+
+// ReadsRequestField reports whether the value may depend on a field of request.
+func (e *Expression) ReadsRequestField(name string) bool {
+	reads := &fields{}
+	reads.read(e.tree)
+	return reads.all || reads.byName[name] != nil
+}

@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/apis/policy/validation"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -41,11 +44,29 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string
 	if err != nil {
 		return nil, field.ErrorList{c.blame(spec, variables, err)}
 	}
+	errs = append(errs, refusals(spec, expression)...)
 	program := expression.Program()
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		warnings = versionWarnings(spec.Rules)
 	}
-	return warnings, nil
+	return warnings, errs
+}
+
+// refusals are the errors of a condition that compiles.
+func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression) (errs field.ErrorList) {
+	path := field.NewPath("spec", "condition")
+	if cost := expression.MinCost(); cost > cel.CostLimit {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("every evaluation costs at least %d, where %d is allowed: simplify the expression", cost, uint64(cel.CostLimit))))
+	}
+	if spec.Effect == policy.PolicyEffectAllow || !expression.ReadsRequestField("name") {
+		return errs
+	}
+	for i := range spec.Rules {
+		if validation.DescribesNameless(&spec.Rules[i]) {
+			errs = append(errs, field.Forbidden(path, fmt.Sprintf("reads request.name, but spec.rules[%d] describes requests that have none, such as create: the restriction would never apply to them; write object.metadata.name", i)))
+		}
+	}
+	return errs
 }
 
 func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
@@ -78,4 +99,16 @@ func versionWarnings(rules []policy.PolicyRule) []string {
 		}
 	}
 	return warnings
+}
+
+// compile compiles a stored policy. What would not be stored today is not compiled either.
+func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *cel.PartialCompiler) (*engine.Policy, error) {
+	var hub policy.AuthorizationPolicySpec
+	if err := policyv1alpha1.Convert_v1alpha1_AuthorizationPolicySpec_To_policy_AuthorizationPolicySpec(spec.DeepCopy(), &hub, nil); err != nil {
+		return nil, err
+	}
+	if errs := validation.ValidateSpec(&hub, key.Namespace != "", field.NewPath("spec")); len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	return engine.New(key, spec, compiler)
 }

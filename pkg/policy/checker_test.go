@@ -34,6 +34,9 @@ func TestCheck(t *testing.T) {
 	pods := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods"}}
 	versioned := pods
 	versioned.APIVersions = []string{"v1"}
+	exec := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods/exec"}}
+	thousand := "[" + strings.Repeat("1, ", 999) + "1]"
+	costly := thousand + ".map(a, " + thousand + ".map(b, a + b)).size() > 0"
 	paths := api.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}
 	v := func(expressions ...string) []api.Variable {
 		var result []api.Variable
@@ -45,30 +48,36 @@ func TestCheck(t *testing.T) {
 	const version = "apiVersions: the condition reads an object"
 	for _, tc := range []struct {
 		name         string
+		effect       api.PolicyEffect
 		rules        []api.PolicyRule
 		variables    []api.Variable
 		condition    string
 		wantWarnings []string
 		want         string // the beginning of the error
 	}{
-		{"no condition", []api.PolicyRule{pods}, nil, "", nil, ""},
-		{"a condition on the request", []api.PolicyRule{pods}, v("request.name"), `variables.v0 == "a"`, nil, ""},
-		{"a condition on the object", []api.PolicyRule{versioned, paths}, nil, `has(object.a)`, nil, ""},
-		{"without versions", []api.PolicyRule{versioned, pods, paths, pods}, nil, `has(object.a)`, []string{"spec.rules[1]." + version, "spec.rules[3]." + version}, ""},
-		{"of the old object", []api.PolicyRule{pods}, nil, `has(oldObject.a)`, []string{"spec.rules[0]." + version}, ""},
-		{"in a variable", []api.PolicyRule{pods}, v("object", "has(variables.v0.a)"), `variables.v1`, []string{"spec.rules[0]." + version}, ""},
-		{"a variable that nothing reads", []api.PolicyRule{pods}, v("object"), `true`, nil, ""},
-		{"a mistake in the condition", []api.PolicyRule{pods}, v("object"), `variables.v0 &&`, nil, `spec.condition: Invalid value: "variables.v0 &&": expression does not compile: ERROR: <input>:1:16`},
-		{"no bool", []api.PolicyRule{pods}, nil, `"a"`, nil, `spec.condition: Invalid value: "\"a\"": expression does not compile: it must yield bool, but yields string`},
-		{"an unknown variable", []api.PolicyRule{pods}, v("1"), `variables.v1 == 1`, nil, `spec.condition: Invalid`},
-		{"a mistake in the first variable", []api.PolicyRule{pods}, v("object.", "1", "2"), `true`, nil, `spec.variables[0].expression: Invalid value: "object.": variable "v0": expression does not compile: ERROR: <input>:1:8`},
-		{"a mistake in the last variable", []api.PolicyRule{pods}, v("1", "2", "object."), `true`, nil, `spec.variables[2].expression: Invalid`},
-		{"two mistakes", []api.PolicyRule{pods}, v("1", "a +", "b +", "2"), `c +`, nil, `spec.variables[1].expression: Invalid value: "a +"`},
-		{"a variable that reads those after it", []api.PolicyRule{pods}, v("variables.v1", "2"), `true`, nil, `spec.variables[0].expression: Invalid`},
+		{"no condition", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, "", nil, ""},
+		{"a condition on the request", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("request.name"), `variables.v0 == "a"`, nil, ""},
+		{"a condition on the object", api.PolicyEffectAllow, []api.PolicyRule{versioned, paths}, nil, `has(object.a)`, nil, ""},
+		{"without versions", api.PolicyEffectAllow, []api.PolicyRule{versioned, pods, paths, pods}, nil, `has(object.a)`, []string{"spec.rules[1]." + version, "spec.rules[3]." + version}, ""},
+		{"of the old object", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, `has(oldObject.a)`, []string{"spec.rules[0]." + version}, ""},
+		{"in a variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object", "has(variables.v0.a)"), `variables.v1`, []string{"spec.rules[0]." + version}, ""},
+		{"a variable that nothing reads", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object"), `true`, nil, ""},
+		{"a mistake in the condition", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object"), `variables.v0 &&`, nil, `spec.condition: Invalid value: "variables.v0 &&": expression does not compile: ERROR: <input>:1:16`},
+		{"no bool", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, `"a"`, nil, `spec.condition: Invalid value: "\"a\"": expression does not compile: it must yield bool, but yields string`},
+		{"an unknown variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1"), `variables.v1 == 1`, nil, `spec.condition: Invalid`},
+		{"a mistake in the first variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object.", "1", "2"), `true`, nil, `spec.variables[0].expression: Invalid value: "object.": variable "v0": expression does not compile: ERROR: <input>:1:8`},
+		{"a mistake in the last variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1", "2", "object."), `true`, nil, `spec.variables[2].expression: Invalid`},
+		{"two mistakes", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1", "a +", "b +", "2"), `c +`, nil, `spec.variables[1].expression: Invalid value: "a +"`},
+		{"a Deny that reads the name of what has none", api.PolicyEffectDeny, []api.PolicyRule{pods}, nil, `request.name == "a"`, nil, `spec.condition: Forbidden: reads request.name, but spec.rules[0]`},
+		{"a NoOpinion that does so in a variable", api.PolicyEffectNoOpinion, []api.PolicyRule{paths, pods}, v("request"), `variables.v0.name == "a"`, nil, `spec.condition: Forbidden: reads request.name, but spec.rules[1]`},
+		{"a Deny that reads the name of a subresource's object", api.PolicyEffectDeny, []api.PolicyRule{exec}, nil, `request.name == "a"`, nil, ""},
+		{"a Deny that reads something else", api.PolicyEffectDeny, []api.PolicyRule{pods}, nil, `request.namespace == "a"`, nil, ""},
+		{"one that always costs too much", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, costly, nil, `spec.condition: Forbidden: every evaluation costs at least`},
+		{"a variable that reads those after it", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("variables.v1", "2"), `true`, nil, `spec.variables[0].expression: Invalid`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			warnings, errs := checker.Check(&api.AuthorizationPolicySpec{Rules: tc.rules, Variables: tc.variables, Condition: tc.condition})
+			warnings, errs := checker.Check(&api.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules, Variables: tc.variables, Condition: tc.condition})
 			if len(warnings) != len(tc.wantWarnings) {
 				t.Fatalf("got warnings %q, want %q", warnings, tc.wantWarnings)
 			}

@@ -66,11 +66,17 @@ func validateResourceRule(rule *policy.PolicyRule, effect policy.PolicyEffect, p
 }
 
 // NamelessVerb reports whether a rule restricts the names of requests that have none when
-// they are authorized: a create or a deletecollection, but for those of a subresource.
+// they are authorized.
 func NamelessVerb(rule *policy.PolicyRule) bool {
+	return len(rule.ResourceNames) > 0 && DescribesNameless(rule)
+}
+
+// DescribesNameless reports whether a rule describes requests that have no name when they
+// are authorized: a create or a deletecollection, but for those of a subresource.
+func DescribesNameless(rule *policy.PolicyRule) bool {
 	nameless := func(verb string) bool { return verb == "create" || verb == "deletecollection" || verb == all }
 	whole := func(resource string) bool { return !strings.Contains(resource, "/") }
-	return len(rule.ResourceNames) > 0 && slices.ContainsFunc(rule.Verbs, nameless) && slices.ContainsFunc(rule.Resources, whole)
+	return slices.ContainsFunc(rule.Verbs, nameless) && slices.ContainsFunc(rule.Resources, whole)
 }
 
 func validatePaths(rule *policy.PolicyRule, in scope, path *field.Path) field.ErrorList {

@@ -65,6 +65,12 @@ func ValidateAuthorizationPolicyStatusUpdate(p, old *policy.AuthorizationPolicy)
 	return validateStatusUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Status, &old.Status)
 }
 
+// ValidateSpec validates a specification by itself. Policies with a namespace must not
+// have rules for non-resource URLs.
+func ValidateSpec(spec *policy.AuthorizationPolicySpec, isNamespaced bool, path *field.Path) field.ErrorList {
+	return validateSpec(spec, scope(isNamespaced), path)
+}
+
 func validatePolicy(meta *metav1.ObjectMeta, spec *policy.AuthorizationPolicySpec, in scope) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(meta, bool(in), validateName, field.NewPath("metadata"))
 	return append(errs, validateSpec(spec, in, field.NewPath("spec"))...)

@@ -6,11 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package options
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -18,7 +20,9 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
@@ -26,7 +30,9 @@ import (
 const (
 	authorizerPrivilegedGroups = "kubernetes.io/always-allow-groups"
 	authorizerPaths            = "kubernetes.io/always-allow-paths"
+	authorizerRestricting      = "deny.policy.proviso.dev"
 	authorizerKubeAPIServer    = "kube-apiserver"
+	authorizerGranting         = "policy.proviso.dev"
 )
 
 // The generic server allows its clients 200 requests a second with bursts of 400, since
@@ -65,7 +71,10 @@ func (o *AuthorizationOptions) Validate() []error {
 // authorizers but for two differences. The paths of this server that are always allowed
 // say nothing about the cluster, about which a review asks. And a review is answered by
 // what holds now, as kube-apiserver answers its own, never from the cache.
-func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain, err error) {
+//
+// Deny policies come before kube-apiserver, so that they mean the same everywhere, and
+// after those who need no permission; Allow and NoOpinion policies come after it.
+func (o *AuthorizationOptions) Chains(policies *engine.Source) (reviews, requests *authorization.Chain, err error) {
 	fresh, err := o.kubeAPIServer(0, 0)
 	if err != nil {
 		return nil, nil, err
@@ -78,7 +87,12 @@ func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain,
 		Name:       authorizerPrivilegedGroups,
 		Authorizer: authorizerfactory.NewPrivilegedGroups(o.AlwaysAllowGroups...),
 	}
-	reviews, err = authorization.NewChain(privileged, authorization.Member{Name: authorizerKubeAPIServer, Authorizer: fresh})
+	before := &engine.Authorizer{Source: policies, Part: engine.Restricting}
+	after := &engine.Authorizer{Source: policies, Part: engine.Granting}
+	restricting := authorization.Member{Name: authorizerRestricting, Authorizer: before}
+	granting := authorization.Member{Name: authorizerGranting, Authorizer: after}
+	reviews, err = authorization.NewChain(privileged, restricting,
+		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: fresh}, granting)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
@@ -88,11 +102,34 @@ func (o *AuthorizationOptions) Chains() (reviews, requests *authorization.Chain,
 	}
 	requests, err = authorization.NewChain(privileged,
 		authorization.Member{Name: authorizerPaths, Authorizer: paths},
-		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: cached})
+		restricting,
+		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: cached}, granting)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
+	for _, part := range []*engine.Authorizer{before, after} {
+		part.Checks, part.MayRead = reviews, mayRead(reviews)
+	}
 	return reviews, requests, nil
+}
+
+// mayRead says who may see a whole policy in a condition: who may get it.
+func mayRead(chain *authorization.Chain) func(context.Context, authorizer.Attributes, engine.Key) bool {
+	return func(ctx context.Context, attributes authorizer.Attributes, policy engine.Key) bool {
+		caller := authorization.CallerOf(attributes)
+		if caller == nil {
+			return false
+		}
+		resource := "clusterauthorizationpolicies"
+		if policy.Namespace != "" {
+			resource = "authorizationpolicies"
+		}
+		decision, _, err := chain.Authorize(ctx, authorizer.AttributesRecord{
+			User: caller, Verb: "get", APIGroup: policyv1alpha1.GroupName, APIVersion: policyv1alpha1.SchemeGroupVersion.Version,
+			Resource: resource, Namespace: policy.Namespace, Name: policy.Name, ResourceRequest: true,
+		})
+		return err == nil && decision == authorizer.DecisionAllow
+	}
 }
 
 // kubeAPIServer makes an authorizer with a client of its own: everybody may create

@@ -31,9 +31,8 @@ import (
 
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/etcd"
-	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
@@ -67,7 +66,13 @@ type Options struct {
 	SelfMadeCertHosts []string
 	// EnableDemoAPI serves demo.proviso.dev.
 	EnableDemoAPI bool
+	// PolicyStalenessBound is how long the store of policies may be out of reach before
+	// Allow policies grant nothing. At least a second.
+	PolicyStalenessBound time.Duration
 }
+
+// minStalenessBound keeps a slow store from being taken for one that is gone.
+const minStalenessBound = time.Second
 
 // NewOptions returns the defaults.
 func NewOptions() *Options {
@@ -92,6 +97,8 @@ func NewOptions() *Options {
 
 		DataDir:           "/var/lib/proviso-apiserver",
 		SelfMadeCertHosts: []string{"localhost", "127.0.0.1", "::1"},
+
+		PolicyStalenessBound: time.Minute,
 	}
 	o.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
 	return o
@@ -105,6 +112,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"Directory for the embedded etcd, which runs when --etcd-servers is not set, and for a self-made serving certificate. It must survive restarts and belong to one replica.")
 	proviso.BoolVar(&o.EnableDemoAPI, "enable-demo-api", o.EnableDemoAPI,
 		"Serve demo.proviso.dev, an imaginary resource on which policies can be tried.")
+
+	proviso.DurationVar(&o.PolicyStalenessBound, "policy-staleness-bound", o.PolicyStalenessBound,
+		"How long the store of policies may be out of reach. After that the server is not ready, and Allow policies grant nothing; Deny policies stay in force. At least 1s.")
 
 	o.Generic.AddUniversalFlags(fss.FlagSet("generic"))
 	serving := fss.FlagSet("secure serving")
@@ -176,6 +186,9 @@ func (o CompletedOptions) Validate() []error {
 	if len(o.SelfMadeCertHosts) == 0 && !o.hasCertificate() {
 		errs = append(errs, errors.New("--self-made-cert-hosts must not be empty unless --tls-cert-file and --tls-private-key-file are set"))
 	}
+	if o.PolicyStalenessBound < minStalenessBound {
+		errs = append(errs, fmt.Errorf("--policy-staleness-bound must be at least %s", minStalenessBound))
+	}
 	if slices.Contains(o.Authorization.AlwaysAllowGroups, "") {
 		errs = append(errs, errors.New("an empty group must not be always allowed"))
 	}
@@ -212,7 +225,7 @@ func (o CompletedOptions) Config() (*apiserver.Config, error) {
 	generic.OpenAPIV3Config.Info.Title, generic.OpenAPIV3Config.Info.Version = "Proviso", version.Get().GitVersion
 
 	config := &apiserver.Config{GenericConfig: generic, ExtraConfig: apiserver.ExtraConfig{EnableDemoAPI: o.EnableDemoAPI}}
-	for _, apply := range []func(*apiserver.Config) error{o.applyServing, o.applyAccess, o.applyFeatures, o.applyAdmission, applyPolicies} {
+	for _, apply := range []func(*apiserver.Config) error{o.applyServing, o.applyAccess, o.applyFeatures, o.applyAdmission} {
 		if err := apply(config); err != nil {
 			return nil, err
 		}
@@ -268,7 +281,8 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if check != nil {
 		generic.AddReadyzChecks(check)
 	}
-	reviews, requests, err := o.Authorization.Chains()
+	config.ExtraConfig.Policies, config.ExtraConfig.PolicyStalenessBound = &engine.Source{}, o.PolicyStalenessBound
+	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies)
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}
@@ -310,19 +324,6 @@ func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}
-	return nil
-}
-
-func applyPolicies(config *apiserver.Config) error {
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		return err
-	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
-	if err != nil {
-		return err
-	}
-	config.ExtraConfig.PolicyChecker = policy.NewChecker(compiler)
 	return nil
 }
 

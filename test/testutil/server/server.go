@@ -31,9 +31,8 @@ import (
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/etcd"
-	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
 // UserHeader names the user of a request.
@@ -78,7 +77,7 @@ func New(tb testing.TB, config Config) *Server {
 	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
 	completed, err := (&apiserver.Config{
 		GenericConfig: generic,
-		ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, PolicyChecker: policyChecker(tb), EnableDemoAPI: config.EtcdDir != ""},
+		ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, Policies: &engine.Source{}, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != ""},
 	}).Complete()
 	if err != nil {
 		tb.Fatal(err)
@@ -90,19 +89,6 @@ func New(tb testing.TB, config Config) *Server {
 	tb.Cleanup(server.GenericAPIServer.Destroy)
 	server.GenericAPIServer.PrepareRun()
 	return &Server{server.GenericAPIServer}
-}
-
-func policyChecker(tb testing.TB) *policy.Checker {
-	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return policy.NewChecker(compiler)
 }
 
 func etcdDir(tb testing.TB, config Config) string {

@@ -34,24 +34,30 @@ import (
 // REST evaluates conditions.
 type REST struct {
 	virtual.Resource
-	compiler   *cel.Compiler
-	partial    *cel.PartialCompiler
+	compilers  Compilers
 	authorizer authorizer.UnconditionalAuthorizer
+}
+
+// Compilers compile conditions.
+type Compilers struct {
+	// Conditions compiles those that are CEL, and Bound those that bring what was known.
+	Conditions *cel.Compiler
+	Bound      *cel.BoundCompiler
+	// Partial compiles before there is an object.
+	Partial *cel.PartialCompiler
 }
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. Conditions are compiled by compiler, or by partial before
-// there is an object. The authorizer answers the secondary checks of conditions;
+// NewREST makes the storage. The authorizer answers the secondary checks of conditions;
 // its answers are unconditional.
-func NewREST(compiler *cel.Compiler, partial *cel.PartialCompiler, secondary authorizer.UnconditionalAuthorizer) *REST {
+func NewREST(compilers Compilers, secondary authorizer.UnconditionalAuthorizer) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular: "authorizationconditionsreview",
 			NewFunc:  func() runtime.Object { return &authorizationapi.AuthorizationConditionsReview{} },
 		},
-		compiler:   compiler,
-		partial:    partial,
+		compilers:  compilers,
 		authorizer: secondary,
 	}
 }
@@ -88,7 +94,8 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	evaluator := &authorization.CELEvaluator{
-		Compiler: r.compiler,
+		Compiler: r.compilers.Conditions,
+		Bound:    r.compilers.Bound,
 		Values:   values,
 		Secondary: &authorization.SecondaryChecks{
 			Authorizer: r.authorizer,
@@ -98,7 +105,7 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		},
 	}
 	if request.Operation == "" {
-		evaluator.Partial = r.partial
+		evaluator.Partial = r.compilers.Partial
 	}
 	return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
 }

@@ -60,6 +60,6 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(authorization.SubjectOf(&review.Spec), review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
-	review.Status = r.chain.Review(ctx, attributes, review.Spec.ConditionalAuthorization)
+	review.Status = virtual.Review(ctx, r.chain, attributes, review.Spec.ConditionalAuthorization)
 	return review, nil
 }

@@ -57,6 +57,6 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(caller, review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
-	review.Status = r.chain.Review(ctx, attributes, review.Spec.ConditionalAuthorization)
+	review.Status = virtual.Review(ctx, r.chain, attributes, review.Spec.ConditionalAuthorization)
 	return review, nil
 }

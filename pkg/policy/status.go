@@ -1,0 +1,160 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// The reasons of the conditions in the status of a policy.
+const (
+	// ReasonCompiled says that the policy as it is written is in force.
+	ReasonCompiled = "Compiled"
+	// ReasonCompileFailed says that it is not, because it cannot be evaluated.
+	ReasonCompileFailed = "CompileFailed"
+	// ReasonEnforced says that requests are decided by the policy.
+	ReasonEnforced = "Enforced"
+	// ReasonNotEnforced says that nobody asks about the requests that a rule describes.
+	ReasonNotEnforced = "NotEnforced"
+	// ReasonConditionNotEnforced says that nobody enforces the condition: an Allow then
+	// grants nothing, and a Deny or NoOpinion applies whatever the condition says.
+	ReasonConditionNotEnforced = "ConditionNotEnforced"
+)
+
+// writeStatus writes what became of policies until ctx ends. Every replica writes the
+// same; whoever comes second finds nothing to change.
+func (c *Controller) writeStatus(ctx context.Context) {
+	go func() {
+		<-ctx.Done()
+		c.queue.ShutDown()
+	}()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		for c.writeNext(ctx) {
+		}
+	}, 0)
+}
+
+func (c *Controller) writeNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	switch err := c.writeOne(ctx, key); {
+	case err == nil, apierrors.IsNotFound(err):
+		c.queue.Forget(key)
+	case ctx.Err() != nil:
+	case apierrors.IsConflict(err):
+		c.queue.AddRateLimited(key) // the cache will catch up
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "Cannot write the status of a policy", "policy", klog.KRef(key.Namespace, key.Name))
+		c.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+func (c *Controller) writeOne(ctx context.Context, key engine.Key) error {
+	p := c.get(key)
+	c.mu.Lock()
+	r, known := c.results[key]
+	c.mu.Unlock()
+	if p == nil || !known || !apiequality.Semantic.DeepEqual(r.spec, p.spec) {
+		return nil // gone, or to be compiled, after which it comes here again
+	}
+	status, incomplete := c.statusOf(p, r)
+	if apiequality.Semantic.DeepEqual(status, p.status) {
+		return incomplete
+	}
+	if err := c.updateStatus(ctx, key, p, status); err != nil {
+		return err
+	}
+	return incomplete
+}
+
+// statusOf says what became of a policy. The error says that its types could not be checked
+// completely.
+func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
+	status := p.status.DeepCopy()
+	status.ObservedGeneration = p.meta.Generation
+	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: ReasonCompiled, Message: "the policy is in force"}
+	if r.failure != nil {
+		// Replicas may differ in whether they have an earlier compilation; what they write
+		// must not.
+		ready.Status, ready.Reason = metav1.ConditionFalse, ReasonCompileFailed
+		ready.Message = r.failure.Error() + ". The last compilation that succeeded stays in force where there is one; otherwise " + closedAnswer(p.spec.Effect)
+	}
+	effective := effectiveness(p.spec)
+	for _, condition := range []metav1.Condition{ready, effective} {
+		condition.ObservedGeneration = p.meta.Generation
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	if c.config.Types == nil || r.failure != nil || p.spec.Condition == "" {
+		status.TypeChecking = nil
+		return status, nil
+	}
+	found, err := c.config.Types.Check(p.spec)
+	status.TypeChecking = nil
+	if found != nil && len(found.ExpressionWarnings) > 0 {
+		status.TypeChecking = found
+	}
+	return status, err
+}
+
+func closedAnswer(effect policyv1alpha1.PolicyEffect) string {
+	if effect == policyv1alpha1.PolicyEffectAllow {
+		return "the policy grants nothing"
+	}
+	return "the policy denies what its rules match"
+}
+
+// servedGroups are the groups whose requests this server decides.
+var servedGroups = []string{"authorization.k8s.io", "demo.proviso.dev", policyv1alpha1.GroupName, "*"}
+
+// effectiveness says whether something can come of a policy.
+func effectiveness(spec *policyv1alpha1.AuthorizationPolicySpec) metav1.Condition {
+	effective := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionTrue, Reason: ReasonEnforced, Message: "requests are decided by the policy"}
+	var elsewhere []string
+	for i, rule := range spec.Rules {
+		if len(rule.Resources) > 0 && !slices.ContainsFunc(rule.APIGroups, func(group string) bool { return slices.Contains(servedGroups, group) }) {
+			elsewhere = append(elsewhere, fmt.Sprintf("rules[%d]", i))
+		}
+	}
+	switch {
+	case len(elsewhere) > 0:
+		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonNotEnforced
+		effective.Message = strings.Join(elsewhere, ", ") + ": the resources are served by others, who do not ask this server about requests; reviews show the policy"
+	case spec.Condition != "":
+		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonConditionNotEnforced
+		effective.Message = "where the condition depends on more than the request, nobody enforces it: an Allow policy then grants nothing, and others apply as if it held; reviews show it"
+	}
+	return effective
+}
+
+func (c *Controller) updateStatus(ctx context.Context, key engine.Key, p *content, status *policyv1alpha1.AuthorizationPolicyStatus) error {
+	var err error
+	if key.Namespace == "" {
+		_, err = c.config.Client.PolicyV1alpha1().ClusterAuthorizationPolicies().UpdateStatus(ctx,
+			&policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: *p.meta.DeepCopy(), Spec: *p.spec.DeepCopy(), Status: *status}, metav1.UpdateOptions{})
+	} else {
+		_, err = c.config.Client.PolicyV1alpha1().AuthorizationPolicies(key.Namespace).UpdateStatus(ctx,
+			&policyv1alpha1.AuthorizationPolicy{ObjectMeta: *p.meta.DeepCopy(), Spec: *p.spec.DeepCopy(), Status: *status}, metav1.UpdateOptions{})
+	}
+	return err
+}

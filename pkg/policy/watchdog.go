@@ -1,0 +1,91 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// checksPerBound is how often the store is probed within the bound of staleness: often
+// enough that one failure does not matter.
+const checksPerBound = 4
+
+// watchdog knows for how long the store has been out of reach. A watch that stays open
+// tells nothing of that, so the store is probed as well.
+type watchdog struct {
+	bound    time.Duration
+	contacts []*contact
+
+	mu      sync.Mutex
+	reached time.Time
+}
+
+func newWatchdog(bound time.Duration) *watchdog {
+	return &watchdog{bound: bound, reached: time.Now()}
+}
+
+func (w *watchdog) interval() time.Duration { return max(w.bound/checksPerBound, time.Millisecond) }
+
+// newContact makes the contact of one informer. It must be called before check is.
+func (w *watchdog) newContact() *contact {
+	c := &contact{}
+	w.contacts = append(w.contacts, c)
+	return c
+}
+
+// check probes the store and returns why the policies may be out of date, or nothing.
+func (w *watchdog) check(ctx context.Context, probe func(context.Context) error) string {
+	started := time.Now()
+	probeCtx, cancel := context.WithTimeout(ctx, w.interval())
+	defer cancel()
+	err := probe(probeCtx)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil {
+		w.reached = started
+	}
+	if silence := time.Since(w.reached); silence > w.bound {
+		return fmt.Sprintf("the store has been out of reach for more than %s", w.bound)
+	}
+	for _, c := range w.contacts {
+		if c.lostFor() > w.bound {
+			return fmt.Sprintf("policies have not been watched for more than %s", w.bound)
+		}
+	}
+	return ""
+}
+
+// contact says since when an informer has had no watch.
+type contact struct {
+	mu    sync.Mutex
+	since time.Time
+}
+
+func (c *contact) lost() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		c.since = time.Now()
+	}
+}
+
+func (c *contact) found() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.since = time.Time{}
+}
+
+func (c *contact) lostFor() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.since.IsZero() {
+		return 0
+	}
+	return time.Since(c.since)
+}

@@ -105,7 +105,7 @@ func (c *Controller) newInformer(example runtime.Object,
 	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) cache.SharedIndexInformer {
 	contact := c.watchdog.newContact()
-	return cache.NewSharedIndexInformer(&cache.ListWatch{
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			result, err := list(ctx, options)
 			if err != nil {
@@ -122,7 +122,7 @@ func (c *Controller) newInformer(example runtime.Object,
 			contact.found()
 			return result, nil
 		},
-	}, example, 0, cache.Indexers{})
+	}, c.config.Client), example, 0, cache.Indexers{})
 }
 
 // observe notes that a policy has changed.

@@ -105,16 +105,20 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		condition.ObservedGeneration = p.meta.Generation
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	if c.config.Types == nil || r.failure != nil || p.spec.Condition == "" {
-		status.TypeChecking = nil
-		return status, nil
-	}
-	found, err := c.config.Types.Check(p.spec)
-	status.TypeChecking = nil
-	if found != nil && len(found.ExpressionWarnings) > 0 {
-		status.TypeChecking = found
-	}
+	var err error
+	status.TypeChecking, err = c.checkTypes(p.spec, r)
 	return status, err
+}
+
+func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec, r result) (*policyv1alpha1.TypeChecking, error) {
+	if c.config.Types == nil || r.failure != nil || spec.Condition == "" {
+		return nil, nil
+	}
+	found, err := c.config.Types.Check(spec)
+	if found != nil && len(found.ExpressionWarnings) == 0 {
+		found = nil
+	}
+	return found, err
 }
 
 func closedAnswer(effect policyv1alpha1.PolicyEffect) string {

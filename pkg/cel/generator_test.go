@@ -41,6 +41,12 @@ func (g *generator) policy(depth int) ([]cel.NamedExpression, string) {
 			g.serial = 0
 		}
 	}
+	switch g.IntN(8) {
+	case 0, 1:
+		return variables, g.focused()
+	case 2:
+		return variables, g.parenthesized(g.focused()) + g.one(" && ", " || ", " == ") + g.parenthesized(g.focused())
+	}
 	return variables, g.boolean(depth)
 }
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
@@ -50,19 +51,17 @@ func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 	result := *s.node
 	result.args = nil
 	result.target = e.operand(target, s.target.node)
-	if target.isValue() && !target.isError() && len(s.target.free) > 0 && target.tree == nil {
-		result.target = opaque(result.target)
-	}
 	result.changed = result.target.changed
+	outer := e.retyped
+	if result.changed && retypes(s) {
+		e.retyped = append(slices.Clone(outer), s.binders...)
+	}
 	for _, body := range s.args {
 		operand := e.operand(e.eval(body, b), body.node)
-		if result.target.changed && strings.HasPrefix(s.name, "opt") {
-			// The checker takes what an optional of unknown type holds for whatever fits first.
-			operand = withOpaque(operand, s.binders[0])
-		}
 		result.changed = result.changed || operand.changed
 		result.args = append(result.args, operand)
 	}
+	e.retyped = outer
 	if s.isBool() {
 		result.changed = false
 	} else if result.changed {
@@ -71,20 +70,12 @@ func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 	return part{tree: &result}
 }
 
-// withOpaque makes a variable dyn wherever it occurs. Macro variables are never shadowed.
-func withOpaque(n *node, name string) *node {
-	if n.kind == variableNode && n.name == name {
-		return opaque(n)
-	}
-	result := *n
-	if n.target != nil {
-		result.target = withOpaque(n.target, name)
-	}
-	result.args = nil
-	for _, arg := range n.args {
-		result.args = append(result.args, withOpaque(arg, name))
-	}
-	return &result
+// retypes reports whether the variables that a macro binds get another type when its range
+// becomes dyn. The checker takes what an optional of unknown type holds for whatever fits
+// first.
+func retypes(s *step) bool {
+	known := func(t *types.Type) bool { return t.Kind() != types.DynKind }
+	return strings.HasPrefix(s.name, "opt") || slices.ContainsFunc(s.target.typ.Parameters(), known)
 }
 
 // unroll evaluates all and exists over a known range as what they are: a conjunction or

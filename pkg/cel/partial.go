@@ -8,6 +8,7 @@ package cel
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -89,6 +90,8 @@ type partialEvaluation struct {
 	// still be written down.
 	spent    uint64
 	writable int
+	// retyped are the variables of the macros around that have become dyn.
+	retyped []string
 	// stopped ends the evaluation: what it says is no error that an || may absorb.
 	stopped error
 }
@@ -184,6 +187,9 @@ func (e *partialEvaluation) eval(s *step, b *bindings) part {
 	case macroNode:
 		return e.evalMacro(s, b)
 	default:
+		if slices.Contains(e.retyped, s.name) {
+			return part{tree: opaque(s.node)}
+		}
 		return part{tree: s.node}
 	}
 }

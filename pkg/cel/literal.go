@@ -69,8 +69,8 @@ func errorTermOf(t *types.Type) *node {
 }
 
 // typed gives what has become dyn its type again, if it had one. The checker takes the type
-// of what orValue falls back to for that of the whole, even where it is another, and picks
-// functions by it. The fallback that tells the type here is never evaluated.
+// of what or and orValue fall back to for that of the whole, even where it is another, and
+// picks functions by it. The fallback that tells the type here is never evaluated.
 func typed(n *node, t *types.Type) *node {
 	witness := errorTermOf(t)
 	if !n.changed || !witness.typ.IsExactType(t) || t.Kind() == types.DynKind {
@@ -95,6 +95,12 @@ func zeroOf(t *types.Type) *node {
 		return literal(types.String(""), t)
 	case types.DurationKind:
 		return function("duration", t, literal(types.String("0s"), types.StringType))
+	case types.OpaqueKind:
+		if t.TypeName() == "optional_type" {
+			if held := zeroOf(t.Parameters()[0]); held != nil {
+				return function("optional.of", t, held)
+			}
+		}
 	case types.ListKind:
 		if element := zeroOf(t.Parameters()[0]); element != nil {
 			return &node{kind: listNode, typ: t, args: []*node{element}}

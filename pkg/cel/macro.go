@@ -53,6 +53,9 @@ func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 	result.target = e.operand(target, s.target.node)
 	result.changed = result.target.changed
 	outer := e.retyped
+	if result.changed {
+		result.target = opaque(result.target) // so that its variables are dyn for certain
+	}
 	if result.changed && retypes(s) {
 		e.retyped = append(slices.Clone(outer), s.binders...)
 	}

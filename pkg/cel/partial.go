@@ -268,7 +268,7 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 			operand = hide(s.name, i, operand)
 			substituted = true
 		}
-		if s.name == "orValue" {
+		if s.name == "or" || s.name == "orValue" {
 			operand = typed(operand, arg.typ)
 		}
 		substituted = substituted || p.isError()
@@ -281,6 +281,9 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 	}
 	if result.changed || (s.typ.Kind() == types.DynKind && substituted && !isPath(&result)) {
 		// With other operands the checker may infer another type, even a narrower one.
+		if s.name == "or" || s.name == "orValue" {
+			return part{tree: typed(opaque(&result), s.typ)}
+		}
 		return part{tree: opaque(&result)}
 	}
 	return part{tree: &result}

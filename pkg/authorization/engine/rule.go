@@ -90,21 +90,29 @@ func holds(values []string, value string) bool {
 // not match its subresources.
 func (r *rule) matchesResource(resource, subresource string) bool {
 	for _, pattern := range r.resources {
-		if pattern == all {
-			return true
-		}
-		name, sub, _ := strings.Cut(pattern, "/")
-		if sub == subresource && (name == resource || (name == all && sub != "")) {
+		if pattern == all || namesResource(pattern, resource, subresource) {
 			return true
 		}
 	}
 	return false
 }
 
+func namesResource(pattern, resource, subresource string) bool {
+	if subresource == "" {
+		return pattern == resource
+	}
+	name, ok := strings.CutSuffix(pattern, subresource)
+	if !ok {
+		return false
+	}
+	name, ok = strings.CutSuffix(name, "/")
+	return ok && (name == resource || name == all)
+}
+
 // pathMatches has the rules of RBAC: a * at the end stands for whatever follows.
 func pathMatches(pattern, path string) bool {
-	if prefix, ok := strings.CutSuffix(pattern, all); ok {
-		return strings.HasPrefix(path, prefix)
+	if strings.HasSuffix(pattern, all) {
+		return strings.HasPrefix(path, strings.TrimRight(pattern, all))
 	}
 	return pattern == path
 }

@@ -1,0 +1,246 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// useCases are the directories in artifacts/examples, in the order of the cookbook. Those
+// that are answered at once have reviews that pass and fail, the others have data.
+var useCases = []struct {
+	name   string
+	atOnce bool
+}{
+	{name: "storage-class"},
+	{name: "sensitive-field-unchanged"},
+	{name: "csr-signer-name"},
+	{name: "token-audience"},
+	{name: "own-finalizer"},
+	{name: "node-name"},
+	{name: "reviews-about-certain-users"},
+	{name: "dra-admin-access"},
+	{name: "required-labels"},
+	{name: "object-names"},
+	{name: "nodes-proxy-path"},
+	{name: "csr-sign-secondary-check"},
+	{name: "team-label-selector", atOnce: true},
+}
+
+// useCaseFiles are the files of each of them.
+var useCaseFiles = []string{"README.md", "fails.yaml", "passes.yaml", "policy.yaml", "review.golden.yaml", "review.yaml"}
+
+func useCaseFile(name, file string) string {
+	return filepath.Join(repository, "artifacts", "examples", name, file)
+}
+
+// TestPoliciesExamples applies the policies of each example, asks what they come to, and
+// evaluates that with data that passes and with data that does not. It is not parallel,
+// since the cookbook has others apply the same policies.
+func TestPoliciesExamples(t *testing.T) {
+	for _, tc := range useCases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			policies := useCaseFile(tc.name, "policy.yaml")
+			t.Cleanup(func() { deletePolicies(t, policies) })
+			mustKubectl(t, "admin", "apply", "-f", policies)
+			mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--timeout=30s", "-f", policies)
+			golden.Compare(t, useCaseFile(tc.name, "review.golden.yaml"),
+				mustKubectl(t, "bob", "create", "-f", useCaseFile(tc.name, "review.yaml"), "-o", "yaml"))
+
+			_, client := clients(t, "bob")
+			if tc.atOnce {
+				checkAnswers(t, client, tc.name)
+				return
+			}
+			checkConditions(t, client, tc.name)
+		})
+	}
+}
+
+// deletePolicies deletes what a test has applied, when the context of the test has ended.
+func deletePolicies(t *testing.T, file string) {
+	t.Helper()
+	cmd := exec.CommandContext(context.Background(), filepath.Join(stack.Bin, "kubectl"),
+		"--kubeconfig", stack.Kubeconfig(), "--context", "admin", "delete", "--ignore-not-found", "-f", file)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// checkAnswers creates the two reviews of an example whose policy reads the request alone.
+func checkAnswers(t *testing.T, client versioned.Interface, name string) {
+	t.Helper()
+	for file, want := range map[string]bool{"review.yaml": true, "passes.yaml": true, "fails.yaml": false} {
+		status := ask(t, client, useCaseFile(name, file))
+		if status.Allowed != want || status.Denied || len(status.ConditionsChain) > 0 || status.EvaluationError != "" {
+			t.Errorf("%s: got %+v, want allowed: %t, without conditions", file, status, want)
+		}
+	}
+}
+
+// checkConditions evaluates the conditions of an example with its data. What a Deny
+// condition keeps from being allowed is denied.
+func checkConditions(t *testing.T, client versioned.Interface, name string) {
+	t.Helper()
+	chain := ask(t, client, useCaseFile(name, "review.yaml")).ConditionsChain
+	if len(chain) == 0 {
+		t.Fatal("there are no conditions")
+	}
+	denies := slices.ContainsFunc(chain, func(set authorizationv1alpha1.SubjectAccessReviewConditionSet) bool {
+		return slices.ContainsFunc(set.Conditions, func(c authorizationv1alpha1.SubjectAccessReviewCondition) bool {
+			return c.Effect == authorizationv1alpha1.ConditionEffectDeny
+		})
+	})
+	for file, want := range map[string]bool{"passes.yaml": true, "fails.yaml": false} {
+		review := &authorizationv1alpha1.AuthorizationConditionsReview{}
+		readYAML(t, useCaseFile(name, file), review)
+		if review.Request == nil || len(review.Request.ConditionSets) > 0 {
+			t.Errorf("%s: want a request without conditionSets, which come from the answer", file)
+			continue
+		}
+		review.Request.ConditionSets = chain
+		answer, err := client.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		got := answer.Response
+		if got == nil || got.Allowed != want || got.Denied != (!want && denies) || got.EvaluationError != "" || len(got.ConditionSets) > 0 {
+			t.Errorf("%s: got %+v, want allowed: %t, denied: %t, and no error", file, got, want, !want && denies)
+		}
+	}
+}
+
+func ask(t *testing.T, client versioned.Interface, file string) authorizationv1alpha1.SubjectAccessReviewStatus {
+	t.Helper()
+	review := &authorizationv1alpha1.SubjectAccessReview{}
+	readYAML(t, file, review)
+	answer, err := client.AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return answer.Status
+}
+
+// readYAML reads an object. A field that it does not have is an error.
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(content, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// TestPoliciesExamplesAreComplete finds files that nothing tests, and files that are
+// missing.
+func TestPoliciesExamplesAreComplete(t *testing.T) {
+	t.Parallel()
+	entries, err := os.ReadDir(filepath.Join(repository, "artifacts", "examples"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, tc := range useCases {
+		want = append(want, tc.name)
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && entry.Name() != "reviews" {
+			got = append(got, entry.Name())
+		}
+	}
+	slices.Sort(want)
+	if !slices.Equal(want, got) {
+		t.Errorf("artifacts/examples has %q, want %q", got, want)
+	}
+	for _, name := range got {
+		entries, err := os.ReadDir(useCaseFile(name, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var files []string
+		for _, entry := range entries {
+			files = append(files, entry.Name())
+		}
+		if !slices.Equal(useCaseFiles, files) {
+			t.Errorf("%s has %q, want %q", name, files, useCaseFiles)
+		}
+	}
+}
+
+// cookbookMarker is where the generated part of the cookbook begins.
+const cookbookMarker = "<!-- Generated from artifacts/examples: UPDATE_GOLDEN=1 go test ./test/e2e -run TestCookbook -->\n"
+
+// TestCookbook compares the cookbook with the examples.
+func TestCookbook(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(repository, "docs", "cookbook.md")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	introduction, _, found := strings.Cut(string(content), cookbookMarker)
+	if !found {
+		t.Fatalf("%s has no line %q", file, cookbookMarker)
+	}
+	var b strings.Builder
+	b.WriteString(introduction + cookbookMarker)
+	for _, tc := range useCases {
+		section(t, &b, tc.name)
+	}
+	golden.Compare(t, file, b.String())
+}
+
+// section writes the section of one use case.
+func section(t *testing.T, b *strings.Builder, name string) {
+	t.Helper()
+	read := func(file string) string {
+		content, err := os.ReadFile(useCaseFile(name, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	fmt.Fprintf(b, "\n#%s\n[policy.yaml](../artifacts/examples/%s/policy.yaml)\n\n```yaml\n%s```\n", read("README.md"), name, read("policy.yaml"))
+	review := &authorizationv1alpha1.SubjectAccessReview{}
+	readYAML(t, useCaseFile(name, "review.golden.yaml"), review)
+	what := review.Spec.ResourceAttributes.Verb + " " + review.Spec.ResourceAttributes.Resource
+	if sub := review.Spec.ResourceAttributes.Subresource; sub != "" {
+		what += "/" + sub
+	}
+	link := fmt.Sprintf("[review.yaml](../artifacts/examples/%s/review.yaml)", name)
+	if len(review.Status.ConditionsChain) == 0 {
+		fmt.Fprintf(b, "\nWhat %s, a `%s`, is answered: allowed is %t, because it is %s.\n", link, what, review.Status.Allowed, review.Status.Reason)
+		return
+	}
+	fmt.Fprintf(b, "\nWhat remains for %s, a `%s`:\n\n```text\n", link, what)
+	for _, set := range review.Status.ConditionsChain {
+		for _, c := range set.Conditions {
+			fmt.Fprintf(b, "%s\n  %s if %s\n", c.ID, c.Effect, c.Condition)
+		}
+		if set.Allowed {
+			fmt.Fprintf(b, "%s\n  Allow\n", set.AuthorizerName)
+		}
+	}
+	b.WriteString("```\n")
+}

@@ -39,7 +39,24 @@ say "alice may not: nobody has an opinion on it, which is no permission."
 answer alice self-access
 say "alice may look at machines; to ask about oneself takes no permission at all."
 
-title "4. What do conditions say about this object? An AuthorizationConditionsReview"
+title "4. A policy: alice may create volumes, but only of class dev"
+example=artifacts/examples/storage-class
+run kubectl apply -f "${example}/policy.yaml"
+run kubectl wait --for=condition=Ready clusterauthorizationpolicy/alice-dev-volumes
+run kubectl get clusterauthorizationpolicies
+review() { kubectl --context alice create -f "${example}/review.yaml" -o "jsonpath={.status.conditionsChain}" 2>/dev/null; }
+run kubectl --context alice create -f "${example}/review.yaml" -o "jsonpath={.status}{'\n'}"
+say "What is known of the request is gone from the condition; what is left is about the object."
+# evaluate asks what the conditions say about the object in a file of the example.
+evaluate() {
+  printf '$ { cat %s; echo "  conditionSets: ${chain}"; } | kubectl --context alice create -f -\n' "$1"
+  { cat "$1"; echo "  conditionSets: $(review)"; } | kubectl --context alice create -f - -o "jsonpath={.response}{'\n'}" | sed 's/^/  /'
+}
+say "The same conditions, evaluated for a claim of class dev, and for one of class gold:"
+evaluate "${example}/passes.yaml"
+evaluate "${example}/fails.yaml"
+
+title "5. What do conditions say about this object? An AuthorizationConditionsReview"
 answer alice conditions-allow
 say "\"alice manages volumes of class dev only\" holds for a claim of class dev."
 answer alice conditions-no-opinion
@@ -55,14 +72,14 @@ say "A language that nobody here knows is a failure, never skipped."
 answer alice conditions-impersonation
 say "Half of the data known: what is decided is decided, the rest comes back as conditions."
 
-title "5. carol may not ask about others, and is told what she lacks"
+title "6. carol may not ask about others, and is told what she lacks"
 fails kubectl --context carol create -f "${reviews}/conditions-allow.yaml"
 
-title "6. The same server on its own port, with the same client certificate"
+title "7. The same server on its own port, with the same client certificate"
 answer alice-direct conditions-allow
 say "kube-apiserver tells Proviso whose certificate it is; forged headers are ignored."
 
-title "7. An imaginary resource to try things on"
+title "8. An imaginary resource to try things on"
 run kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml
 run kubectl --context alice get virtualmachines --namespace demo
 fails kubectl --context alice delete virtualmachine one --namespace demo

@@ -56,7 +56,7 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string
 func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression) (errs field.ErrorList) {
 	path := field.NewPath("spec", "condition")
 	if cost := expression.MinCost(); cost > cel.CostLimit {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("every evaluation costs at least %d, where %d is allowed: simplify the expression", cost, uint64(cel.CostLimit))))
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("an evaluation is estimated to cost at least %d, where %d is allowed: simplify the expression", cost, uint64(cel.CostLimit))))
 	}
 	if spec.Effect == policy.PolicyEffectAllow || !expression.ReadsRequestField("name") {
 		return errs

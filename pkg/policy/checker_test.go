@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 		{"a NoOpinion that does so in a variable", api.PolicyEffectNoOpinion, []api.PolicyRule{paths, pods}, v("request"), `variables.v0.name == "a"`, nil, `spec.condition: Forbidden: reads request.name, but spec.rules[1]`},
 		{"a Deny that reads the name of a subresource's object", api.PolicyEffectDeny, []api.PolicyRule{exec}, nil, `request.name == "a"`, nil, ""},
 		{"a Deny that reads something else", api.PolicyEffectDeny, []api.PolicyRule{pods}, nil, `request.namespace == "a"`, nil, ""},
-		{"one that always costs too much", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, costly, nil, `spec.condition: Forbidden: every evaluation costs at least`},
+		{"one that always costs too much", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, costly, nil, `spec.condition: Forbidden: an evaluation is estimated to cost at least`},
 		{"a variable that reads those after it", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("variables.v1", "2"), `true`, nil, `spec.variables[0].expression: Invalid`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

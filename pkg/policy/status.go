@@ -105,13 +105,16 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		condition.ObservedGeneration = p.meta.Generation
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	var err error
-	status.TypeChecking, err = c.checkTypes(p.spec, r)
-	return status, err
+	status.TypeChecking = nil
+	var incomplete error
+	if r.failure == nil { // what does not compile has no types
+		status.TypeChecking, incomplete = c.checkTypes(p.spec)
+	}
+	return status, incomplete
 }
 
-func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec, r result) (*policyv1alpha1.TypeChecking, error) {
-	if c.config.Types == nil || r.failure != nil || spec.Condition == "" {
+func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
+	if c.config.Types == nil || spec.Condition == "" {
 		return nil, nil
 	}
 	found, err := c.config.Types.Check(spec)

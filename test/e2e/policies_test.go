@@ -76,7 +76,9 @@ func applyPolicy(t *testing.T, name, manifest string) {
 	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, errs)
 	}
-	t.Cleanup(func() { _, _, _ = kubectl(t, "admin", "delete", "clusterauthorizationpolicy", name, "--ignore-not-found") })
+	t.Cleanup(func() {
+		_, _, _ = kubectl(t, "admin", "delete", "clusterauthorizationpolicy", name, "--ignore-not-found")
+	})
 	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/"+name)
 }
 

@@ -101,7 +101,7 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, authorizer: a, question: newQuestion(attributes), many: authorization.AsksAboutMany(attributes)}
+	e := &evaluation{ctx: ctx, authorizer: a, state: s, question: newQuestion(attributes), many: authorization.AsksAboutMany(attributes)}
 	if a.Part == Restricting {
 		return e.restrict(found)
 	}
@@ -113,6 +113,7 @@ type evaluation struct {
 	//nolint:containedctx // lives for one call of Decide
 	ctx        context.Context
 	authorizer *Authorizer
+	state      state
 	question   *question
 	// many says that the question is about more than one request, for which there are no
 	// conditions.

@@ -66,7 +66,7 @@ func (e *evaluation) mayRead(p *Policy) bool {
 func (e *evaluation) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	request, known := e.question.request, e.question.known()
 	program, checks, source := p.condition.expression.Program(), e.authorizer.Checks, e.authorizer.Source
-	decidedIn := source.Pin(e.ctx)
+	decidedIn := e.state
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		values, err := valuesOf(data)
 		if err != nil {
@@ -79,7 +79,7 @@ func (e *evaluation) evaluateFunc(p *Policy) func(context.Context, authorizer.Co
 		var secondary *authorization.SecondaryChecks
 		if checks != nil {
 			// Checks are answered by the policies that made the decision.
-			ctx = source.pinAs(ctx, decidedIn)
+			ctx = source.pinTo(ctx, decidedIn)
 			secondary = &authorization.SecondaryChecks{Authorizer: checks, User: data.GetUserInfo(), Resource: data}
 		}
 		result, _ := authorization.EvaluateProgram(ctx, program, values, secondary)

@@ -66,7 +66,7 @@ func (s *Source) stateOf(ctx context.Context) state {
 	return s.load()
 }
 
-// pinAs returns a context in which everything is decided from what it was in another one.
-func (s *Source) pinAs(ctx, other context.Context) context.Context {
-	return context.WithValue(ctx, pinned{s}, s.stateOf(other))
+// pinTo returns a context in which everything is decided from a state.
+func (s *Source) pinTo(ctx context.Context, decidedIn state) context.Context {
+	return context.WithValue(ctx, pinned{s}, decidedIn)
 }

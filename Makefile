@@ -62,6 +62,7 @@ test-e2e: controlplane build ## Run the tests against a real kube-apiserver with
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./pkg/... ./test/bench/...
+	cd test/bench/rbac && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) .
 
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.

@@ -60,11 +60,22 @@ func startRig(t *testing.T, client *fake.Clientset, bound time.Duration) *rig {
 		t.Fatal(err)
 	}
 	r.ready = func() error { return c.Ready().Check(nil) }
+	seen := len(client.Actions())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); c.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	r.eventually(t, "it is loaded", func() bool { return r.source.Snapshot() != nil })
+	// The client of tests forgets what happens between a list and the watch after it.
+	r.eventually(t, "it watches", func() bool {
+		watches := 0
+		for _, action := range client.Actions()[seen:] {
+			if action.GetVerb() == "watch" {
+				watches++
+			}
+		}
+		return watches >= 2
+	})
 	return r
 }
 
@@ -189,6 +200,9 @@ func TestBrokenPolicies(t *testing.T) {
 				good := newPolicy(tc.effect, "object.a == 1")
 				r.put(t, good)
 				r.eventually(t, "the good one is in force", func() bool { return r.source.Snapshot().Len() == 1 && r.decide(t) == tc.before })
+				// The client of tests knows no conflicts: the status of the good one must not be
+				// written over the spoilt one.
+				r.eventually(t, "its status is written", func() bool { return r.condition(t, "Ready") != nil })
 				spoilt := good.DeepCopy()
 				spoil(&spoilt.Spec)
 				r.put(t, spoilt)

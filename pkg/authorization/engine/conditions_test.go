@@ -176,3 +176,36 @@ func TestHostileNames(t *testing.T) {
 		})
 	}
 }
+
+// TestOccasions asks that what a verb fixes is known, and is not where a POST may be a
+// connection or an update become a create.
+func TestOccasions(t *testing.T) {
+	t.Parallel()
+	const condition = `(operation == "CREATE" && oldObject == null) || (operation == "DELETE" && object == null)`
+	for _, tc := range []struct {
+		verb, subresource string
+		known             bool
+	}{
+		{"create", "", true},
+		{"create", "exec", false},
+		{"delete", "", true},
+		{"delete", "exec", false},
+		{"deletecollection", "", true},
+		{"update", "", false},
+		{"patch", "", false},
+		{"get", "", false},
+	} {
+		t.Run(tc.verb+" "+tc.subresource, func(t *testing.T) {
+			t.Parallel()
+			for _, verb := range []string{tc.verb, "*"} {
+				rules := []rule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods", "pods/exec"}}}
+				a := podsOf(tc.verb)
+				a.Subresource = tc.subresource
+				d := partOf(publish(t, map[string]spec{"p": {Effect: allow, Rules: rules, Condition: condition}}), true).Decide(t.Context(), a)
+				if d.IsAllow() != tc.known || (!tc.known && len(d.Conditions()) != 1) {
+					t.Errorf("by rules for %s: got %s", verb, show(t, d))
+				}
+			}
+		})
+	}
+}

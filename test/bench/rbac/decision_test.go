@@ -220,6 +220,15 @@ func heapPerPolicy(b *testing.B, count int, text string) float64 {
 	c := compiler(b)
 	newPolicy(b, c, count, count, fmt.Sprintf(condition, count+1)) // what all share
 	before := heap()
+	snapshot := snapshotOf(b, c, count, text)
+	used := heap() - before
+	runtime.KeepAlive(snapshot)
+	runtime.KeepAlive(c)
+	return used / float64(count)
+}
+
+func snapshotOf(b *testing.B, c *cel.PartialCompiler, count int, text string) *engine.Snapshot {
+	b.Helper()
 	all := map[engine.Key]*engine.Policy{}
 	for i := range count {
 		own := text
@@ -228,12 +237,7 @@ func heapPerPolicy(b *testing.B, count int, text string) float64 {
 		}
 		all[keyOf(i)] = newPolicy(b, c, i, count, own)
 	}
-	snapshot := engine.NewBuilder().Apply(all)
-	all = nil
-	used := heap() - before
-	runtime.KeepAlive(snapshot)
-	runtime.KeepAlive(c)
-	return used / float64(count)
+	return engine.NewBuilder().Apply(all)
 }
 
 func heap() float64 {

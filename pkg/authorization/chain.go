@@ -86,7 +86,7 @@ func memberSet(name string, d Decision) Set {
 // Authorize decides for a caller that does not support conditions: what would be
 // conditional is folded, never to Allow.
 func (c *Chain) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return parts(c.Decide(ctx, attributes).Fold())
+	return c.Decide(ctx, attributes).Fold().Concrete()
 }
 
 // ConditionsAwareAuthorize decides, conditions included.
@@ -97,14 +97,14 @@ func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attributes authori
 // EvaluateConditions evaluates a decision that the chain made, in process. Conditions
 // that cannot evaluate themselves are failures.
 func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return parts(FromUpstream("", decision).Evaluate(ctx, EvaluatorFor(data, nil)))
+	return FromUpstream("", decision).Evaluate(ctx, EvaluatorFor(data, nil)).Concrete()
 }
 
 var errNotConcrete = errors.New("the decision still depends on conditions")
 
-// parts splits an unconditional decision into what upstream's callers expect. Anything
+// Concrete splits an unconditional decision into what upstream's callers expect. Anything
 // else denies.
-func parts(d Decision) (authorizer.Decision, string, error) {
+func (d Decision) Concrete() (authorizer.Decision, string, error) {
 	switch d.kind {
 	case kindAllow:
 		return authorizer.DecisionAllow, d.reason, d.err

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -38,17 +37,11 @@ const (
 	ReasonConditionNotEnforced = "ConditionNotEnforced"
 )
 
-// writeStatus writes what became of policies until ctx ends. Every replica writes the
+// writeStatus writes what became of policies until the queue is shut down. Every replica writes the
 // same; whoever comes second finds nothing to change.
 func (c *Controller) writeStatus(ctx context.Context) {
-	go func() {
-		<-ctx.Done()
-		c.queue.ShutDown()
-	}()
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		for c.writeNext(ctx) {
-		}
-	}, 0)
+	for c.writeNext(ctx) {
+	}
 }
 
 func (c *Controller) writeNext(ctx context.Context) bool {

@@ -53,15 +53,7 @@ func (a *Authorizer) Pin(ctx context.Context) context.Context { return a.Source.
 // Authorize decides for a caller that does not support conditions: what would be
 // conditional is folded, never to Allow.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	d := a.Decide(ctx, attributes).Fold()
-	switch {
-	case d.IsAllow():
-		return authorizer.DecisionAllow, d.Reason(), d.Err()
-	case d.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, d.Reason(), d.Err()
-	default:
-		return authorizer.DecisionDeny, d.Reason(), d.Err()
-	}
+	return a.Decide(ctx, attributes).Fold().Concrete()
 }
 
 // ConditionsAwareAuthorize decides, conditions included.
@@ -71,15 +63,7 @@ func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes au
 
 // EvaluateConditions evaluates in process what Decide made.
 func (a *Authorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	d := authorization.FromUpstream("", decision).Evaluate(ctx, authorization.EvaluatorFor(data, nil))
-	switch {
-	case d.IsAllow():
-		return authorizer.DecisionAllow, d.Reason(), d.Err()
-	case d.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, d.Reason(), d.Err()
-	default:
-		return authorizer.DecisionDeny, d.Reason(), d.Err()
-	}
+	return authorization.FromUpstream("", decision).Evaluate(ctx, authorization.EvaluatorFor(data, nil)).Concrete()
 }
 
 const reasonNotLoaded = "the policies have not been loaded yet"

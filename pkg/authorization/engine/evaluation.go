@@ -8,6 +8,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -43,7 +44,8 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Description: p.description,
 	}
 	if o.many {
-		c.Text = "false" // is folded, and evaluated by nobody
+		// It is folded; whoever evaluates it all the same must not open anything.
+		c.Text = strconv.FormatBool(c.Effect != authorization.EffectAllow)
 		return c
 	}
 	q := e.question

@@ -98,6 +98,9 @@ func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *cel.Pa
 // nothing.
 func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error) *Policy {
 	p := newPolicy(key, spec)
+	if slices.ContainsFunc(spec.Subjects, hasUnknownKind) {
+		p.subjects = nil // whom it was meant for is not known: it denies everybody
+	}
 	p.failure = failure
 	p.reason = fmt.Sprintf("denied by %s, which cannot be evaluated: %s", key, failure)
 	return p
@@ -151,8 +154,12 @@ type subject struct {
 	name  string
 }
 
-// subjectsOf returns the subjects of a policy, none meaning everybody. Only those that
-// can be are returned; a policy that has none left is about nobody.
+func hasUnknownKind(s rbacv1.Subject) bool {
+	return s.Kind != rbacv1.UserKind && s.Kind != rbacv1.GroupKind && s.Kind != rbacv1.ServiceAccountKind
+}
+
+// subjectsOf returns the subjects of a policy, none meaning everybody. A subject of another
+// kind than those of RBAC is not compiled; it counts as a user.
 func subjectsOf(spec *policyv1alpha1.AuthorizationPolicySpec) []subject {
 	if len(spec.Subjects) == 0 {
 		if spec.Effect == policyv1alpha1.PolicyEffectAllow {

@@ -108,7 +108,7 @@ func TestPolicyInReviews(t *testing.T) {
 		{name: "optimized, for a caller who may not read the policy", user: "dana", verb: "create", mode: "Optimized", want: condition(`object.spec.storageClassName == "dev"`)},
 		{name: "without conditions", user: "dana", verb: "create", wantReason: "it was folded to NoOpinion"},
 		{name: "another verb", user: "dana", verb: "patch", mode: "HumanReadable"},
-		{name: "somebody else", user: "frank", verb: "create", mode: "HumanReadable"},
+		{name: "somebody else", user: "bob", verb: "create", mode: "HumanReadable"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -52,7 +52,7 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 	program, err := e.compile(c)
 	switch {
 	case err != nil:
-		return Failed(err)
+		return Failed(notCompiledError{err})
 	case program == nil:
 		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
 	case e.spent >= cel.CostBudget:
@@ -62,6 +62,15 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 	e.spent += cost
 	return outcome
 }
+
+// errNotCompiled marks the failure of a condition that cannot be compiled here. Whoever
+// made it may still be able to.
+var errNotCompiled = errors.New("not compiled")
+
+type notCompiledError struct{ error }
+
+func (e notCompiledError) Is(target error) bool { return target == errNotCompiled }
+func (e notCompiledError) Unwrap() error        { return e.error }
 
 // compile returns the program of a condition, or nil if its type is not supported.
 func (e *CELEvaluator) compile(c Condition) (Program, error) {

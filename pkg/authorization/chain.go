@@ -54,24 +54,68 @@ func NewChain(members ...Member) (*Chain, error) {
 	return &Chain{members: append([]Member(nil), members...)}, nil
 }
 
-// Decide asks the members until one answers Allow or Deny unconditionally, and returns
-// everything that matters until there. It is the eager form, for reviews: they must
-// show every condition that applies.
-func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
+// Pin returns a context in which no member's source of decisions changes.
+func (c *Chain) Pin(ctx context.Context) context.Context {
 	for _, m := range c.members {
 		if pinner, ok := m.Authorizer.(Pinner); ok {
 			ctx = pinner.Pin(ctx)
 		}
 	}
+	return ctx
+}
+
+// Decide asks the members until one answers Allow or Deny unconditionally, and returns
+// everything that matters until there. It is the eager form, for reviews: they must
+// show every condition that applies. Begin is the lazy one, for requests.
+func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
+	ctx = c.Pin(ctx)
 	var sets []Set
 	for _, m := range c.members {
-		decision := FromUpstream(m.Name, m.Authorizer.ConditionsAwareAuthorize(ctx, attributes))
-		sets = append(sets, memberSet(m.Name, decision))
-		if decision.possible()&canNoOpinion == 0 {
+		set := m.decide(ctx, attributes)
+		sets = append(sets, set)
+		if set.Decision.possible()&canNoOpinion == 0 {
 			break
 		}
 	}
 	return Chained(sets...).simplify()
+}
+
+func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Set {
+	decision := FromUpstream(m.Name, m.Authorizer.ConditionsAwareAuthorize(ctx, attributes))
+	return memberSet(m.Name, decision).authoredBy(m.Authorizer)
+}
+
+// authoredBy names who made the conditions in a set, where nobody is named yet.
+func (s Set) authoredBy(author ConditionsAuthor) Set {
+	switch s.Decision.kind {
+	case kindConditions:
+		if s.Author == nil {
+			s.Author = author
+		}
+	case kindChain:
+		nested := make([]Set, 0, len(s.Decision.chain))
+		for _, n := range s.Decision.chain {
+			nested = append(nested, n.authoredBy(author))
+		}
+		s.Decision.chain = nested
+	case kindAllow, kindDeny, kindNoOpinion:
+	}
+	return s
+}
+
+// Authored returns sets that the chain made and that went over the wire, with their
+// authors: the members by whose names they go. Sets of anybody else have none.
+func (c *Chain) Authored(sets ...Set) []Set {
+	authored := make([]Set, 0, len(sets))
+	for _, s := range sets {
+		for _, m := range c.members {
+			if m.Name == s.AuthorizerName {
+				s = s.authoredBy(m.Authorizer)
+			}
+		}
+		authored = append(authored, s)
+	}
+	return authored
 }
 
 // memberSet makes a member's answer a set of the chain. A chain of one set with the

@@ -31,6 +31,10 @@ func (f *fixed) ConditionsAwareAuthorize(context.Context, authorizer.Attributes)
 	return authorization.ToUpstream(f.decision)
 }
 
+func (f *fixed) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+}
+
 func chainOf(t *testing.T, authorizers ...*fixed) *authorization.Chain {
 	t.Helper()
 	var members []authorization.Member

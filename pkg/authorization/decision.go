@@ -6,11 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package authorization
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/authorization/validation"
@@ -45,6 +47,17 @@ type Set struct {
 	FailureMode FailureMode
 	// Decision is what the authorizer answered.
 	Decision Decision
+	// Author made the set, and is asked for its value where its conditions cannot be
+	// evaluated in this process. If nil, nobody can be asked.
+	Author ConditionsAuthor
+}
+
+// ConditionsAuthor evaluates the conditions that it made, whatever their type (KEP-5681,
+// "Authorizer requirements"). Every authorizer.Authorizer is one.
+type ConditionsAuthor interface {
+	// EvaluateConditions returns what the decision is for the data. An error that comes
+	// with Deny or NoOpinion is for diagnosis.
+	EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error)
 }
 
 // Allow is an unconditional Allow. An error that comes with it is for diagnosis.

@@ -8,8 +8,11 @@ package authorization
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -28,7 +31,7 @@ func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) De
 	d = d.simplify()
 	switch d.kind {
 	case kindConditions:
-		return evaluateConditions(ctx, d.conditions, FailureModeDeny, evaluator)
+		return Set{Decision: d}.evaluate(ctx, evaluator)
 	case kindChain:
 		return evaluateChain(ctx, d.chain, evaluator)
 	default:
@@ -72,26 +75,33 @@ func appendError(errs []error, err error) []error {
 }
 
 func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
-	if s.Decision.kind == kindConditions {
-		return evaluateConditions(ctx, s.Decision.conditions, s.FailureMode, evaluator)
+	if s.Decision.kind != kindConditions {
+		return s.Decision.Evaluate(ctx, evaluator)
 	}
-	return s.Decision.Evaluate(ctx, evaluator)
+	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions)}
+	if asker, ok := evaluator.(setEvaluator); ok && s.Author != nil {
+		e.author = func() Decision { return asker.evaluateSet(ctx, s) }
+	}
+	return e.decide()
 }
 
-// evaluateConditions implements KEP-5681, "Computing a concrete decision from a
-// ConditionSet", extended by residuals and by conditions that nobody can evaluate: a
-// set that could come out differently depending on one of those is a failure, which
-// the failure mode decides.
-func evaluateConditions(ctx context.Context, conditions []Condition, mode FailureMode, evaluator ConditionEvaluator) Decision {
-	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: mode, conditions: byID(conditions)}
+// setEvaluator is a ConditionEvaluator that can have the author of a set evaluate it.
+type setEvaluator interface {
+	evaluateSet(ctx context.Context, set Set) Decision
+}
 
+// decide implements KEP-5681, "Computing a concrete decision from a ConditionSet",
+// extended by residuals and by conditions that nobody here can evaluate: a set that could
+// come out differently depending on one of those is its author's to evaluate; without an
+// author it is a failure, which the failure mode decides.
+func (e *setEvaluation) decide() Decision {
 	deny := e.evaluate(EffectDeny)
 	if deny.decided != nil {
 		return Deny(deny.because("denied the request"), nil)
 	}
 	e.pendingDeny = deny.residual
 	if len(deny.errs) > 0 || len(deny.unsupported) > 0 {
-		return e.failed()
+		return e.failed(deny)
 	}
 
 	noOpinion := e.evaluate(EffectNoOpinion)
@@ -104,10 +114,13 @@ func evaluateConditions(ctx context.Context, conditions []Condition, mode Failur
 
 	allow := e.evaluate(EffectAllow)
 	if allow.decided == nil && len(allow.residual) == 0 && len(allow.unsupported) == 0 {
-		return e.noOpinion("no Allow condition holds")
+		return e.noOpinion(e.nothingAllows())
 	}
-	if len(noOpinion.unsupported) > 0 || (allow.decided == nil && len(allow.unsupported) > 0) {
-		return e.failed()
+	if len(noOpinion.unsupported) > 0 {
+		return e.failed(noOpinion)
+	}
+	if allow.decided == nil && len(allow.unsupported) > 0 {
+		return e.failed(allow)
 	}
 	return e.allowed(noOpinion.residual, allow)
 }
@@ -121,11 +134,12 @@ func byID(conditions []Condition) []Condition {
 
 // setEvaluation is the state of evaluating one set.
 type setEvaluation struct {
-	//nolint:containedctx // lives for one call of evaluateConditions
+	//nolint:containedctx // lives for one call of decide
 	ctx         context.Context
 	evaluator   ConditionEvaluator
 	mode        FailureMode
 	conditions  []Condition
+	author      func() Decision // nil if there is none to be asked
 	pendingDeny []Condition
 	errs        []error
 }
@@ -144,6 +158,13 @@ func (o effectOutcome) because(did string) string {
 		reason += ": " + o.decided.Description
 	}
 	return reason
+}
+
+func named(c Condition) string {
+	if c.Description == "" {
+		return strconv.Quote(c.ID)
+	}
+	return fmt.Sprintf("%q (%s)", c.ID, c.Description)
 }
 
 // evaluate stops at the first condition that is true: conditions of one effect are a
@@ -166,6 +187,11 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 			c.Type, c.Text, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.EvaluateFunc
 			result.residual = append(result.residual, c)
 		case outcomeError:
+			if e.author != nil && errors.Is(outcome.err, errNotCompiled) {
+				// Its author may know a newer language.
+				result.unsupported = append(result.unsupported, conditionError(c, outcome.err))
+				break
+			}
 			result.errs = append(result.errs, conditionError(c, outcome.err))
 		default:
 			err := outcome.err
@@ -183,14 +209,38 @@ func conditionError(c Condition, err error) error {
 	return fmt.Errorf("condition %q with effect %s: %w", c.ID, c.Effect, err)
 }
 
-// failed is the set's answer when it cannot be evaluated. Deny is final. NoOpinion
-// still leaves the Deny conditions that depend on unknown data in force.
-func (e *setEvaluation) failed() Decision {
+// failed is the set's answer when conditions of one effect failed. If it is for want of
+// somebody who can evaluate them, that is up to the author. Otherwise Deny is final, and
+// NoOpinion still leaves the Deny conditions that depend on unknown data in force.
+func (e *setEvaluation) failed(of effectOutcome) Decision {
+	if len(of.unsupported) > 0 && len(of.errs) == 0 && e.author != nil {
+		return e.author()
+	}
 	if e.mode != FailureModeNoOpinion {
 		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", joinErrors(e.errs))
 	}
 	return e.noOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion")
 }
+
+// nothingAllows says which conditions would have had to hold, as far as that can be said
+// in a message.
+func (e *setEvaluation) nothingAllows() string {
+	var names []string
+	for _, c := range e.conditions {
+		if c.Effect != EffectAllow {
+			continue
+		}
+		if len(names) == maxReportedConditions {
+			names = append(names, "…")
+			break
+		}
+		names = append(names, named(c))
+	}
+	return "no Allow condition holds: " + strings.Join(names, "; ")
+}
+
+// maxReportedConditions bounds how many conditions a reason names.
+const maxReportedConditions = 8
 
 // noOpinion is the set's answer when it can no longer allow.
 func (e *setEvaluation) noOpinion(reason string) Decision {

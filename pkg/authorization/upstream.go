@@ -24,7 +24,7 @@ func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
 	case kindNoOpinion:
 		return authorizer.ConditionsAwareDecisionNoOpinion(d.reason, d.err)
 	case kindConditions:
-		return conditionsToUpstream(d.conditions, "", "")
+		return conditionsToUpstream(d.conditions, Set{})
 	case kindChain:
 		union := authorizer.ConditionsAwareDecisionUnion{}
 		for _, s := range d.chain {
@@ -38,15 +38,16 @@ func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
 
 func (s Set) toUpstream() authorizer.ConditionsAwareDecision {
 	if s.Decision.kind == kindConditions {
-		return conditionsToUpstream(s.Decision.conditions, s.AuthorizerName, s.FailureMode)
+		return conditionsToUpstream(s.Decision.conditions, s)
 	}
 	return ToUpstream(s.Decision)
 }
 
-func conditionsToUpstream(conditions []Condition, authorizerName string, mode FailureMode) authorizer.ConditionsAwareDecision {
+func conditionsToUpstream(conditions []Condition, of Set) authorizer.ConditionsAwareDecision {
+	owner := &Set{AuthorizerName: of.AuthorizerName, FailureMode: of.FailureMode, Author: of.Author}
 	byEffect := map[Effect][]authorizer.Condition{}
 	for _, c := range conditions {
-		byEffect[c.Effect] = append(byEffect[c.Effect], upstreamCondition{Condition: c, authorizerName: authorizerName, failureMode: mode})
+		byEffect[c.Effect] = append(byEffect[c.Effect], upstreamCondition{Condition: c, set: owner})
 	}
 	return authorizer.ConditionsAwareDecisionConditionsMap(byEffect[EffectDeny], byEffect[EffectNoOpinion], byEffect[EffectAllow])
 }
@@ -55,8 +56,7 @@ func conditionsToUpstream(conditions []Condition, authorizerName string, mode Fa
 // cannot hold.
 type upstreamCondition struct {
 	Condition
-	authorizerName string
-	failureMode    FailureMode
+	set *Set // without its decision, and shared by its conditions
 }
 
 var _ authorizer.Condition = upstreamCondition{}
@@ -127,16 +127,16 @@ func FromUpstream(name string, d authorizer.ConditionsAwareDecision) Decision {
 func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 	var (
 		all    []Condition
-		owners = map[[2]string]bool{}
+		owners = map[*Set]bool{}
 	)
 	add := func(effect Effect, c authorizer.Condition) {
 		condition := Condition{
 			ID: c.GetID(), Type: c.GetType(), Text: c.GetCondition(), Description: c.GetDescription(),
 			EvaluateFunc: evaluateUpstream(c),
 		}
-		owner := [2]string{}
+		var owner *Set
 		if ours, ok := c.(upstreamCondition); ok {
-			condition, owner = ours.Condition, [2]string{ours.authorizerName, string(ours.failureMode)}
+			condition, owner = ours.Condition, ours.set
 		}
 		// Where a condition stands says what it does, whatever it was made for.
 		condition.Effect = effect
@@ -158,7 +158,9 @@ func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 	set := Set{Decision: Decision{kind: kindConditions, conditions: all}}
 	if len(owners) == 1 { // the set is as one of our authorizers made it
 		for owner := range owners {
-			set.AuthorizerName, set.FailureMode = owner[0], FailureMode(owner[1])
+			if owner != nil {
+				set.AuthorizerName, set.FailureMode, set.Author = owner.AuthorizerName, owner.FailureMode, owner.Author
+			}
 		}
 	}
 	return set
@@ -179,18 +181,46 @@ func evaluateUpstream(c authorizer.Condition) func(context.Context, authorizer.C
 	}
 }
 
-// EvaluatorFor evaluates conditions in process where they can, and asks next, which may
-// be nil, about the others.
+// EvaluatorFor evaluates conditions in process where they can, asks next, which may be
+// nil, about the others, and where that does not help, the author of a set about the set.
 func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) ConditionEvaluator {
-	return ConditionEvaluatorFunc(func(ctx context.Context, c Condition) Outcome {
-		if c.EvaluateFunc != nil {
-			if outcome := c.EvaluateFunc(ctx, data); !outcome.IsUnsupported() {
-				return outcome
-			}
+	return &dataEvaluator{data: data, next: next}
+}
+
+type dataEvaluator struct {
+	data authorizer.ConditionsData
+	next ConditionEvaluator
+}
+
+var _ setEvaluator = &dataEvaluator{}
+
+func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
+	if c.EvaluateFunc != nil {
+		if outcome := c.EvaluateFunc(ctx, e.data); !outcome.IsUnsupported() {
+			return outcome
 		}
-		if next == nil {
-			return Unsupported(errUnsupported)
-		}
-		return next.EvaluateCondition(ctx, c)
-	})
+	}
+	if e.next == nil {
+		return Unsupported(errUnsupported)
+	}
+	return e.next.EvaluateCondition(ctx, c)
+}
+
+// evaluateSet asks the author of a set. What it cannot answer fails as its mode says.
+func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
+	author := set.Author
+	set.Author = nil // the author is not to ask itself
+	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)
+	switch {
+	case decision == authorizer.DecisionAllow:
+		return Allow(reason, err)
+	case decision == authorizer.DecisionNoOpinion:
+		return NoOpinion(reason, err)
+	case decision == authorizer.DecisionDeny && err == nil:
+		return Deny(reason, nil)
+	case set.FailureMode == FailureModeNoOpinion:
+		return NoOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion", err)
+	default:
+		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", err)
+	}
 }

@@ -1,0 +1,126 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// Lazy is what a chain decides about one request (KEP-5681, "Computing a concrete decision
+// from a conditional authorization chain"). The members are asked up to the first that
+// could allow the request; the others are only asked if everything before evaluates to
+// NoOpinion, and decide from what was pinned when the request was. It is safe for
+// concurrent use.
+type Lazy struct {
+	chain      *Chain
+	attributes authorizer.Attributes
+	// pins holds what the members are pinned to, and nothing else.
+	//nolint:containedctx // a context is how members are pinned
+	pins context.Context
+
+	mu   sync.Mutex
+	sets []Set // the answers of the first members, each of which may be NoOpinion but the last
+	done bool  // nobody else is to be asked
+}
+
+// Begin asks the chain about a request, until a member could allow it or all have been
+// asked. It pins the members anew.
+func (c *Chain) Begin(ctx context.Context, attributes authorizer.Attributes) *Lazy {
+	return c.begin(ctx, c.Pin(context.Background()), attributes)
+}
+
+func (c *Chain) begin(ctx, pins context.Context, attributes authorizer.Attributes) *Lazy {
+	l := &Lazy{chain: c, attributes: attributes, pins: pins}
+	for !l.done {
+		l.ask(ctx)
+		if n := len(l.sets); n > 0 && l.sets[n-1].Decision.CanBecomeAllowed() {
+			break
+		}
+	}
+	return l
+}
+
+// Also asks the same chain, pinned to the same, about another request.
+func (l *Lazy) Also(ctx context.Context, attributes authorizer.Attributes) *Lazy {
+	return l.chain.begin(ctx, l.pins, attributes)
+}
+
+// Attributes returns what was asked.
+func (l *Lazy) Attributes() authorizer.Attributes { return l.attributes }
+
+// Decision returns what has been answered so far. If it cannot become allowed, nobody is
+// left who could allow.
+func (l *Lazy) Decision() Decision {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return Chained(l.sets...).simplify()
+}
+
+// Evaluate makes the decision concrete. Members that were not asked yet are asked as far
+// as the outcome depends on them. It must be given an evaluator that leaves no residuals.
+//
+// A set that fails counts even if a later member would have allowed the request whatever
+// it says. A review, which knows all answers, does not need to evaluate it then; so a
+// request may be more closed than its review where an evaluation fails, never more open.
+func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	var trail diagnostics
+	for i := 0; ; i++ {
+		set, ok := l.answer(ctx, i)
+		if !ok {
+			return NoOpinion(trail.reason(), trail.err())
+		}
+		set.Decision = set.Decision.simplify()
+		set.Decision = set.evaluate(ctx, evaluator)
+		switch d := set.Decision; {
+		case d.IsNoOpinion():
+			trail.add(set)
+		case d.IsUnconditional():
+			return Decision{kind: d.kind, reason: d.reason, err: joinErrors(appendError(trail.errs, d.err))}
+		default:
+			return Deny("failed closed", errNotConcrete)
+		}
+	}
+}
+
+// answer returns the answer of a member, and whether it counts.
+func (l *Lazy) answer(ctx context.Context, i int) (Set, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if i == len(l.sets) && !l.done {
+		l.ask(ctx)
+	}
+	if i >= len(l.sets) {
+		return Set{}, false
+	}
+	return l.sets[i], true
+}
+
+// ask asks the next member. The caller holds the lock, or is the only one who knows l.
+func (l *Lazy) ask(ctx context.Context) {
+	if len(l.sets) == len(l.chain.members) {
+		l.done = true
+		return
+	}
+	set := l.chain.members[len(l.sets)].decide(pinnedContext{ctx, l.pins}, l.attributes)
+	l.sets = append(l.sets, set)
+	l.done = len(l.sets) == len(l.chain.members) || set.Decision.possible()&canNoOpinion == 0
+}
+
+// pinnedContext is a context whose values are first looked for among pins.
+type pinnedContext struct {
+	context.Context
+	pins context.Context
+}
+
+func (c pinnedContext) Value(key any) any {
+	if value := c.pins.Value(key); value != nil {
+		return value
+	}
+	return c.Context.Value(key)
+}

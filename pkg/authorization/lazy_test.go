@@ -1,0 +1,233 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// TestLazyAsksAsLittleAsItCan counts who is asked before a request is let past
+// authorization, and who once its data is there.
+func TestLazyAsksAsLittleAsItCan(t *testing.T) {
+	t.Parallel()
+	allow, deny, noOpinion := authorization.Allow("", nil), authorization.Deny("", nil), authorization.NoOpinion("", nil)
+	unless := authorization.Conditions(condition(0, authorization.EffectDeny, isFalse))
+	allowNot := authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))
+	for _, tc := range []struct {
+		name                   string
+		decisions              []authorization.Decision
+		wantAllowable          bool
+		wantBefore, wantBehind int
+		want                   string
+	}{
+		{"nobody", nil, false, 0, 0, "NoOpinion"},
+		{"the rest after an Allow is never asked", []authorization.Decision{allow, deny}, true, 1, 1, "Allow"},
+		{"a condition that holds ends it", []authorization.Decision{allowIf, deny}, true, 1, 1, "Allow"},
+		{"a condition that does not hold leaves it to the next", []authorization.Decision{allowNot, allow, deny}, true, 1, 2, "Allow"},
+		{"and to the one after", []authorization.Decision{allowNot, noOpinion, allowIf}, true, 1, 3, "Allow"},
+		{"up to a Deny", []authorization.Decision{allowNot, deny, allow}, true, 1, 2, "Deny"},
+		{"a restriction does not allow", []authorization.Decision{unless, allow}, true, 2, 2, "Allow"},
+		{"a restriction that holds", []authorization.Decision{denyIf, allow}, true, 2, 2, "Deny"},
+		{"only a restriction", []authorization.Decision{unless, noOpinion}, false, 2, 2, "NoOpinion"},
+		{"a Deny before anybody could allow", []authorization.Decision{noOpinion, deny, allow}, false, 2, 2, "Deny"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var authorizers []*fixed
+			for _, d := range tc.decisions {
+				authorizers = append(authorizers, &fixed{decision: d})
+			}
+			asked := func() (n int) {
+				for _, a := range authorizers {
+					n += a.asked
+				}
+				return n
+			}
+			lazy := chainOf(t, authorizers...).Begin(t.Context(), authorizer.AttributesRecord{})
+			if got := lazy.Decision().CanBecomeAllowed(); got != tc.wantAllowable || asked() != tc.wantBefore {
+				t.Errorf("before: can become allowed %v after asking %d, want %v after %d", got, asked(), tc.wantAllowable, tc.wantBefore)
+			}
+			if got := kindOf(lazy.Evaluate(t.Context(), literal{})); got != tc.want || asked() != tc.wantBehind {
+				t.Errorf("behind: got %s after asking %d, want %s after %d", got, asked(), tc.want, tc.wantBehind)
+			}
+		})
+	}
+}
+
+// TestLazyAgreesWithEager compares with the chain that asks everybody, over random
+// answers. Where no evaluation fails they are equal; where one does, lazy is not more open.
+func TestLazyAgreesWithEager(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(11, 12))
+	for range 20000 {
+		values := []string{isTrue, isFalse}
+		fails := r.IntN(2) == 0
+		if fails {
+			values = complete
+		}
+		var authorizers []*fixed
+		for range r.IntN(4) {
+			authorizers = append(authorizers, &fixed{decision: randomDecision(r, 1, values)})
+		}
+		chain := chainOf(t, authorizers...)
+		eager := chain.Decide(t.Context(), authorizer.AttributesRecord{})
+		want := kindOf(eager.Evaluate(t.Context(), literal{}))
+		lazy := chain.Begin(t.Context(), authorizer.AttributesRecord{})
+		got := kindOf(lazy.Evaluate(t.Context(), literal{}))
+		if got != want && (!fails || got == "Allow") {
+			t.Fatalf("lazy gives %s, eager %s, for %v", got, want, eager)
+		}
+		if got == "Allow" && !lazy.Decision().CanBecomeAllowed() {
+			t.Fatal("a request that was allowed in the end could not become allowed")
+		}
+	}
+}
+
+// TestLazyIsSafeForConcurrentUse is for the race detector: deletecollection evaluates the
+// decision about one request for several objects at a time.
+func TestLazyIsSafeForConcurrentUse(t *testing.T) {
+	t.Parallel()
+	last := &fixed{decision: authorization.Allow("", nil)}
+	lazy := chainOf(t, &fixed{decision: authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))}, last).
+		Begin(t.Context(), authorizer.AttributesRecord{})
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if got := kindOf(lazy.Evaluate(t.Context(), literal{})); got != "Allow" {
+				t.Errorf("got %s, want Allow", got)
+			}
+		})
+	}
+	group.Wait()
+	if last.asked != 1 {
+		t.Errorf("the last member was asked %d times, want once", last.asked)
+	}
+}
+
+// moving is an authorizer that decides from something that changes.
+type moving struct {
+	authorizer.Authorizer
+	now authorization.Decision
+}
+
+type movingKey struct{}
+
+func (m *moving) Pin(ctx context.Context) context.Context {
+	if ctx.Value(movingKey{}) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, movingKey{}, m.now)
+}
+
+func (m *moving) ConditionsAwareAuthorize(ctx context.Context, _ authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorization.ToUpstream(ctx.Value(movingKey{}).(authorization.Decision))
+}
+
+func TestLazyDecidesFromWhatWasPinned(t *testing.T) {
+	t.Parallel()
+	behind := &moving{now: authorization.Deny("", nil)}
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: "first", Authorizer: &fixed{decision: authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))}},
+		authorization.Member{Name: "behind", Authorizer: behind},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lazy := chain.Begin(t.Context(), authorizer.AttributesRecord{})
+	behind.now = authorization.Allow("", nil)
+	if got := kindOf(lazy.Evaluate(t.Context(), literal{})); got != "Deny" {
+		t.Errorf("asked after a change: got %s, want Deny as it was pinned", got)
+	}
+	if got := kindOf(lazy.Also(t.Context(), authorizer.AttributesRecord{}).Evaluate(t.Context(), literal{})); got != "Deny" {
+		t.Errorf("another request of the same: got %s, want Deny as it was pinned", got)
+	}
+}
+
+// author evaluates the sets that it is asked about in a fixed way.
+type author struct {
+	fixed
+	result authorizer.Decision
+	err    error
+	sets   int
+}
+
+func (a *author) EvaluateConditions(_ context.Context, decision authorizer.ConditionsAwareDecision, _ authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	a.sets += len(authorization.FromUpstream("", decision).Chain())
+	return a.result, "", a.err
+}
+
+// TestAuthorsEvaluateWhatNobodyElseCan follows KEP-5681, "Authorizer requirements": an
+// authorizer can evaluate every condition that it made.
+func TestAuthorsEvaluateWhatNobodyElseCan(t *testing.T) {
+	t.Parallel()
+	conditions := func(texts ...string) authorization.Decision {
+		var all []authorization.Condition
+		for i, text := range texts {
+			all = append(all, condition(i, authorization.EffectAllow, text))
+		}
+		return authorization.Conditions(all...)
+	}
+	for _, tc := range []struct {
+		name      string
+		decision  authorization.Decision
+		mode      authorization.FailureMode
+		result    authorizer.Decision
+		err       error
+		want      string
+		wantAsked int
+	}{
+		{"what can be evaluated here is", conditions(isTrue), "", authorizer.DecisionDeny, nil, "Allow", 0},
+		{"what does not matter is not asked for", conditions(isUnsupported, isTrue), "", authorizer.DecisionDeny, nil, "Allow", 0},
+		{"the author allows", conditions(isUnsupported), "", authorizer.DecisionAllow, nil, "Allow", 1},
+		{"the author denies", conditions(isUnsupported, isFalse), "", authorizer.DecisionDeny, nil, "Deny", 1},
+		{"the author has no opinion", conditions(isUnsupported), "", authorizer.DecisionNoOpinion, nil, "NoOpinion", 1},
+		{"the author fails", conditions(isUnsupported), "", authorizer.DecisionDeny, errCondition, "Deny", 1},
+		{"the author fails, which counts as NoOpinion", conditions(isUnsupported), authorization.FailureModeNoOpinion, authorizer.DecisionDeny, errCondition, "NoOpinion", 1},
+		{"an answer that does not exist", conditions(isUnsupported), "", authorizer.Decision(7), nil, "Deny", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			a := &author{result: tc.result, err: tc.err}
+			a.decision = authorization.Chained(authorization.Set{AuthorizerName: "a", FailureMode: tc.mode, Decision: tc.decision})
+			chain, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: a})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for route, evaluate := range map[string]func(authorization.ConditionEvaluator) authorization.Decision{
+				"lazy": func(e authorization.ConditionEvaluator) authorization.Decision {
+					return chain.Begin(t.Context(), authorizer.AttributesRecord{}).Evaluate(t.Context(), e)
+				},
+				"eager": func(e authorization.ConditionEvaluator) authorization.Decision {
+					return chain.Decide(t.Context(), authorizer.AttributesRecord{}).Evaluate(t.Context(), e)
+				},
+				"over the wire": func(e authorization.ConditionEvaluator) authorization.Decision {
+					wire, err := authorization.SetsToWire(chain.Decide(t.Context(), authorizer.AttributesRecord{}).Chain())
+					if err != nil {
+						t.Fatal(err)
+					}
+					sets, err := authorization.SetsFromWire(wire)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return authorization.Chained(chain.Authored(sets...)...).Evaluate(t.Context(), e)
+				},
+			} {
+				a.sets = 0
+				got := kindOf(evaluate(authorization.EvaluatorFor(nil, literal{})))
+				if got != tc.want || a.sets != tc.wantAsked {
+					t.Errorf("%s: got %s after asking about %d sets, want %s after %d", route, got, a.sets, tc.want, tc.wantAsked)
+				}
+			}
+		})
+	}
+}

@@ -28,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
@@ -45,6 +46,8 @@ type ExtraConfig struct {
 	// always allowed, such as /healthz: those say nothing about the cluster. It also decides
 	// who may write policies.
 	Reviews *authorization.Chain
+	// Requests decides requests. The enforcer asks it.
+	Requests *authorization.Chain
 	// Policies are what both chains decide from. The server fills it.
 	Policies *engine.Source
 	// PolicyStalenessBound is how long the store of policies may be out of reach before
@@ -52,6 +55,29 @@ type ExtraConfig struct {
 	PolicyStalenessBound time.Duration
 	// EnableDemoAPI serves demo.proviso.dev.
 	EnableDemoAPI bool
+	// Enforcer enforces conditions on requests.
+	Enforcer *enforcement.Enforcer
+	// Compilers compile conditions that others wrote.
+	Compilers Compilers
+}
+
+// Compilers compile conditions of the types that every Proviso knows.
+type Compilers struct {
+	// Conditions compiles the text of a condition in CEL.
+	Conditions *cel.Compiler
+	// Bound compiles a condition together with what was known of its request.
+	Bound *cel.BoundCompiler
+}
+
+// NewCompilers makes compilers.
+func NewCompilers() (c Compilers, err error) {
+	if c.Conditions, err = cel.NewCompiler(); err != nil {
+		return Compilers{}, err
+	}
+	if c.Bound, err = cel.NewBoundCompiler(); err != nil {
+		return Compilers{}, err
+	}
+	return c, nil
 }
 
 // Config configures the server.
@@ -77,6 +103,7 @@ type CompletedConfig struct {
 
 var (
 	errNoAuthorizer = errors.New("a server without an authorizer would allow everything")
+	errNoEnforcer   = errors.New("a server without an enforcer and compilers of conditions could not keep its word")
 	errNoPolicies   = errors.New("a server without a source of policies would store policies that nobody asks")
 )
 
@@ -88,6 +115,9 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if c.ExtraConfig.Policies == nil {
 		return CompletedConfig{}, errNoPolicies
 	}
+	if c.ExtraConfig.Enforcer == nil || c.ExtraConfig.Compilers.Conditions == nil || c.ExtraConfig.Compilers.Bound == nil {
+		return CompletedConfig{}, errNoEnforcer
+	}
 	authors, err := authorizationpolicy.NewAuthors(c.ExtraConfig.Reviews)
 	if err != nil {
 		return CompletedConfig{}, err
@@ -97,17 +127,15 @@ func (c *Config) Complete() (CompletedConfig, error) {
 		return CompletedConfig{}, err
 	}
 	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
+	if err := c.ExtraConfig.Enforcer.ApplyTo(&c.GenericConfig.Config); err != nil {
+		return CompletedConfig{}, err
+	}
 	completed.generic = c.GenericConfig.Complete()
 	return CompletedConfig{completed}, nil
 }
 
 func (c *completedConfig) makeCompilers() (err error) {
-	if c.compilers.Conditions, err = cel.NewCompiler(); err != nil {
-		return err
-	}
-	if c.compilers.Bound, err = cel.NewBoundCompiler(); err != nil {
-		return err
-	}
+	c.compilers.Conditions, c.compilers.Bound = c.extra.Compilers.Conditions, c.extra.Compilers.Bound
 	if c.compilers.Partial, err = cel.NewConditionCompiler(c.compilers.Conditions); err != nil {
 		return err
 	}
@@ -138,6 +166,7 @@ func (c CompletedConfig) New() (*Server, error) {
 		}
 		groups = append(groups, demo)
 	}
+	c.extra.Enforcer.Cover(groups...)
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}

@@ -28,6 +28,21 @@ type Pinner interface {
 	Pin(ctx context.Context) context.Context
 }
 
+// Revisioner is a Pinner that can say what it is pinned to.
+type Revisioner interface {
+	// Revision returns the revision that a pinned context has.
+	Revision(ctx context.Context) string
+}
+
+func (c *Chain) revision(ctx context.Context) string {
+	for _, m := range c.members {
+		if r, ok := m.Authorizer.(Revisioner); ok {
+			return r.Revision(ctx)
+		}
+	}
+	return ""
+}
+
 // Chain asks authorizers in order (KEP-5681, "Computing a concrete decision from a
 // conditional authorization chain"). It is safe for concurrent use if its members are.
 type Chain struct {

@@ -51,8 +51,8 @@ func (l *Lazy) Also(ctx context.Context, attributes authorizer.Attributes) *Lazy
 	return l.chain.begin(ctx, l.pins, attributes)
 }
 
-// Attributes returns what was asked.
-func (l *Lazy) Attributes() authorizer.Attributes { return l.attributes }
+// Revision returns the revision of what the members decide from, of those that tell.
+func (l *Lazy) Revision() string { return l.chain.revision(l.pins) }
 
 // Decision returns what has been answered so far. If it cannot become allowed, nobody is
 // left who could allow.

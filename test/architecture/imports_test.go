@@ -33,9 +33,13 @@ var layers = map[string][]string{
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
 	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel"},
+	"pkg/features":      {},
+	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
+	"pkg/admission":     {"pkg/enforcement"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
+		"pkg/admission", "pkg/enforcement", "pkg/features",
 	},
 
 	"cmd":  {"pkg/apiserver"},

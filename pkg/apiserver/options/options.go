@@ -30,6 +30,7 @@ import (
 	logsapi "k8s.io/component-base/logs/api/v1"
 
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
+	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/etcd"
@@ -101,6 +102,7 @@ func NewOptions() *Options {
 		PolicyStalenessBound: time.Minute,
 	}
 	o.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
+	authorizationconditionsenforcer.AddTo(o.Admission)
 	return o
 }
 
@@ -195,7 +197,7 @@ func (o CompletedOptions) Validate() []error {
 	for _, validate := range []func() []error{
 		o.Generic.Validate, o.SecureServing.Validate, o.Etcd.Validate, o.Authentication.Validate,
 		o.Authorization.Validate, o.CoreAPI.Validate, o.Audit.Validate, o.Features.Validate,
-		o.Admission.Validate, o.EgressSelector.Validate, o.Traces.Validate,
+		o.Admission.Validate, o.EgressSelector.Validate, o.Traces.Validate, o.validateEnforcement,
 	} {
 		errs = append(errs, validate()...)
 	}
@@ -286,7 +288,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}
-	config.ExtraConfig.Reviews = reviews
+	config.ExtraConfig.Reviews, config.ExtraConfig.Requests = reviews, requests
 	generic.Authorization.Authorizer = requests
 	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
 		return fmt.Errorf("auditing: %w", err)
@@ -315,12 +317,16 @@ func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
+	if err := o.applyEnforcement(config, client); err != nil {
+		return fmt.Errorf("enforcement: %w", err)
+	}
 	dynamicClient, err := dynamic.NewForConfig(generic.ClientConfig)
 	if err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
 	err = o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, client, dynamicClient,
-		generic.FeatureGate, generic.EffectiveVersion, exclusions{})
+		generic.FeatureGate, generic.EffectiveVersion, exclusions{},
+		authorizationconditionsenforcer.Initializer{Enforcer: config.ExtraConfig.Enforcer})
 	if err != nil {
 		return fmt.Errorf("admission: %w", err)
 	}

@@ -8,6 +8,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -45,10 +46,20 @@ type Authorizer struct {
 var (
 	_ authorizer.Authorizer = &Authorizer{}
 	_ authorization.Pinner  = &Authorizer{}
+
+	_ authorization.Revisioner = &Authorizer{}
 )
 
 // Pin makes a context in which the policies do not change.
 func (a *Authorizer) Pin(ctx context.Context) context.Context { return a.Source.Pin(ctx) }
+
+// Revision returns the revision of the snapshot that a context is pinned to.
+func (a *Authorizer) Revision(ctx context.Context) string {
+	if snapshot := a.Source.stateOf(ctx).snapshot; snapshot != nil {
+		return strconv.FormatUint(snapshot.Revision(), 10)
+	}
+	return ""
+}
 
 // Authorize decides for a caller that does not support conditions: what would be
 // conditional is folded, never to Allow.

@@ -70,7 +70,7 @@ func (e *evaluation) evaluateFunc(p *Policy) func(context.Context, authorizer.Co
 	program, checks, source := p.condition.expression.Program(), e.authorizer.Checks, e.authorizer.Source
 	decidedIn := e.state
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
-		values, err := valuesOf(data)
+		values, err := authorization.ValuesOf(data)
 		if err != nil {
 			return authorization.Failed(err)
 		}

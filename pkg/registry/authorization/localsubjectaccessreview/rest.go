@@ -43,6 +43,9 @@ func NewREST(chain *authorization.Chain) *REST {
 	}
 }
 
+// RunsValidatingAdmission marks a storage that runs admission before it answers.
+func (r *REST) RunsValidatingAdmission() {}
+
 // Create decides about the request that the review describes, and fills in its status.
 // The request must be in the namespace in which the review is created: permission to
 // create local reviews says nothing about other namespaces.

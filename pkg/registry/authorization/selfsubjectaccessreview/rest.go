@@ -42,6 +42,9 @@ func NewREST(chain *authorization.Chain) *REST {
 	}
 }
 
+// RunsValidatingAdmission marks a storage that runs admission before it answers.
+func (r *REST) RunsValidatingAdmission() {}
+
 // Create decides about a request of the caller's own, and fills in the status.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationapi.SelfSubjectAccessReview)

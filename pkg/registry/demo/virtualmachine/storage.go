@@ -83,6 +83,10 @@ func (r *REST) ShortNames() []string { return []string{"vm"} }
 // Categories lets kubectl show machines with everything else.
 func (r *REST) Categories() []string { return []string{"all"} }
 
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its
+// store.
+func (r *REST) RunsValidatingAdmission() {}
+
 // StatusREST serves virtualmachines/status.
 type StatusREST struct {
 	store *genericregistry.Store
@@ -120,6 +124,10 @@ func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 func (r *StatusREST) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
 	return r.store.ConvertToTable(ctx, object, tableOptions)
 }
+
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its
+// store.
+func (r *StatusREST) RunsValidatingAdmission() {}
 
 func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
 	vm, ok := obj.(*demo.VirtualMachine)

@@ -115,6 +115,10 @@ func (r *REST) ShortNames() []string { return []string{r.kind.shortName} }
 // Categories lets kubectl show both kinds at once.
 func (r *REST) Categories() []string { return []string{"authorization"} }
 
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its
+// store.
+func (r *REST) RunsValidatingAdmission() {}
+
 // Create creates a policy that its author may write.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
 	return r.Store.Create(ctx, obj, r.guardCreate(createValidation), options)
@@ -168,6 +172,10 @@ func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
 func (r *StatusREST) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
 	return r.store.ConvertToTable(ctx, object, tableOptions)
 }
+
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its
+// store.
+func (r *StatusREST) RunsValidatingAdmission() {}
 
 func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {

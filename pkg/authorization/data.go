@@ -3,10 +3,11 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package engine
+package authorization
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,9 +23,27 @@ type NamespaceData interface {
 	GetNamespaceObject() (map[string]any, error)
 }
 
-// valuesOf returns the data of a request as the variables of conditions. Objects must be
-// in the version of the request.
-func valuesOf(data authorizer.ConditionsData) (cel.Values, error) {
+// ValuesData is implemented by condition data that makes its variables once, for all
+// conditions of a request.
+type ValuesData interface {
+	authorizer.ConditionsData
+	// Values returns what MakeValues returns, which nobody changes.
+	Values() (cel.Values, error)
+}
+
+// ValuesOf returns the data of a request as the variables of conditions, in a map of the
+// caller's own.
+func ValuesOf(data authorizer.ConditionsData) (cel.Values, error) {
+	if known, ok := data.(ValuesData); ok {
+		values, err := known.Values()
+		return maps.Clone(values), err
+	}
+	return MakeValues(data)
+}
+
+// MakeValues makes the variables of conditions from the data of a request, whose objects
+// must be in the version of the request.
+func MakeValues(data authorizer.ConditionsData) (cel.Values, error) {
 	values := cel.Values{
 		cel.Operation: string(data.GetOperation()),
 		cel.DryRun:    data.IsDryRun(),

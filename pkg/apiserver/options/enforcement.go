@@ -1,0 +1,74 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
+	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/features"
+)
+
+var errEnforcementOff = errors.New("--feature-gates=ConditionalAuthorization=true lets requests pass authorization on conditions that " +
+	"--disable-admission-plugins=" + authorizationconditionsenforcer.PluginName + " would leave unenforced: turn off the gate or leave the plugin on")
+
+// validateEnforcement refuses to let conditions pass that nothing would enforce.
+func (o CompletedOptions) validateEnforcement() []error {
+	gates := o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName)
+	if gates.Enabled(features.ConditionalAuthorization) && slices.Contains(o.Admission.DisablePlugins, authorizationconditionsenforcer.PluginName) {
+		return []error{errEnforcementOff}
+	}
+	return nil
+}
+
+// applyEnforcement makes the enforcer. The chain of requests must be there, and whatever
+// asks the generic configuration's authorizer from here on must be the server itself.
+func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kubernetes.Interface) (err error) {
+	if config.ExtraConfig.Compilers, err = apiserver.NewCompilers(); err != nil {
+		return err
+	}
+	generic := config.GenericConfig
+	config.ExtraConfig.Enforcer, err = enforcement.New(enforcement.Config{
+		Chain:             config.ExtraConfig.Requests,
+		Conditional:       generic.FeatureGate.Enabled(features.ConditionalAuthorization),
+		ConnectWithCreate: generic.FeatureGate.Enabled(features.AuthorizeConnectWithCreate),
+		Conditions:        config.ExtraConfig.Compilers.Conditions,
+		Bound:             config.ExtraConfig.Compilers.Bound,
+		Namespace:         o.namespaces(config, client),
+	})
+	return err
+}
+
+// namespaces returns namespaces from the cache, or from kube-apiserver if they are too new
+// for it.
+func (o CompletedOptions) namespaces(config *apiserver.Config, client kubernetes.Interface) func(string) (map[string]any, error) {
+	lister := config.GenericConfig.SharedInformerFactory.Core().V1().Namespaces().Lister()
+	return func(name string) (map[string]any, error) {
+		namespace, err := lister.Get(name)
+		if apierrors.IsNotFound(err) {
+			ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+			defer cancel()
+			namespace, err = client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+		}
+		if err != nil {
+			return nil, fmt.Errorf("namespace %q: %w", name, err)
+		}
+		namespace = namespace.DeepCopy()
+		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+		return runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
+	}
+}

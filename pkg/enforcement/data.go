@@ -1,0 +1,90 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcement
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// requestData is what admission knows of a request, with the objects in the version of the
+// request (KEP-5681, "Authorizer requirements"). It is used by one call of Enforce; what
+// is derived from the objects is made once.
+type requestData struct {
+	admitted  admission.Attributes
+	objects   admission.ObjectInterfaces
+	namespace func(name string) (map[string]any, error)
+
+	converted   bool
+	object, old runtime.Object
+
+	once   sync.Once
+	values cel.Values
+	err    error
+
+	foreign sync.Mutex
+	cel     *authorization.CELEvaluator
+}
+
+var _ authorization.ValuesData = &requestData{}
+
+// convert converts the objects, if that has not been done.
+func (d *requestData) convert() (err error) {
+	if d.converted {
+		return nil
+	}
+	convert := func(obj runtime.Object) (runtime.Object, error) {
+		if obj == nil {
+			return nil, nil
+		}
+		return admission.ConvertToGVK(obj, d.admitted.GetKind(), d.objects)
+	}
+	if d.object, err = convert(d.admitted.GetObject()); err != nil {
+		return err
+	}
+	if d.old, err = convert(d.admitted.GetOldObject()); err != nil {
+		return err
+	}
+	d.converted = true
+	return nil
+}
+
+// Values returns the variables of conditions. They must not be changed.
+func (d *requestData) Values() (cel.Values, error) {
+	d.once.Do(func() { d.values, d.err = authorization.MakeValues(d) })
+	return d.values, d.err
+}
+
+// GetNamespaceObject returns the namespace of the request, nil if it has none.
+func (d *requestData) GetNamespaceObject() (map[string]any, error) {
+	if d.namespace == nil || d.admitted.GetNamespace() == "" {
+		return nil, nil
+	}
+	return d.namespace(d.admitted.GetNamespace())
+}
+
+func (d *requestData) GetName() string                          { return d.admitted.GetName() }
+func (d *requestData) GetNamespace() string                     { return d.admitted.GetNamespace() }
+func (d *requestData) GetResource() schema.GroupVersionResource { return d.admitted.GetResource() }
+func (d *requestData) GetSubresource() string                   { return d.admitted.GetSubresource() }
+func (d *requestData) GetKind() schema.GroupVersionKind         { return d.admitted.GetKind() }
+func (d *requestData) GetUserInfo() user.Info                   { return d.admitted.GetUserInfo() }
+func (d *requestData) IsDryRun() bool                           { return d.admitted.IsDryRun() }
+func (d *requestData) GetOperationOptions() runtime.Object      { return d.admitted.GetOperationOptions() }
+func (d *requestData) GetObject() runtime.Object                { return d.object }
+func (d *requestData) GetOldObject() runtime.Object             { return d.old }
+
+func (d *requestData) GetOperation() authorizer.AdmissionOperation {
+	return authorizer.AdmissionOperation(d.admitted.GetOperation())
+}

@@ -1,0 +1,132 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+var (
+	errNotAuthorized = errors.New("the request reached admission without a decision of authorization about it")
+	errOtherRequest  = errors.New("authorization decided about another request than the one that reached admission")
+	errNoCreate      = errors.New("the request creates an object, which authorization has not decided about")
+)
+
+// Enforce evaluates what authorization left open about a request (KEP-5681,
+// "AuthorizationConditionsEnforcer admission controller"). It is nil if the request is
+// allowed, and 403 otherwise. It may be called several times for a request, and
+// concurrently: for each object that deletecollection deletes, and for each attempt at an
+// update.
+func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	s := slotFrom(ctx)
+	if s == nil {
+		return admission.NewForbidden(a, errNotAuthorized)
+	}
+	request, connect, create := s.records()
+	switch {
+	case request == nil:
+		return admission.NewForbidden(a, errNotAuthorized)
+	case !request.admits(a):
+		return admission.NewForbidden(a, errOtherRequest)
+	}
+	records := []*record{request, connect}
+	if request.attributes.GetVerb() != "create" && a.GetOperation() == admission.Create {
+		if create == nil {
+			return admission.NewForbidden(a, errNoCreate)
+		}
+		records = append(records, create)
+	}
+	data := &requestData{admitted: a, objects: o, namespace: s.enforcer.config.Namespace}
+	for _, r := range records {
+		if !r.isConditional() {
+			continue
+		}
+		r.evaluated.Store(true)
+		decision := s.enforcer.evaluate(ctx, r, data)
+		s.annotate(ctx, r, decision)
+		if !decision.IsAllow() {
+			return forbidden(r.attributes, decision)
+		}
+	}
+	return nil
+}
+
+// evaluate makes one decision concrete.
+func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) authorization.Decision {
+	if err := data.convert(); err != nil {
+		return authorization.Deny("the object cannot be converted to the version of the request", err)
+	}
+	return r.lazy.Evaluate(ctx, authorization.EvaluatorFor(data, e.evaluatorFor(data)))
+}
+
+func forbidden(a authorizer.Attributes, decision authorization.Decision) error {
+	reason := decision.Reason()
+	if err := decision.Err(); err != nil {
+		reason = fmt.Sprintf("%s: %v", reason, err)
+	}
+	return responsewriters.ForbiddenStatusError(a, reason)
+}
+
+// evaluatorFor evaluates conditions in CEL that others wrote, for one request. It is nil if
+// the server does not know CEL.
+func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvaluator {
+	if e.config.Conditions == nil {
+		return nil
+	}
+	return authorization.ConditionEvaluatorFunc(func(ctx context.Context, c authorization.Condition) authorization.Outcome {
+		values, err := authorization.ValuesOf(data)
+		if err != nil {
+			return authorization.Failed(err)
+		}
+		data.foreign.Lock()
+		defer data.foreign.Unlock()
+		if data.cel == nil {
+			data.cel = &authorization.CELEvaluator{
+				Compiler: e.config.Conditions, Bound: e.config.Bound, Values: values,
+				Secondary: &authorization.SecondaryChecks{Authorizer: e.config.Chain, User: data.GetUserInfo(), Resource: data},
+			}
+		}
+		return data.cel.EvaluateCondition(ctx, c)
+	})
+}
+
+// admits reports whether admission sees the request that was decided about.
+func (r *record) admits(a admission.Attributes) bool {
+	was := r.attributes
+	if !was.IsResourceRequest() ||
+		was.GetAPIGroup() != a.GetResource().Group || was.GetAPIVersion() != a.GetResource().Version ||
+		was.GetResource() != a.GetResource().Resource || was.GetSubresource() != a.GetSubresource() ||
+		was.GetNamespace() != a.GetNamespace() || !sameUser(was.GetUser(), a.GetUserInfo()) {
+		return false
+	}
+	switch a.GetOperation() {
+	case admission.Create:
+		switch was.GetVerb() {
+		case "create": // the name may be in the object only
+			return was.GetName() == "" || was.GetName() == a.GetName()
+		case "update", "patch":
+			return was.GetName() == a.GetName()
+		}
+	case admission.Update:
+		return (was.GetVerb() == "update" || was.GetVerb() == "patch") && was.GetName() == a.GetName()
+	case admission.Delete:
+		// The objects of a collection are deleted one by one, and without a name.
+		return was.GetVerb() == "delete" && was.GetName() == a.GetName() || was.GetVerb() == "deletecollection" && was.GetName() == ""
+	case admission.Connect:
+		return was.GetName() == a.GetName()
+	}
+	return false
+}
+
+var _ authorizer.ConditionsData = &requestData{}

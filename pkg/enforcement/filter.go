@@ -1,0 +1,163 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcement
+
+import (
+	"context"
+
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// auditConditional is the audit annotation of a request that passed authorization on
+// conditions (KEP-5681).
+const auditConditional = "authorization.k8s.io/is-conditional-decision"
+
+// filter is the authorizer that the filters of the handler chain ask. It records what it
+// decides about the request itself; what else they ask, such as whether somebody may be
+// impersonated, gets folded answers.
+type filter struct {
+	folding
+}
+
+var _ authorizer.Authorizer = &filter{}
+
+// Authorize decides. Allow may mean that the request is allowed on conditions, which are
+// then in its slot.
+func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s := slotFrom(ctx)
+	if s == nil || !describesRequest(ctx, a) {
+		return f.folding.Authorize(ctx, a)
+	}
+	request, decision := s.enforcer.decide(ctx, a, nil)
+	if request == nil {
+		return decision.Concrete()
+	}
+	var connect *record
+	if attributes, needed := s.enforcer.createOfConnection(a); needed {
+		var also authorization.Decision
+		if connect, also = s.enforcer.decide(ctx, attributes, request); connect == nil {
+			verdict, reason, err := also.Concrete()
+			return verdict, "connecting needs the verb create as well: " + reason, err
+		}
+	}
+	if !s.recordRequest(request, connect) {
+		return authorizer.DecisionDeny, "the request has been authorized before", nil
+	}
+	if request.isConditional() || connect.isConditional() {
+		audit.AddAuditAnnotation(ctx, auditConditional, "true")
+		return authorizer.DecisionAllow, "allowed on conditions that are enforced at admission", nil
+	}
+	return authorizer.DecisionAllow, decision.Reason(), nil
+}
+
+// describesRequest reports whether attributes are those of the request in ctx. The checks
+// of the impersonation filter, which come before, have verbs that no request has.
+func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
+	of, err := genericapifilters.GetAuthorizerAttributes(ctx)
+	if err != nil || of.IsResourceRequest() != a.IsResourceRequest() || of.GetVerb() != a.GetVerb() || of.GetPath() != a.GetPath() {
+		return false
+	}
+	return !of.IsResourceRequest() && sameUser(of.GetUser(), a.GetUser()) || sameObject(of, a)
+}
+
+// decide decides about attributes, from what an earlier decision about the same request was
+// made from, if any. The record is nil if they cannot become allowed; the decision then is
+// unconditional and says why.
+func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
+	if !e.Covers(a) {
+		decision := e.config.Chain.Decide(ctx, a).Fold()
+		if !decision.IsAllow() {
+			return nil, decision
+		}
+		return &record{attributes: a}, decision
+	}
+	attributes := conditionsAware{a}
+	var lazy *authorization.Lazy
+	if earlier != nil && earlier.lazy != nil {
+		lazy = earlier.lazy.Also(ctx, attributes)
+	} else {
+		lazy = e.config.Chain.Begin(ctx, attributes)
+	}
+	decision := lazy.Decision()
+	if !decision.CanBecomeAllowed() {
+		return nil, decision.Fold()
+	}
+	return &record{attributes: a, lazy: lazy, conditional: !decision.IsAllow()}, decision
+}
+
+// conditionsAware asks for conditions. They are for people too: a refusal shows their
+// descriptions.
+type conditionsAware struct{ authorizer.Attributes }
+
+func (conditionsAware) ConditionsMode() authorization.Mode {
+	return authorizationapi.ConditionsModeHumanReadable
+}
+
+// createOfConnection returns the attributes of the create that a connection needs as well
+// (KEP-5681, "Compound Authorization for Connectible Resources").
+func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attributes, bool) {
+	if !e.config.ConnectWithCreate || a.GetVerb() == "create" || e.classifier.coverage(a) != connected {
+		return nil, false
+	}
+	return withVerb{a, "create"}, true
+}
+
+// withVerb is the same request with another verb.
+type withVerb struct {
+	authorizer.Attributes
+	verb string
+}
+
+func (w withVerb) GetVerb() string  { return w.verb }
+func (w withVerb) IsReadOnly() bool { return false }
+
+// handlers is the authorizer that the handlers of the generic server ask.
+type handlers struct {
+	folding
+}
+
+var _ authorizer.Authorizer = &handlers{}
+
+// verbUnsafeDelete is what a handler asks about before it deletes an object that cannot be
+// read, in which case it runs no admission.
+const verbUnsafeDelete = "unsafe-delete-ignore-read-errors"
+
+// Authorize decides. The create that an update or a patch turns into may be allowed on
+// conditions, which are then in the slot of the request.
+func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	s := slotFrom(ctx)
+	if s == nil {
+		return authorizer.DecisionDeny, "the request has not been authorized", nil
+	}
+	request, _, _ := s.records()
+	switch {
+	case a.GetVerb() == verbUnsafeDelete && (request == nil || request.conditional || request.attributes.GetVerb() != "delete" || !sameObject(request.attributes, a)):
+		return authorizer.DecisionDeny, "an object that cannot be read is only deleted for who may delete it unconditionally", nil
+	case request.turnsInto(a):
+		return s.authorizeCreate(ctx, request, a)
+	}
+	return h.folding.Authorize(ctx, a)
+}
+
+func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	create, decision := s.enforcer.decide(ctx, a, request)
+	if create == nil {
+		return decision.Concrete()
+	}
+	if !s.recordCreate(create) {
+		return authorizer.DecisionDeny, "the create has been authorized before", nil
+	}
+	if create.conditional {
+		audit.AddAuditAnnotation(ctx, auditConditional, "true")
+		return authorizer.DecisionAllow, "allowed on conditions that are enforced at admission", nil
+	}
+	return authorizer.DecisionAllow, decision.Reason(), nil
+}

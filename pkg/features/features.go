@@ -1,0 +1,37 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package features has the feature gates of Proviso. Importing it adds them to those of
+// the generic server, so that --feature-gates knows them.
+package features
+
+import (
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
+)
+
+const (
+	// ConditionalAuthorization lets authorizers answer with conditions, which are enforced
+	// at admission (KEP-5681). Without it, modes in reviews are ignored and what depends on
+	// conditions is folded.
+	ConditionalAuthorization featuregate.Feature = "ConditionalAuthorization"
+	// AuthorizeConnectWithCreate demands the verb create of whoever connects to a resource,
+	// whatever the HTTP method (KEP-5681, "Compound Authorization for Connectible Resources").
+	AuthorizeConnectWithCreate featuregate.Feature = "AuthorizeConnectWithCreate"
+)
+
+// specs apply to every version that the generic server can emulate: the gates are those of
+// Proviso, whose versions are others.
+var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
+	ConditionalAuthorization:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
+	AuthorizeConnectWithCreate: {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
+}
+
+//nolint:gochecknoinits // flags are parsed against gates that are already there
+func init() {
+	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.AddVersioned(specs))
+}

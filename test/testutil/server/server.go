@@ -12,9 +12,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -29,9 +31,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
+	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 )
 
@@ -42,6 +46,10 @@ const UserHeader = "X-Test-User"
 type Config struct {
 	// Authorizer decides requests and reviews.
 	Authorizer authorizer.Authorizer
+	// Enforcement changes how conditions are enforced. May be nil.
+	Enforcement func(*enforcement.Config)
+	// Admission are admission plugins that come before the one that enforces conditions.
+	Admission []admission.Interface
 	// EtcdDir is a directory for an embedded etcd, short enough for a socket. Without it
 	// there is a temporary one, and the demo API is not served.
 	EtcdDir string
@@ -75,10 +83,25 @@ func New(tb testing.TB, config Config) *Server {
 	}
 	generic.Authorization.Authorizer = chain
 	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
-	completed, err := (&apiserver.Config{
-		GenericConfig: generic,
-		ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, Policies: &engine.Source{}, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != ""},
-	}).Complete()
+	extra := apiserver.ExtraConfig{
+		Reviews: chain, Requests: chain, Policies: &engine.Source{}, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != "",
+	}
+	if extra.Compilers, err = apiserver.NewCompilers(); err != nil {
+		tb.Fatal(err)
+	}
+	enforcing := enforcement.Config{
+		Chain: chain, Conditional: true, ConnectWithCreate: true, Conditions: extra.Compilers.Conditions, Bound: extra.Compilers.Bound,
+	}
+	if config.Enforcement != nil {
+		config.Enforcement(&enforcing)
+	}
+	if extra.Enforcer, err = enforcement.New(enforcing); err != nil {
+		tb.Fatal(err)
+	}
+	plugin := &authorizationconditionsenforcer.Plugin{}
+	authorizationconditionsenforcer.Initializer{Enforcer: extra.Enforcer}.Initialize(plugin)
+	generic.AdmissionControl = admission.NewChainHandler(append(slices.Clone(config.Admission), plugin)...)
+	completed, err := (&apiserver.Config{GenericConfig: generic, ExtraConfig: extra}).Complete()
 	if err != nil {
 		tb.Fatal(err)
 	}

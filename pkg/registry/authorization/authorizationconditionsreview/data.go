@@ -9,13 +9,16 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -102,20 +105,56 @@ func userOf(u *authenticationv1.UserInfo) user.Info {
 	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extra}
 }
 
-// resource is the resource of the request, for authorizer.requestResource.
-type resource struct {
+// reviewData is the data of a review, as the authors of conditions see it.
+type reviewData struct {
 	request *authorizationapi.AuthorizationConditionsRequest
+	values  cel.Values
 }
 
-var _ library.Resource = resource{}
+var (
+	_ authorization.ValuesData    = reviewData{}
+	_ authorization.NamespaceData = reviewData{}
+	_ library.Resource            = reviewData{}
+)
 
-func (r resource) GetName() string        { return r.request.Name }
-func (r resource) GetNamespace() string   { return r.request.Namespace }
-func (r resource) GetSubresource() string { return r.request.SubResource }
+func (d reviewData) Values() (cel.Values, error) { return d.values, nil }
+func (d reviewData) GetName() string             { return d.request.Name }
+func (d reviewData) GetNamespace() string        { return d.request.Namespace }
+func (d reviewData) GetSubresource() string      { return d.request.SubResource }
+func (d reviewData) GetUserInfo() user.Info      { return userOf(d.request.UserInfo) }
+func (d reviewData) IsDryRun() bool              { return d.request.DryRun }
 
-func (r resource) GetResource() schema.GroupVersionResource {
-	if r.request.Resource == nil {
+func (d reviewData) GetOperation() authorizer.AdmissionOperation {
+	return authorizer.AdmissionOperation(d.request.Operation)
+}
+
+func (d reviewData) GetObject() runtime.Object           { return d.objectIn(cel.Object) }
+func (d reviewData) GetOldObject() runtime.Object        { return d.objectIn(cel.OldObject) }
+func (d reviewData) GetOperationOptions() runtime.Object { return d.objectIn(cel.Options) }
+
+// objectIn returns the object that a variable holds, nil if it is null.
+func (d reviewData) objectIn(variable cel.Variable) runtime.Object {
+	object, ok := d.values[variable].(map[string]any)
+	if !ok {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+func (d reviewData) GetNamespaceObject() (map[string]any, error) {
+	return objectOf(d.request.NamespaceObject)
+}
+
+func (d reviewData) GetResource() schema.GroupVersionResource {
+	if d.request.Resource == nil {
 		return schema.GroupVersionResource{}
 	}
-	return schema.GroupVersionResource(*r.request.Resource)
+	return schema.GroupVersionResource(*d.request.Resource)
+}
+
+func (d reviewData) GetKind() schema.GroupVersionKind {
+	if d.request.Kind == nil {
+		return schema.GroupVersionKind{}
+	}
+	return schema.GroupVersionKind(*d.request.Kind)
 }

@@ -34,8 +34,8 @@ import (
 // REST evaluates conditions.
 type REST struct {
 	virtual.Resource
-	compilers  Compilers
-	authorizer authorizer.UnconditionalAuthorizer
+	compilers Compilers
+	chain     *authorization.Chain
 }
 
 // Compilers compile conditions.
@@ -49,16 +49,16 @@ type Compilers struct {
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. The authorizer answers the secondary checks of conditions;
-// its answers are unconditional.
-func NewREST(compilers Compilers, secondary authorizer.UnconditionalAuthorizer) *REST {
+// NewREST makes the storage. The chain answers the secondary checks of conditions. Sets of
+// its members that cannot be evaluated here are evaluated by the member.
+func NewREST(compilers Compilers, chain *authorization.Chain) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular: "authorizationconditionsreview",
 			NewFunc:  func() runtime.Object { return &authorizationapi.AuthorizationConditionsReview{} },
 		},
-		compilers:  compilers,
-		authorizer: secondary,
+		compilers: compilers,
+		chain:     chain,
 	}
 }
 
@@ -89,25 +89,28 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	values, err := valuesOf(request)
-	if err != nil {
+	data := reviewData{request: request}
+	if data.values, err = valuesOf(request); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	evaluator := &authorization.CELEvaluator{
 		Compiler: r.compilers.Conditions,
 		Bound:    r.compilers.Bound,
-		Values:   values,
+		Values:   data.values,
 		Secondary: &authorization.SecondaryChecks{
-			Authorizer: r.authorizer,
-			User:       userOf(request.UserInfo),
-			Resource:   resource{request},
+			Authorizer: r.chain,
+			User:       data.GetUserInfo(),
+			Resource:   data,
 			Permit:     func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) },
 		},
 	}
 	if request.Operation == "" {
+		// There is no data yet that an author could evaluate its sets with.
 		evaluator.Partial = r.compilers.Partial
+		return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
 	}
-	return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
+	authored := authorization.Chained(r.chain.Authored(sets...)...)
+	return responseOf(authored.Evaluate(ctx, authorization.EvaluatorFor(data, evaluator))), nil
 }
 
 var errSecondaryChecks = errors.New("conditions that use authorizer are evaluated only for callers who may create subjectaccessreviews")
@@ -115,7 +118,7 @@ var errSecondaryChecks = errors.New("conditions that use authorizer are evaluate
 // permitSecondaryChecks keeps a caller from learning, by way of a condition, what
 // others may do.
 func (r *REST) permitSecondaryChecks(ctx context.Context, caller user.Info) error {
-	decision, _, err := r.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+	decision, _, err := r.chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,
 		Verb:            "create",
 		APIGroup:        authorizationapi.GroupName,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/apiserver/pkg/authorization/path"
@@ -20,9 +21,11 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/proviso-authz/proviso/apis/demo"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/node"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
@@ -33,6 +36,7 @@ const (
 	authorizerRestricting      = "deny.policy.proviso.dev"
 	authorizerKubeAPIServer    = "kube-apiserver"
 	authorizerGranting         = "policy.proviso.dev"
+	authorizerNode             = "node.proviso.dev"
 )
 
 // The generic server allows its clients 200 requests a second with bursts of 400, since
@@ -73,8 +77,9 @@ func (o *AuthorizationOptions) Validate() []error {
 // what holds now, as kube-apiserver answers its own, never from the cache.
 //
 // Deny policies come before kube-apiserver, so that they mean the same everywhere, and
-// after those who need no permission; Allow and NoOpinion policies come after it.
-func (o *AuthorizationOptions) Chains(policies *engine.Source) (reviews, requests *authorization.Chain, err error) {
+// after those who need no permission; Allow and NoOpinion policies come after it, and the
+// members of last after everybody else.
+func (o *AuthorizationOptions) Chains(policies *engine.Source, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
 	fresh, err := o.kubeAPIServer(0, 0)
 	if err != nil {
 		return nil, nil, err
@@ -91,8 +96,9 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source) (reviews, request
 	after := &engine.Authorizer{Source: policies, Part: engine.Granting}
 	restricting := authorization.Member{Name: authorizerRestricting, Authorizer: before}
 	granting := authorization.Member{Name: authorizerGranting, Authorizer: after}
-	reviews, err = authorization.NewChain(privileged, restricting,
-		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: fresh}, granting)
+	last = append([]authorization.Member{granting}, last...)
+	reviews, err = authorization.NewChain(append([]authorization.Member{privileged, restricting,
+		{Name: authorizerKubeAPIServer, Authorizer: fresh}}, last...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
@@ -100,10 +106,9 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source) (reviews, request
 	if err != nil {
 		return nil, nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
-	requests, err = authorization.NewChain(privileged,
-		authorization.Member{Name: authorizerPaths, Authorizer: paths},
-		restricting,
-		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: cached}, granting)
+	requests, err = authorization.NewChain(append([]authorization.Member{privileged,
+		{Name: authorizerPaths, Authorizer: paths}, restricting,
+		{Name: authorizerKubeAPIServer, Authorizer: cached}}, last...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
@@ -111,6 +116,17 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source) (reviews, request
 		part.Checks, part.MayRead = reviews, mayRead(reviews)
 	}
 	return reviews, requests, nil
+}
+
+// demoAuthorizers returns the example authorizer, which decides about what is placed on
+// nodes: imaginary machines, and pods in reviews.
+func (o CompletedOptions) demoAuthorizers() []authorization.Member {
+	if !o.EnableDemoAPI {
+		return nil
+	}
+	return []authorization.Member{{Name: authorizerNode, Authorizer: node.Authorizer{
+		Resources: []schema.GroupResource{demo.Resource("virtualmachines"), {Resource: "pods"}},
+	}}}
 }
 
 // mayRead says who may see a whole policy in a condition: who may get it.

@@ -113,7 +113,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	proviso.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"Directory for the embedded etcd, which runs when --etcd-servers is not set, and for a self-made serving certificate. It must survive restarts and belong to one replica.")
 	proviso.BoolVar(&o.EnableDemoAPI, "enable-demo-api", o.EnableDemoAPI,
-		"Serve demo.proviso.dev, an imaginary resource on which policies can be tried.")
+		"Serve demo.proviso.dev, an imaginary resource on which policies can be tried, and let nodes write what is placed on them, there and in reviews about pods.")
 
 	proviso.DurationVar(&o.PolicyStalenessBound, "policy-staleness-bound", o.PolicyStalenessBound,
 		"How long the store of policies may be out of reach. After that the server is not ready, and Allow policies grant nothing; Deny policies stay in force. At least 1s.")
@@ -284,7 +284,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		generic.AddReadyzChecks(check)
 	}
 	config.ExtraConfig.Policies, config.ExtraConfig.PolicyStalenessBound = &engine.Source{}, o.PolicyStalenessBound
-	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies)
+	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies, o.demoAuthorizers()...)
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}

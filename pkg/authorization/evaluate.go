@@ -214,12 +214,21 @@ func conditionError(c Condition, err error) error {
 // NoOpinion still leaves the Deny conditions that depend on unknown data in force.
 func (e *setEvaluation) failed(of effectOutcome) Decision {
 	if len(of.unsupported) > 0 && len(of.errs) == 0 && e.author != nil {
-		return e.author()
+		decision := e.author()
+		if decision.IsNoOpinion() {
+			// The author need not know that nobody else can tell which conditions these were.
+			return NoOpinion(joinReasons(e.nothingAllows(), decision.reason), decision.err)
+		}
+		return decision
 	}
 	if e.mode != FailureModeNoOpinion {
 		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", joinErrors(e.errs))
 	}
 	return e.noOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion")
+}
+
+func joinReasons(reasons ...string) string {
+	return strings.Join(slices.DeleteFunc(reasons, func(reason string) bool { return reason == "" }), "; ")
 }
 
 // nothingAllows says which conditions would have had to hold, as far as that can be said

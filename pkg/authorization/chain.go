@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -54,6 +55,7 @@ var _ authorizer.Authorizer = &Chain{}
 // NewChain makes a chain. Names must be given and distinct. An empty chain has no
 // opinion on anything.
 func NewChain(members ...Member) (*Chain, error) {
+	RegisterMetrics()
 	seen := map[string]bool{}
 	for i, m := range members {
 		switch {
@@ -96,7 +98,9 @@ func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) De
 }
 
 func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Set {
+	start := time.Now()
 	decision := FromUpstream(m.Name, m.Authorizer.ConditionsAwareAuthorize(ctx, attributes))
+	m.measure(start, decision)
 	return memberSet(m.Name, decision).authoredBy(m.Authorizer)
 }
 

@@ -113,6 +113,8 @@ func (l *Lazy) ask(ctx context.Context) {
 }
 
 // pinnedContext is a context whose values are first looked for among pins.
+//
+//nolint:containedctx // it is a context
 type pinnedContext struct {
 	context.Context
 	pins context.Context

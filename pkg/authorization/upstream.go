@@ -195,15 +195,15 @@ type dataEvaluator struct {
 var _ setEvaluator = &dataEvaluator{}
 
 func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
+	outcome, route := Unsupported(errUnsupported), routeInProcess
 	if c.EvaluateFunc != nil {
-		if outcome := c.EvaluateFunc(ctx, e.data); !outcome.IsUnsupported() {
-			return outcome
-		}
+		outcome = c.EvaluateFunc(ctx, e.data)
 	}
-	if e.next == nil {
-		return Unsupported(errUnsupported)
+	if outcome.IsUnsupported() && e.next != nil {
+		outcome, route = e.next.EvaluateCondition(ctx, c), routeText
 	}
-	return e.next.EvaluateCondition(ctx, c)
+	evaluations.WithLabelValues(typeLabel(c.Type), route, outcome.label()).Inc()
+	return outcome
 }
 
 // evaluateSet asks the author of a set. What it cannot answer fails as its mode says.
@@ -211,6 +211,7 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	author := set.Author
 	set.Author = nil // the author is not to ask itself
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)
+	evaluations.WithLabelValues(set.typeLabel(), routeAuthor, authorLabel(decision, err)).Inc()
 	switch {
 	case decision == authorizer.DecisionAllow:
 		return Allow(reason, err)

@@ -70,6 +70,7 @@ func conditionsToWire(conditions []Condition) ([]authorization.SubjectAccessRevi
 			}
 			c.Text = text
 		}
+		conditionBytes.Observe(float64(len(c.Text)))
 		wire = append(wire, authorization.SubjectAccessReviewCondition{
 			ID: c.ID, Effect: c.Effect, Type: c.Type, Condition: c.Text, Description: c.Description,
 		})

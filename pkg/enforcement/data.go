@@ -86,5 +86,5 @@ func (d *requestData) GetObject() runtime.Object                { return d.objec
 func (d *requestData) GetOldObject() runtime.Object             { return d.old }
 
 func (d *requestData) GetOperation() authorizer.AdmissionOperation {
-	return authorizer.AdmissionOperation(d.admitted.GetOperation())
+	return d.admitted.GetOperation()
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -53,7 +54,9 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 			continue
 		}
 		r.evaluated.Store(true)
+		start := time.Now()
 		decision := s.enforcer.evaluate(ctx, r, data)
+		measure(ctx, start, decision)
 		s.annotate(ctx, r, decision)
 		if !decision.IsAllow() {
 			return forbidden(r.attributes, decision)

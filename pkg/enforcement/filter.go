@@ -38,12 +38,14 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	}
 	request, decision := s.enforcer.decide(ctx, a, nil)
 	if request == nil {
+		decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
 		return decision.Concrete()
 	}
 	var connect *record
 	if attributes, needed := s.enforcer.createOfConnection(a); needed {
 		var also authorization.Decision
 		if connect, also = s.enforcer.decide(ctx, attributes, request); connect == nil {
+			decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
 			verdict, reason, err := also.Concrete()
 			return verdict, "connecting needs the verb create as well: " + reason, err
 		}
@@ -52,9 +54,11 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		return authorizer.DecisionDeny, "the request has been authorized before", nil
 	}
 	if request.isConditional() || connect.isConditional() {
+		decisions.WithContext(ctx).WithLabelValues(labelConditional).Inc()
 		audit.AddAuditAnnotation(ctx, auditConditional, "true")
 		return authorizer.DecisionAllow, "allowed on conditions that are enforced at admission", nil
 	}
+	decisions.WithContext(ctx).WithLabelValues(labelAllow).Inc()
 	return authorizer.DecisionAllow, decision.Reason(), nil
 }
 

@@ -1,0 +1,157 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package architecture_test
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// metric is a metric as the code declares it.
+type metric struct {
+	name, kind, stability, help string
+	labels                      []string
+}
+
+const metricsHead = `# Metrics
+
+This file is made from the code; a test keeps it up to date. Names and labels are part of what
+Proviso promises: a change to them shows here. The server has those of every generic API server besides, such as
+` + "`apiserver_request_duration_seconds`" + `, ` + "`apiserver_authorization_decisions_total`" + ` and ` + "`apiserver_admission_step_admission_duration_seconds`" + `.
+
+Everything is served at ` + "`/metrics`" + ` to whoever may get that path.
+
+| metric | type | stability | labels | what it says |
+| --- | --- | --- | --- | --- |
+`
+
+// TestMetricsAreDocumented compares docs/metrics.md with the metrics that the code declares.
+func TestMetricsAreDocumented(t *testing.T) {
+	t.Parallel()
+	found := declaredMetrics(t)
+	if len(found) < 5 {
+		t.Fatalf("found only %d metrics", len(found))
+	}
+	var b strings.Builder
+	b.WriteString(metricsHead)
+	for _, m := range found {
+		if m.stability == "" || m.help == "" {
+			t.Errorf("%s has no stability or no help", m.name)
+		}
+		var labels []string
+		for _, l := range m.labels {
+			labels = append(labels, "`"+l+"`")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", m.name, m.kind, m.stability, strings.Join(labels, ", "), m.help)
+	}
+	golden.Compare(t, filepath.Join(root(t), "docs", "metrics.md"), b.String())
+}
+
+// declaredMetrics reads the declarations of the packages, ordered by name.
+func declaredMetrics(t *testing.T) []metric {
+	t.Helper()
+	var found []metric
+	err := filepath.WalkDir(filepath.Join(root(t), "pkg"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Base(path) != "metrics.go" {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		constants := stringConstants(file)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if call, ok := n.(*ast.CallExpr); ok {
+				if m, ok := metricOf(call, constants); ok {
+					found = append(found, m)
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(found, func(a, b metric) int { return cmp.Compare(a.name, b.name) })
+	return found
+}
+
+// metricOf reads metrics.New…(&metrics.…Opts{…}, labels).
+func metricOf(call *ast.CallExpr, constants map[string]string) (metric, bool) {
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) == 0 || !strings.HasPrefix(function.Sel.Name, "New") {
+		return metric{}, false
+	}
+	options, ok := call.Args[0].(*ast.UnaryExpr)
+	if !ok {
+		return metric{}, false
+	}
+	literal, ok := options.X.(*ast.CompositeLit)
+	if !ok || !strings.HasSuffix(fmt.Sprint(literal.Type), "Opts}") {
+		return metric{}, false
+	}
+	fields := map[string]string{}
+	for _, element := range literal.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			fields[fmt.Sprint(pair.Key)] = stringOf(pair.Value, constants)
+		}
+	}
+	m := metric{
+		name: strings.Join([]string{fields["Namespace"], fields["Subsystem"], fields["Name"]}, "_"),
+		kind: strings.TrimSuffix(strings.TrimPrefix(function.Sel.Name, "New"), "Vec"), stability: fields["StabilityLevel"], help: fields["Help"],
+	}
+	if len(call.Args) > 1 {
+		if labels, ok := call.Args[1].(*ast.CompositeLit); ok {
+			for _, l := range labels.Elts {
+				m.labels = append(m.labels, stringOf(l, constants))
+			}
+		}
+	}
+	return m, true
+}
+
+func stringConstants(file *ast.File) map[string]string {
+	constants := map[string]string{}
+	ast.Inspect(file, func(n ast.Node) bool {
+		if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Values) == len(spec.Names) {
+			for i, name := range spec.Names {
+				constants[name.Name] = stringOf(spec.Values[i], constants)
+			}
+		}
+		return true
+	})
+	return constants
+}
+
+// stringOf returns a string literal, the value of a constant, or the last part of a
+// qualified name.
+func stringOf(e ast.Expr, constants map[string]string) string {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		if value, err := strconv.Unquote(e.Value); err == nil {
+			return value
+		}
+	case *ast.Ident:
+		return constants[e.Name]
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	case *ast.BinaryExpr:
+		return stringOf(e.X, constants) + stringOf(e.Y, constants)
+	}
+	return ""
+}

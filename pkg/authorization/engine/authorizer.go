@@ -81,7 +81,7 @@ const reasonNotLoaded = "the policies have not been loaded yet"
 
 // Decide decides a request (KEP-5681, "Computing a concrete decision from a ConditionSet",
 // ahead of time): a condition is returned only where no unconditional answer of the same
-// or more strength exists.
+// or more strength exists. The attributes must not change as long as the decision is used.
 func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	s := a.Source.stateOf(ctx)
 	if s.snapshot == nil {
@@ -96,7 +96,7 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, authorizer: a, state: s, question: newQuestion(attributes), many: authorization.AsksAboutMany(attributes)}
+	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes)}
 	if a.Part == Restricting {
 		return e.restrict(found)
 	}
@@ -106,10 +106,8 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 // evaluation decides one request.
 type evaluation struct {
 	//nolint:containedctx // lives for one call of Decide
-	ctx        context.Context
-	authorizer *Authorizer
-	state      state
-	question   *question
+	ctx      context.Context
+	question *question
 	// many says that the question is about more than one request, for which there are no
 	// conditions.
 	many  bool
@@ -166,7 +164,10 @@ func (e *evaluation) grant(found []matching, stale string) authorization.Decisio
 	case allowed != nil:
 		allowing = []authorization.Condition{e.always(allowed)}
 	}
-	return authorization.Conditions(append(holding, allowing...)...)
+	if len(holding) > 0 {
+		allowing = append(holding, allowing...)
+	}
+	return authorization.Conditions(allowing...)
 }
 
 // holdBack returns the conditions of NoOpinion policies, or the decision if one applies.
@@ -206,7 +207,7 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 			return nil, m.policy
 		}
 	}
-	for _, m := range found {
+	for i, m := range found {
 		if m.policy.conditionEffect() != authorization.EffectAllow {
 			continue
 		}
@@ -214,6 +215,9 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		case outcome.IsTrue():
 			return nil, m.policy
 		case outcome.IsResidual() && !neverTrue(outcome):
+			if conditions == nil {
+				conditions = make([]authorization.Condition, 0, len(found)-i)
+			}
 			// More than fit a set are not returned, but one after them may still allow.
 			conditions = append(conditions, e.condition(m.policy, outcome))
 		}

@@ -58,15 +58,15 @@ var (
 	null            = cel.Known(nil)
 )
 
-// values adds what the occasion fixes to the values of a request.
-func (o occasion) values(request cel.Values) cel.Values {
+// values are what is known on the occasion of a request.
+func (o occasion) values(request cel.Value) cel.Values {
 	switch o {
 	case creation:
-		return cel.Values{cel.Request: request[cel.Request], cel.Operation: operationCreate, cel.OldObject: null}
+		return cel.Values{cel.Request: request, cel.Operation: operationCreate, cel.OldObject: null}
 	case deletion:
-		return cel.Values{cel.Request: request[cel.Request], cel.Operation: operationDelete, cel.Object: null}
+		return cel.Values{cel.Request: request, cel.Operation: operationDelete, cel.Object: null}
 	default:
-		return request
+		return cel.Values{cel.Request: request}
 	}
 }
 

@@ -49,42 +49,38 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 		return c
 	}
 	q := e.question
-	c.EvaluateFunc = e.evaluateFunc(p)
+	c.EvaluateFunc = q.evaluateFunc(p)
 	c.TextFunc = o.Residual().Text
 	if authorization.ModeOf(q.Attributes) == authorizationapi.ConditionsModeOptimized && e.mayRead(p) {
 		c.Type = authorization.ConditionTypeCELBound
-		c.TextFunc = func() (string, error) { return p.condition.expression.Bound(q.data) }
+		c.TextFunc = func() (string, error) { return p.condition.expression.Bound(requestData(q.Attributes)) }
 	}
 	return c
 }
 
 // mayRead reports whether the caller may see the whole policy.
 func (e *evaluation) mayRead(p *Policy) bool {
-	return e.authorizer.MayRead != nil && e.authorizer.MayRead(e.ctx, e.question.Attributes, p.key)
+	return e.question.asked.MayRead != nil && e.question.asked.MayRead(e.ctx, e.question.Attributes, p.key)
 }
 
 // evaluateFunc evaluates the whole condition of a policy with what was known when the
 // decision was made and what is known then.
-func (e *evaluation) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
-	request, known := e.question.request, e.question.known()
-	program, checks, source := p.condition.expression.Program(), e.authorizer.Checks, e.authorizer.Source
-	decidedIn := e.state
+func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		values, err := authorization.ValuesOf(data)
 		if err != nil {
 			return authorization.Failed(err)
 		}
-		for variable, value := range known {
+		for variable, value := range q.values {
 			values[variable] = value
 		}
-		values[cel.Request] = request[cel.Request]
 		var secondary *authorization.SecondaryChecks
-		if checks != nil {
+		if q.asked.Checks != nil {
 			// Checks are answered by the policies that made the decision.
-			ctx = source.pinTo(ctx, decidedIn)
-			secondary = &authorization.SecondaryChecks{Authorizer: checks, User: data.GetUserInfo(), Resource: data}
+			ctx = q.asked.Source.pinTo(ctx, q.state)
+			secondary = &authorization.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
 		}
-		result, _ := authorization.EvaluateProgram(ctx, program, values, secondary)
+		result, _ := authorization.EvaluateProgram(ctx, p.condition.expression.Program(), values, secondary)
 		return result
 	}
 }

@@ -7,9 +7,8 @@ package engine
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -18,31 +17,34 @@ import (
 // requestData is what is known of a request, as policies read it. Every field is there,
 // empty if the request has none.
 func requestData(a authorizer.Attributes) map[string]any {
-	// A selector that cannot be parsed restricts nothing: it could be anything.
-	fieldRequirements, _ := a.GetFieldSelector()
-	labelRequirements, _ := a.GetLabelSelector()
 	return map[string]any{
 		"verb": a.GetVerb(), "apiGroup": a.GetAPIGroup(), "apiVersion": a.GetAPIVersion(),
 		"resource": a.GetResource(), "subresource": a.GetSubresource(),
 		"namespace": a.GetNamespace(), "name": a.GetName(), "path": a.GetPath(),
-		"userInfo":      userData(a),
-		"fieldSelector": selectorData(fieldSelector(fieldRequirements)),
-		"labelSelector": selectorData(labelSelector(labelRequirements)),
+		"userInfo":      userData(userOf(a)),
+		"fieldSelector": selectorData(fieldSelector(a)),
+		"labelSelector": selectorData(labelSelector(a)),
 	}
 }
 
-func userData(a authorizer.Attributes) map[string]any {
-	data := map[string]any{"username": "", "uid": "", "groups": []any{}, "extra": map[string]any{}}
-	u := a.GetUser()
-	if u == nil {
-		return data
+// userOf returns the user of a request, one without names if there is none.
+func userOf(a authorizer.Attributes) user.Info {
+	if u := a.GetUser(); u != nil {
+		return u
 	}
+	return &user.DefaultInfo{}
+}
+
+func userData(u user.Info) map[string]any {
+	return map[string]any{"username": u.GetName(), "uid": u.GetUID(), "groups": listOf(u.GetGroups()), "extra": extraData(u)}
+}
+
+func extraData(u user.Info) map[string]any {
 	extra := make(map[string]any, len(u.GetExtra()))
 	for key, values := range u.GetExtra() {
 		extra[key] = listOf(values)
 	}
-	data["username"], data["uid"], data["groups"], data["extra"] = u.GetName(), u.GetUID(), listOf(u.GetGroups()), extra
-	return data
+	return extra
 }
 
 func listOf(values []string) []any {
@@ -78,7 +80,10 @@ var operators = map[selection.Operator]metav1.LabelSelectorOperator{
 	selection.GreaterThan: "Gt", selection.LessThan: "Lt",
 }
 
-func fieldSelector(requirements fields.Requirements) []requirement {
+// fieldSelector returns what a request asks for of the fields of objects. A selector that
+// cannot be parsed restricts nothing: it could be anything.
+func fieldSelector(a authorizer.Attributes) []requirement {
+	requirements, _ := a.GetFieldSelector()
 	result := make([]requirement, 0, len(requirements))
 	for _, r := range requirements {
 		result = append(result, requirement{key: r.Field, operator: operators[r.Operator], values: []string{r.Value}})
@@ -86,7 +91,9 @@ func fieldSelector(requirements fields.Requirements) []requirement {
 	return result
 }
 
-func labelSelector(requirements labels.Requirements) []requirement {
+// labelSelector is fieldSelector for labels.
+func labelSelector(a authorizer.Attributes) []requirement {
+	requirements, _ := a.GetLabelSelector()
 	result := make([]requirement, 0, len(requirements))
 	for _, r := range requirements {
 		result = append(result, requirement{key: r.Key(), operator: operators[r.Operator()], values: r.ValuesUnsorted()})
@@ -94,25 +101,87 @@ func labelSelector(requirements labels.Requirements) []requirement {
 	return result
 }
 
-// question is one request as its policies see it. The data are made when the first
+// requestFields are the data of requestData, of which policies usually read a field or two.
+type requestFields struct {
+	authorizer.Attributes
+}
+
+// Field implements cel.Fields.
+func (f requestFields) Field(name string) (cel.Value, bool) {
+	switch name {
+	case "verb":
+		return cel.Text(f.GetVerb()), true
+	case "apiGroup":
+		return cel.Text(f.GetAPIGroup()), true
+	case "apiVersion":
+		return cel.Text(f.GetAPIVersion()), true
+	case "resource":
+		return cel.Text(f.GetResource()), true
+	case "subresource":
+		return cel.Text(f.GetSubresource()), true
+	case "namespace":
+		return cel.Text(f.GetNamespace()), true
+	case "name":
+		return cel.Text(f.GetName()), true
+	case "path":
+		return cel.Text(f.GetPath()), true
+	case "userInfo":
+		return cel.Lazy(userFields{userOf(f)}), true
+	case "fieldSelector":
+		return cel.Known(selectorData(fieldSelector(f.Attributes))), true
+	case "labelSelector":
+		return cel.Known(selectorData(labelSelector(f.Attributes))), true
+	default:
+		return nil, false
+	}
+}
+
+// Whole implements cel.Fields.
+func (f requestFields) Whole() cel.Value { return cel.Known(requestData(f.Attributes)) }
+
+// userFields are the data of userData.
+type userFields struct {
+	user.Info
+}
+
+// Field implements cel.Fields.
+func (f userFields) Field(name string) (cel.Value, bool) {
+	switch name {
+	case "username":
+		return cel.Text(f.GetName()), true
+	case "uid":
+		return cel.Text(f.GetUID()), true
+	case "groups":
+		return cel.Texts(f.GetGroups()), true
+	case "extra":
+		return cel.Known(extraData(f.Info)), true
+	default:
+		return nil, false
+	}
+}
+
+// Whole implements cel.Fields.
+func (f userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
+
+// question is one request as its policies see it. Its values are made when the first
 // condition reads them.
 type question struct {
 	authorizer.Attributes
+	// asked is who decides, and state what from.
+	asked    *Authorizer
+	state    state
 	occasion occasion
-	data     map[string]any
-	request  cel.Values
 	values   cel.Values
 }
 
-func newQuestion(a authorizer.Attributes) *question {
-	return &question{Attributes: a, occasion: occasionOf(a)}
+func newQuestion(asked *Authorizer, s state, a authorizer.Attributes) *question {
+	return &question{Attributes: a, asked: asked, state: s, occasion: occasionOf(a)}
 }
 
+// known returns what is known of the request. It must not be changed.
 func (q *question) known() cel.Values {
 	if q.values == nil {
-		q.data = requestData(q.Attributes)
-		q.request = cel.Values{cel.Request: cel.Known(q.data)}
-		q.values = q.occasion.values(q.request)
+		q.values = q.occasion.values(cel.Lazy(requestFields{q.Attributes}))
 	}
 	return q.values
 }

@@ -93,11 +93,19 @@ func Conditions(conditions ...Condition) Decision {
 }
 
 func (d Decision) validateConditions() error {
-	if len(d.conditions) == 0 {
+	switch {
+	case len(d.conditions) == 0:
 		return fmt.Errorf("%w: at least one is needed", ErrInvalidConditions)
+	case areWellFormed(d.conditions):
+		return nil
 	}
-	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(d.conditions))
-	for _, c := range d.conditions {
+	return validateConditions(d.conditions)
+}
+
+// validateConditions is the whole validation, with the fields that are wrong.
+func validateConditions(conditions []Condition) error {
+	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(conditions))
+	for _, c := range conditions {
 		// Texts are made lazily, so bounds on them are checked when they are serialised.
 		wire = append(wire, authorization.SubjectAccessReviewCondition{ID: c.ID, Effect: c.Effect, Type: c.Type})
 	}

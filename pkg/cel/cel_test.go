@@ -158,8 +158,8 @@ func TestEvalIsBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if got, _, err := program.Eval(ctx, values()); got || !errors.Is(err, context.Canceled) {
-		t.Errorf("with a context that ended: got %v, %v, want its error", got, err)
+	if got, cost, err := program.Eval(ctx, values()); got || !errors.Is(err, context.Canceled) || cost >= cel.CostLimit {
+		t.Errorf("with a context that ended: got %v at cost %d, %v, want its error before the limit", got, cost, err)
 	}
 }
 

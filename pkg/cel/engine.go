@@ -27,7 +27,12 @@ type engine struct {
 }
 
 // instructions are a planned expression.
-type instructions = interpreter.InterpretableV2
+type instructions struct {
+	interpreter.InterpretableV2
+	// loops says that there are macros in it, between whose steps an evaluation can end. No
+	// other is interrupted, and one that cannot be needs no context of its own.
+	loops bool
+}
 
 func newEngine(env *cel.Env) (*engine, error) {
 	g, err := newGuard(env)
@@ -46,7 +51,7 @@ func newEngine(env *cel.Env) (*engine, error) {
 }
 
 // plan plans expressions that have been checked together.
-func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []instructions, err error) {
+func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []*instructions, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			planned, err = nil, fmt.Errorf("expression %w: the planner failed", ErrCompile)
@@ -54,9 +59,10 @@ func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []instruction
 	}()
 	id := ast.MaxID(checked) + 1
 	list := ast.NewExprFactory().NewList(id, exprs, nil)
+	var elements []interpreter.InterpretableV2
 	capture := func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		if all, ok := i.(interpreter.InterpretableConstructor); ok && i.ID() == id {
-			planned = all.InitVals()
+			elements = all.InitVals()
 		}
 		return i, nil
 	}
@@ -66,10 +72,18 @@ func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []instruction
 	if _, err := e.env.PlanProgram(all, options...); err != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
-	if len(planned) != len(exprs) {
+	if len(elements) != len(exprs) {
 		return nil, fmt.Errorf("expression %w: the planner failed", ErrCompile)
 	}
+	for i, element := range elements {
+		planned = append(planned, &instructions{InterpretableV2: element, loops: hasLoops(exprs[i])})
+	}
 	return planned, nil
+}
+
+func hasLoops(e ast.Expr) (loops bool) {
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) { loops = loops || part.Kind() == ast.ComprehensionKind }))
+	return loops
 }
 
 // forget empties the cost tracker of a program that is never run: the observers in its
@@ -80,10 +94,18 @@ func forget(tracker *interpreter.CostTracker) error {
 }
 
 // eval evaluates instructions within the limits of one evaluation.
-func (e *engine) eval(ctx context.Context, i instructions, values interpreter.Activation) (value ref.Val, cost uint64, err error) {
-	value, details, err := e.program.ContextEval(ctx, evaluation{Activation: values, instructions: i})
-	if details != nil && details.ActualCost() != nil {
-		cost = *details.ActualCost()
+func (e *engine) eval(ctx context.Context, i *instructions, values interpreter.Activation) (value ref.Val, cost uint64, err error) {
+	var (
+		details *cel.EvalDetails
+		input   = evaluation{Activation: values, instructions: i}
+	)
+	if i.loops {
+		value, details, err = e.program.ContextEval(ctx, input)
+	} else {
+		value, details, err = e.program.Eval(input)
+	}
+	if actual := details.ActualCost(); actual != nil {
+		cost = *actual
 	}
 	return value, cost, err
 }
@@ -91,7 +113,7 @@ func (e *engine) eval(ctx context.Context, i instructions, values interpreter.Ac
 // evaluation brings the program of an engine what it is to evaluate.
 type evaluation struct {
 	interpreter.Activation
-	instructions instructions
+	instructions *instructions
 }
 
 // entrance stands where the placeholder stood.

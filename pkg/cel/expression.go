@@ -66,7 +66,7 @@ type Expression struct {
 	// larger than all the rest, and can be made again of the text.
 	checked weak.Pointer[source]
 	// planned are the instructions for the nodes that some plan evaluates.
-	planned map[*node]instructions
+	planned map[*node]*instructions
 
 	textOnce sync.Once
 	text     string
@@ -92,7 +92,7 @@ func (c *PartialCompiler) expression(checked *cel.Ast) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{compiler: c, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]instructions{from.tree: program.instructions}}, nil
+	return &Expression{compiler: c, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]*instructions{from.tree: program.instructions}}, nil
 }
 
 // source returns what the tree was made of.

@@ -120,6 +120,13 @@ func (e *partialEvaluation) spend(cost uint64) bool {
 func (e *partialEvaluation) stop() part { return part{value: types.WrapErr(e.stopped)} }
 
 // activation gives known parts their variables.
+func (e *partialEvaluation) activation(b *bindings) interpreter.Activation {
+	if b == nil {
+		return e.values
+	}
+	return activation{values: e.values, bindings: b}
+}
+
 type activation struct {
 	values   Values
 	bindings *bindings
@@ -171,10 +178,13 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 }
 
 func (e *partialEvaluation) eval(s *step, b *bindings) part {
-	if !e.spend(stepCost) {
+	if !e.spend(stepCost * max(s.kept, 1)) {
 		return e.stop()
 	}
-	if s.known != nil {
+	switch {
+	case s.kept > 0:
+		return part{tree: s.node}
+	case s.known != nil:
 		return e.evalKnown(s, b)
 	}
 	switch s.kind {
@@ -199,7 +209,7 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	if len(s.free) == 0 && s.kind == constantNode {
 		return part{value: s.value, tree: s.node}
 	}
-	value, cost, err := e.plan.expression.compiler.engine.eval(e.ctx, s.known, activation{values: e.values, bindings: b})
+	value, cost, err := e.plan.expression.compiler.engine.eval(e.ctx, s.known, e.activation(b))
 	switch {
 	case !e.spend(cost):
 		return e.stop()

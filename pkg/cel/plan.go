@@ -22,7 +22,10 @@ import (
 type step struct {
 	*node
 	// known evaluates the node, if all that it depends on is known.
-	known  instructions
+	known *instructions
+	// kept is the number of steps in a node of which nothing is known, so that it stays as
+	// it is, or 0.
+	kept   uint64
 	target *step
 	args   []*step
 	// unrolled are the bodies of an all or exists over a known range, for an element.
@@ -89,6 +92,7 @@ func (p *planner) planOperands(n *node, known map[string]bool) *step {
 	for _, arg := range n.args {
 		s.args = append(s.args, p.plan(arg, known))
 	}
+	s.kept = p.kept(s)
 	if n.kind == macroNode && isQuantifier(n.name) && p.isKnown(n.target, known) {
 		inner := maps.Clone(known)
 		for _, binder := range n.binders {
@@ -99,6 +103,39 @@ func (p *planner) planOperands(n *node, known map[string]bool) *step {
 		}
 	}
 	return s
+}
+
+// kept returns the number of steps in a step if evaluating it would make an equal copy of
+// its node: if it does nothing but apply functions, to unknown variables and literals.
+func (p *planner) kept(s *step) uint64 {
+	switch {
+	case s.kind == variableNode && p.expression.compiler.variables[s.name]:
+		return 1
+	case s.kind == selectNode, s.kind == callNode && !hasRules[s.name]:
+	default:
+		return 0
+	}
+	steps := uint64(1)
+	operands := s.args
+	if s.target != nil {
+		operands = append([]*step{s.target}, operands...)
+	}
+	for _, operand := range operands {
+		switch {
+		case operand.kind == constantNode:
+			steps++
+		case operand.kept == 0:
+			return 0
+		default:
+			steps += operand.kept
+		}
+	}
+	return steps
+}
+
+// hasRules are the functions that are more than applied to their operands.
+var hasRules = map[string]bool{
+	operators.LogicalAnd: true, operators.LogicalOr: true, operators.Conditional: true, "or": true, "orValue": true,
 }
 
 // isKnown reports whether a node is evaluated as a whole.

@@ -17,7 +17,7 @@ import (
 // Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	engine       *engine
-	instructions instructions
+	instructions *instructions
 	reads        map[Variable]bool
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the linters that .golangci.yml names, at the version that hack/tools/go.mod pins.
+# Runs the linters that .golangci.yml names, at the version that hack/tools/go.mod pins, over
+# every module that has code of its own.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -7,5 +8,12 @@ cd "${root}"
 lint=${root}/_output/tools/golangci-lint
 echo "building the linters, which takes a minute or two the first time …"
 (cd hack/tools && go build -o "${lint}" github.com/golangci/golangci-lint/v2/cmd/golangci-lint)
-"${lint}" run ./...
+git ls-files '*go.mod' | while read -r file; do
+  module=$(dirname "${file}")
+  # The module of the tools has no packages.
+  if [[ -n $(cd "${module}" && go list ./... 2>/dev/null) ]]; then
+    echo "linting ${module} …"
+    (cd "${module}" && "${lint}" run --config "${root}/.golangci.yml" ./...)
+  fi
+done
 for script in hack/*.sh hack/controlplane/*.sh .ci/run; do bash -n "${script}"; done

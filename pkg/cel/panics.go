@@ -31,6 +31,9 @@ var errPanic = errors.New("no such overload: the function failed")
 func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	switch node := i.(type) {
 	case interpreter.InterpretableAttribute:
+		if isContained(node) {
+			return i, nil
+		}
 		return containedAttribute{node}, nil
 	case interpreter.InterpretableCall:
 		if isOperator(node.Function()) {
@@ -43,6 +46,22 @@ func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, erro
 		}
 	}
 	return i, nil
+}
+
+// isContained reports whether an attribute is contained already, and observed around that. A
+// variable comes by again with everything that is selected from it; each time that it is
+// contained it would be observed, and so paid for, once more.
+func isContained(node interpreter.InterpretableAttribute) bool {
+	around := reflect.Indirect(reflect.ValueOf(node))
+	if around.Kind() != reflect.Struct {
+		return false
+	}
+	inner := around.FieldByName("InterpretableAttribute")
+	if !inner.IsValid() || !inner.CanInterface() {
+		return false
+	}
+	_, ok := inner.Interface().(containedAttribute)
+	return ok
 }
 
 // isOperator reports whether a function is an operator that cannot panic.

@@ -1,0 +1,60 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// TestCostIsThatOfKubernetes asks that what bounds expressions here does not make them
+// cost more than where Kubernetes evaluates them.
+func TestCostIsThatOfKubernetes(t *testing.T) {
+	t.Parallel()
+	compiler, err := NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := map[string]any{"a": map[string]any{"b": map[string]any{"c": "x"}}, "list": []any{"x", "y"}, "n": int64(1), "key": "a"}
+	for _, expression := range []string{
+		`object.n == 1`,
+		`object.a.b.c == "x"`,
+		`object["a"].b["c"].startsWith("x")`,
+		`object[object.key].b.c == "x"`,
+		`object.list.all(e, e.size() == 1 && object.a.b.c == "x")`,
+		`object.list[0] == "x" && object.list.exists(e, e == object.a.b.c)`,
+		`(object.n == 1 ? object.a.b : object.a).c == "x"`,
+		`object.?a.?b.?c.orValue("y") == "x"`,
+		`[object.a.b.c, dyn("y")].size() == 2 && {"k": object.n}.k == 1`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checked, issues := compiler.engine.env.Compile(expression)
+			if issues.Err() != nil {
+				t.Fatal(issues.Err())
+			}
+			plain, err := compiler.engine.env.Program(checked, cel.CostTracking(&library.CostEstimator{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, details, err := plain.Eval(map[string]any{"object": object})
+			if err != nil || value != types.True {
+				t.Fatalf("got %v, %v", value, err)
+			}
+			got, cost, err := program.Eval(t.Context(), Values{Object: object})
+			if want := *details.ActualCost(); !got || err != nil || cost != want {
+				t.Errorf("got %t, %v at cost %d, want true at cost %d", got, err, cost, want)
+			}
+		})
+	}
+}

@@ -91,11 +91,16 @@ type Program interface {
 	Eval(ctx context.Context, values cel.Values) (result bool, cost uint64, err error)
 }
 
+// MakesChecks reports whether a program may make secondary checks.
+func MakesChecks(program Program) bool {
+	return program.Reads(cel.Authorizer) || program.Reads(cel.RequestResource)
+}
+
 // EvaluateProgram evaluates a program whose secondary checks, if it makes any, are
 // answered by secondary; without it they fail. It returns what the evaluation cost.
 func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) (Outcome, uint64) {
 	var checks *checker
-	if secondary != nil && (program.Reads(cel.Authorizer) || program.Reads(cel.RequestResource)) {
+	if secondary != nil && MakesChecks(program) {
 		checks = &checker{ctx: ctx, checks: secondary}
 		values = maps.Clone(values)
 		values[cel.Authorizer] = library.NewAuthorizerVal(secondary.User, checks)

@@ -7,10 +7,7 @@ package authorization
 
 import (
 	"fmt"
-	"maps"
-	"reflect"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -23,39 +20,16 @@ type NamespaceData interface {
 	GetNamespaceObject() (map[string]any, error)
 }
 
-// ValuesData is implemented by condition data that makes its variables once, for all
-// conditions of a request.
-type ValuesData interface {
-	authorizer.ConditionsData
-	// Values returns what MakeValues returns, which nobody changes.
-	Values() (cel.Values, error)
-}
-
-// ValuesOf returns the data of a request as the variables of conditions, in a map of the
-// caller's own.
-func ValuesOf(data authorizer.ConditionsData) (cel.Values, error) {
-	if known, ok := data.(ValuesData); ok {
-		values, err := known.Values()
-		return maps.Clone(values), err
-	}
-	return MakeValues(data)
-}
-
-// MakeValues makes the variables of conditions from the data of a request, whose objects
-// must be in the version of the request.
-func MakeValues(data authorizer.ConditionsData) (cel.Values, error) {
+// ValuesOf returns the data of a request as the variables of conditions, for one
+// evaluation: its result must not be used if the reader has an error then. Objects must be
+// in the version of the request.
+func ValuesOf(data authorizer.ConditionsData, reader *cel.ObjectReader) (cel.Values, error) {
 	values := cel.Values{
 		cel.Operation: string(data.GetOperation()),
 		cel.DryRun:    data.IsDryRun(),
-	}
-	for variable, object := range map[cel.Variable]runtime.Object{
-		cel.Object: data.GetObject(), cel.OldObject: data.GetOldObject(), cel.Options: data.GetOperationOptions(),
-	} {
-		value, err := unstructured(object)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", variable, err)
-		}
-		values[variable] = value
+		cel.Object:    reader.Read(data.GetObject()),
+		cel.OldObject: reader.Read(data.GetOldObject()),
+		cel.Options:   reader.Read(data.GetOperationOptions()),
 	}
 	if known, ok := data.(NamespaceData); ok {
 		namespace, err := known.GetNamespaceObject()
@@ -67,12 +41,4 @@ func MakeValues(data authorizer.ConditionsData) (cel.Values, error) {
 		}
 	}
 	return values, nil
-}
-
-// unstructured returns an object as CEL reads it; nil, which is null, if there is none.
-func unstructured(object runtime.Object) (any, error) {
-	if object == nil || (reflect.ValueOf(object).Kind() == reflect.Pointer && reflect.ValueOf(object).IsNil()) {
-		return nil, nil
-	}
-	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 }

@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package enforcement
 
 import (
-	"sync"
-
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -15,12 +13,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // requestData is what admission knows of a request, with the objects in the version of the
-// request (KEP-5681, "Authorizer requirements"). It is used by one call of Enforce; what
-// is derived from the objects is made once.
+// request (KEP-5681, "Authorizer requirements"). It is used by one call of Enforce, which
+// evaluates one condition after the other.
 type requestData struct {
 	admitted  admission.Attributes
 	objects   admission.ObjectInterfaces
@@ -29,15 +26,14 @@ type requestData struct {
 	converted   bool
 	object, old runtime.Object
 
-	once   sync.Once
-	values cel.Values
-	err    error
-
-	foreign sync.Mutex
-	cel     *authorization.CELEvaluator
+	// cel evaluates conditions that others wrote, within one budget.
+	cel *authorization.CELEvaluator
 }
 
-var _ authorization.ValuesData = &requestData{}
+var (
+	_ authorizer.ConditionsData   = &requestData{}
+	_ authorization.NamespaceData = &requestData{}
+)
 
 // convert converts the objects, if that has not been done.
 func (d *requestData) convert() (err error) {
@@ -58,12 +54,6 @@ func (d *requestData) convert() (err error) {
 	}
 	d.converted = true
 	return nil
-}
-
-// Values returns the variables of conditions. They must not be changed.
-func (d *requestData) Values() (cel.Values, error) {
-	d.once.Do(func() { d.values, d.err = authorization.MakeValues(d) })
-	return d.values, d.err
 }
 
 // GetNamespaceObject returns the namespace of the request, nil if it has none.

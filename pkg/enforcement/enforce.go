@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 var (
@@ -88,19 +89,23 @@ func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvalua
 		return nil
 	}
 	return authorization.ConditionEvaluatorFunc(func(ctx context.Context, c authorization.Condition) authorization.Outcome {
-		values, err := authorization.ValuesOf(data)
-		if err != nil {
-			return authorization.Failed(err)
-		}
-		data.foreign.Lock()
-		defer data.foreign.Unlock()
 		if data.cel == nil {
 			data.cel = &authorization.CELEvaluator{
-				Compiler: e.config.Conditions, Bound: e.config.Bound, Values: values,
+				Compiler: e.config.Conditions, Bound: e.config.Bound,
 				Secondary: &authorization.SecondaryChecks{Authorizer: e.config.Chain, User: data.GetUserInfo(), Resource: data},
 			}
 		}
-		return data.cel.EvaluateCondition(ctx, c)
+		reader := &cel.ObjectReader{}
+		values, err := authorization.ValuesOf(data, reader)
+		if err != nil {
+			return authorization.Failed(err)
+		}
+		data.cel.Values = values
+		outcome := data.cel.EvaluateCondition(ctx, c)
+		if err := reader.Err(); err != nil {
+			return authorization.Failed(fmt.Errorf("the objects: %w", err))
+		}
+		return outcome
 	})
 }
 
@@ -131,5 +136,3 @@ func (r *record) admits(a admission.Attributes) bool {
 	}
 	return false
 }
-
-var _ authorizer.ConditionsData = &requestData{}

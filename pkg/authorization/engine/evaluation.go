@@ -8,6 +8,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -67,20 +68,24 @@ func (e *evaluation) mayRead(p *Policy) bool {
 // decision was made and what is known then.
 func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
-		values, err := authorization.ValuesOf(data)
+		reader := &cel.ObjectReader{}
+		values, err := authorization.ValuesOf(data, reader)
 		if err != nil {
 			return authorization.Failed(err)
 		}
 		for variable, value := range q.values {
 			values[variable] = value
 		}
-		var secondary *authorization.SecondaryChecks
-		if q.asked.Checks != nil {
+		program, secondary := p.condition.expression.Program(), (*authorization.SecondaryChecks)(nil)
+		if q.asked.Checks != nil && authorization.MakesChecks(program) {
 			// Checks are answered by the policies that made the decision.
 			ctx = q.asked.Source.pinTo(ctx, q.state)
 			secondary = &authorization.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
 		}
-		result, _ := authorization.EvaluateProgram(ctx, p.condition.expression.Program(), values, secondary)
+		result, _ := authorization.EvaluateProgram(ctx, program, values, secondary)
+		if err := reader.Err(); err != nil {
+			return authorization.Failed(fmt.Errorf("the objects: %w", err))
+		}
 		return result
 	}
 }

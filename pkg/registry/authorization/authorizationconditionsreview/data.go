@@ -112,17 +112,16 @@ type reviewData struct {
 }
 
 var (
-	_ authorization.ValuesData    = reviewData{}
+	_ authorizer.ConditionsData   = reviewData{}
 	_ authorization.NamespaceData = reviewData{}
 	_ library.Resource            = reviewData{}
 )
 
-func (d reviewData) Values() (cel.Values, error) { return d.values, nil }
-func (d reviewData) GetName() string             { return d.request.Name }
-func (d reviewData) GetNamespace() string        { return d.request.Namespace }
-func (d reviewData) GetSubresource() string      { return d.request.SubResource }
-func (d reviewData) GetUserInfo() user.Info      { return userOf(d.request.UserInfo) }
-func (d reviewData) IsDryRun() bool              { return d.request.DryRun }
+func (d reviewData) GetName() string        { return d.request.Name }
+func (d reviewData) GetNamespace() string   { return d.request.Namespace }
+func (d reviewData) GetSubresource() string { return d.request.SubResource }
+func (d reviewData) GetUserInfo() user.Info { return userOf(d.request.UserInfo) }
+func (d reviewData) IsDryRun() bool         { return d.request.DryRun }
 
 func (d reviewData) GetOperation() authorizer.AdmissionOperation {
 	return authorizer.AdmissionOperation(d.request.Operation)

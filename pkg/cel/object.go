@@ -1,0 +1,171 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// ObjectReader reads Go objects as runtime.DefaultUnstructuredConverter converts them, but
+// converts only what is read. One is made for one evaluation: it must not be used
+// concurrently.
+type ObjectReader struct {
+	err error
+}
+
+// Read returns an object as a value of a variable; null if there is none. The object must
+// not change during the evaluation.
+func (r *ObjectReader) Read(object runtime.Object) any {
+	v := reflect.ValueOf(object)
+	switch {
+	case !v.IsValid(), v.Kind() == reflect.Pointer && v.IsNil():
+		return types.NullValue
+	case v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct:
+		r.fail(fmt.Errorf("an object must be a pointer to a struct, but is %T", object))
+		return types.NullValue
+	}
+	if untyped, ok := object.(runtime.Unstructured); ok {
+		return untyped.UnstructuredContent()
+	}
+	return r.structValue(v.Elem())
+}
+
+// Err returns why something that was read could not be converted. The result of the
+// evaluation must not be used then: it went on without.
+func (r *ObjectReader) Err() error { return r.err }
+
+func (r *ObjectReader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+func (r *ObjectReader) structValue(v reflect.Value) ref.Val {
+	return Lazy(&structFields{reader: r, value: v})
+}
+
+// structFields are the fields of a struct that can be addressed.
+type structFields struct {
+	reader *ObjectReader
+	value  reflect.Value
+	whole  map[string]any
+}
+
+var _ Fields = &structFields{}
+
+// Whole implements Fields.
+func (f *structFields) Whole() Value { return types.DefaultTypeAdapter.NativeToValue(f.converted()) }
+
+func (f *structFields) converted() map[string]any {
+	if f.whole == nil {
+		var err error
+		if f.whole, err = runtime.DefaultUnstructuredConverter.ToUnstructured(f.value.Addr().Interface()); err != nil {
+			f.reader.fail(err)
+			f.whole = map[string]any{}
+		}
+	}
+	return f.whole
+}
+
+// Field implements Fields. Of what is not read as it is, the struct is converted as a whole.
+func (f *structFields) Field(name string) (Value, bool) {
+	entry, ok := value.TypeReflectEntryOf(f.value.Type()).Fields()[name]
+	if !ok {
+		return nil, false
+	}
+	field := entry.GetFrom(f.value)
+	if !field.CanAddr() { // of an embedded struct that is not there
+		return f.convertedField(name)
+	}
+	if entry.CanOmit(field) {
+		return nil, false
+	}
+	if made := scalar(field); made != nil {
+		return made, true
+	}
+	if made := f.reader.aggregate(field); made != nil {
+		return made, true
+	}
+	return f.convertedField(name)
+}
+
+func (f *structFields) convertedField(name string) (Value, bool) {
+	converted, ok := f.converted()[name]
+	if !ok {
+		return nil, false
+	}
+	return types.DefaultTypeAdapter.NativeToValue(converted), true
+}
+
+// scalar returns the value of a scalar, or nil.
+func scalar(v reflect.Value) ref.Val {
+	switch v.Kind() {
+	case reflect.String:
+		return types.String(v.String())
+	case reflect.Bool:
+		return types.Bool(v.Bool())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return types.Int(v.Int())
+	case reflect.Float32, reflect.Float64:
+		return types.Double(v.Float())
+	default:
+		return nil
+	}
+}
+
+// aggregate returns the value of what can be read in part, or nil. Types that say
+// themselves how they are converted cannot.
+func (r *ObjectReader) aggregate(v reflect.Value) ref.Val {
+	if isConverted(v.Type()) {
+		return nil
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return r.structValue(v)
+	case reflect.Pointer:
+		if v.IsNil() {
+			return types.NullValue
+		}
+		if isConverted(v.Type().Elem()) {
+			return nil
+		}
+		if made := scalar(v.Elem()); made != nil {
+			return made
+		}
+		return r.aggregate(v.Elem())
+	case reflect.Map:
+		if texts, ok := v.Interface().(map[string]string); ok && texts != nil {
+			return types.NewStringStringMap(types.DefaultTypeAdapter, texts)
+		}
+	case reflect.Slice:
+		return r.list(v)
+	default:
+	}
+	return nil
+}
+
+// list returns the value of a slice of texts or structs, or nil.
+func (r *ObjectReader) list(v reflect.Value) ref.Val {
+	if texts, ok := v.Interface().([]string); ok && texts != nil {
+		return Texts(texts)
+	}
+	if element := v.Type().Elem(); v.IsNil() || element.Kind() != reflect.Struct || isConverted(element) {
+		return nil
+	}
+	elements := make([]ref.Val, 0, v.Len())
+	for i := range v.Len() {
+		elements = append(elements, r.structValue(v.Index(i)))
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, elements)
+}
+
+func isConverted(t reflect.Type) bool { return value.TypeReflectEntryOf(t).CanConvertToUnstructured() }

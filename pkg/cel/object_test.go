@@ -1,0 +1,173 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel_test
+
+import (
+	"testing"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metafuzzer "k8s.io/apimachinery/pkg/apis/meta/fuzzer"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/randfill"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// TestObjectsAreAsConverted reads random objects field by field, and asks that they are
+// what they are converted to as a whole.
+func TestObjectsAreAsConverted(t *testing.T) {
+	t.Parallel()
+	const rounds = 40
+	filler := randfill.NewWithSeed(1).NilChance(0.5).NumElements(0, 2).Funcs(metafuzzer.Funcs(serializer.NewCodecFactory(runtime.NewScheme()))...)
+	for range rounds {
+		for _, object := range []runtime.Object{
+			&corev1.Pod{}, &corev1.Service{}, &corev1.PersistentVolumeClaim{}, &corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Event{},
+			&appsv1.Deployment{}, &networkingv1.NetworkPolicy{}, &rbacv1.ClusterRole{}, &metav1.UpdateOptions{}, &metav1.CreateOptions{},
+		} {
+			asConverted(t, object) // empty
+			filler.Fill(object)
+			asConverted(t, object)
+		}
+	}
+}
+
+func asConverted(t *testing.T, object runtime.Object) {
+	t.Helper()
+	want, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reader cel.ObjectReader
+	read, ok := reader.Read(object).(ref.Val)
+	if !ok {
+		t.Fatalf("got %T", reader.Read(object))
+	}
+	same(t, "", read, want)
+	if err := reader.Err(); err != nil {
+		t.Errorf("%T: %v", object, err)
+	}
+}
+
+// same reads everything of a value by its fields.
+func same(t *testing.T, path string, got ref.Val, want any) {
+	t.Helper()
+	whole := types.DefaultTypeAdapter.NativeToValue(want)
+	if got.Type() != whole.Type() {
+		t.Errorf("%s: got %v, want %v", path, got, want)
+		return
+	}
+	switch data := want.(type) {
+	case map[string]any:
+		m, ok := got.(traits.Mapper)
+		if !ok {
+			t.Errorf("%s: got %T", path, got)
+			return
+		}
+		for name, value := range data {
+			field, ok := m.Find(types.String(name))
+			if !ok {
+				t.Errorf("%s.%s is not there, want %v", path, name, value)
+				continue
+			}
+			same(t, path+"."+name, field, value)
+		}
+		for _, name := range []string{"creationTimestamp", "nodeName", "generation", "replicas", "spec", "status", "metadata", "labels", "tolerations", "volumeName", "TypeMeta", "ObjectMeta", ""} {
+			if _, there := data[name]; m.Contains(types.String(name)) != types.Bool(there) {
+				t.Errorf("%s.%s is there: %t, want %t", path, name, !there, there)
+			}
+		}
+	case []any:
+		list, ok := got.(traits.Lister)
+		if !ok || list.Size() != types.Int(len(data)) {
+			t.Errorf("%s: got %v, want %v", path, got, want)
+			return
+		}
+		for i, value := range data {
+			same(t, path+"[]", list.Get(types.Int(i)), value)
+		}
+	}
+	if types.Equal(got, whole) != types.True || types.Equal(whole, got) != types.True {
+		t.Errorf("%s: got %v, want %v", path, got, want)
+	}
+}
+
+// odd is an object that cannot be converted, and one of a shape that is not read in part.
+type odd struct {
+	metav1.TypeMeta `json:",inline"`
+	*Inlined        `json:",inline"`
+
+	Huge  uint64           `json:"huge,omitempty"`
+	Name  string           `json:"name"`
+	Uint  uint32           `json:"uint"`
+	Bytes []byte           `json:"bytes"`
+	Any   any              `json:"any"`
+	Lists [][]string       `json:"lists"`
+	Maps  map[string][]int `json:"maps"`
+	Point **string         `json:"point"`
+}
+
+// Inlined are fields that may not be there.
+type Inlined struct {
+	Inner string `json:"inner"`
+}
+
+func (o *odd) DeepCopyObject() runtime.Object   { return o }
+func (o *odd) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+func TestOddObjectsAreAsConverted(t *testing.T) {
+	t.Parallel()
+	text := "x"
+	pointer := &text
+	asConverted(t, &odd{})
+	asConverted(t, &odd{
+		Inlined: &Inlined{Inner: "i"}, Name: "n", Uint: 3, Bytes: []byte("b"), Any: map[string]any{"a": int64(1)},
+		Lists: [][]string{{"a"}, nil}, Maps: map[string][]int{"m": {1}}, Point: &pointer,
+	})
+}
+
+// TestObjectReader asks what becomes of objects that are not there, that are read already,
+// and that cannot be converted.
+func TestObjectReader(t *testing.T) {
+	t.Parallel()
+	var nobody *corev1.Pod
+	content := map[string]any{"a": "b"}
+	reader := &cel.ObjectReader{}
+	for name, object := range map[string]runtime.Object{"nothing": nil, "a nil pointer": nobody} {
+		if got := reader.Read(object); got != types.NullValue {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+	if got, ok := reader.Read(&unstructured.Unstructured{Object: content}).(map[string]any); !ok || got["a"] != "b" {
+		t.Errorf("got %v", got)
+	}
+	program, err := newCompiler(t).Compile(`object.name == "n" || object.all(k, k == "none")`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		object odd
+		fails  bool
+	}{
+		"what is read can be converted": {odd{Name: "n", Huge: 1 << 63}, false},
+		"what is read cannot":           {odd{Name: "m", Huge: 1 << 63}, true},
+	} {
+		reader := &cel.ObjectReader{}
+		_, _, _ = program.Eval(t.Context(), cel.Values{cel.Object: reader.Read(&tc.object)})
+		if err := reader.Err(); (err != nil) != tc.fails {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

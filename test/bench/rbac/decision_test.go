@@ -9,7 +9,9 @@ package rbac_test
 
 import (
 	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -31,6 +33,16 @@ const matching = 5
 
 // condition leaves something to be evaluated later, and %d makes it one of its own.
 const condition = `request.namespace == "n" && object.spec.size < %d`
+
+// conditions are what policies say, from what is decided at once to what leaves most of it.
+var conditions = map[string]string{
+	"decided":  `request.namespace == "other" && object.spec.size < %d`,
+	"residual": condition,
+	"object":   `object.spec.size < %d && object.spec.storageClassName == "dev" && has(object.metadata.labels)`,
+	"user":     `object.metadata.labels.owner == request.userInfo.username && object.spec.size < %d`,
+	"medium": `request.verb in ["create", "update"] && request.userInfo.groups.exists(g, g.startsWith("system:")) && object.spec.size < %d &&
+		object.spec.accessModes.all(m, m != "ReadWriteMany" || m == request.namespace) && has(object.metadata.labels)`,
+}
 
 // question is a request of alice.
 var question authorizer.Attributes = authorizer.AttributesRecord{
@@ -76,12 +88,12 @@ func newPolicy(b *testing.B, compiler *cel.PartialCompiler, i, count int, condit
 func keyOf(i int) engine.Key { return engine.Key{Name: fmt.Sprintf("policy-%d", i)} }
 
 // policies makes policies; those about others are unconditional, as nobody asks them.
-func policies(b *testing.B, count int, conditional bool) map[engine.Key]*engine.Policy {
+func policies(b *testing.B, count int, condition string) map[engine.Key]*engine.Policy {
 	b.Helper()
 	c, result := compiler(b), make(map[engine.Key]*engine.Policy, count)
 	for i := range count {
 		text := ""
-		if conditional && userOf(i, count) == "alice" {
+		if condition != "" && userOf(i, count) == "alice" {
 			text = fmt.Sprintf(condition, i+1)
 		}
 		result[keyOf(i)] = newPolicy(b, c, i, count, text)
@@ -93,26 +105,45 @@ func policies(b *testing.B, count int, conditional bool) map[engine.Key]*engine.
 func BenchmarkDecision(b *testing.B) {
 	for _, count := range []int{1, 100, 1000, 10000, 100000} {
 		b.Run(fmt.Sprintf("policies=%d", count), func(b *testing.B) {
-			b.Run("authorizer=policies", func(b *testing.B) { decidePolicies(b, count, false) })
-			b.Run("authorizer=conditional-policies", func(b *testing.B) { decidePolicies(b, count, true) })
+			b.Run("authorizer=policies", func(b *testing.B) { decidePolicies(b, count, "") })
+			b.Run("authorizer=conditional-policies", func(b *testing.B) { decidePolicies(b, count, condition) })
 			b.Run("authorizer=rbac", func(b *testing.B) { decideRBAC(b, count) })
 		})
 	}
 }
 
-func decidePolicies(b *testing.B, count int, conditional bool) {
+// BenchmarkConditionalDecision is one decision by five policies of a hundred, by what
+// their conditions say.
+func BenchmarkConditionalDecision(b *testing.B) {
+	for _, name := range slices.Sorted(maps.Keys(conditions)) {
+		b.Run("conditions="+name, func(b *testing.B) { decidePolicies(b, 100, conditions[name]) })
+	}
+}
+
+func decidePolicies(b *testing.B, count int, condition string) {
 	b.Helper()
 	source := &engine.Source{}
-	source.Publish(engine.NewBuilder().Apply(policies(b, count, conditional)))
+	source.Publish(engine.NewBuilder().Apply(policies(b, count, condition)))
 	granting, ctx := &engine.Authorizer{Source: source, Part: engine.Granting}, b.Context()
+	first := granting.Decide(ctx, question)
+	switch want := min(count, matching); condition {
+	case "":
+		if !first.IsAllow() {
+			b.Fatal("not allowed")
+		}
+	case conditions["decided"]:
+		if !first.IsNoOpinion() {
+			b.Fatal("not decided")
+		}
+	default:
+		if len(first.Conditions()) != want {
+			b.Fatalf("%d conditions", len(first.Conditions()))
+		}
+	}
 	b.ReportAllocs()
 	for b.Loop() {
-		d := granting.Decide(ctx, question)
-		if want := min(count, matching); conditional && len(d.Conditions()) != want {
-			b.Fatalf("%d conditions", len(d.Conditions()))
-		}
-		if !conditional && !d.IsAllow() {
-			b.Fatal("not allowed")
+		if d := granting.Decide(ctx, question); d.IsUnconditional() != first.IsUnconditional() {
+			b.Fatal(d.Reason())
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -205,6 +207,51 @@ func TestOccasions(t *testing.T) {
 				if d.IsAllow() != tc.known || (!tc.known && len(d.Conditions()) != 1) {
 					t.Errorf("by rules for %s: got %s", verb, show(t, d))
 				}
+			}
+		})
+	}
+}
+
+// unconvertible is an object of which one field has no value in JSON that CEL could have.
+type unconvertible struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Name  string `json:"name"`
+	Count uint64 `json:"count"`
+}
+
+func (u *unconvertible) DeepCopyObject() runtime.Object { return u }
+
+type unconvertibleData struct {
+	conditionsData
+}
+
+func (unconvertibleData) GetObject() runtime.Object { return &unconvertible{Name: "n", Count: 1 << 63} }
+
+// TestUnconvertibleObjects asks that what cannot be read is an error, whatever the condition
+// makes of its absence.
+func TestUnconvertibleObjects(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		condition string
+		wantError bool
+	}{
+		{`object.name == "n"`, false},
+		{`object.count == 1`, true},
+		{`!has(object.count)`, true},
+		{`object.name == "n" || object.count == 1`, false},
+		{`object.count == 1 || object.name == "n"`, true},
+		{`object.all(k, k == "none")`, true},
+		{`size(object) == 0`, true},
+	} {
+		t.Run(tc.condition, func(t *testing.T) {
+			t.Parallel()
+			a := podsOf("update")
+			granting := partOf(publish(t, map[string]spec{"p": {Effect: allow, Condition: tc.condition}}), true)
+			data := unconvertibleData{conditionsData{attributes: a, operation: "UPDATE"}}
+			got := granting.Decide(t.Context(), a).Conditions()[0].EvaluateFunc(t.Context(), data)
+			if got.IsError() != tc.wantError || got.IsTrue() == tc.wantError {
+				t.Errorf("got %+v", got)
 			}
 		})
 	}

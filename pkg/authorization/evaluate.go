@@ -184,7 +184,7 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 			return effectOutcome{decided: &c}
 		case outcomeFalse:
 		case outcomeResidual:
-			c.Type, c.Text, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.EvaluateFunc
+			c.Type, c.Text, c.TextFunc, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.TextFunc, outcome.residual.EvaluateFunc
 			result.residual = append(result.residual, c)
 		case outcomeError:
 			if e.author != nil && errors.Is(outcome.err, errNotCompiled) {

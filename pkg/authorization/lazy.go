@@ -69,6 +69,8 @@ func (l *Lazy) Decision() Decision {
 // it says. A review, which knows all answers, does not need to evaluate it then; so a
 // request may be more closed than its review where an evaluation fails, never more open.
 func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	// The checks that conditions make are answered by what the request was decided from.
+	ctx = pinnedContext{ctx, l.pins}
 	var trail diagnostics
 	for i := 0; ; i++ {
 		set, ok := l.answer(ctx, i)

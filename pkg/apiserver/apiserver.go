@@ -27,6 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/policy"
@@ -55,6 +56,8 @@ type ExtraConfig struct {
 	PolicyStalenessBound time.Duration
 	// EnableDemoAPI serves demo.proviso.dev.
 	EnableDemoAPI bool
+	// FrontDoor answers kube-apiserver on a listener of its own. Nil means that it does not.
+	FrontDoor *FrontDoorConfig
 	// Enforcer enforces conditions on requests.
 	Enforcer *enforcement.Enforcer
 	// Compilers compile conditions that others wrote.
@@ -146,6 +149,8 @@ func (c *completedConfig) makeCompilers() (err error) {
 // Server is proviso-apiserver.
 type Server struct {
 	GenericAPIServer *genericapiserver.GenericAPIServer
+	// FrontDoor is nil if it is not wanted.
+	FrontDoor *bridge.Server
 }
 
 // New assembles the server.
@@ -173,7 +178,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := c.runPolicies(generic); err != nil {
 		return nil, err
 	}
-	return &Server{GenericAPIServer: generic}, nil
+	door, err := c.newFrontDoor(groups)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{GenericAPIServer: generic, FrontDoor: door}, nil
 }
 
 // runPolicies keeps the policies up to date for as long as the server runs.

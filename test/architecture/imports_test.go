@@ -37,9 +37,10 @@ var layers = map[string][]string{
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel"},
+	"pkg/bridge":        {"apis", "pkg/authorization"},
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/enforcement", "pkg/features",
+		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features",
 	},
 
 	"cmd":  {"pkg/apiserver"},
@@ -156,6 +157,8 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/registry/policy/authorizationpolicy", "pkg/policy", true},
 		{"cmd/proviso-apiserver", "pkg/cel", true},
 		{"pkg/policy/typechecking", "pkg/registry", true},
+		{"pkg/bridge", "pkg/policy", true},
+		{"pkg/registry/authorization/subjectaccessreview", "pkg/bridge", true},
 		{"pkg/unheard", "pkg/cel", true},
 		{"pkg/authorization/webhook", "pkg/authorization", false},
 		{"pkg/policy/typechecking", "apis/policy/v1alpha1", false},

@@ -49,6 +49,7 @@ const http2Streams = 1000
 type Options struct {
 	Generic        *genericoptions.ServerRunOptions
 	SecureServing  *genericoptions.SecureServingOptionsWithLoopback
+	FrontDoor      *FrontDoorOptions
 	Etcd           *genericoptions.EtcdOptions
 	Authentication *genericoptions.DelegatingAuthenticationOptions
 	Authorization  *AuthorizationOptions
@@ -85,6 +86,7 @@ func NewOptions() *Options {
 	o := &Options{
 		Generic:        genericoptions.NewServerRunOptionsForComponent(basecompatibility.DefaultKubeComponent, compatibility.DefaultComponentGlobalsRegistry),
 		SecureServing:  serving.WithLoopback(),
+		FrontDoor:      NewFrontDoorOptions(),
 		Etcd:           genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, codec)),
 		Authentication: genericoptions.NewDelegatingAuthenticationOptions(),
 		Authorization:  NewAuthorizationOptions(),
@@ -124,8 +126,11 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	serving.Lookup("cert-dir").Usage = "Directory for a self-made serving certificate (tls.crt, tls.key, and ca.crt for the caBundle of the APIService), which is made when --tls-cert-file and --tls-private-key-file are not set. Defaults to the directory certificates in --data-dir."
 	serving.StringSliceVar(&o.SelfMadeCertHosts, "self-made-cert-hosts", o.SelfMadeCertHosts,
 		"DNS names and IP addresses for which a self-made serving certificate is valid.")
+	o.FrontDoor.AddFlags(fss.FlagSet("front door"))
 	o.Etcd.AddFlags(fss.FlagSet("etcd"))
-	o.Authentication.AddFlags(fss.FlagSet("authentication"))
+	authentication := fss.FlagSet("authentication")
+	o.Authentication.AddFlags(authentication)
+	authentication.Lookup("authentication-tolerate-lookup-failure").Usage = tolerateUsage
 	o.Authorization.AddFlags(fss.FlagSet("authorization"))
 	core := fss.FlagSet("core API")
 	o.CoreAPI.AddFlags(core)
@@ -195,7 +200,7 @@ func (o CompletedOptions) Validate() []error {
 		errs = append(errs, errors.New("an empty group must not be always allowed"))
 	}
 	for _, validate := range []func() []error{
-		o.Generic.Validate, o.SecureServing.Validate, o.Etcd.Validate, o.Authentication.Validate,
+		o.Generic.Validate, o.SecureServing.Validate, o.FrontDoor.Validate, o.Etcd.Validate, o.Authentication.Validate,
 		o.Authorization.Validate, o.CoreAPI.Validate, o.Audit.Validate, o.Features.Validate,
 		o.Admission.Validate, o.EgressSelector.Validate, o.Traces.Validate, o.validateEnforcement,
 	} {
@@ -254,7 +259,9 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 		return fmt.Errorf("secure serving: %w", err)
 	}
 	generic.ExternalAddress = externalAddress(generic)
-	return nil
+	var err error
+	config.ExtraConfig.FrontDoor, err = o.FrontDoor.config(*o.SecureServing.SecureServingOptions)
+	return err
 }
 
 // externalAddress is what discovery tells clients. They reach the server through
@@ -273,7 +280,7 @@ func externalAddress(generic *genericapiserver.RecommendedConfig) string {
 
 func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	generic := config.GenericConfig
-	if err := o.Authentication.ApplyTo(&generic.Authentication, generic.SecureServing, generic.OpenAPIConfig); err != nil {
+	if err := o.applyAuthentication(&generic.Config); err != nil {
 		return fmt.Errorf("authentication: %w", err)
 	}
 	check, err := o.clientCAReadiness(generic.SecureServing.ClientCA)
@@ -364,7 +371,7 @@ func (o CompletedOptions) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := server.GenericAPIServer.PrepareRun().RunWithContext(ctx); err != nil {
+	if err := server.Run(ctx); err != nil {
 		return err
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {

@@ -1,0 +1,24 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package bridge is asked by kube-apiserver. Its front door is an authorization webhook:
+// kube-apiserver, which authorizes before it proxies, asks it before RBAC, so that
+// policies mean something for requests that pass through kube-apiserver.
+//
+// What holds in it:
+//
+//   - It decides from policies only. It never asks kube-apiserver back, and works before
+//     kube-apiserver does.
+//   - It answers Allow to what depends on conditions only where this server decides again
+//     and evaluates them. Everywhere else conditions are folded, never to Allow.
+//   - What Proviso itself asks kube-apiserver, which is marked, is never answered Allow: no
+//     decision is founded on itself.
+//   - What it cannot tell is an error, for which the failure policy is kube-apiserver's. No
+//     content of a request that kube-apiserver would serve can bring that about.
+//   - Only clients whose certificate says so are answered.
+//
+// The package knows nothing of storage and of the main server: package apiserver says what
+// this server serves.
+package bridge

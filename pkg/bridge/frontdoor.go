@@ -1,0 +1,161 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+)
+
+// FrontDoor decides requests for kube-apiserver. It is safe for concurrent use.
+type FrontDoor struct {
+	policies *engine.Source
+	chain    *authorization.Chain
+	enforces func(authorizer.Attributes) bool
+}
+
+// The names of the parts of the policies, as in the server's own chain.
+const (
+	restrictingName = "deny.policy.proviso.dev"
+	grantingName    = "policy.proviso.dev"
+)
+
+// NewFrontDoor makes a FrontDoor that decides from policies. enforces reports whether this
+// server, and nobody else, serves exactly such requests and evaluates conditions on them
+// at admission; it must be false for a question about more than one kind of request.
+func NewFrontDoor(policies *engine.Source, enforces func(authorizer.Attributes) bool) (*FrontDoor, error) {
+	if policies == nil || enforces == nil {
+		return nil, errors.New("a front door needs policies, and to know what is enforced")
+	}
+	// Without Checks: conditions are never evaluated here, and what they would check would
+	// ask kube-apiserver back.
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: restrictingName, Authorizer: &engine.Authorizer{Source: policies, Part: engine.Restricting}},
+		authorization.Member{Name: grantingName, Authorizer: &engine.Authorizer{Source: policies, Part: engine.Granting}},
+	)
+	if err != nil {
+		return nil, err
+	}
+	return &FrontDoor{policies: policies, chain: chain, enforces: enforces}, nil
+}
+
+// The reasons why the front door cannot decide, or not well.
+var (
+	errNotLoaded = errors.New("the policies have not been loaded yet")
+	errStale     = errors.New("the policies may be out of date")
+)
+
+// Ready returns why the front door is not ready, or nil.
+func (d *FrontDoor) Ready() error {
+	if d.policies.Snapshot() == nil {
+		return errNotLoaded
+	}
+	if reason := d.policies.Stale(); reason != "" {
+		return fmt.Errorf("%w: %s", errStale, reason)
+	}
+	return nil
+}
+
+// Decide decides a request as far as policies do. The decision is Allow, Deny or
+// NoOpinion. An error means that nobody here can tell: there are no policies yet.
+//
+// Conditions become (KEP-5681, "Authorizer requirements"):
+//
+//   - where this server enforces them: Allow if they can come to that, and NoOpinion
+//     otherwise, since a Deny condition is evaluated behind whoever else allows;
+//   - where it does not: Deny if they could deny, and NoOpinion otherwise.
+//
+// A request with the delegation marker comes from Proviso, which has the same policies and
+// wants to know what others say: Allow and conditions become NoOpinion. A Deny stays, and
+// nobody may impersonate into the marker, so that forging it gains nothing.
+func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
+	if d.policies.Snapshot() == nil {
+		return authorization.Decision{}, errNotLoaded
+	}
+	if impersonatesMarker(attributes) {
+		return authorization.Deny(reasonMarker, nil), nil
+	}
+	marked := isMarked(attributes.GetUser())
+	decision := d.chain.Decide(ctx, attributes)
+	if !decision.IsUnconditional() {
+		decision = d.unconditional(decision, attributes, marked)
+	}
+	if marked && decision.IsAllow() {
+		return authorization.NoOpinion(reasonDelegated, nil), nil
+	}
+	return decision, nil
+}
+
+const (
+	reasonMarker    = "the user extra " + webhook.DelegationMarker + " belongs to Proviso: nobody may impersonate into it"
+	reasonDelegated = "Proviso applies its policies itself"
+)
+
+// unconditional makes a conditional decision one that kube-apiserver understands.
+func (d *FrontDoor) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
+	enforced := d.enforces(attributes) && !authorization.AsksAboutMany(attributes)
+	conditions := conditionIDs(decision)
+	switch {
+	case enforced && decision.CanBecomeAllowed():
+		return authorization.Allow("allowed as far as conditions go that Proviso evaluates: "+conditions, nil)
+	case enforced || marked:
+		return authorization.NoOpinion("Proviso evaluates conditions: "+conditions, nil)
+	case decision.CanBecomeDenied():
+		return authorization.Deny("denied by conditions that nobody can evaluate for this request: "+conditions, nil)
+	default:
+		return authorization.NoOpinion("not allowed by conditions that nobody can evaluate for this request: "+conditions, nil)
+	}
+}
+
+// isMarked reports whether a user carries the delegation marker, in whatever case: keys
+// that arrive as headers are lower-cased, others are not, and a marker only takes rights.
+func isMarked(u user.Info) bool {
+	if u == nil {
+		return false
+	}
+	for key := range u.GetExtra() {
+		if strings.EqualFold(key, webhook.DelegationMarker) {
+			return true
+		}
+	}
+	return false
+}
+
+// impersonatesMarker reports whether somebody is to become a user with the delegation
+// marker. With it, conditions that deny would be left to a Proviso that is not behind.
+func impersonatesMarker(a authorizer.Attributes) bool {
+	return a.IsResourceRequest() && a.GetAPIGroup() == authenticationv1.GroupName &&
+		a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), webhook.DelegationMarker)
+}
+
+// maxNamedConditions bounds a reason, which becomes part of the message of a refusal.
+const maxNamedConditions = 3
+
+// conditionIDs names the conditions of a decision, or the first of them.
+func conditionIDs(decision authorization.Decision) string {
+	var ids []string
+	for _, set := range decision.Chain() {
+		for _, c := range set.Decision.Conditions() {
+			ids = append(ids, c.ID)
+		}
+	}
+	more := ""
+	if len(ids) > maxNamedConditions {
+		more = fmt.Sprintf(" and %d more", len(ids)-maxNamedConditions)
+		ids = ids[:maxNamedConditions]
+	}
+	return strings.Join(ids, ", ") + more
+}

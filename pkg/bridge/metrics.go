@@ -1,0 +1,60 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge
+
+import (
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const (
+	metricsNamespace = "proviso"
+	metricsSubsystem = "webhook_authorize"
+)
+
+// The decisions that reviews are counted under.
+const (
+	decisionAllowed   = "allowed"
+	decisionDenied    = "denied"
+	decisionNoOpinion = "no_opinion"
+)
+
+var (
+	requests = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "requests_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of reviews that the front door answered, by decision: allowed, denied or no_opinion.",
+	}, []string{"decision"})
+	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.",
+	}, []string{"code"})
+	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "How long the front door took to read a review and to decide it, by decision.",
+		Buckets: []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
+	}, []string{"decision"})
+)
+
+// RegisterMetrics registers the metrics of the package, once.
+var RegisterMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(requests, refusals, duration)
+})
+
+func observe(status *authorizationv1.SubjectAccessReviewStatus, took time.Duration) {
+	decision := decisionNoOpinion
+	switch {
+	case status.Denied:
+		decision = decisionDenied
+	case status.Allowed:
+		decision = decisionAllowed
+	}
+	requests.WithLabelValues(decision).Inc()
+	duration.WithLabelValues(decision).Observe(took.Seconds())
+}

@@ -1,0 +1,47 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+)
+
+// shutdownTimeout bounds how long a stop waits for requests that are being answered.
+const shutdownTimeout = 10 * time.Second
+
+// Server serves a handler on a listener of its own.
+type Server struct {
+	serving *genericapiserver.SecureServingInfo
+	handler http.Handler
+}
+
+// NewServer makes a Server. Its listener is open already. serving must have a CA of clients,
+// for which clients are asked at the handshake; the handler is who verifies them.
+func NewServer(serving *genericapiserver.SecureServingInfo, handler http.Handler) (*Server, error) {
+	if serving == nil || serving.Listener == nil || serving.ClientCA == nil || handler == nil {
+		return nil, errors.New("the listener of the front door needs a port, a CA of clients and a handler")
+	}
+	return &Server{serving: serving, handler: handler}, nil
+}
+
+// Start serves until ctx ends. It returns at once, with a function that waits until the
+// last request has been answered.
+func (s *Server) Start(ctx context.Context) (wait func(), err error) {
+	stopped, listenerStopped, err := s.serving.Serve(s.handler, shutdownTimeout, ctx.Done())
+	if err != nil {
+		return nil, fmt.Errorf("front door: %w", err)
+	}
+	return func() {
+		<-listenerStopped
+		<-stopped
+	}, nil
+}

@@ -56,28 +56,22 @@ func (c CompletedConfig) newFrontDoor(groups []*genericapiserver.APIGroupInfo) (
 // offers, and for the verbs of a connection, but not for AuthorizationConditionsReview,
 // which is never conditionally authorized.
 func admitted(groups []*genericapiserver.APIGroupInfo) func(authorizer.Attributes) bool {
-	verbs := map[schema.GroupVersionResource]sets.Set[string]{}
+	type key struct{ group, version, resource, subresource string }
+	verbs := map[key]sets.Set[string]{}
 	for _, group := range groups {
+		name := group.PrioritizedVersions[0].Group
 		for version, resources := range group.VersionedResourcesStorageMap {
-			for resource, storage := range resources {
-				gvr := group.PrioritizedVersions[0].WithResource(resource)
-				gvr.Version = version
-				if gvr.GroupResource() != authorizationapi.Resource("authorizationconditionsreviews") {
-					verbs[gvr] = admittedVerbs(storage)
+			for path, storage := range resources {
+				resource, subresource, _ := strings.Cut(path, "/")
+				if (schema.GroupResource{Group: name, Resource: resource}) != authorizationapi.Resource("authorizationconditionsreviews") {
+					verbs[key{name, version, resource, subresource}] = admittedVerbs(storage)
 				}
 			}
 		}
 	}
 	return func(a authorizer.Attributes) bool {
-		if !a.IsResourceRequest() {
-			return false
-		}
-		resource := a.GetResource()
-		if a.GetSubresource() != "" {
-			resource += "/" + a.GetSubresource()
-		}
-		gvr := schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: resource}
-		return verbs[gvr].Has(a.GetVerb())
+		asked := key{a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource()}
+		return a.IsResourceRequest() && verbs[asked].Has(a.GetVerb())
 	}
 }
 

@@ -85,7 +85,7 @@ func newFrontProxy(client kubernetes.Interface) (*frontProxy, error) {
 		return nil, err
 	}
 	headers := headerrequest.NewRequestHeaderAuthRequestController(authenticationConfigMap, authenticationNamespace, client,
-		"requestheader-username-headers", "requestheader-uid-headers", "requestheader-group-headers",
+		headersKey, "requestheader-uid-headers", "requestheader-group-headers",
 		"requestheader-extra-headers-prefix", "requestheader-allowed-names")
 	return &frontProxy{&genericoptions.DynamicRequestHeaderController{ConfigMapCAController: ca, RequestHeaderAuthRequestController: headers}}, nil
 }

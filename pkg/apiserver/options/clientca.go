@@ -15,6 +15,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/kubernetes"
@@ -28,6 +30,8 @@ const (
 
 var authenticationKeys = []string{"client-ca-file", "requestheader-client-ca-file"}
 
+const headersKey = "requestheader-username-headers"
+
 // lookupTimeout bounds one check; a probe has a timeout of its own, mostly ten seconds.
 const lookupTimeout = 5 * time.Second
 
@@ -37,7 +41,9 @@ const lookupTimeout = 5 * time.Second
 type clientCACheck struct {
 	client kubernetes.Interface
 	bundle dynamiccertificates.CAContentProvider
-	known  atomic.Bool
+	// headers are those in which kube-apiserver says who its clients are. May be nil.
+	headers headerrequest.StringSliceProvider
+	known   atomic.Bool
 }
 
 var _ healthz.HealthChecker = &clientCACheck{}
@@ -45,7 +51,10 @@ var _ healthz.HealthChecker = &clientCACheck{}
 // Name is the name under which /readyz lists the check.
 func (c *clientCACheck) Name() string { return "client-ca" }
 
-var errNoCAs = errors.New("the CAs of clients are not known yet")
+var (
+	errNoCAs     = errors.New("the CAs of clients are not known yet")
+	errNoHeaders = errors.New("the headers of the front proxy are not known yet")
+)
 
 // Check compares what the server uses with what kube-apiserver publishes, until they
 // agree once. Afterwards the server follows changes by itself.
@@ -65,13 +74,16 @@ func (c *clientCACheck) Check(r *http.Request) error {
 			return errNoCAs
 		}
 	}
+	if published.Data[headersKey] != "" && c.headers != nil && len(c.headers.Value()) == 0 {
+		return errNoHeaders
+	}
 	c.known.Store(true)
 	return nil
 }
 
 // clientCAReadiness returns the check, or nil if the CAs come from files, which are read
 // before the server starts.
-func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider) (healthz.HealthChecker, error) {
+func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider, proxy *authenticatorfactory.RequestHeaderConfig) (healthz.HealthChecker, error) {
 	if o.Authentication.SkipInClusterLookup || o.Authentication.ClientCert.ClientCA != "" || bundle == nil {
 		return nil, nil
 	}
@@ -83,5 +95,9 @@ func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContent
 	if err != nil {
 		return nil, fmt.Errorf("--authentication-kubeconfig: %w", err)
 	}
-	return &clientCACheck{client: client, bundle: bundle}, nil
+	check := &clientCACheck{client: client, bundle: bundle}
+	if proxy != nil {
+		check.headers = proxy.UsernameHeaders
+	}
+	return check, nil
 }

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
@@ -49,6 +50,33 @@ func TestClientCACheck(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			check := &clientCACheck{client: fake.NewClientset(tc.published), bundle: &bundle{content: tc.used}}
+			if err := check.Check(httptest.NewRequest(http.MethodGet, "/readyz", nil)); (err == nil) != tc.wantReady {
+				t.Errorf("got %v, want ready %v", err, tc.wantReady)
+			}
+		})
+	}
+}
+
+// TestClientCACheckWaitsForHeaders asks that kube-apiserver's word counts before it is sent
+// anything.
+func TestClientCACheckWaitsForHeaders(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, published string
+		known           []string
+		wantReady       bool
+	}{
+		{"published and known", `["X-Remote-User"]`, []string{"X-Remote-User"}, true},
+		{"published and not known", `["X-Remote-User"]`, nil, false},
+		{"not published", "", nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			published := &corev1.ConfigMap{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
+				Data:       map[string]string{"requestheader-username-headers": tc.published},
+			}
+			check := &clientCACheck{client: fake.NewClientset(published), bundle: &bundle{}, headers: headerrequest.StaticStringSlice(tc.known)}
 			if err := check.Check(httptest.NewRequest(http.MethodGet, "/readyz", nil)); (err == nil) != tc.wantReady {
 				t.Errorf("got %v, want ready %v", err, tc.wantReady)
 			}

@@ -283,7 +283,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err := o.applyAuthentication(&generic.Config); err != nil {
 		return fmt.Errorf("authentication: %w", err)
 	}
-	check, err := o.clientCAReadiness(generic.SecureServing.ClientCA)
+	check, err := o.clientCAReadiness(generic.SecureServing.ClientCA, generic.Authentication.RequestHeaderConfig)
 	if err != nil {
 		return err
 	}

@@ -54,6 +54,12 @@ func TestValidate(t *testing.T) {
 		{"no port", []string{"--secure-port=0"}, []string{"--secure-port must not be 0"}},
 		{"no hosts for a certificate", []string{"--self-made-cert-hosts="}, []string{"--self-made-cert-hosts must not be empty"}},
 		{"no hosts, but a certificate", []string{"--self-made-cert-hosts=", "--tls-cert-file=a", "--tls-private-key-file=b"}, nil},
+		{"a front door", []string{"--webhook-secure-port=8444", "--webhook-client-ca-file=a", "--webhook-allowed-names=b,c"}, nil},
+		{"a front door for anybody", []string{"--webhook-secure-port=8444"}, []string{"--webhook-secure-port needs --webhook-client-ca-file"}},
+		{"a front door without a port", []string{"--webhook-client-ca-file=a"}, []string{"need --webhook-secure-port"}},
+		{"names without a front door", []string{"--webhook-allowed-names=a"}, []string{"need --webhook-secure-port"}},
+		{"an empty name", []string{"--webhook-secure-port=8444", "--webhook-client-ca-file=a", "--webhook-allowed-names=,a"}, []string{"empty name"}},
+		{"no such port", []string{"--webhook-secure-port=65536", "--webhook-client-ca-file=a"}, []string{"between 0 and 65535"}},
 		{"everything at once", []string{"--secure-port=0", "--self-made-cert-hosts=", "--storage-media-type=x/y", "--disable-admission-plugins=Nobody"},
 			[]string{"--secure-port", "--self-made-cert-hosts", "--storage-media-type", `plugin "Nobody" is unknown`}},
 	} {

@@ -23,6 +23,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/proviso-authz/proviso/test/testutil/pki"
+
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -44,6 +46,10 @@ var Users = map[string][]string{
 	"carol": nil,
 	"agent": {"agents"},
 }
+
+// validity of certificates: longer than any test, shorter than a forgotten dev cluster
+// should stay usable.
+const validity = 30 * 24 * time.Hour
 
 // Config says how a cluster is run.
 type Config struct {
@@ -67,7 +73,7 @@ type Cluster struct {
 	Config
 	ports ports
 
-	ca, frontProxyCA *authority
+	ca, frontProxyCA *pki.Authority
 
 	Etcd, KubeAPIServer, Proviso *process
 }
@@ -100,10 +106,10 @@ func New(config Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.ca, err = newAuthority(c.pki(""), "ca"); err != nil {
+	if c.ca, err = pki.New(c.pki(""), "ca", validity); err != nil {
 		return nil, err
 	}
-	if c.frontProxyCA, err = newAuthority(c.pki(""), "front-proxy-ca"); err != nil {
+	if c.frontProxyCA, err = pki.New(c.pki(""), "front-proxy-ca", validity); err != nil {
 		return nil, err
 	}
 	return c, c.choosePorts()
@@ -174,7 +180,7 @@ func (c *Cluster) ProvisoURL() string {
 }
 
 // CAFile is the CA of kube-apiserver and of the users.
-func (c *Cluster) CAFile() string { return c.ca.files().cert }
+func (c *Cluster) CAFile() string { return c.ca.Files().Cert }
 
 // ProvisoCAFile is the CA of proviso-apiserver.
 func (c *Cluster) ProvisoCAFile() string {
@@ -211,14 +217,14 @@ func (c *Cluster) KillKubeAPIServer() error {
 // FrontProxy is the client certificate with which kube-apiserver passes requests on, or,
 // for another name, one of the same CA.
 func (c *Cluster) FrontProxy(name string) (certFile, keyFile string, err error) {
-	files, err := c.frontProxyCA.client("front-proxy-"+name, name)
-	return files.cert, files.key, err
+	files, err := c.frontProxyCA.Client("front-proxy-"+name, name)
+	return files.Cert, files.Key, err
 }
 
 // UserCertificate is the client certificate of a user.
 func (c *Cluster) UserCertificate(name string) (certFile, keyFile string) {
 	files := c.userPair(name)
-	return files.cert, files.key
+	return files.Cert, files.Key
 }
 
 // Kubectl runs kubectl as the admin, with input, and returns what it printed.

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/proviso-authz/proviso/test/testutil/pki"
+
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
@@ -31,11 +33,11 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	if c.Etcd.find() {
 		return nil
 	}
-	serving, err := c.ca.server("etcd", "127.0.0.1", "localhost")
+	serving, err := c.ca.Server("etcd", "127.0.0.1", "localhost")
 	if err != nil {
 		return err
 	}
-	client, err := c.ca.client("etcd-client", "kube-apiserver-etcd-client")
+	client, err := c.ca.Client("etcd-client", "kube-apiserver-etcd-client")
 	if err != nil {
 		return err
 	}
@@ -47,9 +49,9 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 		"--listen-client-urls=" + clientURL, "--advertise-client-urls=" + clientURL,
 		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
 		"--initial-cluster=default=" + peerURL,
-		"--cert-file=" + serving.cert, "--key-file=" + serving.key,
+		"--cert-file=" + serving.Cert, "--key-file=" + serving.Key,
 		"--client-cert-auth", "--trusted-ca-file=" + c.CAFile(),
-		"--peer-cert-file=" + serving.cert, "--peer-key-file=" + serving.key,
+		"--peer-cert-file=" + serving.Cert, "--peer-key-file=" + serving.Key,
 		"--peer-client-cert-auth", "--peer-trusted-ca-file=" + c.CAFile(),
 		"--unsafe-no-fsync", "--log-level=warn",
 	}, nil)
@@ -68,17 +70,17 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	if c.KubeAPIServer.find() {
 		return nil
 	}
-	serving, err := c.ca.server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes.default.svc")
+	serving, err := c.ca.Server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes.default.svc")
 	if err != nil {
 		return err
 	}
-	proxy, err := c.frontProxyCA.client("front-proxy", "front-proxy-client")
+	proxy, err := c.frontProxyCA.Client("front-proxy", "front-proxy-client")
 	if err != nil {
 		return err
 	}
 	serviceAccounts := filepath.Join(c.Dir, "pki", "service-accounts.key")
 	if _, err := os.Stat(serviceAccounts); err != nil {
-		if _, err := c.ca.client("service-accounts", "service-accounts"); err != nil {
+		if _, err := c.ca.Client("service-accounts", "service-accounts"); err != nil {
 			return err
 		}
 	}
@@ -86,14 +88,14 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.KubeAPIServer),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
-		"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
+		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.Key"),
+		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--client-ca-file=" + c.CAFile(),
-		"--requestheader-client-ca-file=" + c.frontProxyCA.files().cert,
+		"--requestheader-client-ca-file=" + c.frontProxyCA.Files().Cert,
 		"--requestheader-allowed-names=front-proxy-client",
 		"--requestheader-username-headers=X-Remote-User", "--requestheader-uid-headers=X-Remote-Uid",
 		"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + proxy.cert, "--proxy-client-key-file=" + proxy.key,
+		"--proxy-client-cert-file=" + proxy.Cert, "--proxy-client-key-file=" + proxy.Key,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + serviceAccounts, "--service-account-signing-key-file=" + serviceAccounts,
 		"--service-cluster-ip-range=10.0.0.0/24",
@@ -124,7 +126,7 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		if err := c.startDeployment(ctx); err != nil {
 			return err
 		}
-		return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pair{})
+		return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
 	}
 	args := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.Proviso),
@@ -136,7 +138,7 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
 		return err
 	}
-	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pair{})
+	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
 }
 
 // Replicas starts n more servers that share the cluster's etcd, and returns where they
@@ -152,7 +154,7 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 	if err != nil {
 		return nil, stop, err
 	}
-	serving, err := c.ca.server("replica", ServerName, "localhost", "127.0.0.1")
+	serving, err := c.ca.Server("replica", ServerName, "localhost", "127.0.0.1")
 	if err != nil {
 		return nil, stop, err
 	}
@@ -166,14 +168,14 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 		url := fmt.Sprintf("https://127.0.0.1:%d", port)
 		err := p.start(c.binary("proviso-apiserver"), []string{
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-			"--tls-cert-file=" + serving.cert, "--tls-private-key-file=" + serving.key,
+			"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 			fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-			"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
+			"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.Key"),
 			"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 			"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
 		}, nil)
 		if err == nil {
-			err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pair{})
+			err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pki.Pair{})
 		}
 		if err != nil {
 			return nil, stop, err
@@ -184,8 +186,8 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 }
 
 // userPair is the client certificate of a user.
-func (c *Cluster) userPair(name string) pair {
-	return pair{cert: c.pki("user-" + name + ".crt"), key: c.pki("user-" + name + ".key")}
+func (c *Cluster) userPair(name string) pki.Pair {
+	return pki.Pair{Cert: c.pki("user-" + name + ".crt"), Key: c.pki("user-" + name + ".key")}
 }
 
 func (c *Cluster) writeKubeconfig() error {
@@ -195,12 +197,12 @@ func (c *Cluster) writeKubeconfig() error {
 	config.CurrentContext = Admin
 	for name, groups := range Users {
 		files := c.userPair(name)
-		if _, err := os.Stat(files.cert); err != nil {
-			if _, err := c.ca.client("user-"+name, name, groups...); err != nil {
+		if _, err := os.Stat(files.Cert); err != nil {
+			if _, err := c.ca.Client("user-"+name, name, groups...); err != nil {
 				return err
 			}
 		}
-		config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: files.cert, ClientKey: files.key}
+		config.AuthInfos[name] = &clientcmdapi.AuthInfo{ClientCertificate: files.Cert, ClientKey: files.Key}
 		config.Contexts[name] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: name}
 		config.Contexts[name+"-direct"] = &clientcmdapi.Context{Cluster: "proviso", AuthInfo: name}
 	}
@@ -211,21 +213,21 @@ func (c *Cluster) writeKubeconfig() error {
 }
 
 func (c *Cluster) writeProvisoKubeconfig() error {
-	identity, err := c.ca.client("proviso", "system:serviceaccount:"+Namespace+":"+Service,
+	identity, err := c.ca.Client("proviso", "system:serviceaccount:"+Namespace+":"+Service,
 		"system:serviceaccounts", "system:serviceaccounts:"+Namespace)
 	if err != nil {
 		return err
 	}
 	config := clientcmdapi.NewConfig()
 	config.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: c.KubeAPIServerURL(), CertificateAuthority: c.CAFile()}
-	config.AuthInfos["proviso"] = &clientcmdapi.AuthInfo{ClientCertificate: identity.cert, ClientKey: identity.key}
+	config.AuthInfos["proviso"] = &clientcmdapi.AuthInfo{ClientCertificate: identity.Cert, ClientKey: identity.Key}
 	config.Contexts["proviso"] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: "proviso"}
 	config.CurrentContext = "proviso"
 	return clientcmd.WriteToFile(*config, filepath.Join(c.Dir, "proviso.kubeconfig"))
 }
 
 // waitFor waits until a URL answers 200, or the process ends.
-func (c *Cluster) waitFor(ctx context.Context, p *process, url, caFile string, client pair) error {
+func (c *Cluster) waitFor(ctx context.Context, p *process, url, caFile string, client pki.Pair) error {
 	return c.poll(ctx, p, probe{url: url, caFile: caFile, client: client})
 }
 
@@ -251,7 +253,7 @@ func (c *Cluster) poll(ctx context.Context, p *process, probe probe) error {
 // probe is a GET that must answer 200, and whose answer must pass check if there is one.
 type probe struct {
 	url, caFile string
-	client      pair
+	client      pki.Pair
 	accept      string
 	check       func(*http.Response) error
 }
@@ -264,8 +266,8 @@ func (p probe) do(ctx context.Context) error {
 	// Every server here is called localhost.
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: "localhost"}
 	config.RootCAs.AppendCertsFromPEM(ca)
-	if p.client.cert != "" {
-		certificate, err := tls.LoadX509KeyPair(p.client.cert, p.client.key)
+	if p.client.Cert != "" {
+		certificate, err := tls.LoadX509KeyPair(p.client.Cert, p.client.Key)
 		if err != nil {
 			return err
 		}

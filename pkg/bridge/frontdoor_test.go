@@ -1,0 +1,361 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// policy is a policy of the tests: for alice, on everything, unless it says otherwise.
+type policy struct {
+	effect    policyv1alpha1.PolicyEffect
+	condition string
+	rule      policyv1alpha1.PolicyRule
+}
+
+const (
+	allow     = policyv1alpha1.PolicyEffectAllow
+	deny      = policyv1alpha1.PolicyEffectDeny
+	noOpinion = policyv1alpha1.PolicyEffectNoOpinion
+)
+
+func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.Policy {
+	tb.Helper()
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiler, err := cel.NewPolicyCompiler(conditions)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	result := map[engine.Key]*engine.Policy{}
+	for name, p := range policies {
+		if len(p.rule.Verbs) == 0 {
+			p.rule = policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
+		}
+		key := engine.Key{Name: name}
+		if result[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
+			Effect: p.effect, Condition: p.condition, Rules: []policyv1alpha1.PolicyRule{p.rule},
+			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
+		}, compiler); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return result
+}
+
+func publish(tb testing.TB, policies map[string]policy) *engine.Source {
+	tb.Helper()
+	source := &engine.Source{}
+	source.Publish(engine.NewBuilder().Apply(compile(tb, policies)))
+	return source
+}
+
+// enforcesMachines says that creations of machines, and nothing else, are enforced.
+func enforcesMachines(a authorizer.Attributes) bool {
+	return a.GetVerb() == "create" && a.GetAPIGroup() == "demo.proviso.dev" && a.GetAPIVersion() == "v1alpha1" && a.GetResource() == "virtualmachines"
+}
+
+func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *bridge.FrontDoor {
+	tb.Helper()
+	door, err := bridge.NewFrontDoor(source, enforces)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return door
+}
+
+func asAlice(change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
+	record := authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}},
+		Verb: "create", APIGroup: "demo.proviso.dev", APIVersion: "v1alpha1", Resource: "virtualmachines", Namespace: "demo", ResourceRequest: true,
+	}
+	if change != nil {
+		change(&record)
+	}
+	return record
+}
+
+func marked(key string) func(*authorizer.AttributesRecord) {
+	return func(a *authorizer.AttributesRecord) {
+		a.User = &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{key: {"true"}}}
+	}
+}
+
+func configMaps(verb string) func(*authorizer.AttributesRecord) {
+	return func(a *authorizer.AttributesRecord) {
+		a.Verb, a.APIGroup, a.APIVersion, a.Resource = verb, "", "v1", "configmaps"
+	}
+}
+
+func both(changes ...func(*authorizer.AttributesRecord)) func(*authorizer.AttributesRecord) {
+	return func(a *authorizer.AttributesRecord) {
+		for _, change := range changes {
+			change(a)
+		}
+	}
+}
+
+// show says what a decision is, as Authorize would.
+func show(decision authorization.Decision) string {
+	switch {
+	case decision.IsAllow():
+		return "Allow"
+	case decision.IsDeny():
+		return "Deny"
+	case decision.IsNoOpinion():
+		return "NoOpinion"
+	}
+	return "conditions"
+}
+
+// The sets of policies of the tables.
+var (
+	always        = map[string]policy{"p": {effect: allow}}
+	never         = map[string]policy{"p": {effect: deny}}
+	onCondition   = map[string]policy{"p": {effect: allow, condition: `object.spec.image == "debian"`}}
+	unlessIt      = map[string]policy{"p": {effect: deny, condition: `object.spec.image == "debian"`}}
+	alwaysUnless  = map[string]policy{"a": {effect: allow}, "d": {effect: deny, condition: `object.spec.image == "debian"`}}
+	heldBack      = map[string]policy{"a": {effect: allow}, "n": {effect: noOpinion}}
+	asksBack      = map[string]policy{"p": {effect: allow, condition: `authorizer.path("/x").check("get").allowed()`}}
+	ofTheName     = map[string]policy{"p": {effect: allow, condition: `request.userInfo.username == "alice"`}}
+	broken        = map[string]policy{"p": {effect: deny, condition: `request.userInfo.extra["none"][0] == ""`}}
+	alwaysPaths   = map[string]policy{"p": {effect: allow, rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
+	conditionPath = map[string]policy{"p": {effect: allow, condition: "object.a == 1", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
+)
+
+func metricsPath(a *authorizer.AttributesRecord) {
+	*a = authorizer.AttributesRecord{User: a.User, Verb: "get", Path: "/metrics"}
+}
+
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	const marker = webhook.DelegationMarker
+	verb := func(verb string) func(*authorizer.AttributesRecord) {
+		return func(a *authorizer.AttributesRecord) { a.Verb = verb }
+	}
+	version := func(version string) func(*authorizer.AttributesRecord) {
+		return func(a *authorizer.AttributesRecord) { a.APIVersion = version }
+	}
+	impersonate := func(key string) func(*authorizer.AttributesRecord) {
+		return func(a *authorizer.AttributesRecord) {
+			a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource = "impersonate", "authentication.k8s.io", "v1", "userextras", key
+		}
+	}
+	for _, tc := range []struct {
+		name       string
+		policies   map[string]policy
+		change     func(*authorizer.AttributesRecord)
+		want       string
+		wantReason string
+	}{
+		{name: "no policies", want: "NoOpinion"},
+		{name: "enforced: Allow", policies: always, want: "Allow", wantReason: `allowed by ClusterAuthorizationPolicy "p"`},
+		{name: "enforced: Deny", policies: never, want: "Deny", wantReason: `denied by ClusterAuthorizationPolicy "p"`},
+		{name: "enforced: conditional Allow", policies: onCondition, want: "Allow", wantReason: "cluster.policy.proviso.dev/p"},
+		{name: "enforced: conditional Deny, which is evaluated behind whoever allows", policies: unlessIt, want: "NoOpinion", wantReason: "cluster.policy.proviso.dev/p"},
+		{name: "enforced: Allow and conditional Deny", policies: alwaysUnless, want: "Allow", wantReason: "cluster.policy.proviso.dev/d"},
+		{name: "enforced: held back", policies: heldBack, want: "NoOpinion", wantReason: `held back by ClusterAuthorizationPolicy "n"`},
+		{name: "enforced: a condition that asks others", policies: asksBack, want: "Allow"},
+		{name: "enforced: a condition that is known", policies: ofTheName, want: "Allow", wantReason: `allowed by ClusterAuthorizationPolicy "p"`},
+		{name: "enforced: a Deny condition that fails", policies: broken, want: "Deny", wantReason: "its condition failed"},
+
+		{name: "read: Allow", policies: always, change: verb("get"), want: "Allow"},
+		{name: "read: conditional Allow", policies: onCondition, change: verb("get"), want: "NoOpinion", wantReason: "nobody can evaluate"},
+		{name: "read: conditional Deny", policies: unlessIt, change: verb("list"), want: "Deny", wantReason: "nobody can evaluate"},
+		{name: "read: Allow and conditional Deny", policies: alwaysUnless, change: verb("watch"), want: "Deny", wantReason: "cluster.policy.proviso.dev/d"},
+		{name: "another version: conditional Allow", policies: onCondition, change: version("v1"), want: "NoOpinion"},
+		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion"},
+		{name: "no version: conditional Allow", policies: onCondition, change: version(""), want: "NoOpinion"},
+		{name: "every version: conditional Deny", policies: unlessIt, change: version("*"), want: "Deny"},
+		{name: "every version: Allow of everything", policies: always, change: version("*"), want: "Allow"},
+		{name: "every verb: conditional Allow", policies: onCondition, change: verb("*"), want: "NoOpinion"},
+
+		{name: "elsewhere: Allow", policies: always, change: configMaps("create"), want: "Allow"},
+		{name: "elsewhere: Deny", policies: never, change: configMaps("create"), want: "Deny", wantReason: `denied by ClusterAuthorizationPolicy "p"`},
+		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: "not allowed by conditions that nobody can evaluate for this request: cluster.policy.proviso.dev/p"},
+		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: "denied by conditions that nobody can evaluate for this request: cluster.policy.proviso.dev/p"},
+		{name: "elsewhere: Allow and conditional Deny", policies: alwaysUnless, change: configMaps("create"), want: "Deny"},
+		{name: "a path: Allow", policies: alwaysPaths, change: metricsPath, want: "Allow"},
+		{name: "a path: conditional Allow", policies: conditionPath, change: metricsPath, want: "NoOpinion"},
+
+		{name: "marked: Allow", policies: always, change: marked(marker), want: "NoOpinion", wantReason: "itself"},
+		{name: "marked in another case: Allow", policies: always, change: marked(strings.ToUpper(marker)), want: "NoOpinion"},
+		{name: "marked: Deny", policies: never, change: marked(marker), want: "Deny"},
+		{name: "marked: conditional Allow", policies: onCondition, change: marked(marker), want: "NoOpinion"},
+		{name: "marked: conditional Deny, which Proviso knows", policies: unlessIt, change: marked(marker), want: "NoOpinion"},
+		{name: "marked: Allow and conditional Deny", policies: alwaysUnless, change: marked(marker), want: "NoOpinion"},
+		{name: "marked, elsewhere: Allow", policies: always, change: both(configMaps("get"), marked(marker)), want: "NoOpinion"},
+		{name: "marked, elsewhere: Deny", policies: never, change: both(configMaps("get"), marked(marker)), want: "Deny"},
+		{name: "marked, elsewhere: conditional Deny", policies: unlessIt, change: both(configMaps("get"), marked(marker)), want: "NoOpinion"},
+		{name: "marked, a path: Allow", policies: alwaysPaths, change: both(metricsPath, marked(marker)), want: "NoOpinion"},
+		{name: "another extra is no marker", policies: always, change: marked(marker + "x"), want: "Allow"},
+
+		{name: "impersonation into the marker", policies: always, change: impersonate(marker), want: "Deny", wantReason: "nobody may impersonate into it"},
+		{name: "impersonation into the marker, in another case", policies: always, change: impersonate(strings.ToUpper(marker)), want: "Deny"},
+		{name: "impersonation into the marker, when Proviso asks", policies: always, change: both(impersonate(marker), marked(marker)), want: "Deny"},
+		{name: "impersonation into another extra", policies: always, change: impersonate("scopes"), want: "Allow"},
+		{name: "a user without a name", policies: always, change: func(a *authorizer.AttributesRecord) { a.User = &user.DefaultInfo{} }, want: "NoOpinion"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			door := newDoor(t, publish(t, tc.policies), enforcesMachines)
+			got, err := door.Decide(t.Context(), asAlice(tc.change))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if show(got) != tc.want || !strings.Contains(got.Reason(), tc.wantReason) {
+				t.Errorf("got %s (%s), want %s (%s)", show(got), got.Reason(), tc.want, tc.wantReason)
+			}
+		})
+	}
+}
+
+// TestMarkerOnlyTakesRights compares the answers to marked questions with those to the same
+// question without the marker, where nobody else is behind: none is more open, but for
+// conditions that deny, into which nobody can put the marker.
+func TestMarkerOnlyTakesRights(t *testing.T) {
+	t.Parallel()
+	openness := map[string]int{"Deny": 0, "NoOpinion": 1, "Allow": 2}
+	for name, policies := range map[string]map[string]policy{"always": always, "never": never, "onCondition": onCondition, "heldBack": heldBack, "ofTheName": ofTheName, "broken": broken} {
+		for _, change := range []func(*authorizer.AttributesRecord){nil, configMaps("create"), configMaps("get"), metricsPath} {
+			door := newDoor(t, publish(t, policies), enforcesMachines)
+			plain, err := door.Decide(t.Context(), asAlice(change))
+			if err != nil {
+				t.Fatal(err)
+			}
+			delegated, err := door.Decide(t.Context(), asAlice(both(func(a *authorizer.AttributesRecord) {
+				if change != nil {
+					change(a)
+				}
+			}, marked(webhook.DelegationMarker))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if openness[show(delegated)] > openness[show(plain)] || delegated.IsAllow() {
+				t.Errorf("%s: got %s with the marker, %s without", name, show(delegated), show(plain))
+			}
+		}
+	}
+}
+
+// TestReasonsAreBounded asks that many conditions do not make a long message.
+func TestReasonsAreBounded(t *testing.T) {
+	t.Parallel()
+	policies := map[string]policy{}
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		policies[name] = policy{effect: deny, condition: "object.a == 1"}
+	}
+	got, err := newDoor(t, publish(t, policies), enforcesMachines).Decide(t.Context(), asAlice(configMaps("create")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "cluster.policy.proviso.dev/a, cluster.policy.proviso.dev/b, cluster.policy.proviso.dev/c and 2 more"
+	if !strings.HasSuffix(got.Reason(), want) {
+		t.Errorf("got %q, want it to end with %q", got.Reason(), want)
+	}
+}
+
+// TestOneSnapshot asks that both parts of the policies decide from the same, though others
+// are published when the first has begun.
+func TestOneSnapshot(t *testing.T) {
+	t.Parallel()
+	source := publish(t, map[string]policy{"a": {effect: allow}, "d": {effect: deny, condition: `request.path == "/never"`}})
+	replaced := false
+	door := newDoor(t, source, enforcesMachines)
+	got, err := door.Decide(t.Context(), pathHook{asAlice(nil), func() {
+		replaced = true
+		source.Publish(engine.NewBuilder().Apply(compile(t, unlessIt)))
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !replaced || !got.IsAllow() {
+		t.Errorf("got %s after a replacement: %v, want what the first snapshot says", show(got), replaced)
+	}
+	if got, err = door.Decide(t.Context(), asAlice(nil)); err != nil || !got.IsNoOpinion() {
+		t.Errorf("afterwards: got %s, %v, want what the second says", show(got), err)
+	}
+}
+
+// pathHook calls a function when somebody reads the path, as conditions do.
+type pathHook struct {
+	authorizer.AttributesRecord
+	read func()
+}
+
+func (h pathHook) GetPath() string {
+	h.read()
+	return h.AttributesRecord.GetPath()
+}
+
+func TestNotLoaded(t *testing.T) {
+	t.Parallel()
+	source := &engine.Source{}
+	door := newDoor(t, source, enforcesMachines)
+	if got, err := door.Decide(t.Context(), asAlice(nil)); err == nil || !got.IsDeny() {
+		t.Errorf("before there are policies: got %s, %v, want an error, and nothing that allows", show(got), err)
+	}
+	if err := door.Ready(); err == nil || !strings.Contains(err.Error(), "not been loaded") {
+		t.Errorf("ready: got %v, want that policies are not loaded", err)
+	}
+	source.Publish(engine.NewBuilder().Apply(compile(t, always)))
+	if got, err := door.Decide(t.Context(), asAlice(nil)); err != nil || !got.IsAllow() {
+		t.Errorf("with policies: got %s, %v, want Allow", show(got), err)
+	}
+	if err := door.Ready(); err != nil {
+		t.Errorf("ready: got %v", err)
+	}
+	source.SetStale("no news")
+	if got, err := door.Decide(t.Context(), asAlice(nil)); err != nil || !got.IsNoOpinion() {
+		t.Errorf("with policies out of date: got %s, %v, want that Allow policies grant nothing", show(got), err)
+	}
+	if err := door.Ready(); err == nil || !strings.Contains(err.Error(), "no news") {
+		t.Errorf("ready: got %v, want why not", err)
+	}
+	source.Publish(engine.NewBuilder().Apply(compile(t, never)))
+	if got, err := door.Decide(t.Context(), asAlice(nil)); err != nil || !got.IsDeny() {
+		t.Errorf("with policies out of date: got %s, %v, want that Deny policies stay", show(got), err)
+	}
+}
+
+func TestNewFrontDoorRefuses(t *testing.T) {
+	t.Parallel()
+	if door, err := bridge.NewFrontDoor(nil, enforcesMachines); err == nil {
+		t.Errorf("without policies: got %v", door)
+	}
+	if door, err := bridge.NewFrontDoor(&engine.Source{}, nil); err == nil {
+		t.Errorf("without knowing what is enforced: got %v", door)
+	}
+}
+
+// BenchmarkDecide is the cost of a question beside the network.
+func BenchmarkDecide(b *testing.B) {
+	for name, policies := range map[string]map[string]policy{"none": nil, "allow": always, "conditional": onCondition} {
+		b.Run(name, func(b *testing.B) {
+			door, attributes, ctx := newDoor(b, publish(b, policies), enforcesMachines), asAlice(nil), context.Background()
+			for b.Loop() {
+				if _, err := door.Decide(ctx, attributes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,254 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/proviso-authz/proviso/pkg/bridge"
+)
+
+const question = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice",
+  "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "namespace": "demo", "name": "c"}}}`
+
+// listen serves a door to a client whose certificate is right, and returns a function that
+// asks.
+func listen(t *testing.T, door *bridge.FrontDoor) func(*http.Request) *http.Response {
+	t.Helper()
+	s := newListener(t, door)
+	client := s.client(t, s.clientPair(t, "kube-apiserver"))
+	return func(r *http.Request) *http.Response {
+		t.Helper()
+		r.URL.Scheme, r.URL.Host, r.RequestURI = "https", s.address, ""
+		response, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+}
+
+func post(body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, bridge.AuthorizePath, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
+
+func TestReviews(t *testing.T) {
+	t.Parallel()
+	attributes := func(more string) string {
+		return fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice", "groups": ["system:authenticated"], %s}}`, more)
+	}
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		body     string
+		want     authorizationv1.SubjectAccessReviewStatus
+	}{
+		{name: "allowed", policies: always, body: question,
+			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `allowed by ClusterAuthorizationPolicy "p"`}},
+		{name: "denied", policies: never, body: question,
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
+		{name: "no opinion", body: question},
+		{name: "the marker", policies: always, body: attributes(`"extra": {"authorization.proviso.dev/delegated": ["true"]}, "resourceAttributes": {"verb": "get", "version": "v1", "resource": "pods"}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Reason: "Proviso applies its policies itself"}},
+		{name: "a path", policies: alwaysPaths, body: attributes(`"nonResourceAttributes": {"verb": "get", "path": "/metrics"}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `allowed by ClusterAuthorizationPolicy "p"`}},
+		{name: "conditions where they are enforced", policies: onCondition,
+			body: attributes(`"resourceAttributes": {"verb": "create", "group": "demo.proviso.dev", "version": "v1alpha1", "resource": "virtualmachines"}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: "allowed as far as conditions go that Proviso evaluates: cluster.policy.proviso.dev/p"}},
+		{name: "a version that is left out is every version", policies: onCondition,
+			body: attributes(`"resourceAttributes": {"verb": "create", "group": "demo.proviso.dev", "resource": "virtualmachines"}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Reason: "not allowed by conditions that nobody can evaluate for this request: cluster.policy.proviso.dev/p"}},
+		{name: "a selector that makes no sense is no way around a Deny", policies: never,
+			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "fieldSelector": {"requirements": [{"key": "", "operator": "In", "values": []}]}}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`, EvaluationError: "spec.resourceAttributes.fieldSelector ignored due to parse error"}},
+		{name: "a field of a later version is no way around a Deny", policies: never, body: attributes(`"later": {}, "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "later": 1}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
+		{name: "a user without a name", policies: never, body: strings.Replace(question, "alice", "", 1)},
+		// The longest that kube-apiserver would serve: a megabyte, of which JSON escapes every byte.
+		{name: "a long request is no way around a Deny", policies: never, body: strings.Replace(question, `"c"`, `"`+strings.Repeat(`\u003c`, 1<<20)+`"`, 1),
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			response := listen(t, newDoor(t, publish(t, tc.policies), enforcesMachines))(post(tc.body))
+			var got authorizationv1.SubjectAccessReview
+			if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
+				t.Fatal(err)
+			}
+			want := authorizationv1.SubjectAccessReview{
+				TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Status: tc.want,
+			}
+			if diff := cmp.Diff(want, got); diff != "" || response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("got %s, %v (-want +got):\n%s", response.Status, response.Header, diff)
+			}
+		})
+	}
+}
+
+// TestBadRequests asks for an error that says what is wrong, and never for a decision.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	request := func(method, path, contentType, body string) *http.Request {
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Content-Type", contentType)
+		return r
+	}
+	for _, tc := range []struct {
+		name    string
+		request *http.Request
+		want    int
+		message string
+	}{
+		{"GET", request("GET", bridge.AuthorizePath, "application/json", ""), 405, "by POST"},
+		{"PUT", request("PUT", bridge.AuthorizePath, "application/json", question), 405, "by POST"},
+		{"no content type", request("POST", bridge.AuthorizePath, "", question), 415, "application/json"},
+		{"another content type", request("POST", bridge.AuthorizePath, "application/yaml", question), 415, "application/json"},
+		{"nothing", post(""), 400, "not valid JSON"},
+		{"no object", post(`[]`), 400, "not valid JSON"},
+		{"null", post(`null`), 400, "this is no SubjectAccessReview"},
+		{"half an object", post(question[:40]), 400, "not valid JSON"},
+		{"two objects", post(question + question), 400, "not valid JSON"},
+		{"a field of another type", post(strings.Replace(question, `"alice"`, "1", 1)), 400, "not valid JSON"},
+		{"depth", post(strings.Repeat("[", 100000)), 400, "not valid JSON"},
+		{"no kind", post(strings.Replace(question, `"kind": "SubjectAccessReview", `, "", 1)), 400, "this is no SubjectAccessReview"},
+		{"another kind", post(strings.Replace(question, "SubjectAccessReview", "SelfSubjectAccessReview", 1)), 400, "this is no SubjectAccessReview"},
+		{"another version", post(strings.Replace(question, "k8s.io/v1", "k8s.io/v1beta1", 1)), 400, "this is no SubjectAccessReview of authorization.k8s.io/v1"},
+		{"a field name in another case", post(strings.Replace(question, "resourceAttributes", "ResourceAttributes", 1)), 400, "exactly one"},
+		{"no attributes", post(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice"}}`), 400, "exactly one"},
+		{"attributes of both kinds", post(strings.Replace(question, `"user"`, `"nonResourceAttributes": {"verb": "get", "path": "/"}, "user"`, 1)), 400, "exactly one"},
+		{"a huge body", post(strings.Replace(question, "alice", strings.Repeat("a", 8<<20), 1)), 413, "limit is"},
+		{"another path", request("POST", "/webhooks/authorizex", "application/json", question), 404, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			response := listen(t, newDoor(t, publish(t, always), enforcesMachines))(tc.request)
+			body, err := io.ReadAll(response.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.StatusCode != tc.want || !strings.Contains(string(body), tc.message) || bytes.Contains(body, []byte("allowed")) || bytes.Contains(body, []byte("alice")) {
+				t.Errorf("got %s: %s\nwant %d: %s", response.Status, body, tc.want, tc.message)
+			}
+			var status metav1.Status
+			if err := json.Unmarshal(body, &status); tc.message != "" && (err != nil || status.Kind != "Status" || int(status.Code) != tc.want || status.Reason == "") {
+				t.Errorf("got %s, %v, want a Status", body, err)
+			}
+		})
+	}
+}
+
+// TestBrokenBody asks that a body which ends early is not taken for a review.
+func TestBrokenBody(t *testing.T) {
+	t.Parallel()
+	recorder, request := httptest.NewRecorder(), post("")
+	request.Body = io.NopCloser(io.MultiReader(strings.NewReader(question), errReader{}))
+	s := newListener(t, newDoor(t, publish(t, always), enforcesMachines))
+	request.TLS = s.state(t, "kube-apiserver")
+	s.handler.ServeHTTP(recorder, request)
+	if recorder.Code != http.StatusBadRequest {
+		t.Errorf("got %d %s", recorder.Code, recorder.Body)
+	}
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
+
+// TestUnavailable asks that what nobody can tell is an error that is not repeated.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	response := listen(t, newDoor(t, publish(t, nil), enforcesMachines))(httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil))
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("ready, with policies: got %s", response.Status)
+	}
+	ask := listen(t, newDoor(t, emptySource(), enforcesMachines))
+	for _, request := range []*http.Request{post(question), httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil)} {
+		response := ask(request)
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "policies have not been loaded yet") || response.Header.Get("Retry-After") != "" {
+			t.Errorf("%s: got %s %v: %s", request.URL.Path, response.Status, response.Header, body)
+		}
+	}
+}
+
+// TestPanic asks that a handler that panics answers 500, and that the next is answered.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	panics := true
+	ask := listen(t, newDoor(t, publish(t, onCondition), func(authorizer.Attributes) bool {
+		if panics {
+			panic("secret")
+		}
+		return true
+	}))
+	response := ask(post(question))
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if response.StatusCode != http.StatusInternalServerError || strings.Contains(string(body), "secret") || strings.Contains(string(body), "allowed") {
+		t.Errorf("got %s: %s", response.Status, body)
+	}
+	panics = false
+	if response := ask(post(question)); response.StatusCode != http.StatusOK {
+		t.Errorf("the next: got %s", response.Status)
+	}
+}
+
+// TestMetrics counts what is answered. It must not be parallel: others are answered too.
+func TestMetrics(t *testing.T) {
+	bridge.RegisterMetrics()
+	legacyregistry.Reset()
+	allowing, denying := listen(t, newDoor(t, publish(t, always), enforcesMachines)), listen(t, newDoor(t, publish(t, never), enforcesMachines))
+	allowing(post(question))
+	allowing(post(question))
+	denying(post(question))
+	allowing(post(""))
+	const want = `
+# HELP proviso_webhook_authorize_refusals_total [ALPHA] Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.
+# TYPE proviso_webhook_authorize_refusals_total counter
+proviso_webhook_authorize_refusals_total{code="400"} 1
+# HELP proviso_webhook_authorize_requests_total [ALPHA] Number of reviews that the front door answered, by decision: allowed, denied or no_opinion.
+# TYPE proviso_webhook_authorize_requests_total counter
+proviso_webhook_authorize_requests_total{decision="allowed"} 2
+proviso_webhook_authorize_requests_total{decision="denied"} 1
+`
+	if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want),
+		"proviso_webhook_authorize_requests_total", "proviso_webhook_authorize_refusals_total"); err != nil {
+		t.Error(err)
+	}
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == "proviso_webhook_authorize_duration_seconds" && len(family.GetMetric()) == 2 {
+			return
+		}
+	}
+	t.Error("durations by decision are not measured")
+}

@@ -41,8 +41,8 @@ down: ## Stop what demo started.
 	@hack/dev-down.sh
 
 .PHONY: certs
-certs: ## Make a CA and a serving certificate for the manifests in artifacts/.
-	@go run ./hack/certs artifacts/base/certs
+certs: ## Make the CAs and certificates for the manifests in artifacts/.
+	@go run ./hack/certs artifacts/base/certs artifacts/front-door/certs
 
 .PHONY: test
 test: test-unit test-integration test-e2e ## Run every test.

@@ -3,36 +3,59 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command certs makes a CA and a serving certificate for proviso-apiserver in a cluster:
-// ca.crt, tls.crt and tls.key in the given folder, from which the manifests take them.
-// Files that are there are kept. The key of the CA is not kept: to renew, delete the
-// folder, run it again and apply the manifests again.
+// Command certs makes what proviso-apiserver needs in a cluster, in folders from which the
+// manifests take it: in the first, ca.crt, tls.crt and tls.key, a serving certificate; in
+// the second, ca.crt, client.crt and client.key, with which kube-apiserver comes to the
+// front door. Files that are there are kept. The keys of the CAs are not kept: to renew,
+// delete the folders, run it again and apply the manifests again.
 package main
 
 import (
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/util/cert"
+
+	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
 const validity = 2 * 365 * 24 * time.Hour
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: certs FOLDER")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: certs FOLDER FRONT-DOOR-FOLDER")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1]); err != nil {
+	if err := errors.Join(serving(os.Args[1]), frontDoor(os.Args[2])); err != nil {
 		fmt.Fprintln(os.Stderr, "certs:", err)
 		os.Exit(1)
 	}
 }
 
-func run(dir string) error {
+func frontDoor(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "client.crt")); err == nil {
+		fmt.Printf("%s holds a certificate already, which is kept\n", dir)
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	ca, err := pki.New(dir, "ca", validity)
+	if err != nil {
+		return err
+	}
+	if _, err := ca.Client("client", "kube-apiserver"); err != nil {
+		return err
+	}
+	fmt.Printf("wrote ca.crt, client.crt and client.key to %s, valid until %s\n", dir, time.Now().Add(validity).Format(time.DateOnly))
+	return os.Remove(ca.Files().Key)
+}
+
+func serving(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "tls.crt")); err == nil {
 		fmt.Printf("%s holds a certificate already, which is kept\n", dir)
 		return nil

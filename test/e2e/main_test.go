@@ -78,11 +78,13 @@ func copyManifests(dir string) (string, error) {
 	if err := os.CopyFS(manifests, os.DirFS(filepath.Join(repository, "artifacts"))); err != nil {
 		return "", err
 	}
-	certs := filepath.Join(manifests, "base", "certs")
-	if err := os.RemoveAll(certs); err != nil {
-		return "", err
+	folders := []string{filepath.Join(manifests, "base", "certs"), filepath.Join(manifests, "front-door", "certs")}
+	for _, folder := range folders {
+		if err := os.RemoveAll(folder); err != nil {
+			return "", err
+		}
 	}
-	cmd := exec.Command("go", "run", "./hack/certs", certs)
+	cmd := exec.Command("go", append([]string{"run", "./hack/certs"}, folders...)...)
 	cmd.Dir, cmd.Stderr = repository, os.Stderr
 	return manifests, cmd.Run()
 }

@@ -62,7 +62,7 @@ type Config struct {
 	// Detached makes the processes outlive this one.
 	Detached bool
 	// Deployment runs proviso-apiserver as the Deployment of Manifests/overlays/demo says,
-	// in a container. Otherwise it runs as it is, with a certificate that it makes itself.
+	// in a container. Otherwise it runs as it is.
 	Deployment bool
 	// Log is told what happens. May be nil.
 	Log func(format string, args ...any)
@@ -73,13 +73,13 @@ type Cluster struct {
 	Config
 	ports ports
 
-	ca, frontProxyCA *pki.Authority
+	ca, frontProxyCA, frontDoorCA *pki.Authority
 
 	Etcd, KubeAPIServer, Proviso *process
 }
 
 type ports struct {
-	Etcd, EtcdPeer, KubeAPIServer, Proviso int
+	Etcd, EtcdPeer, KubeAPIServer, Proviso, FrontDoor int
 }
 
 // New prepares a cluster in a directory. What is there already, of a cluster that is
@@ -112,6 +112,9 @@ func New(config Config) (*Cluster, error) {
 	if c.frontProxyCA, err = pki.New(c.pki(""), "front-proxy-ca", validity); err != nil {
 		return nil, err
 	}
+	if c.frontDoorCA, err = pki.New(c.pki(""), "front-door-ca", validity); err != nil {
+		return nil, err
+	}
 	return c, c.choosePorts()
 }
 
@@ -122,14 +125,18 @@ func (c *Cluster) binary(name string) string { return filepath.Join(c.Bin, name)
 // choosePorts remembers the ports, so that a restart keeps the addresses.
 func (c *Cluster) choosePorts() error {
 	file := filepath.Join(c.Dir, "ports.json")
-	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil {
+	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil && c.ports.FrontDoor != 0 {
 		return nil
 	}
-	free, err := freePorts(4)
+	free, err := freePorts(5)
 	if err != nil {
 		return err
 	}
-	c.ports = ports{Etcd: free[0], EtcdPeer: free[1], KubeAPIServer: free[2], Proviso: free[3]}
+	for i, port := range []*int{&c.ports.Etcd, &c.ports.EtcdPeer, &c.ports.KubeAPIServer, &c.ports.Proviso, &c.ports.FrontDoor} {
+		if *port == 0 { // others may be in use by a cluster of an earlier version
+			*port = free[i]
+		}
+	}
 	content, err := json.Marshal(c.ports)
 	if err != nil {
 		return err
@@ -187,7 +194,7 @@ func (c *Cluster) ProvisoCAFile() string {
 	if c.Deployment {
 		return filepath.Join(c.Manifests, "base", "certs", "ca.crt")
 	}
-	return filepath.Join(c.Dir, "proviso", "certificates", "ca.crt")
+	return c.CAFile()
 }
 
 // Kubeconfig is a file with a context for each user: NAME through kube-apiserver, and

@@ -162,7 +162,7 @@ func (c *Cluster) startDeployment(ctx context.Context) error {
 	}
 	pod := kubelet{client: client, dir: filepath.Join(c.Dir, "pod"), deployment: deployment}
 	spec, err := pod.container(ctx, c.binary(Service), map[string]string{
-		"BIND_ADDRESS": "127.0.0.1", "SECURE_PORT": fmt.Sprint(c.ports.Proviso),
+		"BIND_ADDRESS": "127.0.0.1", "SECURE_PORT": fmt.Sprint(c.ports.Proviso), "WEBHOOK_SECURE_PORT": fmt.Sprint(c.ports.FrontDoor),
 		"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": fmt.Sprint(c.ports.KubeAPIServer),
 	}, c.CAFile())
 	if err != nil {

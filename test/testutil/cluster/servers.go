@@ -78,6 +78,10 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	authorization, err := c.writeAuthorization()
+	if err != nil {
+		return err
+	}
 	serviceAccounts := filepath.Join(c.Dir, "pki", "service-accounts.key")
 	if _, err := os.Stat(serviceAccounts); err != nil {
 		if _, err := c.ca.Client("service-accounts", "service-accounts"); err != nil {
@@ -88,7 +92,7 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.KubeAPIServer),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.Key"),
+		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--client-ca-file=" + c.CAFile(),
 		"--requestheader-client-ca-file=" + c.frontProxyCA.Files().Cert,
@@ -99,7 +103,7 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + serviceAccounts, "--service-account-signing-key-file=" + serviceAccounts,
 		"--service-cluster-ip-range=10.0.0.0/24",
-		"--authorization-mode=Node,RBAC",
+		"--authorization-config=" + authorization,
 		"--disable-admission-plugins=ServiceAccount", // no controller makes the default accounts
 	}, nil)
 	if err != nil {
@@ -128,11 +132,17 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		}
 		return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
 	}
+	serving, err := c.ca.Server("proviso-serving", ServerName, "localhost", "127.0.0.1")
+	if err != nil {
+		return err
+	}
 	args := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.Proviso),
+		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
+		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", c.ports.FrontDoor),
+		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
-		"--self-made-cert-hosts=localhost,127.0.0.1," + ServerName,
 		"--enable-demo-api",
 	}
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
@@ -170,7 +180,7 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 			"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 			fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-			"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.Key"),
+			"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
 			"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 			"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
 		}, nil)
@@ -183,6 +193,44 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 		urls = append(urls, url)
 	}
 	return urls, stop, nil
+}
+
+// Alone starts one more server, whether or not kube-apiserver runs, and returns where it and
+// its front door serve as soon as the front door is ready. It shares the cluster's etcd, and
+// stops with this process, or when stop is called.
+func (c *Cluster) Alone(ctx context.Context) (url, frontDoor string, stop func(), err error) {
+	dir := filepath.Join(c.Dir, "alone")
+	p := &process{name: "proviso-apiserver", dir: dir}
+	stop = func() { _ = p.stop(syscall.SIGTERM, startTimeout) }
+	ports, err := freePorts(2)
+	if err != nil {
+		return "", "", stop, err
+	}
+	serving, err := c.ca.Server("alone", ServerName, "localhost", "127.0.0.1")
+	if err != nil {
+		return "", "", stop, err
+	}
+	client, err := c.frontDoorCA.Client("alone-client", frontDoorClient)
+	if err != nil {
+		return "", "", stop, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", "", stop, err
+	}
+	url, frontDoor = fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("https://127.0.0.1:%d", ports[1])
+	err = p.start(c.binary("proviso-apiserver"), []string{
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
+		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", ports[1]),
+		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
+		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
+		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
+		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
+		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
+	}, nil)
+	if err == nil {
+		err = c.waitFor(ctx, p, frontDoor+"/readyz", c.CAFile(), client)
+	}
+	return url, frontDoor, stop, err
 }
 
 // userPair is the client certificate of a user.

@@ -6,10 +6,12 @@ SPDX-License-Identifier: Apache-2.0
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
@@ -72,3 +74,53 @@ func (c *Cluster) adapt(name, file string, replacements map[string]string) error
 	}
 	return os.WriteFile(file, []byte(text), 0o600)
 }
+
+// Alone is one more server with a front door of its own, which shares the cluster's etcd.
+type Alone struct {
+	// URL and FrontDoorURL are where it serves, with a certificate of the cluster's CA.
+	URL, FrontDoorURL string
+	// CertFile and KeyFile are a client certificate for its front door.
+	CertFile, KeyFile string
+
+	process *process
+}
+
+// Alone starts one more server, whether or not kube-apiserver runs, and returns it once its
+// front door is ready. It stops with this process, or when it is stopped.
+func (c *Cluster) Alone(ctx context.Context) (*Alone, error) {
+	dir := filepath.Join(c.Dir, "alone")
+	a := &Alone{process: &process{name: "proviso-apiserver", dir: dir}}
+	ports, err := freePorts(2)
+	if err != nil {
+		return a, err
+	}
+	serving, err := c.ca.Server("alone", ServerName, "localhost", "127.0.0.1")
+	if err != nil {
+		return a, err
+	}
+	client, err := c.frontDoorCA.Client("alone-client", frontDoorClient)
+	if err != nil {
+		return a, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return a, err
+	}
+	a.URL, a.FrontDoorURL = fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("https://127.0.0.1:%d", ports[1])
+	a.CertFile, a.KeyFile = client.Cert, client.Key
+	err = a.process.start(c.binary("proviso-apiserver"), []string{
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
+		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", ports[1]),
+		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
+		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
+		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
+		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
+		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
+	}, nil)
+	if err != nil {
+		return a, err
+	}
+	return a, c.waitFor(ctx, a.process, a.FrontDoorURL+"/readyz", c.CAFile(), client)
+}
+
+// Stop ends the server.
+func (a *Alone) Stop() { _ = a.process.stop(syscall.SIGTERM, startTimeout) }

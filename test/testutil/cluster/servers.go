@@ -195,44 +195,6 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 	return urls, stop, nil
 }
 
-// Alone starts one more server, whether or not kube-apiserver runs, and returns where it and
-// its front door serve as soon as the front door is ready. It shares the cluster's etcd, and
-// stops with this process, or when stop is called.
-func (c *Cluster) Alone(ctx context.Context) (url, frontDoor string, stop func(), err error) {
-	dir := filepath.Join(c.Dir, "alone")
-	p := &process{name: "proviso-apiserver", dir: dir}
-	stop = func() { _ = p.stop(syscall.SIGTERM, startTimeout) }
-	ports, err := freePorts(2)
-	if err != nil {
-		return "", "", stop, err
-	}
-	serving, err := c.ca.Server("alone", ServerName, "localhost", "127.0.0.1")
-	if err != nil {
-		return "", "", stop, err
-	}
-	client, err := c.frontDoorCA.Client("alone-client", frontDoorClient)
-	if err != nil {
-		return "", "", stop, err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", "", stop, err
-	}
-	url, frontDoor = fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("https://127.0.0.1:%d", ports[1])
-	err = p.start(c.binary("proviso-apiserver"), []string{
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
-		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", ports[1]),
-		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
-		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
-		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
-		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
-	}, nil)
-	if err == nil {
-		err = c.waitFor(ctx, p, frontDoor+"/readyz", c.CAFile(), client)
-	}
-	return url, frontDoor, stop, err
-}
-
 // userPair is the client certificate of a user.
 func (c *Cluster) userPair(name string) pki.Pair {
 	return pki.Pair{Cert: c.pki("user-" + name + ".crt"), Key: c.pki("user-" + name + ".key")}

@@ -117,6 +117,9 @@ func (p *process) stop(signal syscall.Signal, timeout time.Duration) error {
 			deadline = deadline.Add(timeout)
 		}
 	}
+	if p.exited != nil {
+		<-p.exited // its memory is gone before its port is free
+	}
 	p.pid = 0
 	_ = os.Remove(p.pidFile())
 	return nil

@@ -85,6 +85,17 @@ run kubectl --context alice get virtualmachines --namespace demo
 fails kubectl --context alice delete virtualmachine one --namespace demo
 say "alice may look at machines, but not delete them."
 
+title "9. The front door: policies decide in kube-apiserver too"
+fails kubectl --context carol get virtualmachines --namespace demo
+say "RBAC gives carol nothing, so kube-apiserver does not even ask the server behind it."
+run kubectl apply -f artifacts/front-door/example.yaml
+run kubectl wait --for=condition=Ready clusterauthorizationpolicy/carol-looks-at-machines clusterauthorizationpolicy/bob-keeps-off-claims
+run kubectl --context carol get virtualmachines --namespace demo
+say "Now a policy does. And on what kube-apiserver serves itself, a policy denies what RBAC allows:"
+fails kubectl --context bob get persistentvolumeclaims --namespace demo
+run kubectl delete -f artifacts/front-door/example.yaml
+run kubectl --context bob get persistentvolumeclaims --namespace demo
+
 title "It goes on running. Try:"
 cat <<TRY
   export KUBECONFIG=${KUBECONFIG} PATH=${root}/_output/bin:\$PATH

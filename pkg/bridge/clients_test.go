@@ -244,7 +244,7 @@ func TestStop(t *testing.T) {
 	}
 	l.stop()
 	if connection, err := net.Dial("tcp", l.address); err == nil {
-		connection.Close()
+		_ = connection.Close()
 		t.Error("it still listens")
 	}
 }

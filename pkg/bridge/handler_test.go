@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package bridge_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,21 +28,32 @@ import (
 const question = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice",
   "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "namespace": "demo", "name": "c"}}}`
 
+// answer is what a request was answered.
+type answer struct {
+	code   int
+	header http.Header
+	body   string
+}
+
 // listen serves a door to a client whose certificate is right, and returns a function that
 // asks.
-func listen(t *testing.T, door *bridge.FrontDoor) func(*http.Request) *http.Response {
+func listen(t *testing.T, door *bridge.FrontDoor) func(*http.Request) answer {
 	t.Helper()
 	s := newListener(t, door)
 	client := s.client(t, s.clientPair(t, "kube-apiserver"))
-	return func(r *http.Request) *http.Response {
+	return func(r *http.Request) answer {
 		t.Helper()
 		r.URL.Scheme, r.URL.Host, r.RequestURI = "https", s.address, ""
 		response, err := client.Do(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { response.Body.Close() })
-		return response
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer{response.StatusCode, response.Header, string(body)}
 	}
 }
 
@@ -91,16 +101,16 @@ func TestReviews(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			response := listen(t, newDoor(t, publish(t, tc.policies), enforcesMachines))(post(tc.body))
+			answer := listen(t, newDoor(t, publish(t, tc.policies), enforcesMachines))(post(tc.body))
 			var got authorizationv1.SubjectAccessReview
-			if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
+			if err := json.Unmarshal([]byte(answer.body), &got); err != nil {
 				t.Fatal(err)
 			}
 			want := authorizationv1.SubjectAccessReview{
 				TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Status: tc.want,
 			}
-			if diff := cmp.Diff(want, got); diff != "" || response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("got %s, %v (-want +got):\n%s", response.Status, response.Header, diff)
+			if diff := cmp.Diff(want, got); diff != "" || answer.code != http.StatusOK || answer.header.Get("Content-Type") != "application/json" {
+				t.Errorf("got %d, %v (-want +got):\n%s", answer.code, answer.header, diff)
 			}
 		})
 	}
@@ -142,17 +152,13 @@ func TestBadRequests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			response := listen(t, newDoor(t, publish(t, always), enforcesMachines))(tc.request)
-			body, err := io.ReadAll(response.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if response.StatusCode != tc.want || !strings.Contains(string(body), tc.message) || bytes.Contains(body, []byte("allowed")) || bytes.Contains(body, []byte("alice")) {
-				t.Errorf("got %s: %s\nwant %d: %s", response.Status, body, tc.want, tc.message)
+			got := listen(t, newDoor(t, publish(t, always), enforcesMachines))(tc.request)
+			if got.code != tc.want || !strings.Contains(got.body, tc.message) || strings.Contains(got.body, "allowed") || strings.Contains(got.body, "alice") {
+				t.Errorf("got %d: %s\nwant %d: %s", got.code, got.body, tc.want, tc.message)
 			}
 			var status metav1.Status
-			if err := json.Unmarshal(body, &status); tc.message != "" && (err != nil || status.Kind != "Status" || int(status.Code) != tc.want || status.Reason == "") {
-				t.Errorf("got %s, %v, want a Status", body, err)
+			if err := json.Unmarshal([]byte(got.body), &status); tc.message != "" && (err != nil || status.Kind != "Status" || int(status.Code) != tc.want || status.Reason == "") {
+				t.Errorf("got %s, %v, want a Status", got.body, err)
 			}
 		})
 	}
@@ -178,19 +184,14 @@ func (errReader) Read([]byte) (int, error) { return 0, errors.New("connection re
 // TestUnavailable asks that what nobody can tell is an error that is not repeated.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	response := listen(t, newDoor(t, publish(t, nil), enforcesMachines))(httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil))
-	if response.StatusCode != http.StatusOK {
-		t.Errorf("ready, with policies: got %s", response.Status)
+	if got := listen(t, newDoor(t, publish(t, nil), enforcesMachines))(httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil)); got.code != http.StatusOK {
+		t.Errorf("ready, with policies: got %+v", got)
 	}
 	ask := listen(t, newDoor(t, emptySource(), enforcesMachines))
 	for _, request := range []*http.Request{post(question), httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil)} {
-		response := ask(request)
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "policies have not been loaded yet") || response.Header.Get("Retry-After") != "" {
-			t.Errorf("%s: got %s %v: %s", request.URL.Path, response.Status, response.Header, body)
+		got := ask(request)
+		if got.code != http.StatusServiceUnavailable || !strings.Contains(got.body, "policies have not been loaded yet") || got.header.Get("Retry-After") != "" {
+			t.Errorf("%s: got %+v", request.URL.Path, got)
 		}
 	}
 }
@@ -205,17 +206,12 @@ func TestPanic(t *testing.T) {
 		}
 		return true
 	}))
-	response := ask(post(question))
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != http.StatusInternalServerError || strings.Contains(string(body), "secret") || strings.Contains(string(body), "allowed") {
-		t.Errorf("got %s: %s", response.Status, body)
+	if got := ask(post(question)); got.code != http.StatusInternalServerError || strings.Contains(got.body, "secret") || strings.Contains(got.body, "allowed") {
+		t.Errorf("got %+v", got)
 	}
 	panics = false
-	if response := ask(post(question)); response.StatusCode != http.StatusOK {
-		t.Errorf("the next: got %s", response.Status)
+	if got := ask(post(question)); got.code != http.StatusOK {
+		t.Errorf("the next: got %+v", got)
 	}
 }
 

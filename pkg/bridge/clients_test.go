@@ -37,7 +37,7 @@ type listener struct {
 	stop    func()
 }
 
-func newAuthority(t *testing.T, name string) *pki.Authority {
+func newAuthority(t testing.TB, name string) *pki.Authority {
 	t.Helper()
 	ca, err := pki.New(t.TempDir(), name, time.Hour)
 	if err != nil {
@@ -46,7 +46,7 @@ func newAuthority(t *testing.T, name string) *pki.Authority {
 	return ca
 }
 
-func newListener(t *testing.T, door *bridge.FrontDoor, names ...string) *listener {
+func newListener(t testing.TB, door *bridge.FrontDoor, names ...string) *listener {
 	t.Helper()
 	ca := newAuthority(t, "ca")
 	pair, err := ca.Server("server", "127.0.0.1")
@@ -85,7 +85,7 @@ func newListener(t *testing.T, door *bridge.FrontDoor, names ...string) *listene
 	return &listener{address: serving.Listener.Addr().String(), handler: handler, ca: ca, stop: stop}
 }
 
-func (l *listener) clientPair(t *testing.T, name string) pki.Pair {
+func (l *listener) clientPair(t testing.TB, name string) pki.Pair {
 	t.Helper()
 	pair, err := l.ca.Client("client", name)
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *listener) clientPair(t *testing.T, name string) pki.Pair {
 }
 
 // client trusts the listener, and shows the certificate of a pair if it has one.
-func (l *listener) client(t *testing.T, pair pki.Pair) *http.Client {
+func (l *listener) client(t testing.TB, pair pki.Pair) *http.Client {
 	t.Helper()
 	ca, err := os.ReadFile(l.ca.Files().Cert)
 	if err != nil {
@@ -127,7 +127,7 @@ func (l *listener) state(t *testing.T, name string) *tls.ConnectionState {
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
 }
 
-func (l *listener) ask(t *testing.T, client *http.Client) (code int, body string) {
+func (l *listener) ask(t testing.TB, client *http.Client) (code int, body string) {
 	t.Helper()
 	response, err := client.Post("https://"+l.address+bridge.AuthorizePath, "application/json", strings.NewReader(question))
 	if err != nil {

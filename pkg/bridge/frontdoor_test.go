@@ -7,6 +7,7 @@ package bridge_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -346,14 +347,32 @@ func TestNewFrontDoorRefuses(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide is the cost of a question beside the network.
+// benchmarked are the sets of policies of the benchmarks.
+var benchmarked = map[string]map[string]policy{"none": nil, "allow": always, "conditional": onCondition}
+
+// BenchmarkDecide is the cost of a question without the network.
 func BenchmarkDecide(b *testing.B) {
-	for name, policies := range map[string]map[string]policy{"none": nil, "allow": always, "conditional": onCondition} {
+	for name, policies := range benchmarked {
 		b.Run(name, func(b *testing.B) {
 			door, attributes, ctx := newDoor(b, publish(b, policies), enforcesMachines), asAlice(nil), context.Background()
 			for b.Loop() {
 				if _, err := door.Decide(ctx, attributes); err != nil {
 					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkReview is what kube-apiserver waits for: one question on an open connection.
+func BenchmarkReview(b *testing.B) {
+	for name, policies := range benchmarked {
+		b.Run(name, func(b *testing.B) {
+			l := newListener(b, newDoor(b, publish(b, policies), enforcesMachines))
+			client := l.client(b, l.clientPair(b, "kube-apiserver"))
+			for b.Loop() {
+				if code, body := l.ask(b, client); code != http.StatusOK {
+					b.Fatalf("got %d %s", code, body)
 				}
 			}
 		})

@@ -95,6 +95,20 @@ say "Now a policy does. And on what kube-apiserver serves itself, a policy denie
 fails kubectl --context bob get persistentvolumeclaims --namespace demo
 run kubectl delete -f artifacts/front-door/example.yaml
 
+title "10. Conditions hold: alice, who may not write machines by RBAC, writes those of class dev"
+run kubectl apply -f artifacts/enforcement/policy.yaml
+run kubectl wait --for=condition=Ready clusterauthorizationpolicy/alice-dev-machines
+run kubectl --context alice create -f artifacts/enforcement/dev.yaml
+fails kubectl --context alice create -f artifacts/enforcement/prod.yaml
+say "The request got past authorization on a condition. At admission, with the object at hand, it did not hold."
+fails kubectl --context alice --namespace demo patch virtualmachine alice-dev --type=merge --patch='{"spec":{"storageClassName":"prod"}}'
+fails kubectl --context alice-direct --namespace demo patch virtualmachine alice-dev --type=merge --patch='{"spec":{"storageClassName":"prod"}}'
+run kubectl --context alice --namespace demo label virtualmachine alice-dev tier=web
+run kubectl --context alice --namespace demo delete virtualmachine alice-dev
+say "And what alice sees of it beforehand, without conditions being sent to who does not ask for them:"
+run kubectl --context alice auth can-i create virtualmachines.demo.proviso.dev --namespace demo
+run kubectl delete -f artifacts/enforcement/policy.yaml
+
 title "It goes on running. Try:"
 cat <<TRY
   export KUBECONFIG=${KUBECONFIG} PATH=${root}/_output/bin:\$PATH

@@ -16,6 +16,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
@@ -63,6 +64,8 @@ type Controller struct {
 
 // result is what became of a policy.
 type result struct {
+	// uid tells the policy from another one that had its name before.
+	uid  types.UID
 	spec *policyv1alpha1.AuthorizationPolicySpec
 	// failure says why the specification is not in force, and lastGood that an earlier one
 	// is instead.
@@ -164,6 +167,11 @@ type content struct {
 	status *policyv1alpha1.AuthorizationPolicyStatus
 }
 
+// isOf reports whether the result is that of a policy as it is now.
+func (r result) isOf(p *content) bool {
+	return r.uid == p.meta.UID && apiequality.Semantic.DeepEqual(r.spec, p.spec)
+}
+
 // get returns a policy from the cache, or nil.
 func (c *Controller) get(key engine.Key) *content {
 	informer, name := c.informers[0], key.Name
@@ -229,7 +237,7 @@ func (c *Controller) publish(ctx context.Context) {
 			c.forget(key)
 			continue
 		}
-		if compiled, ok := c.compile(ctx, key, p.spec); ok {
+		if compiled, ok := c.compile(ctx, key, p); ok {
 			changes[key] = compiled
 		}
 		c.queue.Add(key)
@@ -243,23 +251,26 @@ func (c *Controller) publish(ctx context.Context) {
 }
 
 // compile compiles a policy if its specification has changed. If that fails, what was
-// compiled last stays in force, and if there is nothing, the policy fails closed.
-func (c *Controller) compile(ctx context.Context, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*engine.Policy, bool) {
+// compiled last stays in force, and if there is nothing, the policy fails closed. A policy
+// that was deleted and made anew between two rounds has nothing that was compiled before:
+// it is not its namesake.
+func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (*engine.Policy, bool) {
 	c.mu.Lock()
 	before, known := c.results[key]
 	c.mu.Unlock()
-	if known && apiequality.Semantic.DeepEqual(before.spec, spec) {
+	if known && before.isOf(p) {
 		return nil, false
 	}
-	next := result{spec: spec}
-	compiled, err := compile(key, spec, c.config.Compiler)
+	next := result{uid: p.meta.UID, spec: p.spec}
+	compiled, err := compile(key, p.spec, c.config.Compiler)
 	if err != nil {
 		compileFailures.Inc()
 		next.failure = err
-		if last := c.builder.Get(key); last != nil && (before.failure == nil || before.lastGood) {
+		hasGood := known && before.uid == p.meta.UID && (before.failure == nil || before.lastGood)
+		if last := c.builder.Get(key); last != nil && hasGood {
 			compiled, next.lastGood = last, true
 		} else {
-			compiled = engine.Broken(key, spec, err)
+			compiled = engine.Broken(key, p.spec, err)
 		}
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}

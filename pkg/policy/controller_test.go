@@ -221,6 +221,40 @@ func TestBrokenPolicies(t *testing.T) {
 	}
 }
 
+// TestNamesake replaces a policy by another of its name, as a deletion and a creation do
+// that come between two rounds. What is broken must not pass for the one before.
+func TestNamesake(t *testing.T) {
+	t.Parallel()
+	for effect, want := range map[policyv1alpha1.PolicyEffect]string{"Allow": "no opinion", "Deny": "deny"} {
+		t.Run(string(effect), func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, time.Minute)
+			first := newPolicy(effect, "object.a == 1")
+			first.UID = "first"
+			r.put(t, first)
+			r.eventually(t, "the first is in force", func() bool {
+				return r.condition(t, "Ready") != nil && r.decide(t) == string(effect)+" if object.a == 1"
+			})
+			broken := newPolicy(effect, "object.a ==")
+			broken.UID = "second"
+			r.put(t, broken)
+			r.eventually(t, "the second fails closed", func() bool { return r.decide(t) == want })
+			r.eventually(t, "its status says so", func() bool {
+				ready := r.condition(t, "Ready")
+				return ready != nil && ready.Reason == policy.ReasonCompileFailed
+			})
+			// The same specification as that of a broken one is broken too.
+			third := broken.DeepCopy()
+			third.UID, third.Status = "third", policyv1alpha1.AuthorizationPolicyStatus{}
+			r.put(t, third)
+			r.eventually(t, "the third has a status of its own", func() bool { return r.condition(t, "Ready") != nil })
+			if got := r.decide(t); got != want {
+				t.Errorf("the third: got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
 // TestUnknownEffect denies: nobody knows what it was to be.
 func TestUnknownEffect(t *testing.T) {
 	t.Parallel()

@@ -68,7 +68,7 @@ func (c *Controller) writeOne(ctx context.Context, key engine.Key) error {
 	c.mu.Lock()
 	r, known := c.results[key]
 	c.mu.Unlock()
-	if p == nil || !known || !apiequality.Semantic.DeepEqual(r.spec, p.spec) {
+	if p == nil || !known || !r.isOf(p) {
 		return nil // gone, or to be compiled, after which it comes here again
 	}
 	status, incomplete := c.statusOf(p, r)

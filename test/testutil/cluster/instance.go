@@ -1,0 +1,130 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"k8s.io/client-go/rest"
+)
+
+// Instance is a Proviso besides that of the cluster, with an etcd that nothing else uses: it
+// can lose its store while kube-apiserver keeps its own. It uses the same kube-apiserver, which
+// does not know of it. Its methods must not be called concurrently.
+type Instance struct {
+	cluster       *Cluster
+	dir           string
+	args          []string
+	etcdPort      int
+	etcdPeerPort  int
+	port          int
+	serving       pair
+	Etcd, Proviso *process
+}
+
+// NewInstance prepares an instance. Its name tells it from others; the arguments are for
+// proviso-apiserver, after those that it needs.
+func (c *Cluster) NewInstance(name string, args ...string) (*Instance, error) {
+	dir := filepath.Join(c.Dir, "instance-"+name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	free, err := freePorts(3)
+	if err != nil {
+		return nil, err
+	}
+	serving, err := c.ca.server("instance-"+name, ServerName, "localhost", "127.0.0.1")
+	if err != nil {
+		return nil, err
+	}
+	return &Instance{
+		cluster: c, dir: dir, args: args, etcdPort: free[0], etcdPeerPort: free[1], port: free[2], serving: serving,
+		Etcd:    &process{name: "etcd", dir: dir},
+		Proviso: &process{name: "proviso-apiserver", dir: dir},
+	}, nil
+}
+
+// EtcdURL is where the instance's etcd serves, without TLS.
+func (i *Instance) EtcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", i.etcdPort) }
+
+// URL is where the instance serves.
+func (i *Instance) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", i.port) }
+
+// StartEtcd starts the instance's etcd, if it does not run, with what it had stored, and
+// waits until it serves.
+func (i *Instance) StartEtcd(ctx context.Context) error {
+	if i.Etcd.find() {
+		return nil
+	}
+	peer := fmt.Sprintf("http://127.0.0.1:%d", i.etcdPeerPort)
+	err := i.Etcd.start(i.cluster.binary("etcd"), []string{
+		"--name=default", "--data-dir=" + filepath.Join(i.dir, "etcd"),
+		"--listen-client-urls=" + i.EtcdURL(), "--advertise-client-urls=" + i.EtcdURL(),
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+		"--log-level=warn",
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return i.cluster.waitFor(ctx, i.Etcd, i.EtcdURL()+"/health", i.cluster.CAFile(), pair{})
+}
+
+// KillEtcd ends the instance's etcd at once.
+func (i *Instance) KillEtcd() error { return i.Etcd.stop(syscall.SIGKILL, startTimeout) }
+
+// StartProviso starts the server, if it does not run, and waits until a path of it answers
+// 200.
+func (i *Instance) StartProviso(ctx context.Context, path string) error {
+	if !i.Proviso.find() {
+		if err := i.Proviso.start(i.cluster.binary("proviso-apiserver"), append([]string{
+			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", i.port),
+			"--tls-cert-file=" + i.serving.cert, "--tls-private-key-file=" + i.serving.key,
+			"--etcd-servers=" + i.EtcdURL(),
+			"--kubeconfig=" + filepath.Join(i.cluster.Dir, "proviso.kubeconfig"),
+			"--data-dir=" + filepath.Join(i.dir, "data"),
+		}, i.args...), nil); err != nil {
+			return err
+		}
+	}
+	return i.cluster.waitFor(ctx, i.Proviso, i.URL()+path, i.cluster.CAFile(), pair{})
+}
+
+// KillProviso ends the server at once.
+func (i *Instance) KillProviso() error { return i.Proviso.stop(syscall.SIGKILL, startTimeout) }
+
+// Stop ends everything of the instance.
+func (i *Instance) Stop() {
+	_ = i.Proviso.stop(syscall.SIGTERM, startTimeout)
+	_ = i.Etcd.stop(syscall.SIGTERM, startTimeout)
+}
+
+// Log is what the server has logged so far, from its first start on.
+func (i *Instance) Log() (string, error) {
+	content, err := os.ReadFile(i.Proviso.logFile())
+	return string(content), err
+}
+
+// Running reports whether the server runs.
+func (i *Instance) Running() bool { return i.Proviso.running() }
+
+// Client is the configuration of a client of the instance, as a user of the cluster.
+func (i *Instance) Client(user string) *rest.Config {
+	files := i.cluster.userPair(user)
+	return &rest.Config{
+		Host: i.URL(), QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: i.cluster.CAFile(), CertFile: files.cert, KeyFile: files.key},
+	}
+}
+
+// Store is a client of the instance's etcd.
+func (i *Instance) Store(ctx context.Context) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{i.EtcdURL()}})
+}

@@ -112,14 +112,14 @@ func (c *Controller) newInformer(example runtime.Object,
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			result, err := list(ctx, options)
 			if err != nil {
-				contact.lost()
+				contact.lost(err)
 			}
 			return result, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			result, err := watchFunc(ctx, options)
 			if err != nil {
-				contact.lost()
+				contact.lost(err)
 				return nil, err
 			}
 			contact.found()
@@ -289,13 +289,27 @@ func (c *Controller) forget(key engine.Key) {
 // watch looks after the store until ctx ends.
 func (c *Controller) watch(ctx context.Context) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		c.config.Source.SetStale(c.watchdog.check(ctx, c.probe))
+		reason, cause := c.watchdog.check(ctx, c.probe)
+		switch before := c.config.Source.Stale(); {
+		case ctx.Err() != nil:
+			return // the check failed because the server stops
+		case before == "" && reason != "":
+			klog.FromContext(ctx).Error(cause, "Policies may be out of date: Allow policies grant nothing until the store can be read", "reason", reason)
+		case before != "" && reason == "":
+			klog.FromContext(ctx).Info("Policies are up to date again")
+		}
+		c.config.Source.SetStale(reason)
 	}, c.watchdog.interval())
 }
 
-// probe reads from the store, past every cache.
+// probe reads from the store, past every cache. Each kind is read: what cannot be decoded
+// stops the cache of its kind only, whose watch then stays open and silent.
 func (c *Controller) probe(ctx context.Context) error {
-	_, err := c.config.Client.PolicyV1alpha1().ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{Limit: 1})
+	policies, one := c.config.Client.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
+	if _, err := policies.ClusterAuthorizationPolicies().List(ctx, one); err != nil {
+		return err
+	}
+	_, err := policies.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one)
 	return err
 }
 

@@ -39,8 +39,9 @@ func (w *watchdog) newContact() *contact {
 	return c
 }
 
-// check probes the store and returns why the policies may be out of date, or nothing.
-func (w *watchdog) check(ctx context.Context, probe func(context.Context) error) string {
+// check probes the store and returns why the policies may be out of date, or nothing, and
+// what failed last. That may name what is stored: it is for the log, the reason for everybody.
+func (w *watchdog) check(ctx context.Context, probe func(context.Context) error) (reason string, cause error) {
 	started := time.Now()
 	probeCtx, cancel := context.WithTimeout(ctx, w.interval())
 	defer cancel()
@@ -51,41 +52,43 @@ func (w *watchdog) check(ctx context.Context, probe func(context.Context) error)
 		w.reached = started
 	}
 	if silence := time.Since(w.reached); silence > w.bound {
-		return fmt.Sprintf("the store has been out of reach for more than %s", w.bound)
+		return fmt.Sprintf("the store has been out of reach for more than %s", w.bound), err
 	}
 	for _, c := range w.contacts {
-		if c.lostFor() > w.bound {
-			return fmt.Sprintf("policies have not been watched for more than %s", w.bound)
+		if silence, err := c.lostFor(); silence > w.bound {
+			return fmt.Sprintf("policies have not been watched for more than %s", w.bound), err
 		}
 	}
-	return ""
+	return "", nil
 }
 
-// contact says since when an informer has had no watch.
+// contact says since when an informer has had no watch, and why.
 type contact struct {
 	mu    sync.Mutex
 	since time.Time
+	cause error
 }
 
-func (c *contact) lost() {
+func (c *contact) lost(cause error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
+	c.cause = cause
 }
 
 func (c *contact) found() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.since = time.Time{}
+	c.since, c.cause = time.Time{}, nil
 }
 
-func (c *contact) lostFor() time.Duration {
+func (c *contact) lostFor() (time.Duration, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.since.IsZero() {
-		return 0
+		return 0, nil
 	}
-	return time.Since(c.since)
+	return time.Since(c.since), c.cause
 }

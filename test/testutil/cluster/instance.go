@@ -14,6 +14,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/client-go/rest"
+
+	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
 // Instance is a Proviso besides that of the cluster, with an etcd that nothing else uses: it
@@ -26,7 +28,7 @@ type Instance struct {
 	etcdPort      int
 	etcdPeerPort  int
 	port          int
-	serving       pair
+	serving       pki.Pair
 	Etcd, Proviso *process
 }
 
@@ -41,7 +43,7 @@ func (c *Cluster) NewInstance(name string, args ...string) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	serving, err := c.ca.server("instance-"+name, ServerName, "localhost", "127.0.0.1")
+	serving, err := c.ca.Server("instance-"+name, ServerName, "localhost", "127.0.0.1")
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (i *Instance) StartEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return i.cluster.waitFor(ctx, i.Etcd, i.EtcdURL()+"/health", i.cluster.CAFile(), pair{})
+	return i.cluster.waitFor(ctx, i.Etcd, i.EtcdURL()+"/health", i.cluster.CAFile(), pki.Pair{})
 }
 
 // KillEtcd ends the instance's etcd at once.
@@ -86,7 +88,7 @@ func (i *Instance) StartProviso(ctx context.Context, path string) error {
 	if !i.Proviso.find() {
 		if err := i.Proviso.start(i.cluster.binary("proviso-apiserver"), append([]string{
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", i.port),
-			"--tls-cert-file=" + i.serving.cert, "--tls-private-key-file=" + i.serving.key,
+			"--tls-cert-file=" + i.serving.Cert, "--tls-private-key-file=" + i.serving.Key,
 			"--etcd-servers=" + i.EtcdURL(),
 			"--kubeconfig=" + filepath.Join(i.cluster.Dir, "proviso.kubeconfig"),
 			"--data-dir=" + filepath.Join(i.dir, "data"),
@@ -94,7 +96,7 @@ func (i *Instance) StartProviso(ctx context.Context, path string) error {
 			return err
 		}
 	}
-	return i.cluster.waitFor(ctx, i.Proviso, i.URL()+path, i.cluster.CAFile(), pair{})
+	return i.cluster.waitFor(ctx, i.Proviso, i.URL()+path, i.cluster.CAFile(), pki.Pair{})
 }
 
 // KillProviso ends the server at once.
@@ -120,7 +122,7 @@ func (i *Instance) Client(user string) *rest.Config {
 	files := i.cluster.userPair(user)
 	return &rest.Config{
 		Host: i.URL(), QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAFile: i.cluster.CAFile(), CertFile: files.cert, KeyFile: files.key},
+		TLSClientConfig: rest.TLSClientConfig{CAFile: i.cluster.CAFile(), CertFile: files.Cert, KeyFile: files.Key},
 	}
 }
 

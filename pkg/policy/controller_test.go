@@ -243,14 +243,19 @@ func TestNamesake(t *testing.T) {
 				ready := r.condition(t, "Ready")
 				return ready != nil && ready.Reason == policy.ReasonCompileFailed
 			})
-			// The same specification as that of a broken one is broken too.
-			third := broken.DeepCopy()
-			third.UID, third.Status = "third", policyv1alpha1.AuthorizationPolicyStatus{}
-			r.put(t, third)
-			r.eventually(t, "the third has a status of its own", func() bool { return r.condition(t, "Ready") != nil })
-			if got := r.decide(t); got != want {
-				t.Errorf("the third: got %s, want %s", got, want)
+			// The same where the last good compilation of the one before is in force.
+			first.UID = "third"
+			r.put(t, first)
+			r.eventually(t, "the third is in force", func() bool { return r.decide(t) == string(effect)+" if object.a == 1" })
+			broken.UID = "third"
+			r.put(t, broken)
+			r.eventually(t, "it is broken", func() bool { return r.condition(t, "Ready") != nil })
+			if got := r.decide(t); got != string(effect)+" if object.a == 1" {
+				t.Errorf("with an earlier compilation: got %s", got)
 			}
+			broken.UID = "fourth"
+			r.put(t, broken)
+			r.eventually(t, "the fourth fails closed", func() bool { return r.decide(t) == want })
 		})
 	}
 }

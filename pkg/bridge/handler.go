@@ -39,6 +39,12 @@ const (
 	// lower, a client could make a request so long that Deny policies are not asked, where
 	// kube-apiserver's failure policy is NoOpinion.
 	maxReviewBytes = 8 << 20
+	// smallReviewBytes is what nearly every review is below: names are at most some hundred
+	// bytes, and groups some dozen.
+	smallReviewBytes = 64 << 10
+	// maxLargeReviews bounds how many of the others there are at a time, so that a thousand
+	// streams of one connection come to some hundred megabytes. Further ones wait.
+	maxLargeReviews = 8
 	// requestTimeout bounds reading and deciding a review: the longest that kube-apiserver
 	// may be configured to wait for an answer.
 	requestTimeout = 30 * time.Second
@@ -50,7 +56,7 @@ const mediaType = "application/json"
 func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
 	RegisterMetrics()
 	mux := http.NewServeMux()
-	mux.HandleFunc(AuthorizePath, door.authorize)
+	mux.Handle(AuthorizePath, withFewLarge(http.HandlerFunc(door.authorize)))
 	mux.HandleFunc(ReadyPath, door.ready)
 	return withRecovery(withDeadline(clients.only(mux)))
 }
@@ -164,6 +170,24 @@ func withDeadline(next http.Handler) http.Handler {
 		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// withFewLarge has large requests, and those that do not tell their size, wait for each
+// other.
+func withFewLarge(next http.Handler) http.Handler {
+	slots := make(chan struct{}, maxLargeReviews)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength < 0 || r.ContentLength > smallReviewBytes {
+			select {
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
+			case <-r.Context().Done():
+				refuse(w, apierrors.NewServiceUnavailable("too many large reviews"))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
 	})
 }
 

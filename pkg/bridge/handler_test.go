@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -180,6 +181,61 @@ func TestBrokenBody(t *testing.T) {
 type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
+
+// TestLargeReviewsWaitForEachOther holds as many large reviews open as there may be: small
+// ones are answered meanwhile, and a further large one afterwards.
+func TestLargeReviewsWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	const most = 8
+	ask := listen(t, newDoor(t, publish(t, always), enforcesMachines))
+	var group sync.WaitGroup
+	codes := make(chan int, most)
+	var held []*io.PipeWriter
+	for range most {
+		reader, writer := io.Pipe()
+		held = append(held, writer)
+		request := post("")
+		request.Body, request.ContentLength = reader, -1
+		group.Go(func() { codes <- ask(request).code })
+		// More than is sent before the handler reads: afterwards it does.
+		if _, err := io.WriteString(writer, strings.Repeat(" ", 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := ask(post(question)); got.code != http.StatusOK {
+		t.Errorf("a small one: got %+v", got)
+	}
+	one := make(chan struct{})
+	large := post(strings.Replace(question, "alice", strings.Repeat("a", 1<<17), 1))
+	group.Go(func() {
+		defer close(one)
+		if got := ask(large); got.code != http.StatusOK {
+			t.Errorf("one more large one: got %+v", got)
+		}
+	})
+	for range 20 { // it has every chance to overtake
+		if got := ask(post(question)); got.code != http.StatusOK {
+			t.Errorf("a small one: got %+v", got)
+		}
+	}
+	select {
+	case <-one:
+		t.Error("one more large one did not wait")
+	default:
+	}
+	for _, writer := range held {
+		if _, err := io.WriteString(writer, question); err != nil {
+			t.Fatal(err)
+		}
+		_ = writer.Close()
+	}
+	group.Wait()
+	for range most {
+		if code := <-codes; code != http.StatusOK {
+			t.Errorf("a large one: got %d", code)
+		}
+	}
+}
 
 // TestUnavailable asks that what nobody can tell is an error that is not repeated.
 func TestUnavailable(t *testing.T) {

@@ -24,10 +24,10 @@ const variablesName = "variables"
 // PartialCompiler compiles expressions that are to be evaluated in part: while some of
 // their variables are known, and others not yet. It is safe for concurrent use.
 type PartialCompiler struct {
-	engine    *engine
-	residuals *Compiler
-	variables map[string]bool
-	results   map[string]*types.Type
+	engine     *engine
+	residuals  *Compiler
+	variables  map[string]bool
+	signatures map[string]signature
 }
 
 // NewPolicyCompiler makes a compiler for the expressions of policies, which may read what
@@ -51,7 +51,7 @@ func newPartialCompiler(residuals *Compiler, variables ...map[Variable]*cel.Type
 	if err != nil {
 		return nil, err
 	}
-	return &PartialCompiler{engine: e, residuals: residuals, variables: namesOf(variables), results: resultsOf(env)}, nil
+	return &PartialCompiler{engine: e, residuals: residuals, variables: namesOf(variables), signatures: signaturesOf(env)}, nil
 }
 
 // Expression is a compiled expression of a policy. It is immutable and safe for
@@ -88,7 +88,7 @@ func (c *PartialCompiler) expression(checked *cel.Ast) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, err := buildTree(checked, c.variables, c.results)
+	from, err := buildTree(checked, c.variables, c.signatures)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (e *Expression) source() (from *source, err error) {
 	if issues.Err() != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
-	if from, err = buildTree(checked, e.compiler.variables, e.compiler.results); err != nil {
+	if from, err = buildTree(checked, e.compiler.variables, e.compiler.signatures); err != nil {
 		return nil, err
 	}
 	e.checked = weak.Make(from)

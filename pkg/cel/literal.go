@@ -68,9 +68,9 @@ func errorTermOf(t *types.Type) *node {
 	return function(operators.Index, t, missing, literal(types.String("error"), types.StringType))
 }
 
-// typed gives what has become dyn its type again, if it had one. The checker takes the type
-// of what or and orValue fall back to for that of the whole, even where it is another, and
-// picks functions by it. The fallback that tells the type here is never evaluated.
+// typed gives what has become dyn its type again, if it had one. The checker picks functions
+// by it, though a value may be of another: where one thing is unknown, what it infers may
+// not hold. The fallback that tells the type here is never evaluated.
 func typed(n *node, t *types.Type) *node {
 	witness := errorTermOf(t)
 	if !n.changed || !witness.typ.IsExactType(t) || t.Kind() == types.DynKind {
@@ -95,6 +95,8 @@ func zeroOf(t *types.Type) *node {
 		return literal(types.String(""), t)
 	case types.DurationKind:
 		return function("duration", t, literal(types.String("0s"), types.StringType))
+	case types.TimestampKind:
+		return function("timestamp", t, literal(types.String("1970-01-01T00:00:00Z"), types.StringType))
 	case types.OpaqueKind:
 		if t.TypeName() == "optional_type" {
 			if held := zeroOf(t.Parameters()[0]); held != nil {
@@ -104,6 +106,10 @@ func zeroOf(t *types.Type) *node {
 	case types.ListKind:
 		if element := zeroOf(t.Parameters()[0]); element != nil {
 			return &node{kind: listNode, typ: t, args: []*node{element}}
+		}
+	case types.MapKind:
+		if key, value := zeroOf(t.Parameters()[0]), zeroOf(t.Parameters()[1]); key != nil && value != nil {
+			return &node{kind: mapNode, typ: t, args: []*node{key, value}}
 		}
 	default:
 	}

@@ -100,21 +100,6 @@ func (e *partialEvaluation) isSubstituted(p part, s *step) bool {
 	return !dependsOnVariables(p.tree)
 }
 
-// isPath reports whether a node is a variable with selections and indexes, which the
-// checker knows nothing more of than that it is dyn.
-func isPath(n *node) bool {
-	switch n.kind {
-	case variableNode:
-		return true
-	case selectNode:
-		return isPath(n.target)
-	case callNode:
-		return (n.name == operators.Index || n.name == operators.OptIndex || n.name == operators.OptSelect) && isPath(n.args[0])
-	default:
-		return false
-	}
-}
-
 // hide keeps the planner and the checker from treating a literal otherwise than the value
 // that it stands for: constant arguments of conversions are evaluated, and constant keys,
 // patterns and formats are compiled and checked, before anything is evaluated.

@@ -251,18 +251,12 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 	}
 	result := *s.node
 	result.args = nil
-	substituted := false
 	if s.target != nil {
 		target := e.eval(s.target, b)
 		if target.isError() && !lazy[s.name] {
 			return target
 		}
-		result.target = e.operand(target, s.target.node)
-		if e.isSubstituted(target, s.target) {
-			result.target = hide(s.name, -1, result.target)
-			substituted = true
-		}
-		substituted = substituted || target.isError()
+		result.target = e.argument(s, -1, target)
 		result.changed = result.target.changed
 	}
 	for i, arg := range s.args {
@@ -270,34 +264,45 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 		if p.isError() && !lazy[s.name] {
 			return p
 		}
-		operand := e.operand(p, arg.node)
-		if s.name == operators.In && i == 1 && isEmptyAggregate(arg.node) {
-			operand = arg.node // the planner makes it false, whatever the left side is
-		}
-		if e.isSubstituted(p, arg) {
-			operand = hide(s.name, i, operand)
-			substituted = true
-		}
-		if s.name == "or" || s.name == "orValue" {
-			operand = typed(operand, arg.typ)
-		}
-		substituted = substituted || p.isError()
+		operand := e.argument(s, i, p)
 		result.args = append(result.args, operand)
 		result.changed = result.changed || operand.changed
 	}
-	if s.isBool() || s.result != nil {
+	switch {
+	case s.isBool() || s.result != nil:
 		result.changed = false
-		return part{tree: &result}
-	}
-	if result.changed || (s.typ.Kind() == types.DynKind && substituted && !isPath(&result)) {
-		// With other operands the checker may infer another type, even a narrower one.
-		if s.name == "or" || s.name == "orValue" {
-			return part{tree: typed(opaque(&result), s.typ)}
-		}
-		return part{tree: opaque(&result)}
+	case !result.changed:
+	case keepsFallback(s.name):
+		return part{tree: typed(opaque(&result), s.typ)}
+	default:
+		return part{tree: opaque(&result)} // with other operands the checker may infer another type
 	}
 	return part{tree: &result}
 }
+
+// argument writes a part down as an argument of a call, or as its receiver, which is
+// number -1.
+func (e *partialEvaluation) argument(call *step, number int, p part) *node {
+	original := call.target
+	if number >= 0 {
+		original = call.args[number]
+	}
+	if call.name == operators.In && number == 1 && isEmptyAggregate(original.node) {
+		return original.node // the planner makes it false, whatever the left side is
+	}
+	operand := e.operand(p, original.node)
+	if e.isSubstituted(p, original) {
+		operand = hide(call.name, number, operand)
+	}
+	if call.overloaded || (keepsFallback(call.name) && number >= 0) {
+		operand = typed(operand, original.typ)
+	}
+	return operand
+}
+
+// keepsFallback reports whether the checker takes the type of what a function falls back
+// to for that of the whole, even where it is another.
+func keepsFallback(function string) bool { return function == "or" || function == "orValue" }
 
 // evalLogic evaluates && and ||, of which short decides, whatever else the operands are:
 // an error on one side does not matter then. A value that is no bool is an error.

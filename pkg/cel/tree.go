@@ -36,8 +36,8 @@ type node struct {
 	kind nodeKind
 	// test makes a selection a test: has(target.name).
 	test bool
-	// result is the type that a function yields in every overload, if that is one.
-	result *types.Type
+	// signature is that of a function.
+	signature
 	// changed says that the type of a residual may differ from typ: something in it has
 	// become dyn.
 	changed bool
@@ -101,9 +101,9 @@ var (
 type treeBuilder struct {
 	checked *ast.AST
 	// byID finds the checked form of what macro calls hold unchecked.
-	byID      map[int64]ast.Expr
-	variables map[string]bool
-	results   map[string]*types.Type
+	byID       map[int64]ast.Expr
+	variables  map[string]bool
+	signatures map[string]signature
 	// exprs are the checked expressions of the nodes, macros expanded, by id.
 	exprs []ast.Expr
 	// sets are the sets of variables that nodes have, each once.
@@ -117,9 +117,9 @@ type source struct {
 	tree    *node
 }
 
-func buildTree(checked *cel.Ast, variables map[string]bool, results map[string]*types.Type) (*source, error) {
+func buildTree(checked *cel.Ast, variables map[string]bool, signatures map[string]signature) (*source, error) {
 	native := checked.NativeRep()
-	b := &treeBuilder{checked: native, byID: map[int64]ast.Expr{}, variables: variables, results: results}
+	b := &treeBuilder{checked: native, byID: map[int64]ast.Expr{}, variables: variables, signatures: signatures}
 	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) { b.byID[e.ID()] = e }))
 	tree, err := b.build(native.Expr(), map[string]bool{})
 	if err != nil {
@@ -194,7 +194,7 @@ func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
 		return n, b.children(n, bound, s.Operand())
 	case ast.CallKind:
 		c := checked.AsCall()
-		n.kind, n.name, n.result = callNode, c.FunctionName(), b.results[c.FunctionName()]
+		n.kind, n.name, n.signature = callNode, c.FunctionName(), b.signatures[c.FunctionName()]
 		if c.IsMemberFunction() {
 			return n, b.children(n, bound, c.Target(), c.Args()...)
 		}
@@ -304,21 +304,33 @@ func (n *node) isBool() bool {
 	}
 }
 
-// resultsOf are the types that functions yield in every overload, whatever their arguments
-// are. Functions of which the result depends on the arguments are not among them.
-func resultsOf(env *cel.Env) map[string]*types.Type {
-	results := map[string]*types.Type{}
+// signature is what is the same in all calls of a function.
+type signature struct {
+	// result is the type that it yields in every overload, whatever its arguments are, if
+	// that is one.
+	result *types.Type
+	// overloaded says that it has several implementations, among which the checker chooses
+	// by the types of its arguments. The others are not tried, even where a value turns out
+	// to be of their type and not of that which the checker has inferred.
+	overloaded bool
+}
+
+func signaturesOf(env *cel.Env) map[string]signature {
+	signatures := map[string]signature{}
 	for name, declaration := range env.Functions() {
-		for i, overload := range declaration.OverloadDecls() {
+		overloads := declaration.OverloadDecls()
+		s := signature{overloaded: len(overloads) > 1 && !declaration.HasSingletonBinding()}
+		for i, overload := range overloads {
 			result := overload.ResultType()
-			if i > 0 && (results[name] == nil || !results[name].IsExactType(result)) || !isConcrete(result) {
-				delete(results, name)
+			if i > 0 && (s.result == nil || !s.result.IsExactType(result)) || !isConcrete(result) {
+				s.result = nil
 				break
 			}
-			results[name] = result
+			s.result = result
 		}
+		signatures[name] = s
 	}
-	return results
+	return signatures
 }
 
 // isConcrete reports whether a type leaves nothing open.

@@ -22,7 +22,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-var errPanic = errors.New("no such overload: the function failed")
+var (
+	errPanic = errors.New("no such overload: the function failed")
+	errKey   = errors.New("unsupported key type")
+)
 
 // contained makes an error of a panic of the function that panics. Some functions of cel-go
 // and Kubernetes do when they meet a value of a type that they do not expect. It would end
@@ -41,7 +44,7 @@ func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, erro
 		}
 		return containedCall{node}, nil
 	case interpreter.InterpretableConstructor:
-		if node.Type() == types.MapType && !hasConstantKeys(node) {
+		if node.Type() == types.MapType && !hasPlainKeys(node) {
 			return containedConstructor{node}, nil
 		}
 	}
@@ -73,13 +76,39 @@ func isOperator(name string) bool {
 	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "!")
 }
 
-func hasConstantKeys(node interpreter.InterpretableConstructor) bool {
+// hasPlainKeys reports whether the keys of a map are constants that any map may have.
+func hasPlainKeys(node interpreter.InterpretableConstructor) bool {
 	for i, v := range node.InitVals() {
-		if _, constant := v.(interpreter.InterpretableConst); i%2 == 0 && !constant {
+		if key, constant := v.(interpreter.InterpretableConst); i%2 == 0 && (!constant || !isPlain(key.Value())) {
 			return false
 		}
 	}
 	return true
+}
+
+// isPlain reports whether a value is the same key as another that equals it. Lists, maps,
+// times and much else are so only if they are one in memory, which depends on what has been
+// evaluated in advance.
+func isPlain(key ref.Val) bool {
+	switch key.(type) {
+	case types.String, types.Int, types.Uint, types.Bool, types.Double, types.Duration, types.Null:
+		return true
+	}
+	return false
+}
+
+// plainKeys makes an error of a map with keys of other types than CEL has keys of.
+func plainKeys(v ref.Val) ref.Val {
+	m, ok := v.(traits.Mapper)
+	if !ok {
+		return v
+	}
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		if !isPlain(it.Next()) {
+			return types.WrapErr(errKey)
+		}
+	}
+	return v
 }
 
 // hashableArgs keeps a value that Go cannot hash from being looked up in the set that the
@@ -234,7 +263,7 @@ func (c containedConstructor) Exec(frame *interpreter.ExecutionFrame) (value ref
 			value = recovered(r)
 		}
 	}()
-	return c.InterpretableConstructor.Exec(frame)
+	return plainKeys(c.InterpretableConstructor.Exec(frame))
 }
 
 func (c containedConstructor) Eval(vars interpreter.Activation) (value ref.Val) {
@@ -243,5 +272,5 @@ func (c containedConstructor) Eval(vars interpreter.Activation) (value ref.Val) 
 			value = recovered(r)
 		}
 	}()
-	return c.InterpretableConstructor.Eval(vars)
+	return plainKeys(c.InterpretableConstructor.Eval(vars))
 }

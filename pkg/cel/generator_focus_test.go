@@ -10,26 +10,30 @@ package cel_test
 
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
-	return g.pick(g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped, g.retyped)
+	return g.pick(g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
+		g.mistyped, g.mistyped, g.mistyped, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inexpressible, g.unlucky)
 }
 
 func (g *generator) unknown() string {
 	return g.one("object.a", "object.b", "object.t", "object.f", "object.n", "object.missing", "object.spec.y", "object.list", "object.list[0]", "object.labels", "oldObject.a", "object")
 }
 
+// perhapsDyn is a variable as it is, or as something unknown to the checker.
+func (g *generator) perhapsDyn(v string) string { return g.one(v, "dyn("+v+")") }
+
 // knownList is a list of which everything is known, as a list or as something unknown to
 // the checker.
 func (g *generator) knownList() string {
 	return g.one("request.userInfo.groups", "dyn(request.userInfo.groups)", `request.userInfo.extra["team"]`, "[request.verb, request.name]", "[dyn(request.verb), dyn(1)]",
 		"dyn([1, 2])", "[dyn(request.name == \"web\"), dyn(request.verb)]", "dyn(request.userInfo.extra)", "request.userInfo.extra", `[request.name == "web", true]`,
-		"[[request.name], []]", "[request.userInfo.groups]", "[request.name]", "dyn([request.name, 1.5])", `{"devs": request.name, "b": "c"}`)
+		"[[request.name], []]", "[request.userInfo.groups]", "[request.name]", "dyn([dyn(request.name), dyn(1.5)])", `{"devs": request.name, "b": "c"}`)
 }
 
 // unrolled is a quantifier over what is known, with a body that is known for some elements,
 // an error for others, no bool for others.
 func (g *generator) unrolled() string {
 	body := func(v string) string {
-		u, k := g.unknown(), g.known()
+		u, k, v := g.unknown(), g.known(), g.perhapsDyn(v)
 		return g.one(v+" == "+k+" && "+u+" == 1", u+" == "+v, v, u, "dyn("+v+")", `{"devs": 1, "web": 2}[`+v+"] == "+u, v+" == "+k+" || "+u, v+" == "+k+" ? "+u+" : "+g.unknown(),
 			v+".startsWith(\"d\") && "+u+" == "+v, "int("+v+") == "+u, v+" == "+k+" ? dyn(true) : "+u, v+" == "+k+" ? dyn(\"x\") : "+u, "request.userInfo.extra["+v+"][0] == "+u,
 			"dyn("+v+" != "+k+") ? "+u+" : {}[\"x\"]", v+" in "+u, "!("+v+" == "+u+")", v+" == "+k+" ? false : "+u, v+" == "+k+" ? true : ("+v+" == \"devs\" ? {}[\"x\"] : "+u+")")
@@ -58,8 +62,8 @@ func (g *generator) branched() string {
 func (g *generator) keptRange() string {
 	over := g.knownList()
 	return g.bind(func(v string) string {
-		u, k := g.unknown(), g.known()
-		body := g.one(v+" + 1", v+" + "+u, "["+v+", "+k+"]", "["+u+"]", v+" + "+k, u+" == "+v, v, v+"[0]", "size("+v+") + "+u, "{"+v+": "+u+"}", v+" + ["+u+"]", "-"+v, v+".a", u)
+		u, k, w := g.unknown(), g.known(), g.perhapsDyn(v)
+		body := g.one(w+" + 1", w+" + "+u, "["+w+", "+k+"]", "["+u+"]", w+" + "+k, u+" == "+w, w, w+"[0]", "size("+w+") + "+u, "{"+w+": "+u+"}", w+" + ["+u+"]", "-"+w, w+".a", u)
 		list := g.one(over+".map("+v+", "+body+")", over+".filter("+v+", "+v+" == "+u+")", over+".filter("+v+", dyn("+body+"))", over+".map("+v+", "+v+" == "+u+", "+body+")")
 		return g.one(list+"[0] == "+u, list+" == "+g.unknown(), k+" in dyn("+list+")", list+".size() == "+u, list+"[0] + 1 == "+u, list+"[0].a == 1", list+".exists_one(e, e == "+k+")",
 			list+".exists(e, e + 1 == "+u+")", over+".exists_one("+v+", dyn("+body+"))", list+" + ["+u+"] == "+u, list+".all(e, dyn(e) == "+u+")", list+".flatten() == "+u)
@@ -72,11 +76,11 @@ func (g *generator) keptOptional() string {
 		"("+g.unknown()+" == 1 ? optional.of(dyn(1)) : optional.none())", "optional.of(["+g.known()+"])", "optional.of([dyn("+g.known()+"), "+g.unknown()+"])", "dyn(request).?name",
 		`optional.ofNonZeroValue(request.userInfo.extra["nope"])`, "optional.of({\"a\": "+g.unknown()+"})", "optional.of("+g.unknown()+")")
 	return g.bind(func(v string) string {
-		u := g.unknown()
-		body := g.one(v+" + 1", v+" + "+u, v+"[0]", "["+v+"]", v+".a", "string("+v+")", "-"+v, v+" == "+u, v+" ? 1 : 2", v+".size()", u, "size("+v+") + 1", v+".startsWith(\"a\")", "{\"a\": "+v+"}")
+		u, w := g.unknown(), g.perhapsDyn(v)
+		body := g.one(w+" + 1", w+" + "+u, w+"[0]", "["+w+"]", w+".a", "string("+w+")", "-"+w, w+" == "+u, w+" ? 1 : 2", w+".size()", u, "size("+w+") + 1", w+".startsWith(\"a\")", "{\"a\": "+w+"}")
 		text := g.one(held, held+".optMap("+v+", "+body+")", held+".optFlatMap("+v+", optional.of("+body+"))", held+".or(optional.of("+g.known()+"))")
 		return g.one(text+".value() == "+u, text+".orValue("+g.known()+") == "+u, text+".orValue("+u+") + 1 == "+u, text+".hasValue()", text+" == optional.of("+u+")",
-			"string("+text+".orValue("+g.one("1", "\"a\"", "1.5", `ip("::1")`)+")) == "+u, text+".value() + 1 == "+u, "dyn("+text+".value())", "[?"+text+"] == "+u, "size("+text+".orValue([])) == 1")
+			"string("+text+".orValue("+g.one("1", "\"a\"", "1.5", `ip("::1")`)+")) == "+u, text+".value() + 1 == "+u, "dyn("+text+".value()) && true", "[?"+text+"] == "+u, "size("+text+".orValue([])) == 1")
 	})
 }
 
@@ -96,4 +100,94 @@ func (g *generator) retyped() string {
 		`(`+u+" == 1 ? "+value+" : "+value+")", "object.?x.orValue("+value+")", "optional.of("+value+").orValue("+value+")", "object.labels[?"+k+"].orValue("+value+")", "["+value+"].reverse()[0]")
 	return g.one("string("+holder+") == "+u, holder+" == "+u, holder+" + "+holder+" == "+u, "size("+holder+") == "+u, "-"+holder+" == "+u, holder+" in "+u, "dyn("+holder+") in ["+u+"]",
 		"int("+holder+") + 1 == "+u, "("+holder+") < "+holder, "["+holder+"] == "+u, "["+holder+", "+value+"] == "+u, "dyn("+holder+") && "+u, holder+".exists(e, e == "+u+")", "has({\"a\": "+value+"}.a)")
+}
+
+// missing is an error, of the type string to the checker.
+func (g *generator) missing() string {
+	return g.one(`request.userInfo.extra["nope"][0]`, "request.userInfo.groups[7]", `request.userInfo.extra["web"][0]`)
+}
+
+// nothing is a known list of strings that is empty, for some requests at least.
+func (g *generator) nothing() string {
+	return g.one(`request.userInfo.extra["web"]`, "request.userInfo.extra[request.name]", "request.userInfo.groups.slice(0, 0)", "request.userInfo.groups.filter(e, false)",
+		"request.labelSelector.requirements[1].values")
+}
+
+// decided is a bool that is known, if not to the checker.
+func (g *generator) decided() string {
+	return g.one(g.known()+` == "web"`, `request.verb != "update"`, "(has(object.a) || true)", "(object.a == 1 && false)")
+}
+
+func (g *generator) key() string { return g.one(`"a"`, `"x"`, `"y"`, `"owner"`, `"web"`) }
+
+// mistyped is what a function makes of a value that may be of another type than the checker
+// has inferred. It must be an error in the residual as well.
+func (g *generator) mistyped() string {
+	i, u := g.one("0", "1"), g.unknown()
+	value := g.one("(object.list + "+g.nothing()+")["+i+"]", "("+g.nothing()+" + object.list)["+i+"]", "(("+g.decided()+" ? [] : [1]) + object.list)["+i+"]",
+		"("+g.decided()+" ? optional.none() : optional.of("+g.one("1", `"a"`, "true")+")).or(object.?"+g.one("a", "b", "f")+").value()",
+		"object.labels[?"+g.key()+"].orValue("+g.missing()+")", "object.labels[?"+g.key()+"].or(optional.of("+g.missing()+")).value()",
+		"object.labels[?"+g.key()+"].orValue({"+g.missing()+`: ip("::1")}[object.a])`, "object.labels[?"+g.key()+"].orValue({"+g.missing()+": "+g.one("1", `"a"`, "true")+"}[object.a])",
+		"object.labels[?"+g.key()+"].or(optional.of({"+g.missing()+": "+g.one("1", `"a"`)+"}[object.a])).value()",
+		"object.labels[?"+g.key()+"].orValue("+g.one("1", `"a"`, g.known(), "size("+g.nothing()+")")+")",
+		"{"+g.missing()+": 1}[object.a]", "("+u+" == 1 ? object.?missing : object.labels[?"+g.known()+"]).value()")
+	value = g.one(value, value, value, `{"a": `+value+"}.a", "["+value+"][0]", "("+u+" == 1 ? "+value+" : "+value+")", "optional.of("+value+").value()", "["+value+"].map(e, e)[0]",
+		"["+value+"].filter(e, true)[0]", "["+value+"].first().value()", "optional.of("+value+").orValue("+value+")", "optional.of("+value+").optMap(e, e).value()", "{"+g.key()+": ["+value+"]}[\"a\"][0]")
+	return g.one("string(", "string(", "int(", "double(", "uint(", "size(", "duration(", "dyn(", "-dyn(") + value + ") == " + g.one(u, u, "1")
+}
+
+// absorbed is an error in an operand that is not looked at, or does not matter.
+func (g *generator) absorbed() string {
+	u, missing := g.unknown(), g.missing()
+	return g.one("object."+g.one("?a", "?missing", "spec.?x", "?spec.?x", "?n")+"["+g.one("", "?")+missing+"]"+g.one(".hasValue()", ".orValue(1) == "+u, " == optional.none()"),
+		"object.labels[?"+g.key()+"]["+g.one("", "?")+missing+"].hasValue()", "("+u+" + "+missing+") in []", "!(("+u+" + "+missing+") in {})", "object.?a.or(optional.of("+missing+")).hasValue()",
+		"object.?a.orValue("+missing+") == "+u, "object.?a.optMap(v, v == "+missing+").hasValue()", "(object.list + ["+missing+"]).size() == 1 || "+u+" == 1", "("+u+" == 1 ? "+missing+" : "+g.known()+") == "+u,
+		"["+missing+", "+g.known()+"].exists(e, e == "+u+")", "optional.of("+missing+" == "+u+").hasValue() || "+u+" == 1", "{"+missing+": "+u+"}.size() == 1 || "+u+" == 1",
+		"request.userInfo.extra[?"+missing+"].optMap(v, v == "+u+").hasValue()", "(object.labels[?"+missing+"]).?a.hasValue() || "+u+" == 1", "object.list.exists(e, "+missing+" == e)")
+}
+
+// inferred is what the checker knows the type of only by what stands around it.
+func (g *generator) inferred() string {
+	u, k := g.unknown(), g.known()
+	list := g.one("[dyn(object.a), dyn(object.b)].flatten()", "[object.a, object.b].flatten()", "[?object.?a, ?optional.none()]", "[?object.?a, ?optional.none().optMap(v, v)]", "[?request.userInfo.extra[?"+k+"], ?object.?a]",
+		"object.list", "[[object.a], [object.b]].flatten()", "optional.unwrap([object.?a, object.?b])")
+	body := func(v string) string {
+		taken := "(" + g.decided() + " ? " + g.one("dyn(1) : "+v, v+" : dyn(1)", "dyn("+k+") : "+v, v+" : "+v) + ")"
+		w := g.one(v, v, taken)
+		return g.one("-"+w+" % "+u+" == 1", w+" - "+u, "-"+w+" == 1", "string("+w+") == "+u, "size("+w+") == "+u, w+" + 1 == "+u, "["+w+", "+v+"] == "+u, w+" ? true : "+u+" == 1", w)
+	}
+	optional := g.one("optional.of(dyn("+k+"))", "optional.none()", "request.userInfo.extra[?"+k+"]", "optional.of("+g.nothing()+")", "optional.ofNonZeroValue(dyn("+k+"))", "dyn(request).?name",
+		"("+g.decided()+" ? optional.none() : object.?a)", "[?object.?missing].first()", "object.?a.or(optional.of("+g.missing()+"))")
+	return g.bind(func(v string) string {
+		w := g.perhapsDyn(v)
+		return g.one(list+g.one(".exists(", ".all(", ".exists_one(")+v+", "+body(v)+")", list+g.one(".exists(", ".all(", ".exists_one(")+v+", "+body(v)+")",
+			g.nothing()+".map("+v+", "+v+" == "+u+", ["+v+", "+k+"])"+g.one(".size() == 0", " == "+u), g.nothing()+".map("+v+", ["+w+", "+u+"])[0] == "+u, g.nothing()+".map("+v+", "+v+" == "+u+")[0]",
+			"{"+k+": "+g.nothing()+"}.map("+v+", ["+v+", "+u+", "+k+"]).size() == 1", optional+".optMap("+v+", ["+v+", "+v+"].exists(e, e == "+u+")).hasValue()",
+			optional+".optMap("+v+", "+g.one("[dyn(-"+v+"), "+u+"]", "string("+v+") + "+u, "size("+v+") + "+u, v+" + "+u, "-"+v+" + "+u, "["+v+"[0], "+u+"]", "["+v+".a, "+u+"]", "int("+v+") == "+u)+")"+
+				g.one(".hasValue()", ".value() == "+u, " == optional.of("+u+")"),
+			"string("+g.decided()+" ? dyn(string) : dyn("+u+")) == "+u, g.one("string(", "int(", "size(", "type(")+g.decided()+" ? dyn("+g.one("1.5", "string", k)+") : dyn("+u+")) == "+u)
+	})
+}
+
+// inexpressible is about values that have no literal, or only what made them.
+func (g *generator) inexpressible() string {
+	u, k := g.unknown(), g.known()
+	value := g.one("type("+k+")", "type(dyn("+k+"))", `ip("10.0.0.1")`, `quantity("2Gi")`, "quantity("+k+")", "ip("+k+")", "string", `semver("1.2.3")`, `cidr("10.0.0.0/8")`)
+	taken := "(" + g.decided() + " ? " + value + " : object.a)"
+	list := g.one("["+value+"]", "["+value+", "+value+"]", "[type("+k+"), type(1)]", "["+value+"].reverse()", "[dyn("+value+"), dyn("+k+")]", "["+taken+", dyn(object.b)]", "["+taken+", dyn("+k+")]")
+	return g.bind(func(v string) string {
+		return g.one(list+g.one(".exists(", ".all(", ".exists_one(")+v+", "+g.one("type(object.a) == "+v, u+" == "+v, v+" == "+u+" || "+u+" == 1", "dyn("+v+") == "+u, "["+v+"] == "+u, "quantity(string(object.memory)).isLessThan("+v+")",
+			`ip(string(object.address)) == `+v, v+" == type("+u+")")+")", "{"+k+": "+taken+"} == "+u, "["+taken+", dyn("+u+")].size() == 2", taken+" == "+u, "{\"a\": "+value+", \"b\": "+value+"}["+g.key()+"] == "+u,
+			"optional.of("+value+").optMap("+v+", "+v+" == "+u+").orValue(false)", "("+u+" == 1 ? "+value+" : "+value+") == "+u)
+	})
+}
+
+// unlucky is what functions panic at, or what only happens to be the same in memory.
+func (g *generator) unlucky() string {
+	u, k, missing := g.unknown(), g.known(), g.missing()
+	value := g.one("["+k+"]", "request.userInfo.groups", "{"+k+": 1}", "optional.of("+k+")", `timestamp("2024-01-01T00:00:00+01:00")`, u, "type("+k+")", k, "["+u+"]", "1.5", "quantity("+k+")")
+	return g.one("{dyn("+value+"): "+u+"}.size() == 1", "object.list.transformMapEntry(k, v, {dyn("+value+"): v}).size() == "+g.one("1", "2"), "{dyn("+value+"): 1} == {dyn("+value+"): "+g.one("1", u)+"}",
+		"{dyn("+value+"): 1}[dyn("+value+")] == "+u, "dyn("+value+") in {dyn("+value+"): "+u+"}", "["+u+", "+u+"].distinct().size() == 1", "[dyn("+value+"), dyn("+u+")].distinct().size() == 1",
+		"["+missing+", string("+u+")].isSorted()", "(object.list + ["+missing+"]).isSorted()", "[dyn("+u+"), dyn("+value+")].flatten().size() == 2", "object.list.flatten("+g.one("1", "-1", "object.b")+").size() == 2",
+		"[string("+u+")].sort()[0] == "+k, "format.named("+k+").value().validate(string("+u+")).hasValue()", "object.list.includes("+value+")", "object.list.indexOf("+value+") == 0")
 }

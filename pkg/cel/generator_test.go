@@ -106,7 +106,9 @@ func (g *generator) boolean(depth int) string {
 		func() string { return g.dynamic(d) + g.one(" < ", " > ", " <= ", " >= ") + g.dynamic(d) },
 		func() string { return "has(" + g.parenthesized(g.mapping(d)) + g.one(".a", ".b", ".team") + ")" },
 		func() string { return g.optional(d) + ".hasValue()" },
-		func() string { return g.optional(d) + ".orValue(" + g.str(d) + ") == " + g.dynamic(d) },
+		func() string {
+			return g.optional(d) + ".orValue(" + g.one("", "dyn") + g.parenthesized(g.str(d)) + ") == " + g.dynamic(d)
+		},
 		func() string { return g.library(d) },
 		func() string { return "(" + g.boolean(d) + ") == " + g.dynamic(d) },
 		func() string { return "dyn(" + g.boolean(d) + ") == " + g.parenthesized(g.loose(d)) },
@@ -138,6 +140,15 @@ func (g *generator) path() string {
 		"request.userInfo", "impersonatedUser.extra.team", "impersonatedRequest.name", "object.spec.list")
 }
 
+// dynamicPath is a path of which the checker knows nothing.
+func (g *generator) dynamicPath() string {
+	path := g.path()
+	if strings.HasPrefix(path, "request.") || strings.HasPrefix(path, "impersonated") {
+		return "dyn(" + path + ")"
+	}
+	return path
+}
+
 func (g *generator) str(depth int) string {
 	base := []func() string{
 		func() string { return hostile[g.IntN(len(hostile))] },
@@ -159,11 +170,13 @@ func (g *generator) str(depth int) string {
 			},
 			func() string { return "strings.quote(" + g.str(d) + ")" },
 			func() string { return g.parenthesized(g.str(d)) + ".split(" + g.str(0) + ").join()" },
-			func() string { return "string(" + g.special(d) + ")" },
-			func() string { return "string(object.labels[?" + g.str(d) + "].orValue(" + g.special(d) + "))" },
+			func() string { return "string(dyn(" + g.special(d) + "))" },
+			func() string {
+				return "string(object.labels[?" + g.str(d) + "].orValue(" + g.one("dyn("+g.special(d)+")", "ip("+g.str(d)+")") + "))"
+			},
 			func() string { return "string(object.labels[?" + g.str(d) + "].orValue(" + g.integer(d) + "))" },
-			func() string { return g.str(d) + ".format([" + g.dynamic(d) + "])" },
-			func() string { return g.optional(d) + ".orValue(" + g.str(d) + ")" },
+			func() string { return "dyn(" + g.str(d) + ").format([" + g.dynamic(d) + "])" },
+			func() string { return g.optional(d) + ".orValue(" + g.one("", "dyn") + g.parenthesized(g.str(d)) + ")" },
 			func() string { return g.strings(d) + ".join(\",\")" },
 			func() string {
 				return g.one(`"%s-%d"`, `"%s/%s"`, `"%x%b"`, `"%.3f %e"`) + `.format([` + g.dynamic(d) + ", " + g.dynamic(d) + "])"
@@ -199,7 +212,7 @@ func (g *generator) dynamic(depth int) string {
 		return g.one(g.dynamics...)
 	}
 	base := []func() string{
-		g.path, g.path,
+		g.dynamicPath, g.dynamicPath,
 		func() string {
 			return g.one("object", "oldObject", "options", "object.list[0]", "object.list", "object.spec", "object.n", "object.f", "object.t", "object.big", "object.least",
 				"dyn(dryRun)", "dyn(operation)", "dyn(request)", "dyn(request.userInfo)", "dyn(request.labelSelector)", "dyn(impersonatedUser)", "dyn(namespaceObject)")
@@ -220,7 +233,7 @@ func (g *generator) dynamic(depth int) string {
 			func() string { return "object.labels[" + g.str(d) + "]" },
 			func() string { return "object[" + g.dynamic(d) + "]" },
 			func() string { return "object.list[" + g.integer(d) + "]" },
-			func() string { return g.parenthesized(g.loose(d)) + ".a" },
+			func() string { return "dyn(" + g.loose(d) + ").a" },
 			func() string { return "dyn(" + g.list(d) + ")[" + g.dynamic(d) + "]" },
 			func() string { return g.mapping(d) + "[" + g.str(d) + "]" },
 			func() string { return "dyn(" + g.mapping(d) + ")[" + g.dynamic(d) + "]" },
@@ -238,7 +251,7 @@ func (g *generator) dynamic(depth int) string {
 			func() string { return "dyn(" + g.special(d) + ")" },
 			func() string { return g.specials(d) + "[" + g.integer(0) + "]" },
 			func() string { return "(" + g.boolean(d) + " ? dyn(" + g.special(d) + ") : " + g.dynamic(d) + ")" },
-			func() string { return g.optional(d) + ".orValue(" + g.special(d) + ")" },
+			func() string { return g.optional(d) + ".orValue(dyn(" + g.special(d) + "))" },
 			func() string { return "dyn(" + g.list(d) + ")" },
 			func() string { return "dyn(" + g.mapping(d) + ")" },
 			func() string { return "dyn(" + g.integer(d) + ")" },
@@ -278,7 +291,7 @@ func (g *generator) list(depth int) string {
 		func() string { return "object.list" },
 		func() string { return `["a", "b"]` },
 		func() string { return "[]" },
-		func() string { return "[dyn(" + g.known() + "), " + g.path() + "]" },
+		func() string { return "[dyn(" + g.known() + "), dyn(" + g.path() + ")]" },
 	}
 	if depth > 0 {
 		d := depth - 1
@@ -312,7 +325,7 @@ func (g *generator) mapping(depth int) string {
 		func() string { return "impersonatedUser.extra" },
 		func() string { return `{"a": 1}` },
 		func() string { return "{}" },
-		func() string { return "request.userInfo" },
+		func() string { return "dyn(request.userInfo)" },
 	}
 	if depth > 0 {
 		d := depth - 1

@@ -20,10 +20,10 @@ const maxUnrolled = 256
 
 func (e *partialEvaluation) evalMacro(s *step, b *bindings) part {
 	target := e.eval(s.target, b)
-	if target.isError() && s.name != "optMap" && s.name != "optFlatMap" {
+	if target.isError() {
 		return target
 	}
-	if len(s.unrolled) > 0 && target.isValue() && !target.isError() {
+	if len(s.unrolled) > 0 && target.isValue() {
 		if elements, ok := elementsOf(target.value, len(s.binders)); ok {
 			if unrolled, ok := e.attempt(func() part { return e.unroll(s, elements, b) }); ok {
 				return e.shorter(unrolled, s, target, b)

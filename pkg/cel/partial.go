@@ -232,12 +232,11 @@ func (e *partialEvaluation) evalSelect(s *step, b *bindings) part {
 	return part{tree: &result}
 }
 
-// lazy are the functions that do not evaluate all of their operands, or by rules of their
-// own: an error in an operand is not yet an error of theirs.
+// lazy are the functions, besides those of logic, that do not evaluate all of their
+// operands: an error in an operand is not yet an error of theirs. An index is not looked at
+// if what it is to be found in is an optional that is none.
 var lazy = map[string]bool{
-	operators.Index: true, operators.OptIndex: true, operators.OptSelect: true, operators.In: true,
-	operators.Conditional: true, operators.LogicalAnd: true, operators.LogicalOr: true, operators.NotStrictlyFalse: true,
-	"or": true, "orValue": true, "optional.of": true, "optional.ofNonZeroValue": true, "hasValue": true, "value": true,
+	operators.Index: true, operators.OptIndex: true, operators.In: true, "or": true, "orValue": true,
 }
 
 func (e *partialEvaluation) evalCall(s *step, b *bindings) part {

@@ -141,9 +141,9 @@ func (c *Compiler) compile(expression string) (program *Program, err error) {
 	if err := c.engine.guard.checkText(expression); err != nil {
 		return nil, err
 	}
-	checked, issues := c.engine.env.Compile(expression)
-	if issues.Err() != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
+	checked, err := check(c.engine.env, expression)
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	return newProgram(c.engine, checked, c.variables)
 }
@@ -159,6 +159,20 @@ func newProgram(e *engine, checked *cel.Ast, variables map[string]bool) (*Progra
 		return nil, err
 	}
 	return &Program{engine: e, instructions: planned[0], reads: variablesOf(native, variables)}, nil
+}
+
+// check parses an expression and checks its types. Env.Compile and Issues.Err would print
+// every mistake to tell whether there are any, which takes longer than to find them.
+func check(env *cel.Env, expression string) (*cel.Ast, error) {
+	parsed, issues := env.Parse(expression)
+	if len(issues.Errors()) > 0 {
+		return nil, errors.New(describe(issues))
+	}
+	checked, issues := env.Check(parsed)
+	if len(issues.Errors()) > 0 {
+		return nil, errors.New(describe(issues))
+	}
+	return checked, nil
 }
 
 // describe shows the first issues with their places. Showing all takes time of its own:

@@ -39,9 +39,9 @@ func newEngine(env *cel.Env) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	placeholder, issues := env.Compile("true")
-	if issues.Err() != nil {
-		return nil, fmt.Errorf("building the CEL evaluator: %w", issues.Err())
+	placeholder, err := check(env, "true")
+	if err != nil {
+		return nil, fmt.Errorf("building the CEL evaluator: %w", err)
 	}
 	program, err := env.Program(placeholder, append(g.options(), cel.CustomDecoratorV2(enter))...)
 	if err != nil {

@@ -107,9 +107,9 @@ func (e *Expression) source() (from *source, err error) {
 	if from := e.checked.Value(); from != nil {
 		return from, nil
 	}
-	checked, issues := e.compiler.engine.env.Compile(e.Text())
-	if issues.Err() != nil {
-		return nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
+	checked, err := check(e.compiler.engine.env, e.Text())
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if from, err = buildTree(checked, e.compiler.variables, e.compiler.signatures); err != nil {
 		return nil, err

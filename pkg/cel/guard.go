@@ -136,7 +136,7 @@ func (g *guard) options() []cel.ProgramOption {
 func (g *guard) checkText(expression string) error {
 	m := measure{}
 	// What does not parse is left to the compiler, which says it better.
-	if parsed, issues := g.parser.Parse(expression); issues.Err() == nil {
+	if parsed, issues := g.parser.Parse(expression); len(issues.Errors()) == 0 {
 		m.expr(parsed.NativeRep().Expr(), 0)
 	}
 	return m.err

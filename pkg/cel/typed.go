@@ -98,14 +98,9 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	if err := c.guard.checkText(expression); err != nil {
 		return cel.DynType, err
 	}
-	// Err and Compile would print every mistake, which takes longer than finding them.
-	parsed, issues := c.env.Parse(expression)
-	if len(issues.Errors()) > 0 {
-		return cel.DynType, errors.New(describe(issues))
-	}
-	checked, issues := c.env.Check(parsed)
-	if len(issues.Errors()) > 0 {
-		return cel.DynType, errors.New(describe(issues))
+	checked, err := check(c.env, expression)
+	if err != nil {
+		return cel.DynType, err
 	}
 	return checked.OutputType(), nil
 }

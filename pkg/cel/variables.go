@@ -62,7 +62,7 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 	}
 	source := common.NewTextSource(text)
 	parsed, issues := c.engine.env.ParseSource(source)
-	if issues.Err() != nil {
+	if len(issues.Errors()) > 0 {
 		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
 	native := parsed.NativeRep()
@@ -78,7 +78,7 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	checked, issues := c.engine.env.Check(cel.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
-	if issues.Err() != nil {
+	if len(issues.Errors()) > 0 {
 		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
 	}
 	return native, checked, nil

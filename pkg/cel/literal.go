@@ -54,8 +54,7 @@ var failing = map[string]string{
 	"kubernetes.Quantity": "quantity", "net.IP": "ip", "net.CIDR": "cidr", "kubernetes.Semver": "semver", "kubernetes.URL": "url",
 }
 
-// errorTermOf is an errorTerm of a type, where there is one: what stands around it must not
-// be taken for something of another type.
+// errorTermOf is an errorTerm of a type, where there is one.
 func errorTermOf(t *types.Type) *node {
 	if name, ok := failing[t.TypeName()]; ok {
 		return function(name, t, literal(types.String(""), types.StringType))

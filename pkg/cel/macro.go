@@ -121,7 +121,7 @@ func (e *partialEvaluation) unroll(s *step, elements [][]ref.Val, b *bindings) p
 		return part{value: failure}
 	case failure != nil:
 		remaining = append(remaining, errorTerm())
-	case len(remaining) == 1 && (!remaining[0].isBool() || remaining[0].changed):
+	case len(remaining) == 1 && !remaining[0].isBool():
 		remaining = append([]*node{literal(!short, types.BoolType)}, remaining...)
 	}
 	return part{tree: fold(operator, remaining)}

@@ -32,7 +32,7 @@ func (e *partialEvaluation) mayWrite(value ref.Val) bool {
 func (e *partialEvaluation) operand(p part, original *node) *node {
 	switch {
 	case p.isError():
-		return errorTermOf(original.typ)
+		return errorTerm()
 	case p.tree != nil:
 		return p.tree
 	}

@@ -162,7 +162,7 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 	}
 	if !result.isValue() {
 		tree := result.tree
-		if !tree.isBool() || tree.changed {
+		if tree.changed { // a residual must be a bool to the checker
 			tree = conjunction(literal(types.True, types.BoolType), tree)
 		}
 		return Outcome{residual: &Residual{tree: tree, compiler: p.expression.compiler.residuals}}
@@ -267,13 +267,9 @@ func (e *partialEvaluation) evalCall(s *step, b *bindings) part {
 		result.args = append(result.args, operand)
 		result.changed = result.changed || operand.changed
 	}
-	switch {
-	case s.isBool() || s.result != nil:
+	if s.isBool() || s.result != nil {
 		result.changed = false
-	case !result.changed:
-	case keepsFallback(s.name):
-		return part{tree: typed(opaque(&result), s.typ)}
-	default:
+	} else if result.changed {
 		return part{tree: opaque(&result)} // with other operands the checker may infer another type
 	}
 	return part{tree: &result}
@@ -293,15 +289,11 @@ func (e *partialEvaluation) argument(call *step, number int, p part) *node {
 	if e.isSubstituted(p, original) {
 		operand = hide(call.name, number, operand)
 	}
-	if call.overloaded || (keepsFallback(call.name) && number >= 0) {
+	if call.overloaded {
 		operand = typed(operand, original.typ)
 	}
 	return operand
 }
-
-// keepsFallback reports whether the checker takes the type of what a function falls back
-// to for that of the whole, even where it is another.
-func keepsFallback(function string) bool { return function == "or" || function == "orValue" }
 
 // evalLogic evaluates && and ||, of which short decides, whatever else the operands are:
 // an error on one side does not matter then. A value that is no bool is an error.
@@ -336,7 +328,7 @@ func (e *partialEvaluation) evalLogic(s *step, b *bindings, short types.Bool) pa
 	if failure != nil {
 		remaining = append(remaining, errorTerm())
 	} else if only := remaining[0]; len(remaining) == 1 {
-		if only.isBool() && !only.changed {
+		if only.isBool() {
 			return part{tree: only}
 		}
 		remaining = append([]*node{literal(!short, types.BoolType)}, only) // keeps what is no bool an error

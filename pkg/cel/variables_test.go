@@ -38,7 +38,7 @@ func TestVariables(t *testing.T) {
 			`object.containers.all(c, object.m.all(k, c == k && variables.both && variables.mine))`,
 			`object.containers.all(c, object.m.all(k, c == k && object.l.all(k3, object.items.exists(c2, k2, c2 == "web" && c2 == k2) && k3 == object.c2) && object.items.exists(c3, k2, c3 == "web" && c3 == k2)))`},
 		{"with an optional of the same name", []cel.NamedExpression{{"mine", `object.?a.optMap(v, v == request.name).orValue(false)`}}, `object.?b.optMap(v, v == 1 || variables.mine).orValue(false)`,
-			`true && object.?b.optMap(v, v == 1 || object.?a.optMap(v2, v2 == "web").orValue(false)).orValue(false)`},
+			`object.?b.optMap(v, v == 1 || object.?a.optMap(v2, v2 == "web").orValue(false)).orValue(false)`},
 		{"an error where it is not needed", []cel.NamedExpression{{"bad", `request.userInfo.extra["nope"][0]`}}, `request.verb == "create" || variables.bad == "x"`, "true"},
 		{"never used", []cel.NamedExpression{{"unused", `object.x`}}, `has(object.y)`, "has(object.y)"},
 	} {

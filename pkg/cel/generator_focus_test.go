@@ -11,7 +11,7 @@ package cel_test
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
 	return g.pick(g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
-		g.mistyped, g.mistyped, g.mistyped, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inexpressible, g.unlucky)
+		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.bound, g.hidden, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.unlucky)
 }
 
 func (g *generator) unknown() string {
@@ -44,7 +44,9 @@ func (g *generator) unrolled() string {
 			return over + g.one(".all(", ".exists(") + k + ", " + v + ", " + g.one(body(v), body(k)) + ")"
 		})
 	}
-	return g.bind(func(v string) string { return over + g.one(".all(", ".exists(") + v + ", " + body(v) + ")" })
+	return g.bind(func(v string) string {
+		return over + g.one(".all(", ".exists(") + v + ", " + body(v) + ")" + g.one("", "", " == "+g.unknown())
+	})
 }
 
 // branched is a conditional of which the condition is known, or no bool.
@@ -54,7 +56,7 @@ func (g *generator) branched() string {
 		return g.one(g.unknown(), "dyn("+g.known()+")", "dyn(1)", "dyn(string)", "["+g.known()+"]", "dyn(["+g.unknown()+"])", "dyn({})", "{}", "[]", "dyn(true)")
 	}
 	text := "(dyn(" + condition + ") ? " + g.parenthesized(value()) + " : dyn(" + value() + "))"
-	return g.one(text+" == "+g.unknown(), "dyn("+text+") && "+g.unknown()+" == 1", text+g.one(" + ", " - ", " % ")+g.unknown()+" == "+g.unknown(), "string("+text+") == "+g.unknown(),
+	return g.one(text+` && request.verb != "x"`, text+" == "+g.unknown(), "dyn("+text+") && "+g.unknown()+" == 1", text+g.one(" + ", " - ", " % ")+g.unknown()+" == "+g.unknown(), "string("+text+") == "+g.unknown(),
 		"dyn("+text+") in "+g.unknown(), "!dyn("+text+")", "size("+text+") == "+g.unknown(), "(-"+text+") == "+g.unknown())
 }
 
@@ -130,10 +132,60 @@ func (g *generator) mistyped() string {
 		"object.labels[?"+g.key()+"].orValue({"+g.missing()+`: ip("::1")}[object.a])`, "object.labels[?"+g.key()+"].orValue({"+g.missing()+": "+g.one("1", `"a"`, "true")+"}[object.a])",
 		"object.labels[?"+g.key()+"].or(optional.of({"+g.missing()+": "+g.one("1", `"a"`)+"}[object.a])).value()",
 		"object.labels[?"+g.key()+"].orValue("+g.one("1", `"a"`, g.known(), "size("+g.nothing()+")")+")",
-		"{"+g.missing()+": 1}[object.a]", "("+u+" == 1 ? object.?missing : object.labels[?"+g.known()+"]).value()")
-	value = g.one(value, value, value, `{"a": `+value+"}.a", "["+value+"][0]", "("+u+" == 1 ? "+value+" : "+value+")", "optional.of("+value+").value()", "["+value+"].map(e, e)[0]",
-		"["+value+"].filter(e, true)[0]", "["+value+"].first().value()", "optional.of("+value+").orValue("+value+")", "optional.of("+value+").optMap(e, e).value()", "{"+g.key()+": ["+value+"]}[\"a\"][0]")
+		"{"+g.missing()+": 1}[object.a]", "["+u+", dyn("+g.nothing()+")][0]", "["+u+", dyn("+g.nothing()+")][0]", "("+u+" == 1 ? object.?missing : object.labels[?"+g.known()+"]).value()")
+	value = g.one(value, value, `{"a": `+value+"}.a", "["+value+"][0]", "("+u+" == 1 ? "+value+" : "+value+")", "optional.of("+value+").value()", "["+value+"].map(e, e)[0]",
+		"["+value+"].filter(e, true)[0]", "["+value+"].first().value()", "optional.of("+value+").orValue("+value+")", "optional.of("+value+").optMap(e, e).value()", "{\"a\": ["+value+"]}[\"a\"][0]", "{\"a\": "+value+"}[\"a\"]", "{\"a\": "+value+"}.transformMap(k, v, v)[\"a\"]", "{\"a\": "+value+"}[?\"a\"].value()")
 	return g.one("string(", "string(", "int(", "double(", "uint(", "size(", "duration(", "dyn(", "-dyn(") + value + ") == " + g.one(u, u, "1")
+}
+
+// loosened is what a function makes of a dyn that has gone through something of which the
+// checker knows less in the residual: it must not take it for the first type that fits.
+func (g *generator) loosened() string {
+	u, value := g.unknown(), "["+g.unknown()+", dyn("+g.nothing()+")][0]"
+	value = g.one(`{"a": `+value+`}.transformMap(k, v, v)["a"]`, `{"a": `+value+`}.transformMap(k, v, v)[?"a"].value()`, "optional.of("+value+").optMap(e, e).value()",
+		"optional.of("+value+").optMap(e, e).orValue(dyn(1))", "["+value+"].map(e, e)[?0].value()", "["+value+"].filter(e, true).first().value()", "["+value+"].map(e, {\"a\": e})[0][\"a\"]")
+	return g.one("string(", "int(", "double(", "size(") + g.one(value, value+" + "+u) + ") == " + g.one(u, "1")
+}
+
+// undetermined has a constant that alone does not tell its type, and unlike what stood around
+// it remains.
+func (g *generator) undetermined() string {
+	u, i, decided := g.unknown(), g.one("0", "1"), g.one("(has(object.a) || true)", "(has(object.a) && false)")
+	choice := func(a, b string) string { return "(" + decided + " ? " + g.one(a+" : "+b, b+" : "+a) + ")" }
+	value := g.one(g.one("1", `"a"`, "true"), g.one("1", `"a"`, "1.5"))
+	text := g.one("("+choice("[]", "["+value+"]")+" + object.list)["+i+"]", "(object.list + "+choice("[]", "["+value+"]")+")["+i+"]", choice("optional.none()", "optional.of("+value+")")+".or(object.?"+g.one("a", "b", "f")+").value()",
+		choice(`dyn({"a": `+value+`})[?"a"].value()`, value)+" + "+u, choice("dyn(["+value+"]).first().value()", value), choice("{}", `{"a": `+value+"}")+".transformMap(k, v, object.a)[\"a\"]",
+		"{\"a\": "+u+"}.transformMap(k, v, v == 1 ? "+choice(`dyn({"a": `+value+`})[?"a"].value()`, value)+" : "+value+`)["a"]`)
+	return g.one("string(", "string(", "int(", "double(", "size(") + text + ") == " + g.one(u, "1", `"1"`, "\"2\"")
+}
+
+// emptied is a known list or optional of which the checker knows that it may hold anything,
+// and that holds nothing, beside something that is not of the type that it seems to be of.
+func (g *generator) emptied() string {
+	i, none := g.one("0", "1"), "[dyn("+g.known()+")]"+g.one(".filter(e, false)", ".slice(0, 0)")
+	untrue := `(object.list + ["a"])[` + i + "]"
+	text := g.one("("+none+" + object.list)["+i+"]", "("+none+" + ["+untrue+"])[0]", "dyn(request).?nope.or(optional.of("+untrue+")).value()", "dyn(request).?nope.orValue("+untrue+")",
+		"(optional.of("+none+").or(object.?missing).value() + ["+untrue+"])[0]", "(["+none+"] + [["+untrue+"]])[1][0]", "([optional.of("+none+")] + [optional.of(["+untrue+"])])[1].value()[0]")
+	return g.one("string(", "int(", "double(", "size(") + text + ") == " + g.one(g.unknown(), "1", `"1"`)
+}
+
+// bound is a branch that is what a macro binds, with its type from the other branch.
+func (g *generator) bound() string {
+	u := g.unknown()
+	list := g.one("[dyn(object.a), dyn(object.b)].flatten()", "[object.a, object.b].flatten()", "[object.b, dyn("+g.known()+")].flatten()")
+	return g.bind(func(v string) string {
+		taken := "(" + g.one(`request.verb == "x"`, "has(object.a) && false") + " ? " + g.one("dyn(1)", "dyn("+g.known()+")") + " : " + v + ")"
+		return list + g.one(".exists(", ".exists_one(", ".all(") + v + ", " + g.one("-"+taken+" == "+u, "-"+taken+" % "+u+" == 0", "string("+taken+") == "+u, "string("+taken+`) == "1"`, "int("+taken+") == 1", "size("+taken+") == 5") + ")"
+	})
+}
+
+// hidden is known where a constant would be looked at in advance.
+func (g *generator) hidden() string {
+	u, k := g.unknown(), g.one(g.known(), "request.userInfo.groups[2]", "request.resource")
+	taken := "(has(object.a) || true ? " + k + ` : "x")`
+	return g.one("string("+u+")"+g.one(".matches(", ".find(")+k+") == "+u, "matches(string("+u+"), "+k+")", "string("+u+").findAll("+k+").size() == 1", k+".format(["+u+"]) == "+u, k+".format([]) == "+u+" || "+u+" == 1",
+		"string("+taken+") == "+g.one(u, `"7"`), "int("+taken+") == "+g.one(u, "7"), "double("+taken+") == 7.0", "object.labels["+taken+"] == "+u, "duration("+taken+") == "+u, "timestamp("+taken+") == "+u,
+		`"%d".format([has(object.a) || true]) == `+u, `"%d".format([has(object.a) && false]) == "x" || `+u+" == 1", "object.list[["+k+"]] == "+u, "object.labels[request.userInfo.groups] == "+u)
 }
 
 // absorbed is an error in an operand that is not looked at, or does not matter.
@@ -172,9 +224,9 @@ func (g *generator) inferred() string {
 // inexpressible is about values that have no literal, or only what made them.
 func (g *generator) inexpressible() string {
 	u, k := g.unknown(), g.known()
-	value := g.one("type("+k+")", "type(dyn("+k+"))", `ip("10.0.0.1")`, `quantity("2Gi")`, "quantity("+k+")", "ip("+k+")", "string", `semver("1.2.3")`, `cidr("10.0.0.0/8")`)
+	value := g.one("dyn(type("+k+"))", "dyn(type(dyn("+k+")))", `ip("10.0.0.1")`, `quantity("2Gi")`, "quantity("+k+")", "ip("+k+")", "dyn(string)", `semver("1.2.3")`, `cidr("10.0.0.0/8")`)
 	taken := "(" + g.decided() + " ? " + value + " : object.a)"
-	list := g.one("["+value+"]", "["+value+", "+value+"]", "[type("+k+"), type(1)]", "["+value+"].reverse()", "[dyn("+value+"), dyn("+k+")]", "["+taken+", dyn(object.b)]", "["+taken+", dyn("+k+")]")
+	list := g.one("["+value+"]", "["+value+", "+value+"]", "[dyn(type("+k+")), dyn(type(1))]", "["+value+"].reverse()", "[dyn("+value+"), dyn("+k+")]", "["+taken+", dyn(object.b)]", "["+taken+", dyn("+k+")]", "["+taken+", "+u+"]", "["+u+", "+taken+"]")
 	return g.bind(func(v string) string {
 		return g.one(list+g.one(".exists(", ".all(", ".exists_one(")+v+", "+g.one("type(object.a) == "+v, u+" == "+v, v+" == "+u+" || "+u+" == 1", "dyn("+v+") == "+u, "["+v+"] == "+u, "quantity(string(object.memory)).isLessThan("+v+")",
 			`ip(string(object.address)) == `+v, v+" == type("+u+")")+")", "{"+k+": "+taken+"} == "+u, "["+taken+", dyn("+u+")].size() == 2", taken+" == "+u, "{\"a\": "+value+", \"b\": "+value+"}["+g.key()+"] == "+u,

@@ -42,9 +42,9 @@ func (g *generator) policy(depth int) ([]cel.NamedExpression, string) {
 		}
 	}
 	switch g.IntN(8) {
-	case 0, 1:
+	case 0, 1, 2, 3:
 		return variables, g.focused()
-	case 2:
+	case 4:
 		return variables, g.parenthesized(g.focused()) + g.one(" && ", " || ", " == ") + g.parenthesized(g.focused())
 	}
 	return variables, g.boolean(depth)

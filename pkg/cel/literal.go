@@ -246,7 +246,7 @@ func uniform(elements []*node) *types.Type {
 	}
 	first := elements[0].typ
 	for _, e := range elements {
-		if !e.typ.IsExactType(first) || e.changed || isEmptyAggregate(e) {
+		if !e.typ.IsExactType(first) || isEmptyAggregate(e) {
 			for i := range elements {
 				elements[i] = opaque(elements[i])
 			}

@@ -67,8 +67,6 @@ func (e *partialEvaluation) keep(s *step, target part, b *bindings) part {
 	e.retyped = outer
 	if s.isBool() {
 		result.changed = false
-	} else if result.changed {
-		return part{tree: opaque(&result)} // with other operands the checker may infer another type
 	}
 	return part{tree: &result}
 }

@@ -79,11 +79,11 @@ func (e *partialEvaluation) attempt(way func() part) (part, bool) {
 	return p, true
 }
 
-// hasInferredTypes reports whether there are lists or maps in an expression that are
-// empty, or have elements with a question mark: their types may have been inferred from
-// what is no longer around them.
+// hasInferredTypes reports whether there is something in an expression whose type may have
+// been inferred from what is no longer around it: a list or map that is empty, or a call of
+// which the result depends on the arguments, that may be of any type.
 func hasInferredTypes(n *node) bool {
-	if len(n.optional) > 0 || isEmptyAggregate(n) || (n.target != nil && hasInferredTypes(n.target)) {
+	if isEmptyAggregate(n) || (n.kind == callNode && n.result == nil) || (n.target != nil && hasInferredTypes(n.target)) {
 		return true
 	}
 	return slices.ContainsFunc(n.args, hasInferredTypes)

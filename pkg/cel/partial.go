@@ -399,10 +399,7 @@ func (e *partialEvaluation) evalAggregate(s *step, b *bindings) part {
 		result.changed = result.changed || operand.changed
 		result.args = append(result.args, operand)
 	}
-	if result.changed || len(result.optional) > 0 {
-		// The checker wants elements of one type; all of them become dyn. The types of
-		// optional elements may have been inferred from what is no longer around them.
-		result.changed = true
+	if result.changed { // the checker wants elements of one type; all of them become dyn
 		for i, arg := range result.args {
 			switch {
 			case s.kind == listNode && result.optional[i], s.kind == mapNode && i%2 == 1 && result.optional[i/2]:

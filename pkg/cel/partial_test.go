@@ -117,7 +117,7 @@ func TestResiduals(t *testing.T) {
 		{"a branch that had its type from the other", `[dyn(object.a), dyn(object.b)].flatten().exists_one(v, -(request.verb == "x" ? dyn(1) : v) % object.c)`,
 			`[dyn(object.a), dyn(object.b)].flatten().exists_one(v, dyn(dyn(-dyn(v)) % object.c))`},
 		{"a range that becomes dyn takes its variable along", `request.userInfo.extra["none"].map(g, g == object.a, [g, request.name]).size() == object.b`,
-			`dyn(dyn([]).map(g, dyn(g) == object.a, [dyn(g), dyn("web")])).size() == object.b`},
+			`dyn([]).map(g, dyn(g) == object.a, [dyn(g), dyn("web")]).size() == object.b`},
 		{"a range keeps its type", `request.userInfo.groups.map(g, g == object.a, [g, request.name]).size() == object.b`,
 			`["devs", "system:authenticated"].map(g, g == object.a, [g, "web"]).size() == object.b`},
 		{"an argument keeps the type of what may be a fallback", `string(object.labels[?"x"].or(optional.of(request.userInfo.extra["nope"][0])).orValue("a")) == "b"`,

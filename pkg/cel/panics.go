@@ -18,7 +18,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
 )
 
@@ -33,11 +32,6 @@ var (
 // evaluated, and when, would decide.
 func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	switch node := i.(type) {
-	case interpreter.InterpretableAttribute:
-		if isContained(node) {
-			return i, nil
-		}
-		return containedAttribute{node}, nil
 	case interpreter.InterpretableCall:
 		if isOperator(node.Function()) {
 			return i, nil
@@ -49,22 +43,6 @@ func contained(i interpreter.InterpretableV2) (interpreter.InterpretableV2, erro
 		}
 	}
 	return i, nil
-}
-
-// isContained reports whether an attribute is contained already, and observed around that. A
-// variable comes by again with everything that is selected from it; each time that it is
-// contained it would be observed, and so paid for, once more.
-func isContained(node interpreter.InterpretableAttribute) bool {
-	around := reflect.Indirect(reflect.ValueOf(node))
-	if around.Kind() != reflect.Struct {
-		return false
-	}
-	inner := around.FieldByName("InterpretableAttribute")
-	if !inner.IsValid() || !inner.CanInterface() {
-		return false
-	}
-	_, ok := inner.Interface().(containedAttribute)
-	return ok
 }
 
 // isOperator reports whether a function is an operator that cannot panic.
@@ -167,24 +145,6 @@ func recovered(r any) ref.Val {
 	return types.WrapErr(errPanic)
 }
 
-// containedCost makes panics of the cost estimates harmless: some look into arguments that
-// are errors.
-type containedCost struct {
-	estimator library.CostEstimator
-}
-
-var _ interpreter.ActualCostEstimator = &containedCost{}
-
-// CallCost implements the interface by which CEL asks for the cost of a call.
-func (c *containedCost) CallCost(function, overload string, args []ref.Val, result ref.Val) (cost *uint64) {
-	defer func() {
-		if r := recover(); r != nil {
-			cost = ptr.To[uint64](1)
-		}
-	}()
-	return c.estimator.CallCost(function, overload, args, result)
-}
-
 // listTrackers are the costs of functions over lists, which those of cel-go panic at when an
 // argument is an error.
 func listTrackers() []interpreter.CostTrackerOption {
@@ -229,28 +189,6 @@ func (c containedCall) Eval(vars interpreter.Activation) (value ref.Val) {
 		}
 	}()
 	return c.InterpretableCall.Eval(vars)
-}
-
-type containedAttribute struct {
-	interpreter.InterpretableAttribute
-}
-
-func (c containedAttribute) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
-	defer func() {
-		if r := recover(); r != nil {
-			value = recovered(r)
-		}
-	}()
-	return c.InterpretableAttribute.Exec(frame)
-}
-
-func (c containedAttribute) Eval(vars interpreter.Activation) (value ref.Val) {
-	defer func() {
-		if r := recover(); r != nil {
-			value = recovered(r)
-		}
-	}()
-	return c.InterpretableAttribute.Eval(vars)
 }
 
 type containedConstructor struct {

@@ -11,7 +11,7 @@ package cel_test
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
 	return g.pick(g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
-		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.bound, g.hidden, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.unlucky)
+		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.emptied, g.bound, g.hidden, g.hidden, g.wrong, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.unlucky)
 }
 
 func (g *generator) unknown() string {
@@ -56,7 +56,8 @@ func (g *generator) branched() string {
 		return g.one(g.unknown(), "dyn("+g.known()+")", "dyn(1)", "dyn(string)", "["+g.known()+"]", "dyn(["+g.unknown()+"])", "dyn({})", "{}", "[]", "dyn(true)")
 	}
 	text := "(dyn(" + condition + ") ? " + g.parenthesized(value()) + " : dyn(" + value() + "))"
-	return g.one(text+` && request.verb != "x"`, text+" == "+g.unknown(), "dyn("+text+") && "+g.unknown()+" == 1", text+g.one(" + ", " - ", " % ")+g.unknown()+" == "+g.unknown(), "string("+text+") == "+g.unknown(),
+	either := "(" + g.unknown() + " == 1 ? " + g.unknown() + " : " + g.unknown() + `) && request.verb != "x"`
+	return g.one(either, g.parenthesized(either)+" == "+g.unknown(), text+" == "+g.unknown(), "dyn("+text+") && "+g.unknown()+" == 1", text+g.one(" + ", " - ", " % ")+g.unknown()+" == "+g.unknown(), "string("+text+") == "+g.unknown(),
 		"dyn("+text+") in "+g.unknown(), "!dyn("+text+")", "size("+text+") == "+g.unknown(), "(-"+text+") == "+g.unknown())
 }
 
@@ -165,7 +166,7 @@ func (g *generator) emptied() string {
 	i, none := g.one("0", "1"), "[dyn("+g.known()+")]"+g.one(".filter(e, false)", ".slice(0, 0)")
 	untrue := `(object.list + ["a"])[` + i + "]"
 	text := g.one("("+none+" + object.list)["+i+"]", "("+none+" + ["+untrue+"])[0]", "dyn(request).?nope.or(optional.of("+untrue+")).value()", "dyn(request).?nope.orValue("+untrue+")",
-		"(optional.of("+none+").or(object.?missing).value() + ["+untrue+"])[0]", "(["+none+"] + [["+untrue+"]])[1][0]", "([optional.of("+none+")] + [optional.of(["+untrue+"])])[1].value()[0]")
+		"(optional.of("+none+").or(object.?missing).value() + ["+untrue+"])[0]", "(object.?missing.or(optional.of("+none+")).value() + ["+untrue+"])[0]", "(["+none+"] + [["+untrue+"]])[1][0]", "([optional.of("+none+")] + [optional.of(["+untrue+"])])[1].value()[0]")
 	return g.one("string(", "int(", "double(", "size(") + text + ") == " + g.one(g.unknown(), "1", `"1"`)
 }
 
@@ -181,9 +182,9 @@ func (g *generator) bound() string {
 
 // hidden is known where a constant would be looked at in advance.
 func (g *generator) hidden() string {
-	u, k := g.unknown(), g.one(g.known(), "request.userInfo.groups[2]", "request.resource")
+	u, k := g.unknown(), g.one(g.known(), "request.userInfo.groups[2]", "request.userInfo.groups[2]", "request.resource")
 	taken := "(has(object.a) || true ? " + k + ` : "x")`
-	return g.one("string("+u+")"+g.one(".matches(", ".find(")+k+") == "+u, "matches(string("+u+"), "+k+")", "string("+u+").findAll("+k+").size() == 1", k+".format(["+u+"]) == "+u, k+".format([]) == "+u+" || "+u+" == 1",
+	return g.one("string("+u+")"+g.one(".matches(", ".find(")+k+") == "+u, "matches(string("+u+"), "+k+")", "string("+u+").matches("+k+")", "string("+u+").find("+k+") == "+u, "string("+u+").findAll("+k+").size() == 1", k+".format(["+u+"]) == "+u, k+".format([]) == "+u+" || "+u+" == 1",
 		"string("+taken+") == "+g.one(u, `"7"`), "int("+taken+") == "+g.one(u, "7"), "double("+taken+") == 7.0", "object.labels["+taken+"] == "+u, "duration("+taken+") == "+u, "timestamp("+taken+") == "+u,
 		`"%d".format([has(object.a) || true]) == `+u, `"%d".format([has(object.a) && false]) == "x" || `+u+" == 1", "object.list[["+k+"]] == "+u, "object.labels[request.userInfo.groups] == "+u)
 }
@@ -225,13 +226,20 @@ func (g *generator) inferred() string {
 func (g *generator) inexpressible() string {
 	u, k := g.unknown(), g.known()
 	value := g.one("dyn(type("+k+"))", "dyn(type(dyn("+k+")))", `ip("10.0.0.1")`, `quantity("2Gi")`, "quantity("+k+")", "ip("+k+")", "dyn(string)", `semver("1.2.3")`, `cidr("10.0.0.0/8")`)
-	taken := "(" + g.decided() + " ? " + value + " : object.a)"
-	list := g.one("["+value+"]", "["+value+", "+value+"]", "[dyn(type("+k+")), dyn(type(1))]", "["+value+"].reverse()", "[dyn("+value+"), dyn("+k+")]", "["+taken+", dyn(object.b)]", "["+taken+", dyn("+k+")]", "["+taken+", "+u+"]", "["+u+", "+taken+"]")
+	taken := "(" + g.one(`request.verb != "update"`, "(has(object.a) || true)") + " ? " + value + " : object.a)"
+	list := g.one("["+taken+", dyn("+u+")]", "["+taken+", dyn("+u+")]", "["+value+"]", "["+value+", "+value+"]", "[dyn(type("+k+")), dyn(type(1))]", "["+value+"].reverse()", "[dyn("+value+"), dyn("+k+")]", "["+taken+", dyn(object.b)]", "["+taken+", dyn("+k+")]", "["+taken+", "+u+"]", "["+u+", "+taken+"]")
 	return g.bind(func(v string) string {
 		return g.one(list+g.one(".exists(", ".all(", ".exists_one(")+v+", "+g.one("type(object.a) == "+v, u+" == "+v, v+" == "+u+" || "+u+" == 1", "dyn("+v+") == "+u, "["+v+"] == "+u, "quantity(string(object.memory)).isLessThan("+v+")",
 			`ip(string(object.address)) == `+v, v+" == type("+u+")")+")", "{"+k+": "+taken+"} == "+u, "["+taken+", dyn("+u+")].size() == 2", taken+" == "+u, "{\"a\": "+value+", \"b\": "+value+"}["+g.key()+"] == "+u,
 			"optional.of("+value+").optMap("+v+", "+v+" == "+u+").orValue(false)", "("+u+" == 1 ? "+value+" : "+value+") == "+u)
 	})
+}
+
+// wrong is a function over an argument that is an error, or of a type that it does not expect.
+func (g *generator) wrong() string {
+	u := g.one(g.unknown(), g.missing())
+	return g.one("[dyn("+u+"), dyn(1)].distinct().size() == 1", "[string("+u+")].sort().size() == 1", "[int("+u+")].sort().size() == 1", "object.list.flatten("+u+").size() == 1", "object.list.flatten(int("+u+")).size() == 1",
+		"[string("+u+")].distinct().size() == 1", "["+"string("+u+")].join() == "+u, "object.list.slice(0, int("+u+")) == "+u) + g.one("", " || "+g.unknown()+" == 1", " || has(object.a)")
 }
 
 // unlucky is what functions panic at, or what only happens to be the same in memory.

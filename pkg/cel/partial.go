@@ -286,7 +286,7 @@ func (e *partialEvaluation) argument(call *step, number int, p part) *node {
 		return original.node // the planner makes it false, whatever the left side is
 	}
 	operand := e.operand(p, original.node)
-	if e.isSubstituted(p, original) {
+	if isSubstituted(p, original) {
 		operand = hide(call.name, number, operand)
 	}
 	if call.overloaded {

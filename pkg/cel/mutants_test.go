@@ -1,0 +1,168 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel_test
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mutant is the package without one of its guards: something is left out, or replaced.
+type mutant struct {
+	name, file, old, new string
+}
+
+// mutants are the guards that keep what partial evaluation makes of an expression the same
+// expression. None may be deleted without the oracle noticing. What only makes residuals
+// shorter is not among them.
+var mutants = []mutant{
+	{"root: what has become dyn", "partial.go", "if tree.changed {", "if false {"},
+	{"a variable that has become dyn", "partial.go", "if slices.Contains(e.retyped, s.name) {", "if false && slices.Contains(e.retyped, s.name) {"},
+	{"constants of inferred type", "partial.go", "&& !hasInferredTypes(s.node)", ""},
+	{"select: changed", "partial.go", "result.changed = result.target.changed && !s.test", ""},
+	{"lazy: index", "partial.go", "operators.Index: true, ", ""},
+	{"lazy: optional index", "partial.go", "operators.OptIndex: true,", ""},
+	{"lazy: in", "partial.go", "operators.In: true,", ""},
+	{"lazy: or", "partial.go", `"or": true,`, ""},
+	{"lazy: orValue", "partial.go", `"or": true, "orValue": true`, `"or": true`},
+	{"call: hidden arguments", "partial.go", "operand = hide(call.name, number, operand)", ""},
+	{"call: in nothing", "partial.go", "&& isEmptyAggregate(original.node) {", "&& false {"},
+	{"call: the overload stays the same", "partial.go", "if call.overloaded {", "if false {"},
+	{"call: changed receiver", "partial.go", "result.changed = result.target.changed\n\t}\n\tfor", "}\n\tfor"},
+	{"call: changed argument", "partial.go", "result.changed = result.changed || operand.changed\n\t}\n\tif s.isBool()", "}\n\tif s.isBool()"},
+	{"call: what changed is dyn", "partial.go", "return part{tree: opaque(&result)} // with", "// with"},
+	{"logic: error", "partial.go", "if failure != nil {\n\t\tremaining = append(remaining, errorTerm())", "if failure != nil {"},
+	{"logic: what may be no bool", "partial.go", "if only.isBool() {", "if true {"},
+	{"logic: a value that is no bool", "partial.go", "case failure == nil:\n\t\t\tfailure =", "case failure == nil:\n\t\t\t_ ="},
+	{"conditional: changed", "partial.go", "result.changed = result.args[1].changed || result.args[2].changed", ""},
+	{"branch: of another type", "partial.go", "!taken.typ.IsExactType(s.typ) || ", ""},
+	{"branch: what a macro binds", "partial.go", " || e.isBinder(p.tree)", ""},
+	{"aggregate: changed", "partial.go", "if result.changed { // the checker wants", "if false { //"},
+	{"aggregate: optional elements stay optional", "partial.go", "result.args[i] = optionalOf(arg)", "result.args[i] = opaque(arg)"},
+
+	{"macro: the dyn around its range", "macro.go", "result.target = opaque(result.target) //", "//"},
+	{"macro: retyped", "macro.go", "if result.changed && retypes(s) {", "if false {"},
+	{"retypes: optionals", "macro.go", `HasPrefix(s.name, "opt")`, `HasPrefix(s.name, "none")`},
+	{"retypes: elements", "macro.go", " || slices.ContainsFunc(s.target.typ.Parameters(), known)", " || s.target == nil && known(nil)"},
+	{"unroll: error", "macro.go", "remaining = append(remaining, errorTerm())", ""},
+	{"unroll: what may be no bool", "macro.go", "&& !remaining[0].isBool():", "&& false:"},
+	{"unroll: a value that is no bool", "macro.go", "failure = types.NewErr(", "_ = types.NewErr("},
+
+	{"operand: what made a value", "operand.go", "!n.typ.IsExactType(original.typ) {", "false {"},
+	{"operand: what cannot be expressed", "operand.go", "e.stopped = errInexpressible", ""},
+	{"attempt", "operand.go", "if errors.Is(e.stopped, errInexpressible) {", "if false && errors.Is(e.stopped, errInexpressible) {"},
+	{"inferred: calls", "operand.go", "(n.kind == callNode && n.result == nil) || ", ""},
+	{"inferred: empty", "operand.go", "isEmptyAggregate(n) || (n.kind", "(n.kind"},
+	{"hide: keys", "operand.go", "argument == 1 && n.kind != constantNode", "false"},
+	{"hide: conversions", "operand.go", `case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches"`, `case "matches"`},
+	{"hide: patterns", "operand.go", `"matches", "find", "findAll", "format":`, `"format":`},
+	{"hide: formats", "operand.go", `, "format":`, `:`},
+	{"hide: changed", "operand.go", "changed: n.changed,", ""},
+
+	{"literal: of another type", "literal.go", "n.typ.IsExactType(want) && !isEmptyAggregate(n)", "!isEmptyAggregate(n)"},
+	{"literal: empty", "literal.go", "n.typ.IsExactType(want) && !isEmptyAggregate(n)", "n.typ.IsExactType(want)"},
+	{"literal: optional.none", "literal.go", ` || (n.kind == callNode && n.name == "optional.none")`, ""},
+	{"literal: optional.of nothing", "literal.go", "inner = opaque(inner)", ""},
+	{"uniform: types", "literal.go", "!e.typ.IsExactType(first) || isEmptyAggregate(e)", "isEmptyAggregate(e)"},
+	{"uniform: empty", "literal.go", " || isEmptyAggregate(e) {", " {"},
+
+	{"bool: both branches", "tree.go", "n.args[1].isBool() && n.args[2].isBool()", "true"},
+	{"results: every overload", "tree.go", "if i > 0 && (s.result", "if i < 0 && (s.result"},
+	{"results: concrete", "tree.go", " || !isConcrete(result)", ""},
+
+	{"bound: whole objects", "bound.go", "if len(path) == 0 || !t.IsObject() {\n\t\tf.all = true", "if len(path) == 0 || !t.IsObject() {"},
+	{"bound: the request is that of the condition", "bound.go", "return v.request, true", "return v.Values.ResolveName(name)"},
+
+	{"contained: calls", "panics.go", "return containedCall{node}, nil", "return i, nil"},
+	{"contained: maps", "panics.go", "return containedConstructor{node}, nil", "return i, nil"},
+	{"contained: costs of lists", "guard.go", ", cel.CostTrackerOptions(listTrackers()...)", ""},
+	{"contained: sets of constants", "panics.go", "return []interpreter.InterpretableV2{hashable{args[0]}, args[1]}", "return args"},
+	{"contained: keys", "panics.go", "[]ref.Val{box(args[0]), args[1]}", "args"},
+}
+
+// mutated returns a file of the package as the mutant has it.
+func (m mutant) mutated(t *testing.T) string {
+	t.Helper()
+	source, err := os.ReadFile(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(source), m.old); n != 1 {
+		t.Fatalf("%s has %d times %q, want it once", m.file, n, m.old)
+	}
+	return strings.Replace(string(source), m.old, m.new, 1)
+}
+
+// TestMutantsExist keeps the table true with the code.
+func TestMutantsExist(t *testing.T) {
+	t.Parallel()
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			m.mutated(t)
+		})
+	}
+}
+
+// mutantTime is how long the oracle may take to notice that a guard is missing.
+const mutantTime = time.Minute
+
+// TestMutants runs the oracle without each of the guards whose names match MUTANTS, one
+// after the other, and fails for those that it does not miss. It runs the seed of
+// ORACLE_SEED.
+func TestMutants(t *testing.T) {
+	pattern := os.Getenv("MUTANTS")
+	if pattern == "" {
+		t.Skip("MUTANTS is not set; `make mutants` sets it")
+	}
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		if wanted.MatchString(m.name) {
+			t.Run(m.name, m.run)
+		}
+	}
+}
+
+func (m mutant) run(t *testing.T) {
+	directory := t.TempDir()
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mutated, overlay, binary := filepath.Join(directory, m.file), filepath.Join(directory, "overlay.json"), filepath.Join(directory, "cel.test")
+	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: mutated}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{mutated: m.mutated(t), overlay: string(replace)} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("it does not compile: %s", output)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), mutantTime)
+	defer cancel()
+	run := exec.CommandContext(ctx, binary, "-test.run", "^TestOracle$")
+	run.Env = append(os.Environ(), "ORACLE_CASES=1000000000", "ORACLE_FAILURES=1", "GOMAXPROCS=1")
+	start := time.Now()
+	output, _ := run.CombinedOutput()
+	if ctx.Err() != nil || !strings.Contains(string(output), "--- FAIL: TestOracle") {
+		t.Fatalf("the oracle does not miss it: %s", output)
+	}
+	t.Logf("noticed after %v: %s", time.Since(start).Round(time.Millisecond), output)
+}

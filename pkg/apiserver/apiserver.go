@@ -178,7 +178,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := c.runPolicies(generic); err != nil {
 		return nil, err
 	}
-	door, err := c.newFrontDoor(groups)
+	door, err := c.newFrontDoor()
 	if err != nil {
 		return nil, err
 	}

@@ -8,16 +8,9 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"net/http"
-	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
-	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/bridge"
 )
 
@@ -31,8 +24,9 @@ type FrontDoorConfig struct {
 
 var errNoClientCA = errors.New("the front door needs the CA of its clients")
 
-// newFrontDoor makes the front door, or nil if it is not wanted.
-func (c CompletedConfig) newFrontDoor(groups []*genericapiserver.APIGroupInfo) (*bridge.Server, error) {
+// newFrontDoor makes the front door, or nil if it is not wanted. It lets pass on conditions
+// exactly what the enforcer covers.
+func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -40,7 +34,7 @@ func (c CompletedConfig) newFrontDoor(groups []*genericapiserver.APIGroupInfo) (
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	door, err := bridge.NewFrontDoor(c.extra.Policies, admitted(groups))
+	door, err := bridge.NewFrontDoor(c.extra.Policies, c.extra.Enforcer.Covers)
 	if err != nil {
 		return nil, err
 	}
@@ -49,63 +43,6 @@ func (c CompletedConfig) newFrontDoor(groups []*genericapiserver.APIGroupInfo) (
 		return nil, err
 	}
 	return bridge.NewServer(config.Serving, bridge.NewHandler(door, clients))
-}
-
-// admitted returns a function that reports whether this server serves a request and runs
-// admission on it, where conditions are evaluated. That is so for the writes that a storage
-// offers, and for the verbs of a connection, but not for AuthorizationConditionsReview,
-// which is never conditionally authorized.
-func admitted(groups []*genericapiserver.APIGroupInfo) func(authorizer.Attributes) bool {
-	type key struct{ group, version, resource, subresource string }
-	verbs := map[key]sets.Set[string]{}
-	for _, group := range groups {
-		name := group.PrioritizedVersions[0].Group
-		for version, resources := range group.VersionedResourcesStorageMap {
-			for path, storage := range resources {
-				resource, subresource, _ := strings.Cut(path, "/")
-				if (schema.GroupResource{Group: name, Resource: resource}) != authorizationapi.Resource("authorizationconditionsreviews") {
-					verbs[key{name, version, resource, subresource}] = admittedVerbs(storage)
-				}
-			}
-		}
-	}
-	return func(a authorizer.Attributes) bool {
-		asked := key{a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource()}
-		return a.IsResourceRequest() && verbs[asked].Has(a.GetVerb())
-	}
-}
-
-// connectVerbs are the verbs under which a connection is authorized, by HTTP method.
-var connectVerbs = map[string]string{
-	http.MethodGet: "get", http.MethodHead: "get", http.MethodPost: "create",
-	http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete",
-}
-
-func admittedVerbs(storage rest.Storage) sets.Set[string] {
-	verbs := sets.New[string]()
-	add := func(offered bool, verb string) {
-		if offered {
-			verbs.Insert(verb)
-		}
-	}
-	_, creates := storage.(rest.Creater)
-	_, createsNamed := storage.(rest.NamedCreater)
-	_, updates := storage.(rest.Updater)
-	_, patches := storage.(rest.Patcher)
-	_, deletes := storage.(rest.GracefulDeleter)
-	_, deletesAll := storage.(rest.CollectionDeleter)
-	add(creates || createsNamed, "create")
-	add(updates, "update")
-	add(patches, "patch")
-	add(deletes, "delete")
-	add(deletesAll, "deletecollection")
-	if connecter, ok := storage.(rest.Connecter); ok {
-		for _, method := range connecter.ConnectMethods() {
-			verb, known := connectVerbs[strings.ToUpper(method)]
-			add(known, verb)
-		}
-	}
-	return verbs
 }
 
 // Run serves until ctx ends, and then shuts down gracefully. The front door is there first

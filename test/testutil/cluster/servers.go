@@ -154,45 +154,54 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 // Replicas starts n more servers that share the cluster's etcd, and returns where they
 // serve. They stop with this process, or when stop is called.
 func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func(), err error) {
-	var started []*process
+	var stops []func()
 	stop = func() {
-		for _, p := range started {
-			_ = p.stop(syscall.SIGTERM, startTimeout)
+		for _, s := range stops {
+			s()
 		}
 	}
-	ports, err := freePorts(n)
-	if err != nil {
-		return nil, stop, err
-	}
-	serving, err := c.ca.Server("replica", ServerName, "localhost", "127.0.0.1")
-	if err != nil {
-		return nil, stop, err
-	}
-	for i, port := range ports {
-		dir := filepath.Join(c.Dir, fmt.Sprintf("replica-%d", i))
-		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return nil, stop, err
-		}
-		p := &process{name: "proviso-apiserver", dir: dir}
-		started = append(started, p)
-		url := fmt.Sprintf("https://127.0.0.1:%d", port)
-		err := p.start(c.binary("proviso-apiserver"), []string{
-			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
-			"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
-			fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-			"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
-			"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
-			"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
-		}, nil)
-		if err == nil {
-			err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pki.Pair{})
-		}
+	for range n {
+		url, stopOne, err := c.Replica(ctx)
+		stops = append(stops, stopOne)
 		if err != nil {
 			return nil, stop, err
 		}
 		urls = append(urls, url)
 	}
 	return urls, stop, nil
+}
+
+// Replica starts one more server that shares the cluster's etcd. The arguments are for
+// proviso-apiserver, after those that it needs.
+func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop func(), err error) {
+	stop = func() {}
+	ports, err := freePorts(1)
+	if err != nil {
+		return "", stop, err
+	}
+	serving, err := c.ca.Server("replica", ServerName, "localhost", "127.0.0.1")
+	if err != nil {
+		return "", stop, err
+	}
+	dir, err := os.MkdirTemp(c.Dir, "replica-")
+	if err != nil {
+		return "", stop, err
+	}
+	p := &process{name: "proviso-apiserver", dir: dir}
+	stop = func() { _ = p.stop(syscall.SIGTERM, startTimeout) }
+	err = p.start(c.binary("proviso-apiserver"), append([]string{
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
+		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
+		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
+		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
+		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
+		"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
+	}, args...), nil)
+	url = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
+	if err == nil {
+		err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pki.Pair{})
+	}
+	return url, stop, err
 }
 
 // userPair is the client certificate of a user.

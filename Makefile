@@ -64,6 +64,10 @@ bench: controlplane build ## Run the benchmarks, beside what one would use inste
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./pkg/... ./test/bench/...
 	cd test/bench/rbac && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) .
 
+.PHONY: bench-conditions
+bench-conditions: ## Compare conditions with ValidatingAdmissionPolicy in 20 runs that take turns.
+	@hack/bench-conditions.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)

@@ -195,13 +195,13 @@ func TestReview(t *testing.T) {
 		want       authorizationapi.SubjectAccessReviewStatus
 	}{
 		{"conditions were not asked for", allowIf, authorizer.AttributesRecord{}, nil, authorizationapi.SubjectAccessReviewStatus{
-			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion"}},
+			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion: \"example.com/c0\""}},
 		{"the mode is empty", denyIf, authorizer.AttributesRecord{}, &authorizationapi.ConditionalAuthorizationConfiguration{}, authorizationapi.SubjectAccessReviewStatus{
-			Denied: true, Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to Deny"}},
+			Denied: true, Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to Deny: \"example.com/c0\""}},
 		{"conditions were asked for", allowIf, oneRequest, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
 			ConditionsChain: wantChain}},
 		{"conditions were asked for, about many requests", allowIf, allVersions, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
-			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion"}},
+			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion: \"example.com/c0\""}},
 		{"a selector was left out", authorization.Allow("", nil), withBadSelector, nil, authorizationapi.SubjectAccessReviewStatus{
 			Allowed: true, EvaluationError: "spec.resourceAttributes.labelSelector ignored due to parse error"}},
 	} {

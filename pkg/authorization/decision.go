@@ -208,7 +208,15 @@ func (d Decision) Fold() Decision {
 	if simple.IsUnconditional() {
 		return simple
 	}
-	return simple.fold("the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded", nil)
+	folded := simple.fold("the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded", nil)
+	effect := EffectAllow
+	if folded.IsDeny() {
+		effect = EffectDeny
+	}
+	if names := namesOf(simple.allConditions(), effect); names != "" {
+		folded.reason += ": " + names
+	}
+	return folded
 }
 
 func (d Decision) fold(reason string, err error) Decision {
@@ -216,6 +224,15 @@ func (d Decision) fold(reason string, err error) Decision {
 		return Deny(reason+" to Deny", err)
 	}
 	return NoOpinion(reason+" to NoOpinion", err)
+}
+
+// allConditions returns the conditions of the decision, nested ones included, in order.
+func (d Decision) allConditions() []Condition {
+	conditions := d.conditions
+	for _, set := range d.chain {
+		conditions = append(conditions[:len(conditions):len(conditions)], set.Decision.allConditions()...)
+	}
+	return conditions
 }
 
 // simplify makes the decision unconditional if no data can change it, and otherwise

@@ -454,11 +454,35 @@ func TestEvaluationStopsWithItsContext(t *testing.T) {
 
 func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 	t.Parallel()
-	deny := condition(7, authorization.EffectDeny, isTrue)
-	deny.Description = "nobody touches that"
-	got := authorization.Conditions(deny).Evaluate(t.Context(), literal{})
-	if want := `condition "example.com/c7" denied the request: nobody touches that`; got.Reason() != want {
-		t.Errorf("got reason %q, want %q", got.Reason(), want)
+	const named = `"example.com/c7" (nobody touches that)`
+	for _, tc := range []struct {
+		name   string
+		effect authorization.Effect
+		text   string
+		folded bool
+		want   string
+	}{
+		{"denied", authorization.EffectDeny, isTrue, false, `condition "example.com/c7" denied the request: nobody touches that`},
+		{"failed", authorization.EffectDeny, isError, false, "condition " + named + " with effect Deny: "},
+		{"failed and held back", authorization.EffectNoOpinion, isError, false, "condition " + named + " with effect NoOpinion: "},
+		{"not allowed", authorization.EffectAllow, isFalse, false, "no Allow condition holds: " + named},
+		{"folded to Deny", authorization.EffectDeny, isTrue, true, "folded to Deny: " + named},
+		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: " + named},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := condition(7, tc.effect, tc.text)
+			c.Description = "nobody touches that"
+			d := authorization.Conditions(c, condition(8, authorization.EffectAllow, isFalse))
+			if tc.folded {
+				d = authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: authorization.Conditions(c)}, authorization.Set{AuthorizerName: "b", Decision: d}).Fold()
+			} else {
+				d = d.Evaluate(t.Context(), literal{})
+			}
+			if got := fmt.Sprintf("%s: %v", d.Reason(), d.Err()); !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }
 

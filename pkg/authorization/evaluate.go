@@ -206,7 +206,7 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 }
 
 func conditionError(c Condition, err error) error {
-	return fmt.Errorf("condition %q with effect %s: %w", c.ID, c.Effect, err)
+	return fmt.Errorf("condition %s with effect %s: %w", named(c), c.Effect, err)
 }
 
 // failed is the set's answer when conditions of one effect failed. If it is for want of
@@ -234,9 +234,14 @@ func joinReasons(reasons ...string) string {
 // nothingAllows says which conditions would have had to hold, as far as that can be said
 // in a message.
 func (e *setEvaluation) nothingAllows() string {
+	return "no Allow condition holds: " + namesOf(e.conditions, EffectAllow)
+}
+
+// namesOf names the conditions of an effect.
+func namesOf(conditions []Condition, effect Effect) string {
 	var names []string
-	for _, c := range e.conditions {
-		if c.Effect != EffectAllow {
+	for _, c := range conditions {
+		if c.Effect != effect {
 			continue
 		}
 		if len(names) == maxReportedConditions {
@@ -245,7 +250,7 @@ func (e *setEvaluation) nothingAllows() string {
 		}
 		names = append(names, named(c))
 	}
-	return "no Allow condition holds: " + strings.Join(names, "; ")
+	return strings.Join(names, "; ")
 }
 
 // maxReportedConditions bounds how many conditions a reason names.

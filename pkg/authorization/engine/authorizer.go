@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -158,7 +159,7 @@ func (e *evaluation) grant(found []matching, stale string) authorization.Decisio
 	allowing, allowed := e.allow(found)
 	switch {
 	case allowed == nil && len(allowing) == 0:
-		return authorization.NoOpinion("", nil)
+		return authorization.NoOpinion(nothingAllows(found), nil)
 	case allowed != nil && len(holding) == 0:
 		return authorization.Allow(allowed.reason, nil)
 	case allowed != nil:
@@ -223,6 +224,33 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		}
 	}
 	return conditions, nil
+}
+
+// maxReportedPolicies bounds how many policies a reason names.
+const maxReportedPolicies = 8
+
+// nothingAllows names the Allow policies that are about a request, but whose conditions
+// do not hold whatever its data is. The reason is empty if there are none.
+func nothingAllows(found []matching) string {
+	var reason strings.Builder
+	named := 0
+	for _, m := range found {
+		if m.policy.conditionEffect() != authorization.EffectAllow {
+			continue
+		}
+		if named == 0 {
+			reason.WriteString("no Allow policy holds: ")
+		} else {
+			reason.WriteString("; ")
+		}
+		if named == maxReportedPolicies {
+			reason.WriteString("…")
+			break
+		}
+		reason.WriteString(m.policy.label)
+		named++
+	}
+	return reason.String()
 }
 
 // outcome is what a condition comes to with what is known.

@@ -63,6 +63,8 @@ type Policy struct {
 	subjects    []subject // empty means everybody
 	rules       []rule
 	condition   *condition // nil if the effect is unconditional
+	// label names the policy with its description.
+	label string
 	// reason is why a request is decided by the policy.
 	reason string
 	// failure says that nothing of the policy could be compiled.
@@ -117,7 +119,9 @@ func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
 	p.reason = fmt.Sprintf("%s by %s", map[policyv1alpha1.PolicyEffect]string{
 		policyv1alpha1.PolicyEffectAllow: "allowed", policyv1alpha1.PolicyEffectDeny: "denied", policyv1alpha1.PolicyEffectNoOpinion: "held back",
 	}[spec.Effect], key)
+	p.label = key.String()
 	if p.description != "" {
+		p.label += " (" + p.description + ")"
 		p.reason += ": " + p.description
 	}
 	return p

@@ -160,7 +160,8 @@ func (o effectOutcome) because(did string) string {
 	return reason
 }
 
-func named(c Condition) string {
+// Label names the condition for people: its ID, and what it is about.
+func (c Condition) Label() string {
 	if c.Description == "" {
 		return strconv.Quote(c.ID)
 	}
@@ -206,7 +207,7 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 }
 
 func conditionError(c Condition, err error) error {
-	return fmt.Errorf("condition %s with effect %s: %w", named(c), c.Effect, err)
+	return fmt.Errorf("condition %s with effect %s: %w", c.Label(), c.Effect, err)
 }
 
 // failed is the set's answer when conditions of one effect failed. If it is for want of
@@ -248,7 +249,7 @@ func namesOf(conditions []Condition, effect Effect) string {
 			names = append(names, "…")
 			break
 		}
-		names = append(names, named(c))
+		names = append(names, c.Label())
 	}
 	return strings.Join(names, "; ")
 }

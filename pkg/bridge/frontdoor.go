@@ -107,7 +107,7 @@ const (
 // unconditional makes a conditional decision one that kube-apiserver understands.
 func (d *FrontDoor) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
 	enforced := d.enforces(attributes) && !authorization.AsksAboutMany(attributes)
-	conditions := conditionIDs(decision)
+	conditions := conditionLabels(decision)
 	switch {
 	case enforced && decision.CanBecomeAllowed():
 		return authorization.Allow("allowed as far as conditions go that Proviso evaluates: "+conditions, nil)
@@ -144,18 +144,18 @@ func impersonatesMarker(a authorizer.Attributes) bool {
 // maxNamedConditions bounds a reason, which becomes part of the message of a refusal.
 const maxNamedConditions = 3
 
-// conditionIDs names the conditions of a decision, or the first of them.
-func conditionIDs(decision authorization.Decision) string {
-	var ids []string
+// conditionLabels names the conditions of a decision, or the first of them.
+func conditionLabels(decision authorization.Decision) string {
+	var labels []string
 	for _, set := range decision.Chain() {
 		for _, c := range set.Decision.Conditions() {
-			ids = append(ids, c.ID)
+			labels = append(labels, c.Label())
 		}
 	}
 	more := ""
-	if len(ids) > maxNamedConditions {
-		more = fmt.Sprintf(" and %d more", len(ids)-maxNamedConditions)
-		ids = ids[:maxNamedConditions]
+	if len(labels) > maxNamedConditions {
+		more = fmt.Sprintf(" and %d more", len(labels)-maxNamedConditions)
+		labels = labels[:maxNamedConditions]
 	}
-	return strings.Join(ids, ", ") + more
+	return strings.Join(labels, ", ") + more
 }

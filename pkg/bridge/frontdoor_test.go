@@ -191,8 +191,8 @@ func TestDecide(t *testing.T) {
 
 		{name: "elsewhere: Allow", policies: always, change: configMaps("create"), want: "Allow"},
 		{name: "elsewhere: Deny", policies: never, change: configMaps("create"), want: "Deny", wantReason: `denied by ClusterAuthorizationPolicy "p"`},
-		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: "not allowed by conditions that nobody can evaluate for this request: cluster.policy.proviso.dev/p"},
-		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: "denied by conditions that nobody can evaluate for this request: cluster.policy.proviso.dev/p"},
+		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: `not allowed by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`},
+		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: `denied by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`},
 		{name: "elsewhere: Allow and conditional Deny", policies: alwaysUnless, change: configMaps("create"), want: "Deny"},
 		{name: "a path: Allow", policies: alwaysPaths, change: metricsPath, want: "Allow"},
 		{name: "a path: conditional Allow", policies: conditionPath, change: metricsPath, want: "NoOpinion"},
@@ -268,7 +268,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "cluster.policy.proviso.dev/a, cluster.policy.proviso.dev/b, cluster.policy.proviso.dev/c and 2 more"
+	want := `"cluster.policy.proviso.dev/a", "cluster.policy.proviso.dev/b", "cluster.policy.proviso.dev/c" and 2 more`
 	if !strings.HasSuffix(got.Reason(), want) {
 		t.Errorf("got %q, want it to end with %q", got.Reason(), want)
 	}

@@ -24,9 +24,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/client-go/kubernetes"
 
-	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
 // oracle decides in one phase, with everything known, what two phases must decide: written
@@ -227,14 +227,14 @@ func (r requestedResource) GetResource() schema.GroupVersionResource {
 	return demov1alpha1.SchemeGroupVersion.WithResource(machines)
 }
 
-// rightsOf is RBAC, as kube-apiserver tells it.
+// rightsOf is RBAC, as kube-apiserver tells those whom it delegates to: without policies.
 type rightsOf struct{ kube kubernetes.Interface }
 
 var _ authorizer.UnconditionalAuthorizer = rightsOf{}
 
 func (r rightsOf) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	answer, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: a.GetUser().GetName(), Groups: a.GetUser().GetGroups(),
+		User: a.GetUser().GetName(), Groups: a.GetUser().GetGroups(), Extra: map[string]authorizationv1.ExtraValue{webhook.DelegationMarker: {"true"}},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
 			Namespace: a.GetNamespace(), Name: a.GetName(),

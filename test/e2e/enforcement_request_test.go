@@ -29,6 +29,7 @@ import (
 type apiRequest struct {
 	method, path, contentType string
 	query                     url.Values
+	header                    map[string]string
 	body                      any
 }
 
@@ -39,6 +40,9 @@ func (r apiRequest) send(ctx context.Context, client rest.Interface) (map[string
 		for _, value := range values {
 			request.Param(key, value)
 		}
+	}
+	for key, value := range r.header {
+		request.SetHeader(key, value)
 	}
 	if r.body != nil {
 		request.Body(mustJSON(r.body)).SetHeader("Content-Type", r.contentType)

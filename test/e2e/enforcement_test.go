@@ -31,6 +31,7 @@ import (
 // enforcementRoutes are the ways to Proviso, and the contexts of a user on them.
 var enforcementRoutes = []struct{ name, suffix string }{
 	{"direct", "-direct"},
+	{"kube", ""}, // through kube-apiserver and its front door
 }
 
 // TestEnforcement makes every request of the table on every route: each ends as it should,

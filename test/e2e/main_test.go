@@ -97,7 +97,8 @@ func kubectl(t *testing.T, user string, args ...string) (stdout, stderr string, 
 
 func kubectlWithInput(t *testing.T, user, input string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(stack.Bin, "kubectl"),
+	// The context of a test has ended when its cleanups run.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(stack.Bin, "kubectl"),
 		append([]string{"--kubeconfig", stack.Kubeconfig(), "--context", user, "--cache-dir", filepath.Join(stack.Dir, "kubectl-cache", user)}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs

@@ -10,7 +10,7 @@ package cel_test
 
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
-	return g.pick(g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
+	return g.pick(g.unrolled, g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
 		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.emptied, g.bound, g.hidden, g.hidden, g.wrong, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.unlucky)
 }
 
@@ -36,7 +36,7 @@ func (g *generator) unrolled() string {
 		u, k, v := g.unknown(), g.known(), g.perhapsDyn(v)
 		return g.one(v+" == "+k+" && "+u+" == 1", u+" == "+v, v, u, "dyn("+v+")", `{"devs": 1, "web": 2}[`+v+"] == "+u, v+" == "+k+" || "+u, v+" == "+k+" ? "+u+" : "+g.unknown(),
 			v+".startsWith(\"d\") && "+u+" == "+v, "int("+v+") == "+u, v+" == "+k+" ? dyn(true) : "+u, v+" == "+k+" ? dyn(\"x\") : "+u, "request.userInfo.extra["+v+"][0] == "+u,
-			"dyn("+v+" != "+k+") ? "+u+" : {}[\"x\"]", v+" in "+u, "!("+v+" == "+u+")", v+" == "+k+" ? false : "+u, v+" == "+k+" ? true : ("+v+" == \"devs\" ? {}[\"x\"] : "+u+")")
+			"dyn("+v+" != "+k+") ? "+u+" : {}[\"x\"]", v+" == request.userInfo.groups[0] ? dyn(\"x\") : "+u+" == 1", v+" != "+k+" ? dyn(1) : "+u+" == 1", v+" != "+k+" ? dyn(1) : "+u+" == 1", v+" in "+u, "!("+v+" == "+u+")", v+" == "+k+" ? false : "+u, v+" == "+k+" ? true : ("+v+" == \"devs\" ? {}[\"x\"] : "+u+")")
 	}
 	over := g.knownList()
 	if g.IntN(4) == 0 {
@@ -151,10 +151,10 @@ func (g *generator) loosened() string {
 // undetermined has a constant that alone does not tell its type, and unlike what stood around
 // it remains.
 func (g *generator) undetermined() string {
-	u, i, decided := g.unknown(), g.one("0", "1"), g.one("(has(object.a) || true)", "(has(object.a) && false)")
+	u, i, decided := g.unknown(), g.one("0", "1", "2"), g.one("(has(object.a) || true)", "(has(object.a) && false)")
 	choice := func(a, b string) string { return "(" + decided + " ? " + g.one(a+" : "+b, b+" : "+a) + ")" }
 	value := g.one(g.one("1", `"a"`, "true"), g.one("1", `"a"`, "1.5"))
-	text := g.one("("+choice("[]", "["+value+"]")+" + object.list)["+i+"]", "(object.list + "+choice("[]", "["+value+"]")+")["+i+"]", choice("optional.none()", "optional.of("+value+")")+".or(object.?"+g.one("a", "b", "f")+").value()",
+	text := g.one("("+choice("[]", "["+value+"]")+" + object.list)["+i+"]", "-("+choice("[]", "[1]")+" + object.list)["+i+"]", "(object.list + "+choice("[]", "["+value+"]")+")["+i+"]", choice("optional.none()", "optional.of("+value+")")+".or(object.?"+g.one("a", "b", "f")+").value()",
 		choice(`dyn({"a": `+value+`})[?"a"].value()`, value)+" + "+u, choice("dyn(["+value+"]).first().value()", value), choice("{}", `{"a": `+value+"}")+".transformMap(k, v, object.a)[\"a\"]",
 		"{\"a\": "+u+"}.transformMap(k, v, v == 1 ? "+choice(`dyn({"a": `+value+`})[?"a"].value()`, value)+" : "+value+`)["a"]`)
 	return g.one("string(", "string(", "int(", "double(", "size(") + text + ") == " + g.one(u, "1", `"1"`, "\"2\"")
@@ -176,6 +176,10 @@ func (g *generator) bound() string {
 	list := g.one("[dyn(object.a), dyn(object.b)].flatten()", "[object.a, object.b].flatten()", "[object.b, dyn("+g.known()+")].flatten()")
 	return g.bind(func(v string) string {
 		taken := "(" + g.one(`request.verb == "x"`, "has(object.a) && false") + " ? " + g.one("dyn(1)", "dyn("+g.known()+")") + " : " + v + ")"
+		if g.IntN(2) == 0 {
+			converted := "dyn(" + g.one("string(", "int(", "double(", "uint(") + v + "))"
+			return "optional.of(dyn(" + g.one(`"1"`, "1", "1.5", "1u", g.known()) + ")).optMap(" + v + ", " + g.one(converted+" == "+u, converted+" + "+u+" == "+u) + ")" + g.one(".hasValue()", ".value()", " == optional.of("+u+")")
+		}
 		return list + g.one(".exists(", ".exists_one(", ".all(") + v + ", " + g.one("-"+taken+" == "+u, "-"+taken+" % "+u+" == 0", "string("+taken+") == "+u, "string("+taken+`) == "1"`, "int("+taken+") == 1", "size("+taken+") == 5") + ")"
 	})
 }
@@ -186,7 +190,8 @@ func (g *generator) hidden() string {
 	taken := "(has(object.a) || true ? " + k + ` : "x")`
 	return g.one("string("+u+")"+g.one(".matches(", ".find(")+k+") == "+u, "matches(string("+u+"), "+k+")", "string("+u+").matches("+k+")", "string("+u+").find("+k+") == "+u, "string("+u+").findAll("+k+").size() == 1", k+".format(["+u+"]) == "+u, k+".format([]) == "+u+" || "+u+" == 1",
 		"string("+taken+") == "+g.one(u, `"7"`), "int("+taken+") == "+g.one(u, "7"), "double("+taken+") == 7.0", "object.labels["+taken+"] == "+u, "duration("+taken+") == "+u, "timestamp("+taken+") == "+u,
-		`"%d".format([has(object.a) || true]) == `+u, `"%d".format([has(object.a) && false]) == "x" || `+u+" == 1", "object.list[["+k+"]] == "+u, "object.labels[request.userInfo.groups] == "+u)
+		`"%d".format([has(object.a) || true]) == `+u, `"%d".format([has(object.a) && false]) == "x" || `+u+" == 1", "object.list[["+k+"]] == "+u,
+		g.one("int", "string", "double", "uint", "duration", "timestamp")+"(dyn("+g.one("(has(object.a) || true)", "(has(object.a) && false)", "((has(object.a) || true) ? dyn(null_type) : object.a)", "((has(object.a) || true) ? [1] : [2])")+")) == "+u, "object.labels[request.userInfo.groups] == "+u)
 }
 
 // absorbed is an error in an operand that is not looked at, or does not matter.

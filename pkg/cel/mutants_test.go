@@ -63,6 +63,8 @@ var mutants = []mutant{
 	{"attempt", "operand.go", "if errors.Is(e.stopped, errInexpressible) {", "if false && errors.Is(e.stopped, errInexpressible) {"},
 	{"inferred: calls", "operand.go", "(n.kind == callNode && n.result == nil) || ", ""},
 	{"inferred: empty", "operand.go", "isEmptyAggregate(n) || (n.kind", "(n.kind"},
+	{"substituted: values", "operand.go", "case p.isValue():\n\t\treturn true", "case p.isValue():\n\t\treturn false"},
+	{"substituted: residuals", "operand.go", "return !dependsOnVariables(p.tree)", "return false"},
 	{"hide: keys", "operand.go", "argument == 1 && n.kind != constantNode", "false"},
 	{"hide: conversions", "operand.go", `case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches"`, `case "matches"`},
 	{"hide: patterns", "operand.go", `"matches", "find", "findAll", "format":`, `"format":`},

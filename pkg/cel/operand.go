@@ -91,7 +91,13 @@ func hasInferredTypes(n *node) bool {
 
 // isSubstituted reports whether an operand has become constant that was not written so.
 func isSubstituted(p part, s *step) bool {
-	return p.isValue() && !p.isError() && (len(s.free) > 0 || p.tree == nil)
+	switch {
+	case p.isError(), len(s.free) == 0 && p.tree != nil:
+		return false
+	case p.isValue():
+		return true
+	}
+	return !dependsOnVariables(p.tree)
 }
 
 // hide keeps the planner and the checker from treating a literal otherwise than the value

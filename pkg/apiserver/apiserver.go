@@ -8,10 +8,12 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -104,6 +106,20 @@ type CompletedConfig struct {
 	*completedConfig
 }
 
+// restricted names the policy that restricts some of what a question is about.
+func (c *ExtraConfig) restricted(ctx context.Context, question authorizer.Attributes) (string, bool) {
+	key, found := c.Policies.Restriction(ctx, question)
+	switch {
+	case !found:
+		return "", false
+	case key.Name == "":
+		return "what is not loaded yet", true
+	case key.Namespace == "":
+		return fmt.Sprintf("ClusterAuthorizationPolicy %q", key.Name), true
+	}
+	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", key.Namespace, key.Name), true
+}
+
 var (
 	errNoAuthorizer = errors.New("a server without an authorizer would allow everything")
 	errNoEnforcer   = errors.New("a server without an enforcer and compilers of conditions could not keep its word")
@@ -121,7 +137,7 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if c.ExtraConfig.Enforcer == nil || c.ExtraConfig.Compilers.Conditions == nil || c.ExtraConfig.Compilers.Bound == nil {
 		return CompletedConfig{}, errNoEnforcer
 	}
-	authors, err := authorizationpolicy.NewAuthors(c.ExtraConfig.Reviews)
+	authors, err := authorizationpolicy.NewAuthors(c.ExtraConfig.Reviews, c.ExtraConfig.restricted)
 	if err != nil {
 		return CompletedConfig{}, err
 	}

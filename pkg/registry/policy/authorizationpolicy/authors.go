@@ -39,7 +39,7 @@ const MaxQuestions = 1024
 //
 //   - An Allow policy is written by those who may make every request that its rules describe,
 //     unconditionally, or who have the verb escalate on it. What is allowed on conditions
-//     cannot be handed on.
+//     cannot be handed on, nor what a policy restricts in part.
 //   - A Deny or NoOpinion policy is created, changed and deleted by those who have the verb
 //     restrict on it. A change of the effect to or from Allow needs both.
 //   - A change that leaves the specification as it is needs neither. It can complete a deletion,
@@ -47,18 +47,24 @@ const MaxQuestions = 1024
 //
 // No user, an error, a Deny or no opinion refuses.
 type Authors struct {
-	chain authorizer.UnconditionalAuthorizer
+	chain      authorizer.UnconditionalAuthorizer
+	restricted Restricted
 }
 
-var errNoChain = errors.New("without an authorizer anybody could write any policy")
+// Restricted says what restricts some of what a question is about, for the user who is named
+// in it, if anything does. A chain answers a question about * by what matches every value, so
+// that a Deny of one verb does not show in its answer.
+type Restricted func(ctx context.Context, question authorizer.Attributes) (policy string, found bool)
+
+var errNoChain = errors.New("without authorizers and restrictions anybody could write any policy")
 
 // NewAuthors makes a guard. The chain must decide as it does for requests, and must not
 // allow anything that depends on conditions.
-func NewAuthors(chain authorizer.UnconditionalAuthorizer) (*Authors, error) {
-	if chain == nil {
+func NewAuthors(chain authorizer.UnconditionalAuthorizer, restricted Restricted) (*Authors, error) {
+	if chain == nil || restricted == nil {
 		return nil, errNoChain
 	}
-	return &Authors{chain: chain}, nil
+	return &Authors{chain: chain, restricted: restricted}, nil
 }
 
 func (a *Authors) mayCreate(ctx context.Context, k kind, obj runtime.Object) error {
@@ -120,6 +126,8 @@ type write struct {
 	kind   kind
 	policy parts
 	author user.Info
+	// restricted says what the author is restricted in.
+	restricted Restricted
 }
 
 func (a *Authors) write(ctx context.Context, k kind, obj runtime.Object) (*write, error) {
@@ -127,7 +135,7 @@ func (a *Authors) write(ctx context.Context, k kind, obj runtime.Object) (*write
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	w := &write{ctx: ctx, chain: a.chain, kind: k, policy: p}
+	w := &write{ctx: ctx, chain: a.chain, kind: k, policy: p, restricted: a.restricted}
 	author, ok := genericapirequest.UserFrom(ctx)
 	if !ok || author == nil {
 		return nil, w.forbidden("nobody is known to ask for it")
@@ -171,6 +179,9 @@ func (w *write) mayGrant() error {
 		question.User = w.author
 		if answer, why := w.ask(question); answer != authorizer.DecisionAllow {
 			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(question), w.kindName(), why)
+		}
+		if by, found := w.restricted(w.ctx, question); found {
+			return w.forbidden("%s is attempting to grant permissions of which some are not held: %s, which %s restricts in part; the author needs them unconditionally, or the verb escalate on %s", w.who(), describe(question), by, w.kindName())
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -153,7 +154,7 @@ func TestConditionalRightsAreNotDelegable(t *testing.T) {
 	if !folding.Decide(t.Context(), authorizer.AttributesRecord{}).CanBecomeAllowed() {
 		t.Fatal("the chain is not conditional, so the test proves nothing")
 	}
-	authors, err := authorizationpolicy.NewAuthors(folding)
+	authors, err := authorizationpolicy.NewAuthors(folding, unrestricted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,10 +190,10 @@ func TestNobodyWritesPolicies(t *testing.T) {
 
 func TestIncompleteStorage(t *testing.T) {
 	t.Parallel()
-	if _, err := authorizationpolicy.NewAuthors(nil); err == nil {
+	if _, err := authorizationpolicy.NewAuthors(nil, unrestricted); err == nil {
 		t.Error("a guard without authorizer was made")
 	}
-	authors, err := authorizationpolicy.NewAuthors(&chain{})
+	authors, err := authorizationpolicy.NewAuthors(&chain{}, unrestricted)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,5 +204,44 @@ func TestIncompleteStorage(t *testing.T) {
 	}
 	if _, err := authorizationpolicy.NewStorage(scheme, options, checker{}, nil); err == nil {
 		t.Error("a store without guard was made")
+	}
+}
+
+// unrestricted restricts nobody.
+func unrestricted(context.Context, authorizer.Attributes) (string, bool) { return "", false }
+
+// TestAuthorsWhoAreRestrictedInPart writes policies as somebody who is allowed every verb,
+// but whom a policy restricts in one.
+func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
+	t.Parallel()
+	scheme, f := newScheme(), &fixture{chain: &chain{otherwise: allow}}
+	restricted := func(_ context.Context, question authorizer.Attributes) (string, bool) {
+		verb := question.GetVerb()
+		return `ClusterAuthorizationPolicy "keep-out"`, verb == "*" || verb == "delete"
+	}
+	authors, err := authorizationpolicy.NewAuthors(f.chain, restricted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Storage, err = authorizationpolicy.NewClusterStorage(scheme, optionsFor(scheme, "restricted", "clusterauthorizationpolicies"), checker{}, authors)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Policy.Destroy)
+	allowing := func(name, verb string) runtime.Object {
+		return f.policy(name, policy.PolicyEffectAllow, func(_ *metav1.ObjectMeta, spec *policy.AuthorizationPolicySpec) {
+			spec.Rules = []policy.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}}
+		})
+	}
+	f.chain.reset(map[string]answer{"escalate": noOpinion}, allow)
+	if _, err := f.create(f.ctx(t), allowing("one", "get")); err != nil {
+		t.Errorf("a verb that is not restricted: %v", err)
+	}
+	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
+		t.Errorf("every verb: got %v, want 403 that names the restriction", err)
+	}
+	f.chain.reset(nil, allow)
+	if _, err := f.create(f.ctx(t), allowing("three", "*")); err != nil {
+		t.Errorf("who may escalate: %v", err)
 	}
 }

@@ -150,7 +150,7 @@ type fixture struct {
 func newFixture(t *testing.T, namespaced bool) *fixture {
 	t.Helper()
 	f := &fixture{chain: &chain{otherwise: allow}, prefix: strings.NewReplacer("/", "-", "#", "-").Replace(t.Name()), resource: "clusterauthorizationpolicies", namespaced: namespaced}
-	authors, err := authorizationpolicy.NewAuthors(f.chain)
+	authors, err := authorizationpolicy.NewAuthors(f.chain, unrestricted)
 	if err != nil {
 		t.Fatal(err)
 	}

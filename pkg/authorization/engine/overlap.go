@@ -1,0 +1,101 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// Restriction returns a policy that may deny, or hold back, some request that a question is
+// about, for the user who is named in it. Decide answers a question about * by what matches
+// every value, so that a Deny of one verb does not show in it; who is to hand on everything
+// must not be denied anything. An empty name is every name, an empty namespace every
+// namespace. Before the first snapshot nothing is known, and found is true.
+func (s *Source) Restriction(ctx context.Context, a authorizer.Attributes) (policy Key, found bool) {
+	snapshot := s.stateOf(ctx).snapshot
+	if snapshot == nil {
+		return Key{}, true
+	}
+	var restrictions []Key
+	for _, x := range []*index{&snapshot.restricting, &snapshot.granting} {
+		for _, p := range x.policiesOf(a) {
+			if p.conditionEffect() != authorization.EffectAllow && p.overlaps(a) {
+				restrictions = append(restrictions, p.key)
+			}
+		}
+	}
+	if len(restrictions) == 0 {
+		return Key{}, false
+	}
+	return slices.MinFunc(restrictions, func(a, b Key) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	}), true
+}
+
+// policiesOf returns all policies about the user of a question.
+func (x *index) policiesOf(a authorizer.Attributes) []*Policy {
+	policies := x.everybody.all()
+	if u := a.GetUser(); u != nil {
+		policies = append(policies, x.shards[shardOf(subject{name: u.GetName()})][subject{name: u.GetName()}].all()...)
+		for _, group := range u.GetGroups() {
+			of := subject{group: true, name: group}
+			policies = append(policies, x.shards[shardOf(of)][of].all()...)
+		}
+	}
+	return policies
+}
+
+func (b *bucket) all() []*Policy {
+	if b == nil {
+		return nil
+	}
+	return slices.Clone(b.policies)
+}
+
+// overlaps reports whether a policy matches some request that a question is about.
+func (p *Policy) overlaps(a authorizer.Attributes) bool {
+	if p.key.Namespace != "" && (!a.IsResourceRequest() || a.GetNamespace() != "" && a.GetNamespace() != p.key.Namespace) {
+		return false
+	}
+	return slices.ContainsFunc(p.rules, func(r rule) bool { return r.overlaps(a) })
+}
+
+// overlaps leaves versions out: a restriction holds outside those of its rule, too.
+func (r *rule) overlaps(a authorizer.Attributes) bool {
+	if !meets(r.verbs, a.GetVerb()) {
+		return false
+	}
+	if !a.IsResourceRequest() {
+		return slices.ContainsFunc(r.paths, func(pattern string) bool { return pathsOverlap(pattern, a.GetPath()) })
+	}
+	return meets(r.apiGroups, a.GetAPIGroup()) &&
+		slices.ContainsFunc(r.resources, func(pattern string) bool { return resourcesOverlap(pattern, a.GetResource(), a.GetSubresource()) }) &&
+		(len(r.resourceNames) == 0 || a.GetName() == "" || slices.Contains(r.resourceNames, a.GetName()))
+}
+
+// meets is holds where the value may be *, too.
+func meets(values []string, value string) bool {
+	return len(values) > 0 && value == all || holds(values, value)
+}
+
+func resourcesOverlap(pattern, resource, subresource string) bool {
+	if pattern == all || resource == all && subresource == "" {
+		return true
+	}
+	name, sub, _ := strings.Cut(pattern, "/")
+	return (name == resource || name == all || resource == all) && (sub == subresource || sub == all || subresource == all)
+}
+
+func pathsOverlap(a, b string) bool {
+	return pathMatches(a, strings.TrimRight(b, all)) || pathMatches(b, strings.TrimRight(a, all))
+}

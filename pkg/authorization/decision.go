@@ -35,6 +35,7 @@ type Decision struct {
 	kind       decisionKind
 	reason     string
 	err        error
+	decidedBy  string
 	conditions []Condition
 	chain      []Set
 }
@@ -148,6 +149,16 @@ func (d Decision) Reason() string { return d.reason }
 // Err returns an error that occurred while deciding. It may come with any
 // unconditional decision.
 func (d Decision) Err() error { return d.err }
+
+// DecidedBy returns the ID of the condition that decided by being true, in a decision that
+// came of evaluating conditions. It is empty if there is none, as when no Allow condition
+// holds.
+func (d Decision) DecidedBy() string { return d.decidedBy }
+
+func (d Decision) by(condition *Condition) Decision {
+	d.decidedBy = condition.ID
+	return d
+}
 
 // outcomes is the set of unconditional decisions that a decision can become.
 type outcomes uint8

@@ -54,7 +54,7 @@ func evaluateChain(ctx context.Context, chain []Set, evaluator ConditionEvaluato
 			continue
 		}
 		if len(remaining) == 0 && set.Decision.IsUnconditional() {
-			return Decision{kind: set.Decision.kind, reason: set.Decision.reason, err: joinErrors(appendError(trail.errs, set.Decision.err))}
+			return set.Decision.after(trail)
 		}
 		remaining = append(remaining, set)
 		if set.Decision.IsUnconditional() {
@@ -67,11 +67,13 @@ func evaluateChain(ctx context.Context, chain []Set, evaluator ConditionEvaluato
 	return Decision{kind: kindChain, chain: remaining}.simplify()
 }
 
-func appendError(errs []error, err error) []error {
-	if err == nil {
-		return errs
+// after is the unconditional decision with the errors of the sets before it.
+func (d Decision) after(trail diagnostics) Decision {
+	errs := trail.errs
+	if d.err != nil {
+		errs = append(errs, d.err)
 	}
-	return append(errs, err)
+	return Decision{kind: d.kind, reason: d.reason, err: joinErrors(errs), decidedBy: d.decidedBy}
 }
 
 func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
@@ -97,7 +99,7 @@ type setEvaluator interface {
 func (e *setEvaluation) decide() Decision {
 	deny := e.evaluate(EffectDeny)
 	if deny.decided != nil {
-		return Deny(deny.because("denied the request"), nil)
+		return Deny(deny.because("denied the request"), nil).by(deny.decided)
 	}
 	e.pendingDeny = deny.residual
 	if len(deny.errs) > 0 || len(deny.unsupported) > 0 {
@@ -211,10 +213,10 @@ func conditionError(c Condition, err error) error {
 }
 
 // failed is the set's answer when conditions of one effect failed. If it is for want of
-// somebody who can evaluate them, that is up to the author. Otherwise Deny is final, and
-// NoOpinion still leaves the Deny conditions that depend on unknown data in force.
+// somebody who can evaluate them, that is up to the author while there is time. Otherwise
+// Deny is final, and NoOpinion still leaves the Deny conditions that depend on unknown data in force.
 func (e *setEvaluation) failed(of effectOutcome) Decision {
-	if len(of.unsupported) > 0 && len(of.errs) == 0 && e.author != nil {
+	if len(of.unsupported) > 0 && len(of.errs) == 0 && e.author != nil && e.ctx.Err() == nil {
 		decision := e.author()
 		if decision.IsNoOpinion() {
 			// The author need not know that nobody else can tell which conditions these were.
@@ -273,7 +275,7 @@ func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcom
 		return Decision{kind: kindConditions, conditions: append(pending, allow.residual...)}
 	}
 	if len(pending) == 0 {
-		return Allow(allow.because("allowed the request"), nil)
+		return Allow(allow.because("allowed the request"), nil).by(allow.decided)
 	}
 	held := *allow.decided
 	held.Type, held.Text, held.TextFunc = ConditionTypeCEL, "true", nil

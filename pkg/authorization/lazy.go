@@ -51,6 +51,9 @@ func (l *Lazy) Also(ctx context.Context, attributes authorizer.Attributes) *Lazy
 	return l.chain.begin(ctx, l.pins, attributes)
 }
 
+// Pin returns a context in which the members of the chain are pinned to the same.
+func (l *Lazy) Pin(ctx context.Context) context.Context { return pinnedContext{ctx, l.pins} }
+
 // Revision returns the revision of what the members decide from, of those that tell.
 func (l *Lazy) Revision() string { return l.chain.revision(l.pins) }
 
@@ -69,8 +72,7 @@ func (l *Lazy) Decision() Decision {
 // it says. A review, which knows all answers, does not need to evaluate it then; so a
 // request may be more closed than its review where an evaluation fails, never more open.
 func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
-	// The checks that conditions make are answered by what the request was decided from.
-	ctx = pinnedContext{ctx, l.pins}
+	ctx = l.Pin(ctx) // checks that conditions make are answered by what decided the request
 	var trail diagnostics
 	for i := 0; ; i++ {
 		set, ok := l.answer(ctx, i)
@@ -83,7 +85,7 @@ func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decis
 		case d.IsNoOpinion():
 			trail.add(set)
 		case d.IsUnconditional():
-			return Decision{kind: d.kind, reason: d.reason, err: joinErrors(appendError(trail.errs, d.err))}
+			return d.after(trail)
 		default:
 			return Deny("failed closed", errNotConcrete)
 		}
@@ -109,16 +111,16 @@ func (l *Lazy) ask(ctx context.Context) {
 		l.done = true
 		return
 	}
-	set := l.chain.members[len(l.sets)].decide(pinnedContext{ctx, l.pins}, l.attributes)
+	set := l.chain.members[len(l.sets)].decide(l.Pin(ctx), l.attributes)
 	l.sets = append(l.sets, set)
 	l.done = len(l.sets) == len(l.chain.members) || set.Decision.possible()&canNoOpinion == 0
 }
 
 // pinnedContext is a context whose values are first looked for among pins.
-//
-//nolint:containedctx // it is a context
 type pinnedContext struct {
+	//nolint:containedctx // it is a context
 	context.Context
+	//nolint:containedctx // a context is how members are pinned
 	pins context.Context
 }
 

@@ -7,6 +7,7 @@ package authorization_test
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -229,5 +230,74 @@ func TestAuthorsEvaluateWhatNobodyElseCan(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAuthorsAreNotAskedTooLate ends the context before the evaluation: a late Allow must
+// not count.
+func TestAuthorsAreNotAskedTooLate(t *testing.T) {
+	t.Parallel()
+	a := &author{result: authorizer.DecisionAllow}
+	a.decision = authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
+	chain, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	lazy := chain.Begin(ctx, authorizer.AttributesRecord{})
+	cancel()
+	got := lazy.Evaluate(ctx, authorization.EvaluatorFor(nil, literal{}))
+	if !got.IsDeny() || !errors.Is(got.Err(), context.Canceled) || a.sets != 0 {
+		t.Errorf("got %s, %v after asking about %d sets, want Deny without asking", kindOf(got), got.Err(), a.sets)
+	}
+}
+
+// TestLazyEvaluatesInWhatWasPinned looks at the context in which a condition is evaluated,
+// from which its checks are answered.
+func TestLazyEvaluatesInWhatWasPinned(t *testing.T) {
+	t.Parallel()
+	var seen any
+	c := condition(0, authorization.EffectAllow, "")
+	c.EvaluateFunc = func(ctx context.Context, _ authorizer.ConditionsData) authorization.Outcome {
+		seen = ctx.Value(movingKey{})
+		return authorization.True()
+	}
+	source := &moving{now: authorization.Conditions(c)}
+	chain, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: source})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lazy := chain.Begin(t.Context(), authorizer.AttributesRecord{})
+	source.now = authorization.Deny("", nil)
+	lazy.Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))
+	if pinned, ok := seen.(authorization.Decision); !ok || len(pinned.Conditions()) != 1 {
+		t.Errorf("got %v, want what the request was decided from", seen)
+	}
+}
+
+// TestDecidedBy names the condition that decided by being true.
+func TestDecidedBy(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		decision authorization.Decision
+		want     string
+	}{
+		{"allowed", authorization.Conditions(condition(0, authorization.EffectAllow, isFalse), condition(1, authorization.EffectAllow, isTrue)), "example.com/c1"},
+		{"denied", authorization.Conditions(condition(0, authorization.EffectAllow, isTrue), condition(1, authorization.EffectDeny, isTrue)), "example.com/c1"},
+		{"nothing allows", authorization.Conditions(condition(0, authorization.EffectAllow, isFalse)), ""},
+		{"a failure", authorization.Conditions(condition(0, authorization.EffectDeny, isError)), ""},
+		{"no condition", authorization.Allow("", nil), ""},
+		{"in a chain", authorization.Chained(
+			authorization.Set{AuthorizerName: "a", Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))},
+			authorization.Set{AuthorizerName: "b", Decision: authorization.Conditions(condition(1, authorization.EffectAllow, isTrue))}), "example.com/c1"},
+	} {
+		if got := tc.decision.Evaluate(t.Context(), literal{}).DecidedBy(); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+		lazy := chainOf(t, &fixed{decision: tc.decision}).Begin(t.Context(), authorizer.AttributesRecord{})
+		if got := lazy.Evaluate(t.Context(), literal{}).DecidedBy(); got != tc.want {
+			t.Errorf("%s, lazily: got %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }

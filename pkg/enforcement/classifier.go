@@ -6,9 +6,12 @@ SPDX-License-Identifier: Apache-2.0
 package enforcement
 
 import (
+	"net/http"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -25,29 +28,25 @@ type AdmissionRunner interface {
 	RunsValidatingAdmission()
 }
 
-// coverage says how admission sees a request.
-type coverage uint8
-
-const (
-	// uncovered requests may pass admission by, so that conditions on them are folded.
-	uncovered coverage = iota
-	// written requests create, change or delete objects.
-	written
-	// connected requests connect to a subresource, by whatever method.
-	connected
-)
-
 // endpoint is one resource or subresource in one version.
 type endpoint struct {
 	schema.GroupVersionResource
 	subresource string
 }
 
+// coverage says which requests for an endpoint admission sees. The zero value sees none.
+type coverage struct {
+	// connected says that every request for the endpoint connects to it, whatever its verb.
+	connected bool
+	// verbs are those on which admission sees every object. Conditions on others are folded.
+	verbs sets.Set[string]
+}
+
 // classifier knows the endpoints behind which admission sees requests. The zero value
 // knows none.
 type classifier struct {
 	mu        sync.RWMutex
-	endpoints map[endpoint]map[string]coverage // by verb; "" is every verb
+	endpoints map[endpoint]coverage
 }
 
 // Cover learns which endpoints of API groups enforce conditions: those whose storage is a
@@ -57,8 +56,8 @@ func (e *Enforcer) Cover(groups ...*genericapiserver.APIGroupInfo) {
 	for _, group := range groups {
 		for version, storages := range group.VersionedResourcesStorageMap {
 			for path, storage := range storages {
-				resource, subresource := splitPath(path)
-				e.classifier.add(endpoint{groupVersionResource(group, version, resource), subresource}, verbsOf(storage))
+				resource, subresource, _ := strings.Cut(path, "/")
+				e.classifier.add(endpoint{groupVersionResource(group, version, resource), subresource}, coverageOf(storage))
 			}
 		}
 	}
@@ -72,26 +71,17 @@ func groupVersionResource(group *genericapiserver.APIGroupInfo, version, resourc
 	return schema.GroupVersionResource{Group: name, Version: version, Resource: resource}
 }
 
-func splitPath(path string) (resource, subresource string) {
-	for i := range len(path) {
-		if path[i] == '/' {
-			return path[:i], path[i+1:]
-		}
-	}
-	return path, ""
-}
-
-// verbsOf returns the verbs of a storage on which admission sees every object.
-func verbsOf(storage rest.Storage) map[string]coverage {
+// coverageOf says on which requests for a storage admission sees every object.
+func coverageOf(storage rest.Storage) coverage {
 	if isConnection(storage) {
-		return map[string]coverage{"": connected}
+		return coverage{connected: true, verbs: connectVerbs(storage.(rest.Connecter))}
 	}
 	switch storage.(type) {
 	case *genericregistry.Store, AdmissionRunner:
 	default:
-		return nil
+		return coverage{}
 	}
-	verbs := map[string]coverage{}
+	verbs := sets.Set[string]{}
 	for verb, serves := range map[string]bool{
 		"create":           implements[rest.Creater](storage) || implements[rest.NamedCreater](storage),
 		"update":           implements[rest.Updater](storage),
@@ -100,7 +90,26 @@ func verbsOf(storage rest.Storage) map[string]coverage {
 		"deletecollection": implements[rest.CollectionDeleter](storage),
 	} {
 		if serves {
-			verbs[verb] = written
+			verbs.Insert(verb)
+		}
+	}
+	return coverage{verbs: verbs}
+}
+
+// connectVerbs returns the verbs of requests that connect, and the create that they need as
+// well. A method that has no verb, such as OPTIONS, is not among them.
+func connectVerbs(storage rest.Connecter) sets.Set[string] {
+	verbs := sets.New("create")
+	for _, method := range storage.ConnectMethods() {
+		switch method {
+		case http.MethodGet, http.MethodHead:
+			verbs.Insert("get")
+		case http.MethodPut:
+			verbs.Insert("update")
+		case http.MethodPatch:
+			verbs.Insert("patch")
+		case http.MethodDelete:
+			verbs.Insert("delete")
 		}
 	}
 	return verbs
@@ -120,27 +129,47 @@ func implements[T any](storage rest.Storage) bool {
 	return ok
 }
 
-func (c *classifier) add(e endpoint, verbs map[string]coverage) {
+func (c *classifier) add(e endpoint, seen coverage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.endpoints == nil {
-		c.endpoints = map[endpoint]map[string]coverage{}
+		c.endpoints = map[endpoint]coverage{}
 	}
-	c.endpoints[e] = verbs
+	c.endpoints[e] = seen
 }
 
-// coverage says how admission sees a request. Questions about many kinds of requests are
-// not covered.
+// covers reports whether admission sees a request. Questions about many kinds of requests
+// are not covered.
+func (c *classifier) covers(a authorizer.Attributes) bool {
+	return a.IsResourceRequest() && !authorization.AsksAboutMany(a) && c.coverage(a).verbs.Has(a.GetVerb())
+}
+
+// connects reports whether a request connects, even if its verb is not covered.
+func (c *classifier) connects(a authorizer.Attributes) bool {
+	return a.IsResourceRequest() && c.coverage(a).connected
+}
+
 func (c *classifier) coverage(a authorizer.Attributes) coverage {
-	if !a.IsResourceRequest() || authorization.AsksAboutMany(a) {
-		return uncovered
-	}
-	e := endpoint{schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, a.GetSubresource()}
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	verbs := c.endpoints[e]
-	if all, ok := verbs[""]; ok {
-		return all
-	}
-	return verbs[a.GetVerb()]
+	return c.endpoints[endpoint{schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, a.GetSubresource()}]
 }
+
+// coversSome reports whether admission sees some of the requests that attributes with *
+// stand for.
+func (c *classifier) coversSome(a authorizer.Attributes) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for e, seen := range c.endpoints {
+		if !matches(a.GetAPIGroup(), e.Group) || !matches(a.GetAPIVersion(), e.Version) ||
+			!matches(a.GetResource(), e.Resource) || !matches(a.GetSubresource(), e.subresource) {
+			continue
+		}
+		if seen.verbs.Has(a.GetVerb()) || a.GetVerb() == "*" && seen.verbs.Len() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func matches(pattern, value string) bool { return pattern == "*" || pattern == value }

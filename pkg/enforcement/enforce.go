@@ -9,11 +9,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -22,12 +25,13 @@ import (
 var (
 	errNotAuthorized = errors.New("the request reached admission without a decision of authorization about it")
 	errOtherRequest  = errors.New("authorization decided about another request than the one that reached admission")
+	errPanicked      = errors.New("the evaluation of conditions panicked")
 	errNoCreate      = errors.New("the request creates an object, which authorization has not decided about")
 )
 
 // Enforce evaluates what authorization left open about a request (KEP-5681,
 // "AuthorizationConditionsEnforcer admission controller"). It is nil if the request is
-// allowed, and 403 otherwise. It may be called several times for a request, and
+// allowed, 403 if it is not, and 500 if an evaluation panics. It may be called several times for a request, and
 // concurrently: for each object that deletecollection deletes, and for each attempt at an
 // update.
 func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
@@ -35,21 +39,12 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 	if s == nil {
 		return admission.NewForbidden(a, errNotAuthorized)
 	}
-	request, connect, create := s.records()
-	switch {
-	case request == nil:
-		return admission.NewForbidden(a, errNotAuthorized)
-	case !request.admits(a):
-		return admission.NewForbidden(a, errOtherRequest)
-	}
-	records := []*record{request, connect}
-	if request.attributes.GetVerb() != "create" && a.GetOperation() == admission.Create {
-		if create == nil {
-			return admission.NewForbidden(a, errNoCreate)
-		}
-		records = append(records, create)
+	records, err := s.recordsOf(a)
+	if err != nil {
+		return admission.NewForbidden(a, err)
 	}
 	data := &requestData{admitted: a, objects: o, namespace: s.enforcer.config.Namespace}
+	var result outcome
 	for _, r := range records {
 		if !r.isConditional() {
 			continue
@@ -58,23 +53,53 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 		start := time.Now()
 		decision := s.enforcer.evaluate(ctx, r, data)
 		measure(ctx, start, decision)
-		s.annotate(ctx, r, decision)
+		result.add(r, decision)
 		if !decision.IsAllow() {
-			return forbidden(r.attributes, decision)
+			s.settle(result)
+			return refusal(r.attributes, decision)
 		}
 	}
+	s.settle(result)
 	return nil
 }
 
-// evaluate makes one decision concrete.
-func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) authorization.Decision {
+// recordsOf returns what was decided about a request that reaches admission, all of which
+// must come out as Allow.
+func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
+	request, connect, create := s.records()
+	switch {
+	case request == nil:
+		return nil, errNotAuthorized
+	case !request.admits(a):
+		return nil, errOtherRequest
+	case request.attributes.GetVerb() == "create" || a.GetOperation() != admission.Create:
+		return []*record{request, connect}, nil
+	case create == nil:
+		return nil, errNoCreate
+	}
+	return []*record{request, connect, create}, nil
+}
+
+// evaluate makes one decision concrete. A panic ends here: the workers that delete a
+// collection would take the process with them.
+func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (decision authorization.Decision) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			// What it says may come from the object; where it was does not.
+			klog.FromContext(ctx).Error(errPanicked, "Conditions cannot be evaluated", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+			decision = authorization.Deny("the conditions could not be evaluated", errPanicked)
+		}
+	}()
 	if err := data.convert(); err != nil {
 		return authorization.Deny("the object cannot be converted to the version of the request", err)
 	}
 	return r.lazy.Evaluate(ctx, authorization.EvaluatorFor(data, e.evaluatorFor(data)))
 }
 
-func forbidden(a authorizer.Attributes, decision authorization.Decision) error {
+func refusal(a authorizer.Attributes, decision authorization.Decision) error {
+	if errors.Is(decision.Err(), errPanicked) {
+		return apierrors.NewInternalError(errPanicked)
+	}
 	reason := decision.Reason()
 	if err := decision.Err(); err != nil {
 		reason = fmt.Sprintf("%s: %v", reason, err)

@@ -90,8 +90,16 @@ func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 
 // Covers reports whether conditions on a request are enforced here.
 func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {
-	return e.config.Conditional && e.plugged.Load() && e.classifier.coverage(attributes) != uncovered
+	return e.enforces() && e.classifier.covers(attributes)
 }
+
+// CoversSome reports whether conditions are enforced here on some of the requests that
+// attributes stand for: their verb, group, version, resource and subresource may be *.
+func (e *Enforcer) CoversSome(attributes authorizer.Attributes) bool {
+	return e.enforces() && e.classifier.coversSome(attributes)
+}
+
+func (e *Enforcer) enforces() bool { return e.config.Conditional && e.plugged.Load() }
 
 func (e *Enforcer) folding() folding { return folding{e.config.Chain} }
 

@@ -77,6 +77,9 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 // unconditional and says why.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
 	if !e.Covers(a) {
+		if earlier != nil && earlier.lazy != nil {
+			ctx = earlier.lazy.Pin(ctx)
+		}
 		decision := e.config.Chain.Decide(ctx, a).Fold()
 		if !decision.IsAllow() {
 			return nil, decision
@@ -91,8 +94,12 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 		lazy = e.config.Chain.Begin(ctx, attributes)
 	}
 	decision := lazy.Decision()
-	if !decision.CanBecomeAllowed() {
-		return nil, decision.Fold()
+	switch {
+	case decision.CanBecomeAllowed():
+	case decision.IsUnconditional():
+		return nil, decision
+	default:
+		return nil, authorization.Deny("nobody can allow the request, whatever its object is", nil)
 	}
 	return &record{attributes: a, lazy: lazy, conditional: !decision.IsAllow()}, decision
 }
@@ -108,7 +115,7 @@ func (conditionsAware) ConditionsMode() authorization.Mode {
 // createOfConnection returns the attributes of the create that a connection needs as well
 // (KEP-5681, "Compound Authorization for Connectible Resources").
 func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attributes, bool) {
-	if !e.config.ConnectWithCreate || a.GetVerb() == "create" || e.classifier.coverage(a) != connected {
+	if !e.config.ConnectWithCreate || a.GetVerb() == "create" || !e.classifier.connects(a) {
 		return nil, false
 	}
 	return withVerb{a, "create"}, true
@@ -151,14 +158,14 @@ func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	return h.folding.Authorize(ctx, a)
 }
 
+// authorizeCreate decides about the create that a request turns into. A handler that asks
+// again, because it attempts the update again, gets the same answer.
 func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	create, decision := s.enforcer.decide(ctx, a, request)
 	if create == nil {
 		return decision.Concrete()
 	}
-	if !s.recordCreate(create) {
-		return authorizer.DecisionDeny, "the create has been authorized before", nil
-	}
+	create = s.recordCreate(create)
 	if create.conditional {
 		audit.AddAuditAnnotation(ctx, auditConditional, "true")
 		return authorizer.DecisionAllow, "allowed on conditions that are enforced at admission", nil

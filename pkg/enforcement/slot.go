@@ -44,8 +44,8 @@ type slot struct {
 	// create is the one about the create that an update or patch has turned into.
 	create *record
 
-	// annotated is set once the audit event says how the conditions came out.
-	annotated atomic.Bool
+	// outcome is how the conditions came out.
+	outcome outcome
 }
 
 type slotKey struct{}
@@ -75,21 +75,27 @@ func (s *slot) recordRequest(request, connect *record) bool {
 	return true
 }
 
-// recordCreate records the decision about the create that the request has turned into.
-func (s *slot) recordCreate(create *record) bool {
+// recordCreate records the decision about the create that the request has turned into, and
+// returns the one that counts: the first.
+func (s *slot) recordCreate(create *record) *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.create != nil {
-		return false
+	if s.create == nil {
+		s.create = create
 	}
-	s.create = create
-	return true
+	return s.create
 }
 
 func (s *slot) records() (request, connect, create *record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.request, s.connect, s.create
+}
+
+// covered reports whether the request was decided with conditions in mind.
+func (s *slot) covered() bool {
+	request, _, _ := s.records()
+	return request != nil && request.lazy != nil
 }
 
 // turnsInto reports whether a check is the one that a handler makes when an update or a

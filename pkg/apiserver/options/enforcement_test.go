@@ -1,0 +1,54 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package options_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	featuregatetesting "k8s.io/component-base/featuregate/testing"
+
+	"github.com/proviso-authz/proviso/pkg/apiserver/options"
+	"github.com/proviso-authz/proviso/pkg/features"
+)
+
+// TestConditionsNeedThePlugin refuses to start a server that would let requests pass on
+// conditions that nothing enforces.
+func TestConditionsNeedThePlugin(t *testing.T) {
+	for _, tc := range []struct {
+		name            string
+		gate, pluginOff bool
+		wantRefusal     bool
+	}{
+		{"as it comes", true, false, false},
+		{"the plugin is off", true, true, true},
+		{"the gate is off", false, false, false},
+		{"both are off", false, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConditionalAuthorization, tc.gate)
+			o := options.NewOptions()
+			if tc.pluginOff {
+				o.Admission.DisablePlugins = []string{"AuthorizationConditionsEnforcer"}
+			}
+			completed, err := o.Complete()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := errors.Join(completed.Validate()...)
+			if (got != nil) != tc.wantRefusal {
+				t.Fatalf("got %v, want a refusal %v", got, tc.wantRefusal)
+			}
+			for _, flag := range []string{"--feature-gates=ConditionalAuthorization=true", "--disable-admission-plugins=AuthorizationConditionsEnforcer"} {
+				if tc.wantRefusal && !strings.Contains(got.Error(), flag) {
+					t.Errorf("got %v, want it to name %s", got, flag)
+				}
+			}
+		})
+	}
+}

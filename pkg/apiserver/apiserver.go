@@ -251,11 +251,12 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 const schemaTimeout = 10 * time.Second
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
+	reviewer := &authorization.Reviewer{Chain: c.extra.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
 	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[authorizationv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"subjectaccessreviews":           subjectaccessreview.NewREST(c.extra.Reviews),
-		"selfsubjectaccessreviews":       selfsubjectaccessreview.NewREST(c.extra.Reviews),
-		"localsubjectaccessreviews":      localsubjectaccessreview.NewREST(c.extra.Reviews),
+		"subjectaccessreviews":           subjectaccessreview.NewREST(reviewer),
+		"selfsubjectaccessreviews":       selfsubjectaccessreview.NewREST(reviewer),
+		"localsubjectaccessreviews":      localsubjectaccessreview.NewREST(reviewer),
 		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews),
 	}
 	return &group

@@ -207,9 +207,47 @@ func TestReview(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := chainOf(t, &fixed{decision: tc.decision}).Review(t.Context(), tc.attributes, tc.config)
+			got, _ := (&authorization.Reviewer{Chain: chainOf(t, &fixed{decision: tc.decision}), Conditional: true}).Review(t.Context(), tc.attributes, tc.config)
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReviewSaysWhoEnforces looks at the warnings of reviews with conditions, and at the mode,
+// which counts only while the feature is on.
+func TestReviewSaysWhoEnforces(t *testing.T) {
+	t.Parallel()
+	create := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
+	get := create
+	get.Verb = "get"
+	enforced := func(a authorizer.Attributes) bool { return a.GetVerb() == "create" }
+	for _, tc := range []struct {
+		name        string
+		decision    authorization.Decision
+		attributes  authorizer.AttributesRecord
+		conditional bool
+		enforced    func(authorizer.Attributes) bool
+		wantFolded  bool
+		wantWarning string
+	}{
+		{"enforced here", allowIf, create, true, enforced, false, ""},
+		{"not this verb", allowIf, get, true, enforced, false, "nobody here enforces conditions on get things"},
+		{"nothing is", allowIf, create, true, nil, false, "nobody here enforces conditions on create things"},
+		{"unconditional", authorization.Allow("", nil), get, true, nil, true, ""},
+		{"the feature is off", allowIf, create, false, enforced, true, ""},
+		{"the feature is off, and it could be denied", denyIf, create, false, enforced, true, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			reviewer := &authorization.Reviewer{Chain: chainOf(t, &fixed{decision: tc.decision}), Conditional: tc.conditional, Enforced: tc.enforced}
+			status, warnings := reviewer.Review(t.Context(), tc.attributes, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"})
+			if folded := len(status.ConditionsChain) == 0; folded != tc.wantFolded {
+				t.Errorf("got %+v, want folded %v", status, tc.wantFolded)
+			}
+			if got := strings.Join(warnings, ""); !strings.HasPrefix(got, tc.wantWarning) || (tc.wantWarning == "") != (got == "") {
+				t.Errorf("got warnings %q, want %q", got, tc.wantWarning)
 			}
 		})
 	}

@@ -17,17 +17,29 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
+// Reviewer answers reviews.
+type Reviewer struct {
+	// Chain decides what reviews ask about.
+	Chain *Chain
+	// Conditional gives conditions to callers who ask for them; it is the feature gate
+	// ConditionalAuthorization. Without it their mode is ignored.
+	Conditional bool
+	// Enforced reports whether this server enforces conditions on a request itself. If nil,
+	// it enforces none.
+	Enforced func(attributes authorizer.Attributes) bool
+}
+
 // Review answers a review: what the chain decides about the attributes, with conditions if
 // the caller asked for them, and what the caller should know about the answer.
-func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorization.ConditionalAuthorizationConfiguration) (authorization.SubjectAccessReviewStatus, []string) {
+func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorization.ConditionalAuthorizationConfiguration) (authorization.SubjectAccessReviewStatus, []string) {
 	attributes := Attributes{AttributesRecord: record}
-	if config != nil {
+	if config != nil && r.Conditional {
 		attributes.Mode = config.Mode
 	}
 	if caller, ok := genericapirequest.UserFrom(ctx); ok {
 		attributes.Caller = caller
 	}
-	decision := c.Decide(ctx, attributes)
+	decision := r.Chain.Decide(ctx, attributes)
 	var warnings []string
 	switch many := AsksAboutMany(record); {
 	case decision.IsUnconditional() || attributes.Mode == authorization.ConditionsModeNone:
@@ -35,7 +47,7 @@ func (c *Chain) Review(ctx context.Context, record authorizer.AttributesRecord, 
 	case many:
 		decision = decision.Fold()
 		warnings = append(warnings, warningMany)
-	default:
+	case r.Enforced == nil || !r.Enforced(attributes):
 		warnings = append(warnings, fmt.Sprintf(warningNotEnforced, describe(record)))
 	}
 	status := Status(decision)

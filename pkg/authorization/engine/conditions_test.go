@@ -57,7 +57,7 @@ func TestModes(t *testing.T) {
 				t.Errorf("got %+v: %s", c, text)
 			}
 			chain := chainOf(t, &engine.Authorizer{Source: granting.Source}, granting)
-			status, _ := chain.Review(t.Context(), a.AttributesRecord, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: tc.mode})
+			status, _ := (&authorization.Reviewer{Chain: chain, Conditional: true}).Review(t.Context(), a.AttributesRecord, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: tc.mode})
 			if folded := len(status.ConditionsChain) == 0; folded != tc.wantFolded || status.Allowed {
 				t.Errorf("got review %+v", status)
 			}

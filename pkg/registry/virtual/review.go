@@ -15,10 +15,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// Review asks a chain what a review asks, and passes on what the caller should know about
+// Review answers a review, and passes on what the caller should know about
 // the answer as warnings.
-func Review(ctx context.Context, chain *authorization.Chain, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) authorizationapi.SubjectAccessReviewStatus {
-	status, warnings := chain.Review(ctx, record, config)
+func Review(ctx context.Context, reviewer *authorization.Reviewer, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) authorizationapi.SubjectAccessReviewStatus {
+	status, warnings := reviewer.Review(ctx, record, config)
 	for _, text := range warnings {
 		warning.AddWarning(ctx, "", text)
 	}

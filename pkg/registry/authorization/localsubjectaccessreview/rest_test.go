@@ -41,7 +41,7 @@ func TestNamespaces(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: tc.review},
 				Spec:       authorizationapi.SubjectAccessReviewSpec{User: "u", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: tc.review}},
 			}
-			if _, err := localsubjectaccessreview.NewREST(chain).Create(ctx, review, nil, nil); apierrors.IsBadRequest(err) != tc.wantBad {
+			if _, err := localsubjectaccessreview.NewREST(&authorization.Reviewer{Chain: chain}).Create(ctx, review, nil, nil); apierrors.IsBadRequest(err) != tc.wantBad {
 				t.Errorf("got %v, want a bad request: %v", err, tc.wantBad)
 			}
 		})

@@ -22,23 +22,23 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
-// REST answers reviews with what a chain of authorizers decides.
+// REST answers reviews.
 type REST struct {
 	virtual.Resource
-	chain *authorization.Chain
+	reviewer *authorization.Reviewer
 }
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. The chain must be the one that also decides requests.
-func NewREST(chain *authorization.Chain) *REST {
+// NewREST makes the storage. The reviewer's chain must decide as that of requests does.
+func NewREST(reviewer *authorization.Reviewer) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular:   "selfsubjectaccessreview",
 			Namespaced: false,
 			NewFunc:    func() runtime.Object { return &authorizationapi.SelfSubjectAccessReview{} },
 		},
-		chain: chain,
+		reviewer: reviewer,
 	}
 }
 
@@ -60,6 +60,6 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(caller, review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
-	review.Status = virtual.Review(ctx, r.chain, attributes, review.Spec.ConditionalAuthorization)
+	review.Status = virtual.Review(ctx, r.reviewer, attributes, review.Spec.ConditionalAuthorization)
 	return review, nil
 }

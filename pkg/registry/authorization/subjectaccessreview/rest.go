@@ -21,23 +21,23 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
-// REST answers reviews with what a chain of authorizers decides.
+// REST answers reviews.
 type REST struct {
 	virtual.Resource
-	chain *authorization.Chain
+	reviewer *authorization.Reviewer
 }
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. The chain must be the one that also decides requests.
-func NewREST(chain *authorization.Chain) *REST {
+// NewREST makes the storage. The reviewer's chain must decide as that of requests does.
+func NewREST(reviewer *authorization.Reviewer) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular:   "subjectaccessreview",
 			Namespaced: false,
 			NewFunc:    func() runtime.Object { return &authorizationapi.SubjectAccessReview{} },
 		},
-		chain: chain,
+		reviewer: reviewer,
 	}
 }
 
@@ -55,6 +55,6 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(authorization.SubjectOf(&review.Spec), review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
-	review.Status = virtual.Review(ctx, r.chain, attributes, review.Spec.ConditionalAuthorization)
+	review.Status = virtual.Review(ctx, r.reviewer, attributes, review.Spec.ConditionalAuthorization)
 	return review, nil
 }

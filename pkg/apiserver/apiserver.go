@@ -214,6 +214,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer)
 	}
 	controller, err := policy.NewController(policy.Config{
 		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
+		Enforced: c.extra.Enforcer.CoversSome,
 	})
 	if err != nil {
 		return err

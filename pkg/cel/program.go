@@ -24,6 +24,16 @@ type Program struct {
 // Reads reports whether the value may depend on the variable.
 func (p *Program) Reads(v Variable) bool { return p.reads[v] }
 
+// ReadsOnly reports whether the value depends on no other variable.
+func (p *Program) ReadsOnly(v Variable) bool {
+	for other, reads := range p.reads {
+		if reads && other != v {
+			return false
+		}
+	}
+	return true
+}
+
 // Values holds what the variables are. A variable that is not in it is unknown, and
 // reading it is an error. Values are what JSON decodes to (map[string]any, []any,
 // string, int64, float64, bool, nil) or CEL values.

@@ -20,6 +20,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -42,6 +43,9 @@ type Config struct {
 	Source *engine.Source
 	// Types checks expressions against schemas. If nil, that is not done.
 	Types *typechecking.Checker
+	// Enforced reports whether conditions are enforced on some of the requests that attributes
+	// with * stand for. If nil, they are enforced on none.
+	Enforced func(attributes authorizer.Attributes) bool
 	// StalenessBound is how long the store may be out of reach before Allow policies grant
 	// nothing. It must be positive.
 	StalenessBound time.Duration
@@ -71,6 +75,8 @@ type result struct {
 	// is instead.
 	failure  error
 	lastGood bool
+	// readsMore says that the condition depends on more than what is known at authorization.
+	readsMore bool
 }
 
 // NewController makes a Controller.
@@ -274,6 +280,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (*
 		}
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
+	next.readsMore = spec.Condition != "" && (next.failure != nil || compiled.ReadsMoreThanRequest())
 	c.mu.Lock()
 	c.results[key] = next
 	c.mu.Unlock()

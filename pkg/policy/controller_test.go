@@ -46,6 +46,12 @@ func newRig(t *testing.T, bound time.Duration, objects ...runtime.Object) *rig {
 
 func startRig(t *testing.T, client *fake.Clientset, bound time.Duration) *rig {
 	t.Helper()
+	return startRigWith(t, client, policy.Config{StalenessBound: bound})
+}
+
+// startRigWith starts a rig whose configuration lacks what every rig has.
+func startRigWith(t *testing.T, client *fake.Clientset, config policy.Config) *rig {
+	t.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
 		t.Fatal(err)
@@ -55,7 +61,8 @@ func startRig(t *testing.T, client *fake.Clientset, bound time.Duration) *rig {
 		t.Fatal(err)
 	}
 	r := &rig{client: client, source: &engine.Source{}}
-	c, err := policy.NewController(policy.Config{Client: client, Compiler: compiler, Source: r.source, StalenessBound: bound})
+	config.Client, config.Compiler, config.Source = client, compiler, r.source
+	c, err := policy.NewController(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,9 +7,6 @@ package policy
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -93,7 +90,7 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		ready.Status, ready.Reason = metav1.ConditionFalse, ReasonCompileFailed
 		ready.Message = r.failure.Error() + ". The last compilation that succeeded stays in force where there is one; otherwise " + closedAnswer(p.spec.Effect)
 	}
-	effective := effectiveness(p.spec)
+	effective := c.effectiveness(p.spec, r.readsMore)
 	for _, condition := range []metav1.Condition{ready, effective} {
 		condition.ObservedGeneration = p.meta.Generation
 		meta.SetStatusCondition(&status.Conditions, condition)
@@ -122,29 +119,6 @@ func closedAnswer(effect policyv1alpha1.PolicyEffect) string {
 		return "the policy grants nothing"
 	}
 	return "the policy denies what its rules match"
-}
-
-// servedGroups are the groups whose requests this server decides.
-var servedGroups = []string{"authorization.k8s.io", "demo.proviso.dev", policyv1alpha1.GroupName, "*"}
-
-// effectiveness says whether something can come of a policy.
-func effectiveness(spec *policyv1alpha1.AuthorizationPolicySpec) metav1.Condition {
-	effective := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionTrue, Reason: ReasonEnforced, Message: "requests are decided by the policy"}
-	var elsewhere []string
-	for i, rule := range spec.Rules {
-		if len(rule.Resources) > 0 && !slices.ContainsFunc(rule.APIGroups, func(group string) bool { return slices.Contains(servedGroups, group) }) {
-			elsewhere = append(elsewhere, fmt.Sprintf("rules[%d]", i))
-		}
-	}
-	switch {
-	case len(elsewhere) > 0:
-		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonNotEnforced
-		effective.Message = strings.Join(elsewhere, ", ") + ": the resources are served by others, who do not ask this server about requests; reviews show the policy"
-	case spec.Condition != "":
-		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonConditionNotEnforced
-		effective.Message = "where the condition depends on more than the request, nobody enforces it: an Allow policy then grants nothing, and others apply as if it held; reviews show it"
-	}
-	return effective
 }
 
 func (c *Controller) updateStatus(ctx context.Context, key engine.Key, p *content, status *policyv1alpha1.AuthorizationPolicyStatus) error {

@@ -130,6 +130,12 @@ func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
 // Key identifies the policy.
 func (p *Policy) Key() Key { return p.key }
 
+// ReadsMoreThanRequest reports whether the condition may depend on what is not known at
+// authorization.
+func (p *Policy) ReadsMoreThanRequest() bool {
+	return p.condition != nil && !p.condition.expression.Program().ReadsOnly(cel.Request)
+}
+
 // restricts reports whether the policy belongs to the deny-only part of the chain.
 func (p *Policy) restricts() bool {
 	return p.effect == policyv1alpha1.PolicyEffectDeny || (p.failure != nil && p.effect != policyv1alpha1.PolicyEffectAllow)

@@ -44,12 +44,15 @@ const UserHeader = "X-Test-User"
 
 // Config says what the server is to do.
 type Config struct {
-	// Authorizer decides requests and reviews.
+	// Authorizer decides requests and reviews. An *authorization.Chain is used as it is.
 	Authorizer authorizer.Authorizer
 	// Enforcement changes how conditions are enforced. May be nil.
 	Enforcement func(*enforcement.Config)
 	// Admission are admission plugins that come before the one that enforces conditions.
 	Admission []admission.Interface
+	// Generic changes the configuration of the generic server, such as its auditing. May be
+	// nil.
+	Generic func(*genericapiserver.Config)
 	// EtcdDir is a directory for an embedded etcd, short enough for a socket. Without it
 	// there is a temporary one, and the demo API is not served.
 	EtcdDir string
@@ -77,15 +80,13 @@ func New(tb testing.TB, config Config) *Server {
 		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
 	})
 
-	chain, err := authorization.NewChain(authorization.Member{Name: "test", Authorizer: config.Authorizer})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	chain := chainOf(tb, config.Authorizer)
 	generic.Authorization.Authorizer = chain
 	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
 	extra := apiserver.ExtraConfig{
 		Reviews: chain, Requests: chain, Policies: &engine.Source{}, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != "",
 	}
+	var err error
 	if extra.Compilers, err = apiserver.NewCompilers(); err != nil {
 		tb.Fatal(err)
 	}
@@ -101,6 +102,9 @@ func New(tb testing.TB, config Config) *Server {
 	plugin := &authorizationconditionsenforcer.Plugin{}
 	authorizationconditionsenforcer.Initializer{Enforcer: extra.Enforcer}.Initialize(plugin)
 	generic.AdmissionControl = admission.NewChainHandler(append(slices.Clone(config.Admission), plugin)...)
+	if config.Generic != nil {
+		config.Generic(&generic.Config)
+	}
 	completed, err := (&apiserver.Config{GenericConfig: generic, ExtraConfig: extra}).Complete()
 	if err != nil {
 		tb.Fatal(err)
@@ -112,6 +116,18 @@ func New(tb testing.TB, config Config) *Server {
 	tb.Cleanup(server.GenericAPIServer.Destroy)
 	server.GenericAPIServer.PrepareRun()
 	return &Server{server.GenericAPIServer}
+}
+
+func chainOf(tb testing.TB, a authorizer.Authorizer) *authorization.Chain {
+	tb.Helper()
+	if chain, ok := a.(*authorization.Chain); ok {
+		return chain
+	}
+	chain, err := authorization.NewChain(authorization.Member{Name: "test", Authorizer: a})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return chain
 }
 
 func etcdDir(tb testing.TB, config Config) string {
@@ -141,6 +157,7 @@ func applyEtcd(tb testing.TB, dir string, generic *genericapiserver.Config) {
 	options := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/test", apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...)))
 	options.StorageConfig.Transport.ServerList = []string{endpoint}
 	options.SkipHealthEndpoints = true
+	options.DeleteCollectionWorkers = 4 // admission sees objects of a collection concurrently
 	if err := options.ApplyTo(generic); err != nil {
 		tb.Fatal(err)
 	}

@@ -280,7 +280,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (*
 		}
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
-	next.readsMore = spec.Condition != "" && (next.failure != nil || compiled.ReadsMoreThanRequest())
+	next.readsMore = p.spec.Condition != "" && (next.failure != nil || compiled.ReadsMoreThanRequest())
 	c.mu.Lock()
 	c.results[key] = next
 	c.mu.Unlock()

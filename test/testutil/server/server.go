@@ -83,8 +83,10 @@ func New(tb testing.TB, config Config) *Server {
 	chain := chainOf(tb, config.Authorizer)
 	generic.Authorization.Authorizer = chain
 	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
+	policies := &engine.Source{} // none, and that is known
+	policies.Publish(engine.NewBuilder().Apply(nil))
 	extra := apiserver.ExtraConfig{
-		Reviews: chain, Requests: chain, Policies: &engine.Source{}, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != "",
+		Reviews: chain, Requests: chain, Policies: policies, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != "",
 	}
 	var err error
 	if extra.Compilers, err = apiserver.NewCompilers(); err != nil {

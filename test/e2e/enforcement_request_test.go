@@ -288,7 +288,7 @@ func (c *tableCase) make(t *testing.T, client rest.Interface, context string) (o
 		return outcomeAllowed, ""
 	}
 	for text, outcome := range map[string]string{
-		"(Forbidden)": outcomeForbidden, "(NotFound)": "not found", "(Conflict)": "conflict", "(AlreadyExists)": "exists", " is invalid:": "invalid",
+		"(Forbidden)": outcomeForbidden, "(NotFound)": "not found", "(Conflict)": "conflict", "(AlreadyExists)": "exists", "is invalid:": "invalid",
 	} {
 		if strings.Contains(errs, text) {
 			return outcome, errs

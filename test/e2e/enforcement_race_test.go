@@ -1,0 +1,96 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+// TestEnforcementSeesWhatIsReplaced has many clients patch a machine that admin locks and
+// unlocks meanwhile. A patch keeps the lock as it is, and is attempted again when the
+// machine has changed; none may change a machine that is locked, whatever it was when the
+// patch began.
+func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
+	const patchers, patches, least = 8, 40, 20
+	x := newTable(t)
+	set := &tableSet{Set: "race", Policies: []tablePolicy{{
+		Name: "unlocked", Effect: policyv1alpha1.PolicyEffectAllow, Users: []string{"carol"}, Resources: []string{machines}, Versions: []string{machinesVersion},
+		Verbs: []string{"patch"}, Description: "carol changes what is not locked", Condition: `!("locked" in oldObject.spec.?tags.orValue([]))`,
+	}}}
+	x.install(t, set)
+	vms := x.proviso.DemoV1alpha1().VirtualMachines(set.namespace())
+	vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "lockable"}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12"}}
+	if _, err := vms.Create(t.Context(), vm, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	var allowed, refused atomic.Int64
+	patch := func(p, i int) {
+		client := x.clients["carol"+enforcementRoutes[p%len(enforcementRoutes)].suffix].DemoV1alpha1().RESTClient()
+		r := apiRequest{
+			method: http.MethodPatch, contentType: string(types.MergePatchType),
+			path: fmt.Sprintf("/apis/%s/namespaces/%s/%s/lockable", demov1alpha1.SchemeGroupVersion, set.namespace(), machines),
+			body: map[string]any{"spec": map[string]any{"image": fmt.Sprintf("image-%d-%d", p, i)}},
+		}
+		answer, err := r.send(t.Context(), client)
+		switch {
+		case err == nil:
+			allowed.Add(1)
+			written := &demov1alpha1.VirtualMachine{}
+			if err := json.Unmarshal(mustJSON(answer), written); err != nil || slices.Contains(written.Spec.Tags, "locked") {
+				t.Errorf("patched what is locked: %v %+v", err, written.Spec)
+			}
+		case apierrors.IsForbidden(err):
+			refused.Add(1)
+		case !apierrors.IsConflict(err): // it was attempted too often
+			t.Error(err)
+		}
+	}
+
+	patching := make(chan struct{})
+	var locking, group sync.WaitGroup
+	locking.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-patching:
+				return
+			default:
+			}
+			tags := [][]string{{"locked"}, {"open"}}[i%2]
+			if _, err := vms.Patch(t.Context(), "lockable", types.MergePatchType, mustJSON(map[string]any{"spec": map[string]any{"tags": tags}}), metav1.PatchOptions{}); err != nil && !apierrors.IsConflict(err) {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for p := range patchers {
+		group.Go(func() {
+			for i := range patches {
+				patch(p, i)
+			}
+		})
+	}
+	group.Wait()
+	close(patching)
+	locking.Wait()
+	if allowed.Load() < least || refused.Load() < least {
+		t.Errorf("%d patches were allowed and %d refused, which tells nothing", allowed.Load(), refused.Load())
+	}
+	t.Logf("%d allowed, %d refused, %d conflicts", allowed.Load(), refused.Load(), patchers*patches-allowed.Load()-refused.Load())
+}

@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -25,7 +27,7 @@ import (
 // TestEnforcementSeesWhatIsReplaced has many clients patch a machine that admin locks and
 // unlocks meanwhile. A patch keeps the lock as it is, and is attempted again when the
 // machine has changed; none may change a machine that is locked, whatever it was when the
-// patch began.
+// patch began. The audit event must say of each what became of it in the end.
 func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
 	const patchers, patches, least = 8, 40, 20
 	x := newTable(t)
@@ -41,10 +43,12 @@ func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
 	}
 
 	var allowed, refused atomic.Int64
+	var mu sync.Mutex
+	var writes []write
 	patch := func(p, i int) {
 		client := x.clients["carol"+enforcementRoutes[p%len(enforcementRoutes)].suffix].DemoV1alpha1().RESTClient()
 		r := apiRequest{
-			method: http.MethodPatch, contentType: string(types.MergePatchType),
+			method: http.MethodPatch, contentType: string(types.MergePatchType), header: map[string]string{auditv1.HeaderAuditID: string(uuid.NewUUID())},
 			path: fmt.Sprintf("/apis/%s/namespaces/%s/%s/lockable", demov1alpha1.SchemeGroupVersion, set.namespace(), machines),
 			body: map[string]any{"spec": map[string]any{"image": fmt.Sprintf("image-%d-%d", p, i)}},
 		}
@@ -61,6 +65,9 @@ func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
 		case !apierrors.IsConflict(err): // it was attempted too often
 			t.Error(err)
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		writes = append(writes, write{id: r.header[auditv1.HeaderAuditID], what: r.method, err: err})
 	}
 
 	patching := make(chan struct{})
@@ -92,5 +99,12 @@ func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
 	if allowed.Load() < least || refused.Load() < least {
 		t.Errorf("%d patches were allowed and %d refused, which tells nothing", allowed.Load(), refused.Load())
 	}
-	t.Logf("%d allowed, %d refused, %d conflicts", allowed.Load(), refused.Load(), patchers*patches-allowed.Load()-refused.Load())
+	events := auditEvents(t, writes)
+	for _, w := range writes {
+		want := map[bool]string{true: "allow", false: "deny"}[w.err == nil]
+		if got := events[w.id].Annotations["authorization.proviso.dev/decision"]; got != want && !apierrors.IsConflict(w.err) {
+			t.Errorf("the audit event says %q of a patch that ended with %v", got, w.err)
+		}
+	}
+	t.Logf("%d allowed, %d refused, %d conflicts", allowed.Load(), refused.Load(), int64(len(writes))-allowed.Load()-refused.Load())
 }

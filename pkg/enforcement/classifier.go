@@ -22,7 +22,8 @@ import (
 
 // AdmissionRunner marks a storage all of whose writing methods call every validation
 // callback that they are given, once for each object and before they write it, with what
-// they are about to write. The handlers run validating admission in those callbacks.
+// they are about to write; also where it turns out that nothing is to be written, but the
+// object is returned. The handlers run validating admission in those callbacks.
 type AdmissionRunner interface {
 	// RunsValidatingAdmission does nothing.
 	RunsValidatingAdmission()
@@ -91,6 +92,13 @@ func coverageOf(storage rest.Storage) coverage {
 	} {
 		if serves {
 			verbs.Insert(verb)
+		}
+	}
+	if store, ok := storage.(*genericregistry.Store); ok {
+		if _, graceful := store.DeleteStrategy.(rest.RESTGracefulDeleteStrategy); graceful {
+			// It answers a second deletion, which changes nothing, with the object and without
+			// admission.
+			verbs.Delete("delete", "deletecollection")
 		}
 	}
 	return coverage{verbs: verbs}

@@ -36,6 +36,12 @@ func (marked) RunsValidatingAdmission() {}
 // embedding has a Store within, which it could leave out.
 type embedding struct{ *genericregistry.Store }
 
+// graceful deletes in two steps.
+type graceful struct {
+	rest.RESTDeleteStrategy
+	rest.RESTGracefulDeleteStrategy
+}
+
 // review is created, and says that it runs admission.
 type review struct{ marked }
 
@@ -96,6 +102,7 @@ var storages = map[string]rest.Storage{
 	"virtualmachines/both":   both{console{methods: "GET,POST"}},
 	"reviews":                review{},
 	"nothing":                marked{},
+	"gracefully":             &genericregistry.Store{DeleteStrategy: graceful{}},
 }
 
 func covering(t *testing.T) *enforcement.Enforcer {
@@ -130,6 +137,7 @@ func TestClassifier(t *testing.T) {
 		"virtualmachines/both":   "",
 		"reviews":                "create",
 		"nothing":                "",
+		"gracefully":             "create update patch",
 		"unserved":               "",
 		"virtualmachines/other":  "",
 		"*":                      "",

@@ -31,9 +31,9 @@ var (
 
 // Enforce evaluates what authorization left open about a request (KEP-5681,
 // "AuthorizationConditionsEnforcer admission controller"). It is nil if the request is
-// allowed, 403 if it is not, and 500 if an evaluation panics. It may be called several times for a request, and
-// concurrently: for each object that deletecollection deletes, and for each attempt at an
-// update.
+// allowed, 403 if it is not, and 500 if an evaluation panics. It may be called several times
+// for a request, and concurrently: for each object that deletecollection deletes, and for
+// each attempt at an update.
 func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	s := slotFrom(ctx)
 	if s == nil {

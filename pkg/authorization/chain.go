@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -27,6 +28,16 @@ type Member struct {
 type Pinner interface {
 	// Pin returns a context in which nothing changes. One that is pinned already stays.
 	Pin(ctx context.Context) context.Context
+}
+
+// Expander is a Member's authorizer that stands for others, which may change while the
+// server runs. A chain asks those in its place, one by one, so that each is asked only if
+// the request needs it.
+type Expander interface {
+	Pinner
+	// Members returns those that it stands for in a pinned context. Their names must be
+	// distinct from those of the chain.
+	Members(ctx context.Context) []Member
 }
 
 // Revisioner is a Pinner that can say what it is pinned to.
@@ -81,13 +92,34 @@ func (c *Chain) Pin(ctx context.Context) context.Context {
 	return ctx
 }
 
+// pinned returns the members that a pinned context has.
+func (c *Chain) pinned(ctx context.Context) []Member {
+	if !slices.ContainsFunc(c.members, Member.expands) {
+		return c.members
+	}
+	var members []Member
+	for _, m := range c.members {
+		if expander, ok := m.Authorizer.(Expander); ok {
+			members = append(members, expander.Members(ctx)...)
+		} else {
+			members = append(members, m)
+		}
+	}
+	return members
+}
+
+func (m Member) expands() bool {
+	_, ok := m.Authorizer.(Expander)
+	return ok
+}
+
 // Decide asks the members until one answers Allow or Deny unconditionally, and returns
 // everything that matters until there. It is the eager form, for reviews: they must
 // show every condition that applies. Begin is the lazy one, for requests.
 func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
 	ctx = c.Pin(ctx)
 	var sets []Set
-	for _, m := range c.members {
+	for _, m := range c.pinned(ctx) {
 		set := m.decide(ctx, attributes)
 		sets = append(sets, set)
 		if set.Decision.possible()&canNoOpinion == 0 {
@@ -104,30 +136,57 @@ func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Se
 	return memberSet(m.Name, decision).authoredBy(m.Authorizer)
 }
 
-// authoredBy names who made the conditions in a set, where nobody is named yet.
+// authoredBy names who made the conditions in a member's set, where nobody is named yet.
 func (s Set) authoredBy(author ConditionsAuthor) Set {
+	if s.Decision.kind != kindChain {
+		return s.madeBy(author)
+	}
+	return s.eachMadeBy(author)
+}
+
+// madeBy names who made the conditions in a set that a member answered with. What is
+// nested in it goes back to the member in the same nest: its own members, by whose names
+// it finds out whom to ask, are only those at the top.
+func (s Set) madeBy(author ConditionsAuthor) Set {
 	switch s.Decision.kind {
 	case kindConditions:
 		if s.Author == nil {
 			s.Author = author
 		}
 	case kindChain:
-		nested := make([]Set, 0, len(s.Decision.chain))
-		for _, n := range s.Decision.chain {
-			nested = append(nested, n.authoredBy(author))
-		}
-		s.Decision.chain = nested
+		return s.eachMadeBy(&nest{name: s.AuthorizerName, author: author})
 	case kindAllow, kindDeny, kindNoOpinion:
 	}
 	return s
 }
 
+func (s Set) eachMadeBy(author ConditionsAuthor) Set {
+	sets := make([]Set, 0, len(s.Decision.chain))
+	for _, n := range s.Decision.chain {
+		sets = append(sets, n.madeBy(author))
+	}
+	s.Decision.chain = sets
+	return s
+}
+
+// nest is the author of sets within a nested chain.
+type nest struct {
+	name   string
+	author ConditionsAuthor
+}
+
+func (n *nest) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	nested := Chained(Set{AuthorizerName: n.name, Decision: FromUpstream("", decision)})
+	return n.author.EvaluateConditions(ctx, ToUpstream(nested), data)
+}
+
 // Authored returns sets that the chain made and that went over the wire, with their
 // authors: the members by whose names they go. Sets of anybody else have none.
 func (c *Chain) Authored(sets ...Set) []Set {
+	members := c.pinned(c.Pin(context.Background()))
 	authored := make([]Set, 0, len(sets))
 	for _, s := range sets {
-		for _, m := range c.members {
+		for _, m := range members {
 			if m.Name == s.AuthorizerName {
 				s = s.authoredBy(m.Authorizer)
 			}
@@ -138,9 +197,9 @@ func (c *Chain) Authored(sets ...Set) []Set {
 }
 
 // memberSet makes a member's answer a set of the chain. A chain of one set with the
-// member's own name is that set; otherwise it is nested.
+// member's own name is that set, unless that is a chain too; otherwise it is nested.
 func memberSet(name string, d Decision) Set {
-	if d.kind == kindChain && len(d.chain) == 1 && d.chain[0].AuthorizerName == name {
+	if d.kind == kindChain && len(d.chain) == 1 && d.chain[0].AuthorizerName == name && d.chain[0].Decision.kind != kindChain {
 		return d.chain[0]
 	}
 	return Set{AuthorizerName: name, Decision: d}

@@ -19,6 +19,7 @@ import (
 // concurrent use.
 type Lazy struct {
 	chain      *Chain
+	members    []Member
 	attributes authorizer.Attributes
 	// pins holds what the members are pinned to, and nothing else.
 	//nolint:containedctx // a context is how members are pinned
@@ -36,7 +37,7 @@ func (c *Chain) Begin(ctx context.Context, attributes authorizer.Attributes) *La
 }
 
 func (c *Chain) begin(ctx, pins context.Context, attributes authorizer.Attributes) *Lazy {
-	l := &Lazy{chain: c, attributes: attributes, pins: pins}
+	l := &Lazy{chain: c, members: c.pinned(pins), attributes: attributes, pins: pins}
 	for !l.done {
 		l.ask(ctx)
 		if n := len(l.sets); n > 0 && l.sets[n-1].Decision.CanBecomeAllowed() {
@@ -107,13 +108,13 @@ func (l *Lazy) answer(ctx context.Context, i int) (Set, bool) {
 
 // ask asks the next member. The caller holds the lock, or is the only one who knows l.
 func (l *Lazy) ask(ctx context.Context) {
-	if len(l.sets) == len(l.chain.members) {
+	if len(l.sets) == len(l.members) {
 		l.done = true
 		return
 	}
-	set := l.chain.members[len(l.sets)].decide(l.Pin(ctx), l.attributes)
+	set := l.members[len(l.sets)].decide(l.Pin(ctx), l.attributes)
 	l.sets = append(l.sets, set)
-	l.done = len(l.sets) == len(l.chain.members) || set.Decision.possible()&canNoOpinion == 0
+	l.done = len(l.sets) == len(l.members) || set.Decision.possible()&canNoOpinion == 0
 }
 
 // pinnedContext is a context whose values are first looked for among pins.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -299,5 +300,132 @@ func TestDecidedBy(t *testing.T) {
 		if got := lazy.Evaluate(t.Context(), literal{}).DecidedBy(); got != tc.want {
 			t.Errorf("%s, lazily: got %q, want %q", tc.name, got, tc.want)
 		}
+	}
+}
+
+// standin stands for other members, which change.
+type standin struct {
+	authorizer.Authorizer
+	now []authorization.Member
+}
+
+type standinKey struct{}
+
+func (s *standin) Pin(ctx context.Context) context.Context {
+	if ctx.Value(standinKey{}) != nil {
+		return ctx
+	}
+	return context.WithValue(ctx, standinKey{}, s.now)
+}
+
+func (s *standin) Members(ctx context.Context) []authorization.Member {
+	return ctx.Value(standinKey{}).([]authorization.Member)
+}
+
+// TestLazyAsksTheMembersOfAStandin counts as TestLazyAsksAsLittleAsItCan does: those whom
+// one member stands for are asked one by one too, and are who they were when the request
+// was decided, whatever becomes of them.
+func TestLazyAsksTheMembersOfAStandin(t *testing.T) {
+	t.Parallel()
+	first := &author{result: authorizer.DecisionNoOpinion}
+	first.decision = authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
+	second, last := &fixed{decision: authorization.NoOpinion("", nil)}, &fixed{decision: authorization.Allow("", nil)}
+	stand := &standin{now: []authorization.Member{{Name: "first", Authorizer: first}, {Name: "second", Authorizer: second}}}
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: "stand", Authorizer: stand},
+		authorization.Member{Name: "last", Authorizer: last},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lazy := chain.Begin(t.Context(), authorizer.AttributesRecord{})
+	if asked := first.asked + second.asked + last.asked; asked != 1 {
+		t.Errorf("asked %d members before, want 1", asked)
+	}
+	replacement := &fixed{decision: authorization.Deny("", nil)}
+	stand.now = []authorization.Member{{Name: "first", Authorizer: replacement}}
+	if got := kindOf(lazy.Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))); got != "Allow" {
+		t.Errorf("got %s, want Allow", got)
+	}
+	if first.sets != 1 || second.asked != 1 || last.asked != 1 || replacement.asked != 0 {
+		t.Errorf("evaluated %d sets and asked %d, %d, and %d of those who came later, want 1, 1, 1 and 0",
+			first.sets, second.asked, last.asked, replacement.asked)
+	}
+	if got := kindOf(chain.Decide(t.Context(), authorizer.AttributesRecord{})); got != "Deny" {
+		t.Errorf("afterwards: got %s, want the Deny of who is there now", got)
+	}
+	evaluated := authorization.Chained(chain.Authored(authorization.Set{AuthorizerName: "second", Decision: first.decision})...).
+		Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))
+	if got := kindOf(evaluated); got != "Deny" {
+		t.Errorf("a set of a member that is gone: got %s, want Deny", got)
+	}
+}
+
+// nested remembers in which nests it was asked about conditions.
+type nested struct {
+	fixed
+	asked []string
+}
+
+func (n *nested) EvaluateConditions(_ context.Context, decision authorizer.ConditionsAwareDecision, _ authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	path := ""
+	for sets := authorization.FromUpstream("", decision).Chain(); len(sets) == 1; sets = sets[0].Decision.Chain() {
+		path += "/" + sets[0].AuthorizerName
+	}
+	n.asked = append(n.asked, path)
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// TestAuthorsGetTheirNestsBack makes sure that a server which is asked about conditions can
+// find out, by the names on its own level, which of its members made them.
+func TestAuthorsGetTheirNestsBack(t *testing.T) {
+	t.Parallel()
+	opaque := authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
+	set := func(name string, d authorization.Decision) authorization.Set {
+		return authorization.Set{AuthorizerName: name, Decision: d}
+	}
+	for _, tc := range []struct {
+		name   string
+		answer authorization.Decision
+		want   []string
+	}{
+		{"a set without a name", opaque, []string{"/w"}},
+		{"a set of its own name", authorization.Chained(set("w", opaque)), []string{"/w"}},
+		{"a set of another name", authorization.Chained(set("a", opaque)), []string{"/a"}},
+		{"several", authorization.Chained(set("a", opaque), set("b", opaque)), []string{"/a", "/b"}},
+		{"a chain of its own name", authorization.Chained(set("w", authorization.Chained(set("a", opaque)))), []string{"/w/a"}},
+		{"a chain in a chain", authorization.Chained(set("a", opaque), set("b", authorization.Chained(set("c", opaque), set("d", authorization.Chained(set("e", opaque)))))),
+			[]string{"/a", "/b/c", "/b/d/e"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			w := &nested{fixed: fixed{decision: tc.answer}}
+			chain, err := authorization.NewChain(authorization.Member{Name: "w", Authorizer: w})
+			if err != nil {
+				t.Fatal(err)
+			}
+			evaluate := func(d authorization.Decision) {
+				if got := kindOf(d.Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))); got != "NoOpinion" {
+					t.Errorf("got %s, want NoOpinion", got)
+				}
+			}
+			evaluate(chain.Decide(t.Context(), authorizer.AttributesRecord{}))
+			if diff := cmp.Diff(tc.want, w.asked); diff != "" {
+				t.Errorf("asked (-want +got):\n%s", diff)
+			}
+			w.asked = nil
+			wire, err := authorization.SetsToWire(chain.Decide(t.Context(), authorizer.AttributesRecord{}).Chain())
+			if err != nil {
+				t.Fatal(err)
+			}
+			sets, err := authorization.SetsFromWire(wire)
+			if err != nil {
+				t.Fatal(err)
+			}
+			evaluate(authorization.Chained(chain.Authored(sets...)...))
+			if diff := cmp.Diff(tc.want, w.asked); diff != "" {
+				t.Errorf("asked about what went over the wire (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

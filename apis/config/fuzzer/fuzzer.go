@@ -1,0 +1,44 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package fuzzer fills objects of config.proviso.dev with random content that survives a
+// round trip through every version.
+package fuzzer
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	"sigs.k8s.io/randfill"
+
+	"github.com/proviso-authz/proviso/apis/config"
+	"github.com/proviso-authz/proviso/apis/config/v1alpha1"
+)
+
+// Funcs returns the functions that fill what must not be filled at random.
+func Funcs(_ runtimeserializer.CodecFactory) []any {
+	return []any{
+		func(w *config.WebhookConfiguration, c randfill.Continue) {
+			c.FillNoCustom(w)
+			w.AuthorizedTTL, w.UnauthorizedTTL = duration(c), duration(c)
+		},
+		func(w *v1alpha1.WebhookConfiguration, c randfill.Continue) {
+			c.FillNoCustom(w)
+			w.AuthorizedTTL, w.UnauthorizedTTL = duration(c), duration(c)
+			if w.CacheAuthorizedRequests == nil {
+				w.CacheAuthorizedRequests = new(bool)
+			}
+			if w.CacheUnauthorizedRequests == nil {
+				w.CacheUnauthorizedRequests = new(bool)
+			}
+		},
+	}
+}
+
+// duration is not zero, which is defaulted.
+func duration(c randfill.Continue) metav1.Duration {
+	return metav1.Duration{Duration: time.Duration(1 + c.Int63n(int64(time.Hour)))}
+}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/proviso-authz/proviso/apis/config"
-	"github.com/proviso-authz/proviso/apis/config/v1alpha1"
 )
 
 // Funcs returns the functions that fill what must not be filled at random.
@@ -24,16 +23,6 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 		func(w *config.WebhookConfiguration, c randfill.Continue) {
 			c.FillNoCustom(w)
 			w.AuthorizedTTL, w.UnauthorizedTTL = duration(c), duration(c)
-		},
-		func(w *v1alpha1.WebhookConfiguration, c randfill.Continue) {
-			c.FillNoCustom(w)
-			w.AuthorizedTTL, w.UnauthorizedTTL = duration(c), duration(c)
-			if w.CacheAuthorizedRequests == nil {
-				w.CacheAuthorizedRequests = new(bool)
-			}
-			if w.CacheUnauthorizedRequests == nil {
-				w.CacheUnauthorizedRequests = new(bool)
-			}
 		},
 	}
 }

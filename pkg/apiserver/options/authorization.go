@@ -37,7 +37,15 @@ const (
 	authorizerKubeAPIServer    = "kube-apiserver"
 	authorizerGranting         = "policy.proviso.dev"
 	authorizerNode             = "node.proviso.dev"
+	// authorizerWebhooks stands for the webhooks, which go by their own names.
+	authorizerWebhooks = "proviso.dev/webhooks"
 )
+
+// builtIn are the names that a webhook must not have.
+var builtIn = []string{
+	authorizerPrivilegedGroups, authorizerPaths, authorizerRestricting, authorizerKubeAPIServer, authorizerGranting, authorizerNode,
+	authorizerWebhooks,
+}
 
 // The generic server allows its clients 200 requests a second with bursts of 400, since
 // what they ask is on the path of every request.
@@ -50,16 +58,21 @@ const (
 // of every aggregated server; the authorizers are not: see package webhook.
 type AuthorizationOptions struct {
 	*genericoptions.DelegatingAuthorizationOptions
+	// ConfigFile is the path of an AuthorizationConfiguration, which names webhooks to be
+	// asked after the policies. Empty means that there are none.
+	ConfigFile string
 }
 
 // NewAuthorizationOptions returns the defaults.
 func NewAuthorizationOptions() *AuthorizationOptions {
-	return &AuthorizationOptions{genericoptions.NewDelegatingAuthorizationOptions()}
+	return &AuthorizationOptions{DelegatingAuthorizationOptions: genericoptions.NewDelegatingAuthorizationOptions()}
 }
 
 // AddFlags adds the flags of the options to a set.
 func (o *AuthorizationOptions) AddFlags(fs *pflag.FlagSet) {
 	o.DelegatingAuthorizationOptions.AddFlags(fs)
+	fs.StringVar(&o.ConfigFile, "authorization-config", o.ConfigFile,
+		"File with an AuthorizationConfiguration (config.proviso.dev/v1alpha1), which names webhooks that are asked after the policies, in order. The file, and the kubeconfig files that it names, may change while the server runs; what cannot be used leaves the last good configuration in force.")
 }
 
 // Validate returns everything that is wrong with the options.
@@ -77,9 +90,9 @@ func (o *AuthorizationOptions) Validate() []error {
 // what holds now, as kube-apiserver answers its own, never from the cache.
 //
 // Deny policies come before kube-apiserver, so that they mean the same everywhere, and
-// after those who need no permission; Allow and NoOpinion policies come after it, and the
-// members of last after everybody else.
-func (o *AuthorizationOptions) Chains(policies *engine.Source, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
+// after those who need no permission; Allow and NoOpinion policies come after it, then the
+// webhooks, if there are any, and the members of last after everybody else.
+func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
 	fresh, err := o.kubeAPIServer(0, 0)
 	if err != nil {
 		return nil, nil, err
@@ -96,9 +109,15 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source, last ...authoriza
 	after := &engine.Authorizer{Source: policies, Part: engine.Granting}
 	restricting := authorization.Member{Name: authorizerRestricting, Authorizer: before}
 	granting := authorization.Member{Name: authorizerGranting, Authorizer: after}
-	last = append([]authorization.Member{granting}, last...)
-	reviews, err = authorization.NewChain(append([]authorization.Member{privileged, restricting,
-		{Name: authorizerKubeAPIServer, Authorizer: fresh}}, last...)...)
+	dynamic := func(fresh bool) []authorization.Member {
+		if webhooks == nil {
+			return last
+		}
+		return append([]authorization.Member{{Name: authorizerWebhooks, Authorizer: &webhook.Dynamic{Source: webhooks, Fresh: fresh}}}, last...)
+	}
+	reviews, err = authorization.NewChain(append([]authorization.Member{
+		privileged, restricting, {Name: authorizerKubeAPIServer, Authorizer: fresh}, granting,
+	}, dynamic(true)...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
@@ -106,9 +125,10 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source, last ...authoriza
 	if err != nil {
 		return nil, nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
-	requests, err = authorization.NewChain(append([]authorization.Member{privileged,
-		{Name: authorizerPaths, Authorizer: paths}, restricting,
-		{Name: authorizerKubeAPIServer, Authorizer: cached}}, last...)...)
+	requests, err = authorization.NewChain(append([]authorization.Member{
+		privileged, {Name: authorizerPaths, Authorizer: paths},
+		restricting, {Name: authorizerKubeAPIServer, Authorizer: cached}, granting,
+	}, dynamic(false)...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
@@ -127,6 +147,24 @@ func (o CompletedOptions) demoAuthorizers() []authorization.Member {
 	return []authorization.Member{{Name: authorizerNode, Authorizer: node.Authorizer{
 		Resources: []schema.GroupResource{demo.Resource("virtualmachines"), {Resource: "pods"}},
 	}}}
+}
+
+// Webhooks reads the configuration of webhooks. It returns nil if there is none.
+func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
+	if o.ConfigFile == "" {
+		return nil, nil
+	}
+	kubeAPIServer, err := o.clientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
+	}
+	source, err := webhook.NewSource(webhook.SourceConfig{
+		File: o.ConfigFile, Reserved: builtIn, KubeAPIServer: kubeAPIServer.Host, Backoff: *o.WebhookRetryBackoff,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-config: %w", err)
+	}
+	return source, nil
 }
 
 // mayRead says who may see a whole policy in a condition: who may get it.

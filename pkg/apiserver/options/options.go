@@ -33,6 +33,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
@@ -291,7 +292,11 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		generic.AddReadyzChecks(check)
 	}
 	config.ExtraConfig.Policies, config.ExtraConfig.PolicyStalenessBound = &engine.Source{}, o.PolicyStalenessBound
-	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies, o.demoAuthorizers()...)
+	webhooks, err := o.applyWebhooks(config)
+	if err != nil {
+		return fmt.Errorf("authorization: %w", err)
+	}
+	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies, webhooks, o.demoAuthorizers()...)
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}
@@ -301,6 +306,19 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		return fmt.Errorf("auditing: %w", err)
 	}
 	return nil
+}
+
+// applyWebhooks reads the configuration of webhooks, and follows it while the server runs.
+// There may be none.
+func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Source, error) {
+	webhooks, err := o.Authorization.Webhooks()
+	if err != nil || webhooks == nil {
+		return nil, err
+	}
+	return webhooks, config.GenericConfig.AddPostStartHook("proviso-authorization-webhooks", func(hook genericapiserver.PostStartHookContext) error {
+		go webhooks.Run(hook)
+		return nil
+	})
 }
 
 func (o CompletedOptions) applyFeatures(config *apiserver.Config) error {

@@ -3,12 +3,17 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package webhook asks other servers for authorization decisions: kube-apiserver, by
-// authorization.k8s.io/v1 SubjectAccessReview.
+// Package webhook asks other servers for authorization decisions: kube-apiserver
+// (Authorizer), and the webhooks that a file names (Source and Dynamic), whose answers may
+// be conditional (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview
+// API").
 //
-// What holds in it: an error, a timeout or an answer that makes no sense is Deny. The
-// generic delegating authorizer of k8s.io/apiserver answers NoOpinion there, after which
-// a later authorizer could allow what kube-apiserver would have denied.
+// What holds in it: an error, a timeout or an answer that makes no sense never becomes
+// Allow. From kube-apiserver it is Deny; the generic delegating authorizer of
+// k8s.io/apiserver answers NoOpinion there, after which a later authorizer could allow what
+// kube-apiserver would have denied. From a webhook it is what its failure policy says;
+// conditions that were not asked for are Deny whatever that says. kube-apiserver is never
+// sent conditions: the one that fronts a Proviso would send them back to it.
 package webhook
 
 import (

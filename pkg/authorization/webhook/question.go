@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package webhook
 
 import (
+	"maps"
 	"slices"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -14,11 +15,36 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// specOf renders attributes as a question. The same attributes always give the same
-// bytes, since the result is also the key of the cache.
+// maxHops bounds how many servers pass a question on to each other. An answer that was
+// nested deeper would break the bounds of conditions; servers that ask each other in a
+// circle would never have one.
+const maxHops = authorization.MaxConditionSetDepth
+
+// marked returns a copy of a user's extras with the delegation marker, once for each
+// server that has passed the question on.
+func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]authorizationv1.ExtraValue {
+	extra = maps.Clone(extra)
+	if extra == nil {
+		extra = map[string]authorizationv1.ExtraValue{}
+	}
+	extra[DelegationMarker] = slices.Repeat(authorizationv1.ExtraValue{"true"}, hops)
+	return extra
+}
+
+// specOf renders attributes as a question to kube-apiserver.
 func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
+	spec := questionOf(attributes)
+	spec.Extra = marked(spec.Extra, 1)
+	return spec
+}
+
+// questionOf renders attributes as a question, yet without the delegation marker. The same
+// attributes always give the same bytes, since the result is also the key of the cache.
+func questionOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		Extra: map[string]authorizationv1.ExtraValue{},
 	}
@@ -28,8 +54,6 @@ func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessRevie
 			spec.Extra[k] = v
 		}
 	}
-	spec.Extra[DelegationMarker] = authorizationv1.ExtraValue{"true"}
-
 	if !attributes.IsResourceRequest() {
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{
 			Path: attributes.GetPath(),

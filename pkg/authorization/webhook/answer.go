@@ -1,0 +1,349 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	kjson "sigs.k8s.io/json"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+var (
+	errUnasked       = errors.New("the webhook answered with conditions, for which it was not asked")
+	errContradictory = errors.New("the answer contradicts itself")
+	errMalformed     = errors.New("the answer is malformed")
+)
+
+// maxReasonBytes bounds what a webhook can add to messages and audit events.
+const maxReasonBytes = 4096
+
+// review is what may come back from a webhook that was sent a SubjectAccessReview.
+// Fields that nobody here knows are ignored, as everywhere in Kubernetes; a field that is
+// there twice is an error, since it is unclear what it says.
+type review struct {
+	typeMeta
+	Status *reviewStatus `json:"status"`
+}
+
+type typeMeta struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+}
+
+// reviewStatus has the field of the KEP for conditions, and those of implementations that
+// are newer than it.
+type reviewStatus struct {
+	Allowed             bool         `json:"allowed"`
+	Denied              bool         `json:"denied"`
+	Reason              string       `json:"reason"`
+	EvaluationError     string       `json:"evaluationError"`
+	ConditionsChain     []answerSet  `json:"conditionsChain"`
+	ConditionSetChain   []answerSet  `json:"conditionSetChain"`
+	ConditionalDecision *unionAnswer `json:"conditionalDecision"`
+}
+
+// answerSet is a condition set. The type may be given once for all of its conditions.
+type answerSet struct {
+	Allowed           bool              `json:"allowed"`
+	Denied            bool              `json:"denied"`
+	FailureMode       string            `json:"failureMode"`
+	AuthorizerName    string            `json:"authorizerName"`
+	ConditionsType    string            `json:"conditionsType"`
+	Conditions        []answerCondition `json:"conditions"`
+	ConditionsChain   []answerSet       `json:"conditionsChain"`
+	ConditionSetChain []answerSet       `json:"conditionSetChain"`
+}
+
+type answerCondition struct {
+	ID          string `json:"id"`
+	Effect      string `json:"effect"`
+	Type        string `json:"type"`
+	Condition   string `json:"condition"`
+	Description string `json:"description"`
+}
+
+// unionAnswer is a decision as a tree: exactly the member that type names is set.
+type unionAnswer struct {
+	Type          string         `json:"type"`
+	Allow         *struct{}      `json:"allow"`
+	Deny          *struct{}      `json:"deny"`
+	NoOpinion     *struct{}      `json:"noOpinion"`
+	ConditionsMap *conditionsMap `json:"conditionsMap"`
+	Union         []struct {
+		AuthorizerName string      `json:"authorizerName"`
+		Decision       unionAnswer `json:"decision"`
+	} `json:"union"`
+}
+
+type conditionsMap struct {
+	DenyConditions      []answerCondition `json:"denyConditions"`
+	NoOpinionConditions []answerCondition `json:"noOpinionConditions"`
+	AllowConditions     []answerCondition `json:"allowConditions"`
+}
+
+// decode decodes an answer that must be of a kind, or say nothing about it.
+func decode(raw []byte, into any, meta *typeMeta, version, kind string) error {
+	// The result must not depend on the case of names, or on which of two fields is read.
+	strict, err := kjson.UnmarshalStrict(raw, into, kjson.DisallowDuplicateFields)
+	if err == nil {
+		err = utilerrors.NewAggregate(strict)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	want := authorizationapi.GroupName + "/" + version
+	if (meta.APIVersion != "" && meta.APIVersion != want) || (meta.Kind != "" && meta.Kind != kind) {
+		return fmt.Errorf("%w: it is a %q of %q, not a %s of %s", errMalformed, meta.Kind, meta.APIVersion, kind, want)
+	}
+	return nil
+}
+
+// decisionFrom reads the answer to a SubjectAccessReview of a version, as the decision of
+// the authorizer of a name. It is Allow only if the answer says nothing else.
+func decisionFrom(raw []byte, version, name string, asked bool) (authorization.Decision, error) {
+	var r review
+	if err := decode(raw, &r, &r.typeMeta, version, "SubjectAccessReview"); err != nil {
+		return authorization.Decision{}, err
+	}
+	status := r.Status
+	if status == nil {
+		return authorization.Decision{}, fmt.Errorf("%w: it has no status", errMalformed)
+	}
+	conditional := status.ConditionsChain != nil || status.ConditionSetChain != nil || status.ConditionalDecision != nil
+	switch {
+	case conditional && !asked:
+		return authorization.Decision{}, errUnasked
+	case moreThanOne(status.Allowed, status.Denied, status.ConditionsChain != nil, status.ConditionSetChain != nil, status.ConditionalDecision != nil):
+		return authorization.Decision{}, errContradictory
+	case conditional:
+		return status.conditional(name)
+	}
+	reason := bound(status.Reason)
+	if status.EvaluationError != "" && !status.Allowed {
+		// An error that still led to an answer is part of why.
+		reason = strings.TrimPrefix(reason+"; "+bound(status.EvaluationError), "; ")
+	}
+	switch {
+	case status.Allowed:
+		return authorization.Allow(reason, nil), nil
+	case status.Denied:
+		return authorization.Deny(reason, nil), nil
+	default:
+		return authorization.NoOpinion(reason, nil), nil
+	}
+}
+
+func moreThanOne(given ...bool) bool {
+	n := 0
+	for _, g := range given {
+		if g {
+			n++
+		}
+	}
+	return n > 1
+}
+
+func bound(reason string) string {
+	if len(reason) > maxReasonBytes {
+		reason = strings.ToValidUTF8(reason[:maxReasonBytes], "") + "…"
+	}
+	return reason
+}
+
+// conditional returns the decision that conditions make.
+func (s *reviewStatus) conditional(name string) (authorization.Decision, error) {
+	wire, err := s.sets(name)
+	if err != nil {
+		return authorization.Decision{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	sets, err := authorization.SetsFromWire(wire)
+	if err != nil {
+		return authorization.Decision{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	decision := authorization.Chained(sets...)
+	if decision.Fold().IsAllow() {
+		return authorization.Decision{}, fmt.Errorf("%w: it is not allowed, but its conditions allow whatever the data is", errContradictory)
+	}
+	return decision, nil
+}
+
+func (s *reviewStatus) sets(name string) ([]authorizationapi.SubjectAccessReviewConditionSet, error) {
+	if s.ConditionalDecision == nil {
+		chain := s.ConditionsChain
+		if chain == nil {
+			chain = s.ConditionSetChain
+		}
+		return setsOf(chain)
+	}
+	set, err := s.ConditionalDecision.set(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(set.ConditionsChain) > 0:
+		return set.ConditionsChain, nil
+	case len(set.Conditions) > 0:
+		return []authorizationapi.SubjectAccessReviewConditionSet{set}, nil
+	}
+	return nil, errors.New("a conditionalDecision must depend on conditions")
+}
+
+var errEmpty = errors.New("a list of sets or of conditions is empty")
+
+func setsOf(answers []answerSet) ([]authorizationapi.SubjectAccessReviewConditionSet, error) {
+	if len(answers) == 0 {
+		return nil, errEmpty
+	}
+	sets := make([]authorizationapi.SubjectAccessReviewConditionSet, 0, len(answers))
+	for i := range answers {
+		set, err := answers[i].set()
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set)
+	}
+	return sets, nil
+}
+
+func (a *answerSet) set() (set authorizationapi.SubjectAccessReviewConditionSet, err error) {
+	if moreThanOne(a.Allowed, a.Denied, a.Conditions != nil, a.ConditionsChain != nil, a.ConditionSetChain != nil) {
+		return set, fmt.Errorf("the set of %q says more than one thing", a.AuthorizerName)
+	}
+	set = authorizationapi.SubjectAccessReviewConditionSet{
+		Allowed: a.Allowed, Denied: a.Denied, AuthorizerName: a.AuthorizerName, FailureMode: authorizationapi.FailureMode(a.FailureMode),
+	}
+	switch {
+	case a.Conditions != nil:
+		if len(a.Conditions) == 0 {
+			return set, errEmpty
+		}
+		set.Conditions, err = a.conditions()
+	case a.ConditionsChain != nil:
+		set.ConditionsChain, err = setsOf(a.ConditionsChain)
+	case a.ConditionSetChain != nil:
+		set.ConditionsChain, err = setsOf(a.ConditionSetChain)
+	}
+	return set, err
+}
+
+func (a *answerSet) conditions() ([]authorizationapi.SubjectAccessReviewCondition, error) {
+	conditions := make([]authorizationapi.SubjectAccessReviewCondition, 0, len(a.Conditions))
+	for _, c := range a.Conditions {
+		switch {
+		case c.Type == "":
+			c.Type = a.ConditionsType
+		case a.ConditionsType != "" && a.ConditionsType != c.Type:
+			return nil, fmt.Errorf("condition %q has two types", c.ID)
+		}
+		conditions = append(conditions, c.condition(authorizationapi.ConditionEffect(c.Effect)))
+	}
+	return conditions, nil
+}
+
+func (c answerCondition) condition(effect authorizationapi.ConditionEffect) authorizationapi.SubjectAccessReviewCondition {
+	return authorizationapi.SubjectAccessReviewCondition{ID: c.ID, Effect: effect, Type: c.Type, Condition: c.Condition, Description: c.Description}
+}
+
+// set returns the tree as a set of the authorizer of a name.
+func (u *unionAnswer) set(name string) (set authorizationapi.SubjectAccessReviewConditionSet, err error) {
+	set.AuthorizerName = name
+	given := ""
+	for member, present := range map[string]bool{
+		"Allow": u.Allow != nil, "Deny": u.Deny != nil, "NoOpinion": u.NoOpinion != nil, "ConditionsMap": u.ConditionsMap != nil, "Union": u.Union != nil,
+	} {
+		if present {
+			given += member // two of them are no type
+		}
+	}
+	if u.Type == "" || u.Type != given {
+		return set, fmt.Errorf("a decision of type %q must have the member of its type and no other", bound(u.Type))
+	}
+	switch u.Type {
+	case "Allow":
+		set.Allowed = true
+	case "Deny":
+		set.Denied = true
+	case "ConditionsMap":
+		set.Conditions = u.ConditionsMap.conditions()
+		if len(set.Conditions) == 0 {
+			return set, errEmpty
+		}
+	case "Union":
+		if len(u.Union) == 0 {
+			return set, errEmpty
+		}
+		for i := range u.Union {
+			nested, err := u.Union[i].Decision.set(u.Union[i].AuthorizerName)
+			if err != nil {
+				return set, err
+			}
+			set.ConditionsChain = append(set.ConditionsChain, nested)
+		}
+	}
+	return set, nil
+}
+
+func (m *conditionsMap) conditions() []authorizationapi.SubjectAccessReviewCondition {
+	var conditions []authorizationapi.SubjectAccessReviewCondition
+	add := func(effect authorizationapi.ConditionEffect, list []answerCondition) {
+		for _, c := range list {
+			conditions = append(conditions, c.condition(effect))
+		}
+	}
+	add(authorizationapi.ConditionEffectDeny, m.DenyConditions)
+	add(authorizationapi.ConditionEffectNoOpinion, m.NoOpinionConditions)
+	add(authorizationapi.ConditionEffectAllow, m.AllowConditions)
+	return conditions
+}
+
+// conditionsReview is what may come back from a webhook that was sent an
+// AuthorizationConditionsReview.
+type conditionsReview struct {
+	typeMeta
+	Response *struct {
+		Allowed           bool        `json:"allowed"`
+		Denied            bool        `json:"denied"`
+		Reason            string      `json:"reason"`
+		EvaluationError   string      `json:"evaluationError"`
+		ConditionSets     []answerSet `json:"conditionSets"`
+		ConditionSetChain []answerSet `json:"conditionSetChain"`
+	} `json:"response"`
+}
+
+// evaluationFrom reads the answer to an AuthorizationConditionsReview that had all data. An
+// error that the webhook tells of is one that it has decided about.
+func evaluationFrom(raw []byte) (authorization.Decision, error) {
+	var r conditionsReview
+	if err := decode(raw, &r, &r.typeMeta, versionV1alpha1, "AuthorizationConditionsReview"); err != nil {
+		return authorization.Decision{}, err
+	}
+	response := r.Response
+	switch {
+	case response == nil:
+		return authorization.Decision{}, fmt.Errorf("%w: it has no response", errMalformed)
+	case response.Allowed && response.Denied:
+		return authorization.Decision{}, errContradictory
+	case response.ConditionSets != nil || response.ConditionSetChain != nil:
+		return authorization.Decision{}, fmt.Errorf("%w: conditions remain, though all data was there", errMalformed)
+	}
+	reason := bound(response.Reason)
+	if response.EvaluationError != "" {
+		reason = strings.TrimPrefix(reason+"; "+bound(response.EvaluationError), "; ")
+	}
+	switch {
+	case response.Allowed:
+		return authorization.Allow(reason, nil), nil
+	case response.Denied:
+		return authorization.Deny(reason, nil), nil
+	default:
+		return authorization.NoOpinion(reason, nil), nil
+	}
+}

@@ -1,0 +1,158 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+var errNoData = errors.New("there is no data to evaluate conditions against")
+
+// EvaluateConditions has the webhook evaluate conditions that it made, whatever their type
+// (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). Deny with
+// an error is a failure, which the failure mode of the set decides.
+func (w *Webhook) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	result, err := w.evaluate(ctx, authorization.FromUpstream(w.name, decision), data)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions", "name", w.name)
+		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, err)
+	}
+	return result.Concrete()
+}
+
+func (w *Webhook) evaluate(ctx context.Context, decision authorization.Decision, data authorizer.ConditionsData) (result authorization.Decision, err error) {
+	switch {
+	case decision.IsUnconditional():
+		return decision, nil
+	case w.conditions == nil:
+		return result, authorizer.ErrorConditionEvaluationNotSupported
+	case data == nil:
+		return result, errNoData
+	}
+	sets, err := authorization.SetsToWire(decision.Chain())
+	if err != nil {
+		return result, err
+	}
+	request, err := requestOf(sets, data)
+	if err != nil {
+		return result, err
+	}
+	review := &authorizationv1alpha1.AuthorizationConditionsReview{}
+	err = authorizationv1alpha1.Convert_authorization_AuthorizationConditionsReview_To_v1alpha1_AuthorizationConditionsReview(
+		&authorizationapi.AuthorizationConditionsReview{Request: request}, review, nil)
+	if err != nil {
+		return result, err
+	}
+	review.TypeMeta = metav1.TypeMeta{APIVersion: authorizationv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationConditionsReview"}
+	body, err := json.Marshal(review)
+	if err != nil {
+		return result, fmt.Errorf("encoding the conditions: %w", err)
+	}
+	err = w.conditions.post(ctx, body, func(answer []byte) (err error) {
+		result, err = evaluationFrom(answer)
+		return err
+	})
+	return result, err
+}
+
+// requestOf renders sets and data. The objects are what conditions see in process.
+func requestOf(sets []authorizationapi.SubjectAccessReviewConditionSet, data authorizer.ConditionsData) (*authorizationapi.AuthorizationConditionsRequest, error) {
+	subject, err := userInfoOf(data.GetUserInfo())
+	if err != nil {
+		return nil, err
+	}
+	kind, resource := metav1.GroupVersionKind(data.GetKind()), metav1.GroupVersionResource(data.GetResource())
+	request := &authorizationapi.AuthorizationConditionsRequest{
+		ConditionSets: sets,
+		Operation:     authorizationapi.Operation(data.GetOperation()),
+		Kind:          &kind,
+		Resource:      &resource,
+		SubResource:   data.GetSubresource(),
+		Name:          data.GetName(),
+		Namespace:     data.GetNamespace(),
+		UserInfo:      subject,
+		DryRun:        data.IsDryRun(),
+	}
+	if known, ok := data.(authorization.NamespaceData); ok {
+		namespace, err := known.GetNamespaceObject()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", cel.NamespaceObject, err)
+		}
+		if namespace != nil {
+			if request.NamespaceObject, err = encoded(namespace); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for to, object := range map[**runtime.RawExtension]runtime.Object{
+		&request.Object: data.GetObject(), &request.OldObject: data.GetOldObject(), &request.Options: data.GetOperationOptions(),
+	} {
+		if *to, err = rawOf(object); err != nil {
+			return nil, err
+		}
+	}
+	return request, nil
+}
+
+// rawOf renders an object as conditions see it in process; nil if there is none.
+func rawOf(object runtime.Object) (*runtime.RawExtension, error) {
+	if object == nil || (reflect.ValueOf(object).Kind() == reflect.Pointer && reflect.ValueOf(object).IsNil()) {
+		return nil, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an object: %w", err)
+	}
+	return encoded(content)
+}
+
+func encoded(content map[string]any) (*runtime.RawExtension, error) {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return nil, fmt.Errorf("encoding an object: %w", err)
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
+}
+
+// userInfoOf renders a user with the delegation marker, which keeps conditions from going
+// in a circle.
+func userInfoOf(subject user.Info) (*authenticationv1.UserInfo, error) {
+	if subject == nil {
+		subject = &user.DefaultInfo{}
+	}
+	extra := map[string]authorizationv1.ExtraValue{}
+	for k, v := range subject.GetExtra() {
+		extra[k] = v
+	}
+	hops := len(extra[DelegationMarker]) + 1
+	if hops > maxHops {
+		return nil, errCircle
+	}
+	info := &authenticationv1.UserInfo{
+		Username: subject.GetName(), UID: subject.GetUID(), Groups: subject.GetGroups(), Extra: map[string]authenticationv1.ExtraValue{},
+	}
+	for k, v := range marked(extra, hops) {
+		info.Extra[k] = authenticationv1.ExtraValue(v)
+	}
+	return info, nil
+}

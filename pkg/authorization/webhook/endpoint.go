@@ -1,0 +1,93 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/wait"
+	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/client-go/rest"
+)
+
+// maxAnswerBytes bounds an answer. The largest that is valid has 512 conditions of 11 KiB,
+// which JSON may make twice as long.
+const maxAnswerBytes = 12 << 20
+
+// endpoint is a URL to which reviews of one kind are posted.
+type endpoint struct {
+	name    string // of the authorizer
+	client  rest.Interface
+	backoff wait.Backoff
+	metrics roundTrips
+	// confidential says that the reviews hold objects, which the text of an error could
+	// repeat.
+	confidential bool
+}
+
+// statuses decodes the errors of API servers.
+var statuses = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(scheme)
+}()
+
+// newClient makes a client that posts to the exact URL that config has. Each call takes at
+// most as long as timeout says.
+func newClient(config *rest.Config, timeout time.Duration) (rest.Interface, error) {
+	config = rest.CopyConfig(config)
+	config.Timeout = timeout
+	// How many requests are served is decided elsewhere.
+	config.QPS = -1
+	// Warnings are for those who write reviews by hand.
+	config.WarningHandler = rest.NoWarnings{}
+	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	config.NegotiatedSerializer = statuses.WithoutConversion()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return bounded{next} })
+	return rest.UnversionedRESTClientFor(config)
+}
+
+// bounded refuses answers that are too long.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		response.Body = struct {
+			io.Reader
+			io.Closer
+		}{http.MaxBytesReader(nil, response.Body, maxAnswerBytes), response.Body}
+	}
+	return response, err
+}
+
+// post posts a review and reads the answer. A call that fails in passing is repeated, as
+// the webhook authorizer of Kubernetes does; an answer that cannot be read is not.
+func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []byte) error) error {
+	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
+		start := time.Now()
+		answer, err := e.client.Post().MaxRetries(0).Body(review).Do(ctx).Raw()
+		if err == nil {
+			err = read(answer)
+		}
+		e.metrics.record(e.name, resultOf(ctx, err), time.Since(start))
+		return err
+	}, utilwebhook.DefaultShouldRetry)
+	if status := apierrors.APIStatus(nil); e.confidential && errors.As(err, &status) {
+		return fmt.Errorf("the server answered %d %s", status.Status().Code, status.Status().Reason)
+	}
+	return err
+}

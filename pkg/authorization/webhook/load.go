@@ -1,0 +1,262 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	configapi "github.com/proviso-authz/proviso/apis/config"
+	"github.com/proviso-authz/proviso/apis/config/install"
+	"github.com/proviso-authz/proviso/apis/config/validation"
+)
+
+// codecs decode configuration strictly: a field that is misspelt or there twice is an error.
+var codecs = func() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict)
+}()
+
+// compiler compiles match conditions.
+var compiler = sync.OnceValue(authorizationcel.NewDefaultCompiler)
+
+// digest is what a file was when it was read.
+type digest [sha256.Size]byte
+
+// loader makes webhooks of files, and remembers what it has read.
+type loader struct {
+	config SourceConfig
+	read   map[string]digest
+}
+
+// digestOf returns what a file is, that it cannot be read included.
+func digestOf(content []byte, err error) digest {
+	if err != nil {
+		return sha256.Sum256([]byte("error: " + err.Error()))
+	}
+	return sha256.Sum256(append([]byte("content: "), content...))
+}
+
+func (l *loader) readFile(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	l.read[path] = digestOf(content, err)
+	return content, err
+}
+
+// changed reports whether a file is not what it was when it was read.
+func (l *loader) changed() bool {
+	for path, was := range l.read {
+		if digestOf(os.ReadFile(path)) != was {
+			return true
+		}
+	}
+	return false
+}
+
+// load makes the webhooks of the configuration file, in order.
+func (l *loader) load() ([]*Webhook, error) {
+	content, err := l.readFile(l.config.File)
+	if err != nil {
+		return nil, err
+	}
+	configuration, err := decodeConfiguration(content)
+	if err != nil {
+		return nil, err
+	}
+	errs := validation.ValidateAuthorizationConfiguration(configuration, l.config.Reserved)
+	if len(errs) > 0 {
+		return nil, errs.ToAggregate()
+	}
+	var webhooks []*Webhook
+	for i := range configuration.Authorizers {
+		webhook, invalid := l.webhook(&configuration.Authorizers[i], field.NewPath("authorizers").Index(i).Child("webhook"))
+		errs, webhooks = append(errs, invalid...), append(webhooks, webhook)
+	}
+	return webhooks, errs.ToAggregate()
+}
+
+var errDocuments = errors.New("the file must hold one document")
+
+func decodeConfiguration(content []byte) (*configapi.AuthorizationConfiguration, error) {
+	// What comes after the first document would be ignored.
+	documents, reader := 0, utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(document)) > 0 {
+			documents++
+		}
+	}
+	if documents != 1 {
+		return nil, errDocuments
+	}
+	object, err := runtime.Decode(codecs.UniversalDecoder(), content)
+	if err != nil {
+		return nil, err
+	}
+	configuration, ok := object.(*configapi.AuthorizationConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("not an AuthorizationConfiguration: %T", object)
+	}
+	return configuration, nil
+}
+
+// webhook makes one webhook of a valid configuration.
+func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path) (*Webhook, field.ErrorList) {
+	c := a.Webhook
+	w := &Webhook{
+		name: a.Name, version: c.SubjectAccessReviewVersion, failOpen: c.FailurePolicy == configapi.FailurePolicyNoOpinion,
+		answers: &answers{decisions: cache.NewLRUExpireCache(cacheSize)},
+	}
+	if c.CacheAuthorizedRequests {
+		w.answers.authorized = c.AuthorizedTTL.Duration
+	}
+	if c.CacheUnauthorizedRequests {
+		w.answers.unauthorized = c.UnauthorizedTTL.Duration
+	}
+	var errs field.ErrorList
+	w.matcher, errs = compileMatchConditions(a, path.Child("matchConditions"))
+	at := path.Child("connectionInfo", "kubeConfigFile")
+	kubeconfig, err := l.kubeconfig(*c.ConnectionInfo.KubeConfigFile)
+	if err != nil {
+		return nil, append(errs, field.Invalid(at, *c.ConnectionInfo.KubeConfigFile, err.Error()))
+	}
+	w.reviews, err = l.endpoint(a, kubeconfig, kubeconfig.CurrentContext, roundTrips{evaluations, durations})
+	if err != nil {
+		errs = append(errs, field.Invalid(at, *c.ConnectionInfo.KubeConfigFile, err.Error()))
+	}
+	if context := c.ConditionsEndpointKubeConfigContext; context != "" {
+		w.conditions, err = l.endpoint(a, kubeconfig, context, roundTrips{conditionsEvaluations, conditionsDurations})
+		if err == nil {
+			w.conditions.confidential = true
+			err = l.notKubeAPIServer(kubeconfig, context)
+		}
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Child("conditionsEndpointKubeConfigContext"), context, err.Error()))
+		}
+	}
+	return w, errs
+}
+
+// kubeconfig reads a kubeconfig file, in which paths are relative to it.
+func (l *loader) kubeconfig(path string) (*clientcmdapi.Config, error) {
+	content, err := l.readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.Load(content)
+	if err != nil {
+		return nil, err
+	}
+	for _, cluster := range config.Clusters {
+		cluster.LocationOfOrigin = path
+	}
+	for _, info := range config.AuthInfos {
+		info.LocationOfOrigin = path
+	}
+	return config, clientcmd.ResolveLocalPaths(config)
+}
+
+var (
+	errNoContext = errors.New("the kubeconfig has no current-context")
+	errNotSecure = errors.New("the server must be https: and be verified")
+)
+
+func (l *loader) endpoint(a *configapi.AuthorizerConfiguration, kubeconfig *clientcmdapi.Config, context string, metrics roundTrips) (*endpoint, error) {
+	config, err := clientConfig(kubeconfig, context)
+	if err != nil {
+		return nil, err
+	}
+	client, err := newClient(config, a.Webhook.Timeout.Duration)
+	if err != nil {
+		return nil, err
+	}
+	return &endpoint{name: a.Name, client: client, backoff: l.config.Backoff, metrics: metrics}, nil
+}
+
+func clientConfig(kubeconfig *clientcmdapi.Config, context string) (*rest.Config, error) {
+	if context == "" {
+		// The loader of client-go would fall back to the cluster that the pod is in.
+		return nil, errNoContext
+	}
+	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, context, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
+	if err != nil {
+		return nil, err
+	}
+	if server, err := url.Parse(config.Host); err != nil || server.Scheme != "https" || config.Insecure {
+		return nil, errNotSecure
+	}
+	return config, nil
+}
+
+var errKubeAPIServer = errors.New("conditions must not be sent to kube-apiserver: what serves authorization.k8s.io/v1alpha1 there is this server itself")
+
+// notKubeAPIServer refuses an endpoint for conditions that would lead back here.
+func (l *loader) notKubeAPIServer(kubeconfig *clientcmdapi.Config, context string) error {
+	config, err := clientConfig(kubeconfig, context)
+	if err != nil {
+		return err
+	}
+	if l.config.KubeAPIServer != "" && hostPort(config.Host) == hostPort(l.config.KubeAPIServer) {
+		return errKubeAPIServer
+	}
+	return nil
+}
+
+func hostPort(server string) string {
+	parsed, err := url.Parse(server)
+	if err != nil || parsed.Hostname() == "" {
+		return server
+	}
+	port := parsed.Port()
+	if port == "" {
+		port = "443"
+	}
+	return net.JoinHostPort(parsed.Hostname(), port)
+}
+
+func compileMatchConditions(a *configapi.AuthorizerConfiguration, path *field.Path) (*authorizationcel.CELMatcher, field.ErrorList) {
+	if len(a.Webhook.MatchConditions) == 0 {
+		return nil, nil
+	}
+	matcher := &authorizationcel.CELMatcher{AuthorizerType: string(a.Type), AuthorizerName: a.Name, Metrics: authorizationcel.NewMatcherMetrics()}
+	var errs field.ErrorList
+	for i, condition := range a.Webhook.MatchConditions {
+		compiled, err := compiler().CompileCELExpression(&authorizationcel.SubjectAccessReviewMatchCondition{Expression: condition.Expression})
+		if err != nil {
+			errs = append(errs, field.Invalid(path.Index(i).Child("expression"), condition.Expression, err.Error()))
+			continue
+		}
+		matcher.CompilationResults = append(matcher.CompilationResults, compiled)
+		matcher.UsesFieldSelector = matcher.UsesFieldSelector || compiled.UsesFieldSelector
+		matcher.UsesLabelSelector = matcher.UsesLabelSelector || compiled.UsesLabelSelector
+	}
+	return matcher, errs
+}

@@ -1,0 +1,108 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const (
+	metricsNamespace = "proviso"
+	metricsSubsystem = "authorization"
+)
+
+// The results of a call, as in the metrics of Kubernetes.
+const (
+	resultSuccess  = "success"
+	resultError    = "error" // also an answer that makes no sense
+	resultTimeout  = "timeout"
+	resultCanceled = "canceled" // by the request, not by the timeout of the webhook
+)
+
+// buckets go from a webhook on the same machine to the longest timeout.
+var buckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
+
+var (
+	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_total", StabilityLevel: metrics.ALPHA,
+		Help: "Round-trips to authorization webhooks, by name and result: success, error, timeout or canceled.",
+	}, []string{"name", "result"})
+	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "Latency of round-trips to authorization webhooks in seconds, by name and result.", Buckets: buckets,
+	}, []string{"name", "result"})
+	failOpen = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_fail_open_total", StabilityLevel: metrics.ALPHA,
+		Help: "NoOpinion results due to a failure of an authorization webhook, by name and result: error or timeout.",
+	}, []string{"name", "result"})
+	cacheHits = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_cache_hits_total", StabilityLevel: metrics.ALPHA,
+		Help: "Decisions of authorization webhooks that came from the cache, by name.",
+	}, []string{"name"})
+	conditionsEvaluations = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_evaluations_total", StabilityLevel: metrics.ALPHA,
+		Help: "Round-trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name and result.",
+	}, []string{"name", "result"})
+	conditionsDurations = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "Latency of round-trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.", Buckets: buckets,
+	}, []string{"name", "result"})
+	reloads = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reloads_total", StabilityLevel: metrics.ALPHA,
+		Help: "Attempts to reload the authorization configuration, by status: success or failure.",
+	}, []string{"status"})
+	lastReload = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reload_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
+		Help: "Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.",
+	}, []string{"status"})
+)
+
+// RegisterMetrics registers the metrics of the package, once.
+var RegisterMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload)
+})
+
+// roundTrips are the metrics of one kind of review.
+type roundTrips struct {
+	total    *metrics.CounterVec
+	duration *metrics.HistogramVec
+}
+
+func (m roundTrips) record(name, result string, elapsed time.Duration) {
+	m.total.WithLabelValues(name, result).Inc()
+	m.duration.WithLabelValues(name, result).Observe(elapsed.Seconds())
+}
+
+// resultOf classifies a call of a webhook in the context of a request.
+func resultOf(ctx context.Context, err error) string {
+	switch {
+	case err == nil:
+		return resultSuccess
+	case ctx.Err() != nil:
+		return resultCanceled
+	case utilnet.IsTimeout(err), errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err):
+		return resultTimeout
+	default:
+		return resultError
+	}
+}
+
+func recordReload(err error) {
+	status := "success"
+	if err != nil {
+		status = "failure"
+	}
+	reloads.WithLabelValues(status).Inc()
+	lastReload.WithLabelValues(status).SetToCurrentTime()
+}

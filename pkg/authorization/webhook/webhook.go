@@ -1,0 +1,195 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
+	"k8s.io/klog/v2"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// The versions of authorization.k8s.io in which a webhook can be asked.
+const (
+	versionV1       = "v1"
+	versionV1alpha1 = "v1alpha1"
+)
+
+// Webhook is an authorizer that a file names. It asks by SubjectAccessReview, whose answer
+// may be conditional if the webhook can evaluate conditions too. It is safe for concurrent
+// use.
+type Webhook struct {
+	name    string
+	version string
+	// reviews takes SubjectAccessReviews. conditions takes AuthorizationConditionsReviews; it
+	// is nil if the webhook does not evaluate conditions.
+	reviews, conditions *endpoint
+	matcher             *authorizationcel.CELMatcher // nil if every request matches
+	failOpen            bool
+	answers             *answers // nil if none are reused
+}
+
+var _ authorizer.Authorizer = &Webhook{}
+
+// Authorize asks for an answer without conditions.
+func (w *Webhook) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	return w.decide(ctx, attributes, authorizationapi.ConditionsModeNone).Concrete()
+}
+
+// ConditionsAwareAuthorize asks, for conditions too if the caller supports them.
+func (w *Webhook) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	mode := authorization.ModeOf(attributes)
+	if w.conditions == nil || authorization.AsksAboutMany(attributes) {
+		mode = authorizationapi.ConditionsModeNone
+	}
+	return authorization.ToUpstream(w.decide(ctx, attributes, mode))
+}
+
+var errCircle = errors.New("servers pass this question on to each other in a circle, or in too long a line")
+
+// decide asks, unless the answer is known or the request does not match.
+func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
+	spec := questionOf(attributes)
+	if w.matcher != nil {
+		matches, err := w.matcher.Eval(ctx, &authorizationv1.SubjectAccessReview{Spec: spec})
+		if err != nil {
+			return w.failed(ctx, fmt.Errorf("match conditions: %w", err))
+		}
+		if !matches {
+			return authorization.NoOpinion("", nil)
+		}
+	}
+	hops := len(spec.Extra[DelegationMarker]) + 1
+	if hops > maxHops {
+		return w.failed(ctx, errCircle)
+	}
+	spec.Extra = marked(spec.Extra, hops)
+	key, question, err := w.question(spec, mode)
+	if err != nil {
+		return w.failed(ctx, err)
+	}
+	if decision, ok := w.answers.get(key); ok {
+		cacheHits.WithLabelValues(w.name).Inc()
+		return decision
+	}
+	decision, size, err := w.ask(ctx, question, mode != authorizationapi.ConditionsModeNone)
+	if err != nil {
+		return w.failed(ctx, err)
+	}
+	w.answers.remember(key, decision, size)
+	return decision
+}
+
+// question returns a question in the version of the webhook, and the key of its answer:
+// all that the webhook could have decided from.
+func (w *Webhook) question(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
+	meta := metav1.TypeMeta{APIVersion: authorizationapi.GroupName + "/" + w.version, Kind: "SubjectAccessReview"}
+	var keyed, review any
+	if w.version == versionV1 {
+		r := &authorizationv1.SubjectAccessReview{TypeMeta: meta, Spec: spec}
+		keyed, review = r.Spec, r
+	} else {
+		r := &authorizationv1alpha1.SubjectAccessReview{TypeMeta: meta, Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
+			ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes,
+			User: spec.User, Groups: spec.Groups, Extra: spec.Extra, UID: spec.UID,
+		}}
+		if mode != authorizationapi.ConditionsModeNone {
+			r.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsMode(mode)}
+		}
+		keyed, review = r.Spec, r
+	}
+	encoded, err := json.Marshal(keyed)
+	if err != nil {
+		return "", nil, fmt.Errorf("encoding the question: %w", err)
+	}
+	body, err = json.Marshal(review)
+	return string(encoded), body, err
+}
+
+// ask posts a question. The size is that of the answer in bytes.
+func (w *Webhook) ask(ctx context.Context, question []byte, conditions bool) (decision authorization.Decision, size int, err error) {
+	err = w.reviews.post(ctx, question, func(answer []byte) (err error) {
+		decision, err = decisionFrom(answer, w.version, w.name, conditions)
+		size = len(answer)
+		return err
+	})
+	return decision, size, err
+}
+
+// failed is the decision when there is no answer, or none that makes sense. Conditions
+// that were not asked for are Deny: they would have denied, perhaps, and nobody knows. So
+// is a circle, which whoever forges the delegation marker could make of any question.
+func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
+	klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
+	err = fmt.Errorf("webhook %q: %w", w.name, err)
+	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) {
+		return authorization.Deny("the authorization webhook failed", err)
+	}
+	if ctx.Err() == nil {
+		failOpen.WithLabelValues(w.name, resultOf(ctx, err)).Inc()
+	}
+	return authorization.NoOpinion("the authorization webhook failed", err)
+}
+
+// fresh returns the webhook without its memory.
+func (w *Webhook) fresh() *Webhook {
+	fresh := *w
+	fresh.answers = nil
+	return &fresh
+}
+
+// maxCachedAnswerBytes bounds the answers that are reused, and so the memory that a cache
+// takes to 128 MiB or a few times that.
+const maxCachedAnswerBytes = 16 << 10
+
+// answers are decisions that are reused: whole, with their conditions, so that those are
+// of one revision of the webhook's policies (KEP-5681, "Supporting webhooks through the
+// AuthorizationConditionsReview API"). It may be nil.
+type answers struct {
+	decisions *cache.LRUExpireCache
+	// authorized and unauthorized are how long an Allow, and a Deny or NoOpinion, is reused;
+	// 0 if it is not. A conditional answer may become any of them.
+	authorized, unauthorized time.Duration
+}
+
+func (a *answers) get(key string) (authorization.Decision, bool) {
+	if a == nil {
+		return authorization.Decision{}, false
+	}
+	found, ok := a.decisions.Get(key)
+	if !ok {
+		return authorization.Decision{}, false
+	}
+	return found.(authorization.Decision), true
+}
+
+func (a *answers) remember(key string, decision authorization.Decision, size int) {
+	if a == nil || len(key) > maxCacheKeyBytes || size > maxCachedAnswerBytes {
+		return
+	}
+	ttl := min(a.authorized, a.unauthorized)
+	switch {
+	case decision.IsAllow():
+		ttl = a.authorized
+	case decision.IsUnconditional():
+		ttl = a.unauthorized
+	}
+	if ttl > 0 {
+		a.decisions.Add(key, decision, ttl)
+	}
+}

@@ -216,10 +216,12 @@ func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attributes authori
 	return ToUpstream(c.Decide(ctx, attributes))
 }
 
-// EvaluateConditions evaluates a decision that the chain made, in process. Conditions
-// that cannot evaluate themselves are failures.
+// EvaluateConditions evaluates a decision that the chain made. Conditions that cannot
+// evaluate themselves are evaluated by the members that made them.
 func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return FromUpstream("", decision).Evaluate(ctx, EvaluatorFor(data, nil)).Concrete()
+	d := FromUpstream("", decision)
+	d.chain = c.Authored(d.chain...)
+	return d.Evaluate(ctx, EvaluatorFor(data, nil)).Concrete()
 }
 
 var errNotConcrete = errors.New("the decision still depends on conditions")

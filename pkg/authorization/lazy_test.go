@@ -429,3 +429,32 @@ func TestAuthorsGetTheirNestsBack(t *testing.T) {
 		})
 	}
 }
+
+// TestChainsInChainsFindTheAuthor evaluates what went over the wire in a chain that is itself
+// a member: only the inner one knows who made it.
+func TestChainsInChainsFindTheAuthor(t *testing.T) {
+	t.Parallel()
+	opaque := authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
+	a := &author{result: authorizer.DecisionAllow}
+	a.decision = authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: opaque})
+	inner, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outer, err := authorization.NewChain(authorization.Member{Name: "inner", Authorizer: inner})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wire, err := authorization.SetsToWire(outer.Decide(t.Context(), authorizer.AttributesRecord{}).Chain())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := authorization.SetsFromWire(wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decision := authorization.ToUpstream(authorization.Chained(sets...))
+	if got, _, err := outer.EvaluateConditions(t.Context(), decision, nil); got != authorizer.DecisionAllow || a.sets != 1 {
+		t.Errorf("got %v, %v after asking about %d sets, want Allow after 1", got, err, a.sets)
+	}
+}

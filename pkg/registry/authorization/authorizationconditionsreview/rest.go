@@ -8,7 +8,9 @@ SPDX-License-Identifier: Apache-2.0
 // AuthorizationConditionsReview API")?
 //
 // Evaluation reads nothing but the review, except for secondary authorization checks,
-// which only callers who may create subjectaccessreviews can make it do.
+// which only callers who may create subjectaccessreviews can make it do, and for conditions
+// of types that nobody here knows: those go to the authorizer of this server that made them,
+// by whose name they go (KEP-5681, "Authorizer requirements").
 package authorizationconditionsreview
 
 import (

@@ -79,9 +79,10 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []byte) error) error {
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
 		start := time.Now()
-		answer, err := e.client.Post().MaxRetries(0).Body(review).Do(ctx).Raw()
+		result := e.client.Post().MaxRetries(0).Body(review).Do(ctx)
+		err := result.Error()
 		if err == nil {
-			err = read(answer)
+			err = readRaw(result, read)
 		}
 		e.metrics.record(e.name, resultOf(ctx, err), time.Since(start))
 		return err
@@ -90,4 +91,12 @@ func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []b
 		return fmt.Errorf("the server answered %d %s", status.Status().Code, status.Status().Reason)
 	}
 	return err
+}
+
+func readRaw(result rest.Result, read func([]byte) error) error {
+	answer, err := result.Raw()
+	if err != nil {
+		return err
+	}
+	return read(answer)
 }

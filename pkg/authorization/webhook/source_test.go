@@ -398,6 +398,13 @@ func TestOneRequestOneConfiguration(t *testing.T) {
 	if got := kindOf(lazy.Also(t.Context(), asking()).Decision()); got != "Allow" {
 		t.Errorf("got %s, want Allow of the webhook that was there when the request began", got)
 	}
+	dynamic := &webhook.Dynamic{Source: f.source}
+	pinned := dynamic.Pin(t.Context())
+	write(t, f.config, configuration(t, f.entry("w")))
+	f.source.Reload(t.Context())
+	if members := dynamic.Members(dynamic.Pin(pinned)); len(members) != 1 || members[0].Name != "denying" {
+		t.Errorf("pinned twice: got %v, want what was pinned first", members)
+	}
 }
 
 // TestNestedChains keeps the structure of what a server that has authorizers of its own

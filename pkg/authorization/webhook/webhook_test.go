@@ -362,6 +362,8 @@ func TestWhatWebhooksSayAndFail(t *testing.T) {
 			"conditional", "Deny", "Deny"},
 		{"a tree of the wrong member", says(status(`"conditionalDecision":{"type":"Allow","deny":{}}`)), policy, "Deny", ""},
 		{"a tree of two members", says(status(`"conditionalDecision":{"type":"Deny","allow":{},"deny":{}}`)), policy, "Deny", ""},
+		{"a tree of two members below", says(status(`"conditionalDecision":{"type":"Union","union":[{"authorizerName":"a","decision":{"type":"ConditionsMap","deny":{},"conditionsMap":{"allowConditions":[{"id":"example.com/c","type":"k8s.io/authorization-cel","condition":"true"}]}}}]}`)), policy, "Deny", ""},
+		{"a tree whose member is missing", says(status(`"conditionalDecision":{"type":"ConditionsMap"}`)), policy, "Deny", ""},
 		{"a tree that is an Allow", says(status(`"conditionalDecision":{"type":"Allow","allow":{}}`)), policy, "Deny", ""},
 		{"a tree that is nothing", says(status(`"conditionalDecision":{}`)), policy, "Deny", ""},
 		{"a tree without leaves", says(status(`"conditionalDecision":{"type":"Union","union":[]}`)), policy, "Deny", ""},
@@ -418,6 +420,21 @@ func TestWhatWebhooksSayAndFail(t *testing.T) {
 				}[folded])
 			})
 		}
+	}
+}
+
+// TestErrorsSayWhy makes sure that an administrator learns what a webhook has against a
+// question.
+func TestErrorsSayWhy(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		says(`{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"you may not ask"}`)(w, nil)
+	}, nil)
+	decision := chainOf(t, newSource(t, conditional(t, "w", r))).Begin(t.Context(), asking()).Decision()
+	if err := decision.Err(); err == nil || !strings.Contains(err.Error(), `webhook "w": you may not ask`) {
+		t.Errorf("got %v, want what the webhook said", err)
 	}
 }
 

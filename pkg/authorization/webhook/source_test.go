@@ -8,10 +8,12 @@ package webhook_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/util/cert"
 	"k8s.io/component-base/metrics/legacyregistry"
 	metricstestutil "k8s.io/component-base/metrics/testutil"
 
@@ -518,10 +521,13 @@ func TestBadConfigurations(t *testing.T) {
 	}
 }
 
+// runs counts the runs of TestMetrics, each of which has a name of its own.
+var runs atomic.Int32
+
 // TestMetrics counts by the name of the webhook.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	name := "metrics.example.com"
+	name := fmt.Sprintf("metrics%d.example.com", runs.Add(1))
 	r := newRemote(t, says(status(`"conditionsChain":`+allowIf(unknown, "?"))), says(response(`"allowed":true`)))
 	chain := chainOf(t, newSource(t, conditional(t, name, r).with(entry{"failurePolicy": "NoOpinion"})))
 	for range 3 {
@@ -582,5 +588,37 @@ func TestDynamicIsAnAuthorizer(t *testing.T) {
 	plain.Mode = ""
 	if got, _, _ := dynamic.Authorize(t.Context(), plain); got != authorizer.DecisionDeny {
 		t.Errorf("got %v, want Deny of conditions that were not asked for", got)
+	}
+}
+
+// TestExample loads the files in artifacts.
+func TestExample(t *testing.T) {
+	t.Parallel()
+	const artifacts, installed = "../../../artifacts/webhooks", "/etc/proviso/webhooks"
+	dir := t.TempDir()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("example.com", nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"ca.crt": certificate, "tls.crt": certificate, "tls.key": key} {
+		write(t, filepath.Join(dir, name), string(content))
+	}
+	entries, err := os.ReadDir(artifacts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		content, err := os.ReadFile(filepath.Join(artifacts, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(dir, e.Name()), strings.ReplaceAll(string(content), installed, dir))
+	}
+	source, err := webhook.NewSource(webhook.SourceConfig{File: filepath.Join(dir, "authorization-config.yaml"), Backoff: wait.Backoff{Steps: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if members := (&webhook.Dynamic{Source: source}).Members(t.Context()); len(members) != 2 {
+		t.Errorf("got %d webhooks, want 2", len(members))
 	}
 }

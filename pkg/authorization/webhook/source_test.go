@@ -285,8 +285,7 @@ func reloads(status string) float64 {
 }
 
 // TestReload changes files, for good and for bad.
-//
-//nolint:paralleltest // it reads metrics of the process
+// It is not parallel: it reads metrics of the process.
 func TestReload(t *testing.T) {
 	r := newRemote(t, says(status(`"allowed":true`)), nil)
 	f := newFiles(t, r)
@@ -329,8 +328,7 @@ func TestReload(t *testing.T) {
 }
 
 // TestRunReloads lets a minute pass.
-//
-//nolint:paralleltest // time is its own
+// It is not parallel: time is its own.
 func TestRunReloads(t *testing.T) {
 	r := newRemote(t, nil, nil)
 	f := newFiles(t, r)

@@ -59,7 +59,7 @@ func fails(code int) http.HandlerFunc {
 // hangs answers when the client has gone.
 func hangs(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-func newRemote(t *testing.T, answer, evaluation http.HandlerFunc) *remote {
+func newRemote(t testing.TB, answer, evaluation http.HandlerFunc) *remote {
 	t.Helper()
 	r := &remote{answer: answer, evaluation: evaluation}
 	r.Server = httptest.NewTLSServer(http.HandlerFunc(r.serve))
@@ -94,7 +94,7 @@ func (r *remote) calls() (reviews, conditions int) {
 	return reviews, conditions
 }
 
-func (r *remote) kubeconfig(t *testing.T) string {
+func (r *remote) kubeconfig(t testing.TB) string {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
 	config := map[string]any{
@@ -115,7 +115,7 @@ func (r *remote) kubeconfig(t *testing.T) string {
 	return write(t, filepath.Join(t.TempDir(), "kubeconfig"), string(encoded))
 }
 
-func write(t *testing.T, path, content string) string {
+func write(t testing.TB, path, content string) string {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -127,14 +127,14 @@ func write(t *testing.T, path, content string) string {
 type entry map[string]any
 
 // conditional is one that is asked for conditions.
-func conditional(t *testing.T, name string, r *remote) entry {
+func conditional(t testing.TB, name string, r *remote) entry {
 	t.Helper()
 	e := unconditional(t, name, r)
 	e["conditionsEndpointKubeConfigContext"], e["authorizationConditionsReviewVersion"] = "conditions", "v1alpha1"
 	return e
 }
 
-func unconditional(t *testing.T, name string, r *remote) entry {
+func unconditional(t testing.TB, name string, r *remote) entry {
 	t.Helper()
 	return entry{
 		"name": name, "timeout": "30s", "subjectAccessReviewVersion": "v1alpha1", "failurePolicy": "Deny",
@@ -150,7 +150,7 @@ func (e entry) with(fields entry) entry {
 	return e
 }
 
-func configuration(t *testing.T, entries ...entry) string {
+func configuration(t testing.TB, entries ...entry) string {
 	t.Helper()
 	var authorizers []any
 	for _, e := range entries {
@@ -171,7 +171,7 @@ func configuration(t *testing.T, entries ...entry) string {
 	return string(encoded)
 }
 
-func newSource(t *testing.T, entries ...entry) *webhook.Source {
+func newSource(t testing.TB, entries ...entry) *webhook.Source {
 	t.Helper()
 	source, err := webhook.NewSource(webhook.SourceConfig{
 		File: write(t, filepath.Join(t.TempDir(), "config"), configuration(t, entries...)), Backoff: wait.Backoff{Steps: 2, Duration: time.Millisecond},
@@ -182,7 +182,7 @@ func newSource(t *testing.T, entries ...entry) *webhook.Source {
 	return source
 }
 
-func newChain(t *testing.T, members ...authorization.Member) *authorization.Chain {
+func newChain(t testing.TB, members ...authorization.Member) *authorization.Chain {
 	t.Helper()
 	chain, err := authorization.NewChain(members...)
 	if err != nil {
@@ -192,7 +192,7 @@ func newChain(t *testing.T, members ...authorization.Member) *authorization.Chai
 }
 
 // chainOf is a chain of the webhooks alone.
-func chainOf(t *testing.T, source *webhook.Source) *authorization.Chain {
+func chainOf(t testing.TB, source *webhook.Source) *authorization.Chain {
 	t.Helper()
 	return newChain(t, authorization.Member{Name: "webhooks", Authorizer: &webhook.Dynamic{Source: source}})
 }
@@ -233,7 +233,7 @@ func (data) GetNamespaceObject() (map[string]any, error) {
 }
 
 // evaluate evaluates as the enforcer does.
-func evaluate(t *testing.T, lazy *authorization.Lazy) authorization.Decision {
+func evaluate(t testing.TB, lazy *authorization.Lazy) authorization.Decision {
 	t.Helper()
 	compiler, err := compilers()
 	if err != nil {
@@ -594,5 +594,22 @@ func TestCircle(t *testing.T) {
 	decision := chain.Begin(t.Context(), asking()).Decision()
 	if reviews, _ := r.calls(); !decision.IsDeny() || reviews != 8 {
 		t.Errorf("got %s after %d calls, want Deny after 8", kindOf(decision), reviews)
+	}
+}
+
+// BenchmarkDecide measures what a webhook adds to a request: a conditional answer that is
+// reused, or not, and its evaluation in process.
+func BenchmarkDecide(b *testing.B) {
+	for _, cached := range []bool{true, false} {
+		b.Run(fmt.Sprintf("cached=%v", cached), func(b *testing.B) {
+			r := newRemote(b, says(status(`"conditionsChain":`+allowIf(known, "object.spec == 'x'"))), nil)
+			chain := chainOf(b, newSource(b, conditional(b, "w", r).with(entry{"cacheAuthorizedRequests": cached})))
+			b.ReportAllocs()
+			for b.Loop() {
+				if !evaluate(b, chain.Begin(b.Context(), asking())).IsAllow() {
+					b.Fatal("not allowed")
+				}
+			}
+		})
 	}
 }

@@ -1,0 +1,107 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// TestWebhook has a second Proviso, with a store of its own, ask the first: a policy there
+// lets a request pass here on conditions, which are enforced here.
+func TestWebhook(t *testing.T) {
+	t.Parallel()
+	_, admin := clients(t, "admin-direct")
+	policies := admin.PolicyV1alpha1().ClusterAuthorizationPolicies()
+	policy := &policyv1alpha1.ClusterAuthorizationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "webhook"},
+		Spec: policyv1alpha1.AuthorizationPolicySpec{
+			Effect: policyv1alpha1.PolicyEffectAllow, Description: "carol makes machines of class dev",
+			Subjects:  []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "carol"}},
+			Rules:     []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"virtualmachines"}}},
+			Condition: "object.spec.storageClassName == 'dev'",
+		},
+	}
+	if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = policies.Delete(context.Background(), policy.Name, metav1.DeleteOptions{}) })
+
+	url, stop, err := stack.Replica(t.Context(), "--authorization-config="+webhookConfig(t))
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	carol := config(t, "carol-direct")
+	carol.Host, carol.CAFile = url, stack.CAFile()
+	client, err := versioned.NewForConfig(carol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(name, class string) error {
+		vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12", StorageClassName: class}}
+		_, err := client.DemoV1alpha1().VirtualMachines("demo").Create(t.Context(), vm, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	// The policy becomes effective in the first server in its own time.
+	waitUntil(t, "carol may create a machine of class dev", func() bool { return create("good", "dev") == nil })
+	if err := create("bad", "prod"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "carol makes machines of class dev") {
+		t.Errorf("got %v, want 403 that says what carol may do", err)
+	}
+}
+
+// webhookConfig makes the stack's Proviso an authorizer of others, and returns the file that
+// says so.
+func webhookConfig(t *testing.T) string {
+	t.Helper()
+	kubeconfig := clientcmdapi.NewConfig()
+	certFile, keyFile := stack.UserCertificate("admin")
+	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificate: certFile, ClientKey: keyFile}
+	for _, resource := range []string{"subjectaccessreviews", "authorizationconditionsreviews"} {
+		kubeconfig.Clusters[resource] = &clientcmdapi.Cluster{
+			Server: stack.ProvisoURL() + "/apis/authorization.k8s.io/v1alpha1/" + resource, CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName,
+		}
+		kubeconfig.Contexts[resource] = &clientcmdapi.Context{Cluster: resource, AuthInfo: "admin"}
+	}
+	kubeconfig.CurrentContext = "subjectaccessreviews"
+	dir := t.TempDir()
+	if err := clientcmd.WriteToFile(*kubeconfig, filepath.Join(dir, "kubeconfig")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "config.yaml")
+	content := `apiVersion: config.proviso.dev/v1alpha1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: first.example.com
+  webhook:
+    timeout: 10s
+    subjectAccessReviewVersion: v1alpha1
+    failurePolicy: Deny
+    cacheUnauthorizedRequests: false
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: ` + filepath.Join(dir, "kubeconfig") + `}
+    conditionsEndpointKubeConfigContext: authorizationconditionsreviews
+    authorizationConditionsReviewVersion: v1alpha1
+`
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

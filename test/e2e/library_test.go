@@ -1,0 +1,174 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/etcd"
+	"github.com/proviso-authz/proviso/test/library"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// libraryFiles writes what somebody else's server needs to ask Proviso, as alice, who may
+// create reviews.
+func libraryFiles(t *testing.T, dir string) (config string) {
+	t.Helper()
+	cert, key := stack.UserCertificate("alice")
+	base := stack.ProvisoURL() + "/apis/authorization.k8s.io/v1alpha1/"
+	files := map[string]string{
+		"proviso.kubeconfig": fmt.Sprintf(`
+apiVersion: v1
+kind: Config
+current-context: reviews
+contexts:
+- {name: reviews, context: {cluster: reviews, user: library}}
+- {name: conditions, context: {cluster: conditions, user: library}}
+clusters:
+- {name: reviews, cluster: {server: %[1]ssubjectaccessreviews, certificate-authority: %[2]s, tls-server-name: %[3]s}}
+- {name: conditions, cluster: {server: %[1]sauthorizationconditionsreviews, certificate-authority: %[2]s, tls-server-name: %[3]s}}
+users:
+- {name: library, user: {client-certificate: %[4]s, client-key: %[5]s}}
+`, base, stack.ProvisoCAFile(), cluster.ServerName, cert, key),
+		"authorization.yaml": fmt.Sprintf(`
+apiVersion: config.proviso.dev/v1alpha1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: proviso.example.com
+  webhook:
+    timeout: 10s
+    failurePolicy: Deny
+    subjectAccessReviewVersion: v1alpha1
+    authorizationConditionsReviewVersion: v1alpha1
+    cacheAuthorizedRequests: false
+    cacheUnauthorizedRequests: false
+    conditionsEndpointKubeConfigContext: conditions
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
+`, filepath.Join(dir, "proviso.kubeconfig")),
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "authorization.yaml")
+}
+
+const libraryPolicies = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: e2e-library}
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: AuthorizationPolicy
+metadata: {name: dev, namespace: e2e-library}
+spec:
+  description: carol writes machines of class dev only
+  effect: Allow
+  subjects:
+  - {kind: User, name: carol}
+  rules:
+  - verbs: [create, update, patch]
+    apiGroups: [demo.proviso.dev]
+    apiVersions: [v1alpha1]
+    resources: [virtualmachines]
+  condition: object.spec.storageClassName == "dev"
+`
+
+// TestLibrary runs the server of docs/library.md, which is not Proviso, and asks Proviso.
+func TestLibrary(t *testing.T) {
+	t.Parallel()
+	if _, errs, err := kubectlWithInput(t, "admin", libraryPolicies, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--namespace=e2e-library", "authorizationpolicy/dev")
+	dir, err := os.MkdirTemp("", "lib") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	member, err := etcd.Start(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = member.Close() })
+	endpoint, err := etcd.Endpoint(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := library.New(library.Options{
+		Kubeconfig: filepath.Join(stack.Dir, "proviso.kubeconfig"), EtcdServers: []string{endpoint}, EtcdPrefix: "/library",
+		Listener: listener, CertDirectory: filepath.Join(dir, "certificates"), AuthorizationConfig: libraryFiles(t, dir),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.PrepareRun().RunWithContext(t.Context()) }()
+	t.Cleanup(func() {
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+
+	cert, key := stack.UserCertificate("carol")
+	client, err := versioned.NewForConfig(&rest.Config{Host: "https://" + listener.Addr().String(), TLSClientConfig: rest.TLSClientConfig{
+		Insecure: true, // it makes its certificate itself
+		CertFile: cert, KeyFile: key,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	machines := client.DemoV1alpha1().VirtualMachines("e2e-library")
+	machine := func(name, class string) *demov1alpha1.VirtualMachine {
+		return &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian", StorageClassName: class}}
+	}
+	if got := settled(t, "", func() string {
+		if _, err := machines.Create(t.Context(), machine("one", "dev"), metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return err.Error()
+		}
+		return ""
+	}); got != "" {
+		t.Fatalf("class dev: %s", got)
+	}
+	for name, attempt := range map[string]func() error{
+		"another class": func() error {
+			_, err := machines.Create(t.Context(), machine("two", "prod"), metav1.CreateOptions{})
+			return err
+		},
+		"into another class": func() error {
+			_, err := machines.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"spec":{"storageClassName":"prod"}}`), metav1.PatchOptions{})
+			return err
+		},
+	} {
+		if err := attempt(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "carol writes machines of class dev only") {
+			t.Errorf("%s: got %v, want 403 that describes the policy", name, err)
+		}
+	}
+	if _, err := machines.Patch(t.Context(), "one", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{}); err != nil {
+		t.Errorf("within the class: %v", err)
+	}
+	if err := machines.Delete(t.Context(), "one", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("deleting: got %v, want 403", err)
+	}
+}

@@ -1,0 +1,75 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package library is the example of docs/library.md: an aggregated API server that is
+// somebody else's, and gets conditional authorization by importing Proviso's packages.
+package library
+
+import (
+	"net"
+
+	"k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/apiserver/pkg/util/compatibility"
+
+	"github.com/proviso-authz/proviso/apis/demo"
+	"github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
+	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
+)
+
+// Options say where the server finds what it needs.
+type Options struct {
+	// Kubeconfig is how it reaches kube-apiserver.
+	Kubeconfig string
+	// EtcdServers is where it stores objects, below EtcdPrefix.
+	EtcdServers []string
+	EtcdPrefix  string
+	// Listener is where it serves, with a certificate that it makes in CertDirectory.
+	Listener      net.Listener
+	CertDirectory string
+	// AuthorizationConfig is the path of an AuthorizationConfiguration that names Proviso.
+	AuthorizationConfig string
+}
+
+// New makes a generic API server with one resource. All but two lines, which are marked, are
+// those of any aggregated server.
+func New(o Options) (*genericapiserver.GenericAPIServer, error) {
+	options := genericoptions.NewRecommendedOptions(o.EtcdPrefix, apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))
+	options.Etcd.StorageConfig.Transport.ServerList = o.EtcdServers
+	options.CoreAPI.CoreAPIKubeconfigPath = o.Kubeconfig
+	options.Authentication.RemoteKubeConfigFile, options.Authorization.RemoteKubeConfigFile = o.Kubeconfig, o.Kubeconfig
+	options.SecureServing.Listener, options.SecureServing.ServerCert.CertDirectory = o.Listener, o.CertDirectory
+	if err := options.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{net.IPv4(127, 0, 0, 1)}); err != nil {
+		return nil, err
+	}
+	config := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
+	config.EffectiveVersion, config.ExternalAddress = compatibility.DefaultBuildEffectiveVersion(), o.Listener.Addr().String()
+	names := openapi.NewDefinitionNamer(apiserver.Scheme)
+	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, names)
+	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, names)
+
+	enforce := conditions(options, o.AuthorizationConfig) // added for conditional authorization
+	if err := options.ApplyTo(config); err != nil {
+		return nil, err
+	}
+	machines, err := virtualmachine.NewStorage(apiserver.Scheme, config.RESTOptionsGetter)
+	if err != nil {
+		return nil, err
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(demo.GroupName, apiserver.Scheme, apiserver.ParameterCodec, apiserver.Codecs)
+	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{"virtualmachines": machines.VirtualMachine}
+	if err := enforce(config, &group); err != nil { // added for conditional authorization
+		return nil, err
+	}
+	server, err := config.Complete().New("library", genericapiserver.NewEmptyDelegate())
+	if err != nil {
+		return nil, err
+	}
+	return server, server.InstallAPIGroup(&group)
+}

@@ -29,6 +29,18 @@ const (
 	MaxAuthorizerNameBytes = 253
 )
 
+// The bounds of whom a review may ask to impersonate. Each group and each value of extra
+// costs a check in each of two modes, of which each asks kube-apiserver.
+const (
+	// MaxImpersonatedGroups bounds the groups.
+	MaxImpersonatedGroups = 128
+	// MaxImpersonatedExtraValues bounds the values of extra, of all keys together.
+	MaxImpersonatedExtraValues = 128
+	// MaxImpersonatedValueBytes bounds the user name, the UID, each group, and each key and
+	// value of extra: no more fits into a line of headers of most proxies.
+	MaxImpersonatedValueBytes = 8192
+)
+
 // The condition types that the KEPs name, and Proviso's own. Every other type under k8s.io
 // or kubernetes.io is invalid.
 const (

@@ -40,6 +40,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&SelfSubjectAccessReview{},
 		&LocalSubjectAccessReview{},
 		&AuthorizationConditionsReview{},
+		&ImpersonationReview{},
 	)
 	return nil
 }

@@ -338,3 +338,118 @@ type AuthorizationConditionsResponse struct {
 	// operation, that is, before the object is known.
 	ConditionSets []SubjectAccessReviewConditionSet
 }
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ImpersonationReview asks whether somebody may make a request as somebody else: what
+// the impersonation filter of an API server would answer to the request with
+// Impersonate- headers, and why (KEP-5284).
+type ImpersonationReview struct {
+	metav1.TypeMeta
+	// metadata must be empty.
+	metav1.ObjectMeta
+
+	// spec describes who makes which request as whom.
+	Spec ImpersonationReviewSpec
+
+	// status is filled in by the server.
+	Status ImpersonationReviewStatus
+}
+
+// ImpersonationReviewSpec describes an impersonated request. Exactly one of
+// resourceAttributes and nonResourceAttributes must be set.
+type ImpersonationReviewSpec struct {
+	// user is the name of the requester, who impersonates. It may be omitted, together with
+	// uid, groups and extra: then the requester is the caller. To ask about a requester
+	// who is named here takes permission to create subjectaccessreviews.
+	User string
+	// uid identifies the requester across changes of name.
+	UID string
+	// groups are the groups of the requester.
+	Groups []string
+	// extra is what an authenticator would add to the requester, such as the node that a
+	// service account runs on.
+	Extra map[string]authorizationv1.ExtraValue
+
+	// impersonate is who is to be impersonated: what the Impersonate- headers would say. A
+	// user name is required. At most 128 groups and 128 values of extra.
+	Impersonate authenticationv1.UserInfo
+
+	// resourceAttributes describes the request, which is for an API resource. Its verb and
+	// resource are required.
+	ResourceAttributes *authorizationv1.ResourceAttributes
+	// nonResourceAttributes describes the request, which is for a path outside the API
+	// resources. Its verb and path are required.
+	NonResourceAttributes *authorizationv1.NonResourceAttributes
+
+	// conditionalAuthorization says whether and how the caller wants conditions in the
+	// requestDecision.
+	ConditionalAuthorization *ConditionalAuthorizationConfiguration
+}
+
+// ImpersonationMode is a way of impersonating that has permissions of its own (KEP-5284).
+type ImpersonationMode string
+
+const (
+	// ImpersonationModeAssociatedNode impersonates the node that a service account runs on.
+	ImpersonationModeAssociatedNode ImpersonationMode = "associated-node"
+	// ImpersonationModeArbitraryNode impersonates a node.
+	ImpersonationModeArbitraryNode ImpersonationMode = "arbitrary-node"
+	// ImpersonationModeServiceAccount impersonates a service account.
+	ImpersonationModeServiceAccount ImpersonationMode = "serviceaccount"
+	// ImpersonationModeUserInfo impersonates anybody else.
+	ImpersonationModeUserInfo ImpersonationMode = "user-info"
+	// ImpersonationModeLegacy impersonates for any request, with the verb impersonate.
+	ImpersonationModeLegacy ImpersonationMode = "legacy"
+)
+
+// ImpersonationReviewStatus is the answer: allowed, or denied.
+type ImpersonationReviewStatus struct {
+	// allowed is true if the requester may impersonate for this request. Whether the
+	// impersonated user may make it is the requestDecision.
+	Allowed bool
+	// denied is true if the impersonation would be refused.
+	Denied bool
+	// reason says why it would be refused, in the words of the refusal.
+	Reason string
+	// evaluationError is an error that occurred while deciding.
+	EvaluationError string
+
+	// mode is the mode that allows the impersonation.
+	Mode ImpersonationMode
+	// constraint is the verb that allows the impersonation, as audit would record it in
+	// authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.
+	Constraint string
+	// impersonatedUser is the user that the server would see, with the groups that every
+	// such user is in.
+	ImpersonatedUser *authenticationv1.UserInfo
+
+	// checks are the authorization checks that were made, in order. The values of extra
+	// are checked in the order of their keys.
+	Checks []ImpersonationCheck
+
+	// requestDecision says whether the impersonated user may make the request. It is only
+	// there if the impersonation is allowed.
+	RequestDecision *SubjectAccessReviewStatus
+}
+
+// ImpersonationCheck is one authorization check of the requester. Exactly one of
+// resourceAttributes and nonResourceAttributes is set.
+type ImpersonationCheck struct {
+	// mode is the mode that the check belongs to.
+	Mode ImpersonationMode
+	// resourceAttributes are what was checked.
+	ResourceAttributes *authorizationv1.ResourceAttributes
+	// nonResourceAttributes are what was checked.
+	NonResourceAttributes *authorizationv1.NonResourceAttributes
+
+	// allowed is true if the check passed.
+	Allowed bool
+	// denied is true if an authorizer denied. A check that is neither allowed nor denied
+	// has not passed either: nobody allowed it.
+	Denied bool
+	// reason says why the check came out as it did.
+	Reason string
+	// evaluationError is an error that occurred in the check.
+	EvaluationError string
+}

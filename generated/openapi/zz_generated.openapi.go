@@ -32,7 +32,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AuthorizationConditionsReview{}.OpenAPIModelName():         schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsReview(ref),
 		v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(): schema_proviso_apis_authorization_v1alpha1_ConditionalAuthorizationConfiguration(ref),
 		v1alpha1.ImpersonatedRequest{}.OpenAPIModelName():                   schema_proviso_apis_authorization_v1alpha1_ImpersonatedRequest(ref),
+		v1alpha1.ImpersonationCheck{}.OpenAPIModelName():                    schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref),
 		v1alpha1.ImpersonationData{}.OpenAPIModelName():                     schema_proviso_apis_authorization_v1alpha1_ImpersonationData(ref),
+		v1alpha1.ImpersonationReview{}.OpenAPIModelName():                   schema_proviso_apis_authorization_v1alpha1_ImpersonationReview(ref),
+		v1alpha1.ImpersonationReviewSpec{}.OpenAPIModelName():               schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewSpec(ref),
+		v1alpha1.ImpersonationReviewStatus{}.OpenAPIModelName():             schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref),
 		v1alpha1.LocalSubjectAccessReview{}.OpenAPIModelName():              schema_proviso_apis_authorization_v1alpha1_LocalSubjectAccessReview(ref),
 		v1alpha1.SelfSubjectAccessReview{}.OpenAPIModelName():               schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReview(ref),
 		v1alpha1.SelfSubjectAccessReviewSpec{}.OpenAPIModelName():           schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReviewSpec(ref),
@@ -473,6 +477,72 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonatedRequest(ref common.R
 	}
 }
 
+func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImpersonationCheck is one authorization check of the requester. Exactly one of resourceAttributes and nonResourceAttributes is set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is the mode that the check belongs to.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"arbitrary-node", "associated-node", "legacy", "serviceaccount", "user-info"},
+						},
+					},
+					"resourceAttributes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceAttributes are what was checked.",
+							Ref:         ref(authorizationv1.ResourceAttributes{}.OpenAPIModelName()),
+						},
+					},
+					"nonResourceAttributes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nonResourceAttributes are what was checked.",
+							Ref:         ref(authorizationv1.NonResourceAttributes{}.OpenAPIModelName()),
+						},
+					},
+					"allowed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allowed is true if the check passed.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"denied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "denied is true if an authorizer denied. A check that is neither allowed nor denied has not passed either: nobody allowed it.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason says why the check came out as it did.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"evaluationError": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evaluationError is an error that occurred in the check.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"mode", "allowed"},
+			},
+		},
+		Dependencies: []string{
+			authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
+	}
+}
+
 func schema_proviso_apis_authorization_v1alpha1_ImpersonationData(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -500,6 +570,243 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationData(ref common.Ref
 		},
 		Dependencies: []string{
 			v1alpha1.ImpersonatedRequest{}.OpenAPIModelName(), v1.UserInfo{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_authorization_v1alpha1_ImpersonationReview(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImpersonationReview asks whether somebody may make a request as somebody else: what the impersonation filter of an API server would answer to the request with Impersonate- headers, and why (KEP-5284).",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata must be empty.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec describes who makes which request as whom.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ImpersonationReviewSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is filled in by the server.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1alpha1.ImpersonationReviewStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ImpersonationReviewSpec{}.OpenAPIModelName(), v1alpha1.ImpersonationReviewStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImpersonationReviewSpec describes an impersonated request. Exactly one of resourceAttributes and nonResourceAttributes must be set.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"user": {
+						SchemaProps: spec.SchemaProps{
+							Description: "user is the name of the requester, who impersonates. It may be omitted, together with uid, groups and extra: then the requester is the caller. To ask about a requester who is named here takes permission to create subjectaccessreviews.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid identifies the requester across changes of name.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"groups": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "groups are the groups of the requester.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"extra": {
+						SchemaProps: spec.SchemaProps{
+							Description: "extra is what an authenticator would add to the requester, such as the node that a service account runs on.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type: []string{"array"},
+										Items: &spec.SchemaOrArray{
+											Schema: &spec.Schema{
+												SchemaProps: spec.SchemaProps{
+													Type:   []string{"string"},
+													Format: "",
+												},
+											},
+										},
+									},
+								},
+							},
+						},
+					},
+					"impersonate": {
+						SchemaProps: spec.SchemaProps{
+							Description: "impersonate is who is to be impersonated: what the Impersonate- headers would say. A user name is required. At most 128 groups and 128 values of extra.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(v1.UserInfo{}.OpenAPIModelName()),
+						},
+					},
+					"resourceAttributes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resourceAttributes describes the request, which is for an API resource. Its verb and resource are required.",
+							Ref:         ref(authorizationv1.ResourceAttributes{}.OpenAPIModelName()),
+						},
+					},
+					"nonResourceAttributes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "nonResourceAttributes describes the request, which is for a path outside the API resources. Its verb and path are required.",
+							Ref:         ref(authorizationv1.NonResourceAttributes{}.OpenAPIModelName()),
+						},
+					},
+					"conditionalAuthorization": {
+						SchemaProps: spec.SchemaProps{
+							Description: "conditionalAuthorization says whether and how the caller wants conditions in the requestDecision.",
+							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"impersonate"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(), v1.UserInfo{}.OpenAPIModelName(), authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "ImpersonationReviewStatus is the answer: allowed, or denied.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"allowed": {
+						SchemaProps: spec.SchemaProps{
+							Description: "allowed is true if the requester may impersonate for this request. Whether the impersonated user may make it is the requestDecision.",
+							Default:     false,
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"denied": {
+						SchemaProps: spec.SchemaProps{
+							Description: "denied is true if the impersonation would be refused.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"reason": {
+						SchemaProps: spec.SchemaProps{
+							Description: "reason says why it would be refused, in the words of the refusal.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"evaluationError": {
+						SchemaProps: spec.SchemaProps{
+							Description: "evaluationError is an error that occurred while deciding.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"mode": {
+						SchemaProps: spec.SchemaProps{
+							Description: "mode is the mode that allows the impersonation.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"arbitrary-node", "associated-node", "legacy", "serviceaccount", "user-info"},
+						},
+					},
+					"constraint": {
+						SchemaProps: spec.SchemaProps{
+							Description: "constraint is the verb that allows the impersonation, as audit would record it in authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"impersonatedUser": {
+						SchemaProps: spec.SchemaProps{
+							Description: "impersonatedUser is the user that the server would see, with the groups that every such user is in.",
+							Ref:         ref(v1.UserInfo{}.OpenAPIModelName()),
+						},
+					},
+					"checks": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "checks are the authorization checks that were made, in order. The values of extra are checked in the order of their keys.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.ImpersonationCheck{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"requestDecision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "requestDecision says whether the impersonated user may make the request. It is only there if the impersonation is allowed.",
+							Ref:         ref(v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"allowed"},
+			},
+		},
+		Dependencies: []string{
+			v1alpha1.ImpersonationCheck{}.OpenAPIModelName(), v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName(), v1.UserInfo{}.OpenAPIModelName()},
 	}
 }
 

@@ -32,9 +32,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/impersonation"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
+	"github.com/proviso-authz/proviso/pkg/registry/authorization/impersonationreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/localsubjectaccessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/selfsubjectaccessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/subjectaccessreview"
@@ -99,6 +101,7 @@ type completedConfig struct {
 	compilers     authorizationconditionsreview.Compilers
 	policies      *cel.PartialCompiler
 	authors       *authorizationpolicy.Authors
+	impersonation *impersonation.Reviewer
 }
 
 // CompletedConfig is a Config with everything decided. It can only come from Complete.
@@ -141,7 +144,11 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err != nil {
 		return CompletedConfig{}, err
 	}
-	completed := &completedConfig{extra: c.ExtraConfig, authors: authors, kubeAPIServer: c.GenericConfig.ClientConfig}
+	reviewer, err := impersonation.NewReviewer(c.ExtraConfig.Reviews)
+	if err != nil {
+		return CompletedConfig{}, err
+	}
+	completed := &completedConfig{extra: c.ExtraConfig, authors: authors, impersonation: reviewer, kubeAPIServer: c.GenericConfig.ClientConfig}
 	if err := completed.makeCompilers(); err != nil {
 		return CompletedConfig{}, err
 	}
@@ -253,12 +260,15 @@ const schemaTimeout = 10 * time.Second
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 	reviewer := &authorization.Reviewer{Chain: c.extra.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
+	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[authorizationv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"subjectaccessreviews":           subjectaccessreview.NewREST(reviewer),
-		"selfsubjectaccessreviews":       selfsubjectaccessreview.NewREST(reviewer),
-		"localsubjectaccessreviews":      localsubjectaccessreview.NewREST(reviewer),
-		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews),
+		"subjectaccessreviews":                         subjectaccessreview.NewREST(reviewer),
+		"selfsubjectaccessreviews":                     selfsubjectaccessreview.NewREST(reviewer),
+		"localsubjectaccessreviews":                    localsubjectaccessreview.NewREST(reviewer),
+		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews),
+		"authorizationconditionsreviews/impersonation": impersonationreview.NewSubresource(impersonations),
+		"impersonationreviews":                         impersonations,
 	}
 	return &group
 }

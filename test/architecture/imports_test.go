@@ -36,11 +36,12 @@ var layers = map[string][]string{
 	"pkg/features":      {},
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
-	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/bridge":        {"apis", "pkg/authorization"},
+	"pkg/impersonation": {"apis", "pkg/authorization"},
+	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features",
+		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features", "pkg/impersonation",
 	},
 
 	"cmd":  {"pkg/apiserver"},

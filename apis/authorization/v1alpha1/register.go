@@ -41,6 +41,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&SelfSubjectAccessReview{},
 		&LocalSubjectAccessReview{},
 		&AuthorizationConditionsReview{},
+		&ImpersonationReview{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -415,3 +415,146 @@ type AuthorizationConditionsResponse struct {
 	// +listType=atomic
 	ConditionSets []SubjectAccessReviewConditionSet `json:"conditionSets,omitempty"`
 }
+
+// +genclient
+// +genclient:nonNamespaced
+// +genclient:onlyVerbs=create
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// ImpersonationReview asks whether somebody may make a request as somebody else: what
+// the impersonation filter of an API server would answer to the request with
+// Impersonate- headers, and why (KEP-5284).
+type ImpersonationReview struct {
+	metav1.TypeMeta `json:",inline"`
+	// metadata must be empty.
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec describes who makes which request as whom.
+	Spec ImpersonationReviewSpec `json:"spec"`
+
+	// status is filled in by the server.
+	// +optional
+	Status ImpersonationReviewStatus `json:"status,omitempty"`
+}
+
+// ImpersonationReviewSpec describes an impersonated request. Exactly one of
+// resourceAttributes and nonResourceAttributes must be set.
+type ImpersonationReviewSpec struct {
+	// user is the name of the requester, who impersonates. It may be omitted, together with
+	// uid, groups and extra: then the requester is the caller. To ask about a requester
+	// who is named here takes permission to create subjectaccessreviews.
+	// +optional
+	User string `json:"user,omitempty"`
+	// uid identifies the requester across changes of name.
+	// +optional
+	UID string `json:"uid,omitempty"`
+	// groups are the groups of the requester.
+	// +optional
+	// +listType=atomic
+	Groups []string `json:"groups,omitempty"`
+	// extra is what an authenticator would add to the requester, such as the node that a
+	// service account runs on.
+	// +optional
+	Extra map[string]authorizationv1.ExtraValue `json:"extra,omitempty"`
+
+	// impersonate is who is to be impersonated: what the Impersonate- headers would say. A
+	// user name is required. At most 128 groups and 128 values of extra.
+	Impersonate authenticationv1.UserInfo `json:"impersonate"`
+
+	// resourceAttributes describes the request, which is for an API resource. Its verb and
+	// resource are required.
+	// +optional
+	ResourceAttributes *authorizationv1.ResourceAttributes `json:"resourceAttributes,omitempty"`
+	// nonResourceAttributes describes the request, which is for a path outside the API
+	// resources. Its verb and path are required.
+	// +optional
+	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
+
+	// conditionalAuthorization says whether and how the caller wants conditions in the
+	// requestDecision.
+	// +optional
+	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
+}
+
+// ImpersonationMode is a way of impersonating that has permissions of its own (KEP-5284).
+// +enum
+type ImpersonationMode string
+
+const (
+	// ImpersonationModeAssociatedNode impersonates the node that a service account runs on.
+	ImpersonationModeAssociatedNode ImpersonationMode = "associated-node"
+	// ImpersonationModeArbitraryNode impersonates a node.
+	ImpersonationModeArbitraryNode ImpersonationMode = "arbitrary-node"
+	// ImpersonationModeServiceAccount impersonates a service account.
+	ImpersonationModeServiceAccount ImpersonationMode = "serviceaccount"
+	// ImpersonationModeUserInfo impersonates anybody else.
+	ImpersonationModeUserInfo ImpersonationMode = "user-info"
+	// ImpersonationModeLegacy impersonates for any request, with the verb impersonate.
+	ImpersonationModeLegacy ImpersonationMode = "legacy"
+)
+
+// ImpersonationReviewStatus is the answer: allowed, or denied.
+type ImpersonationReviewStatus struct {
+	// allowed is true if the requester may impersonate for this request. Whether the
+	// impersonated user may make it is the requestDecision.
+	Allowed bool `json:"allowed"`
+	// denied is true if the impersonation would be refused.
+	// +optional
+	Denied bool `json:"denied,omitempty"`
+	// reason says why it would be refused, in the words of the refusal.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// evaluationError is an error that occurred while deciding.
+	// +optional
+	EvaluationError string `json:"evaluationError,omitempty"`
+
+	// mode is the mode that allows the impersonation.
+	// +optional
+	Mode ImpersonationMode `json:"mode,omitempty"`
+	// constraint is the verb that allows the impersonation, as audit would record it in
+	// authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.
+	// +optional
+	Constraint string `json:"constraint,omitempty"`
+	// impersonatedUser is the user that the server would see, with the groups that every
+	// such user is in.
+	// +optional
+	ImpersonatedUser *authenticationv1.UserInfo `json:"impersonatedUser,omitempty"`
+
+	// checks are the authorization checks that were made, in order. The values of extra
+	// are checked in the order of their keys.
+	// +optional
+	// +listType=atomic
+	Checks []ImpersonationCheck `json:"checks,omitempty"`
+
+	// requestDecision says whether the impersonated user may make the request. It is only
+	// there if the impersonation is allowed.
+	// +optional
+	RequestDecision *SubjectAccessReviewStatus `json:"requestDecision,omitempty"`
+}
+
+// ImpersonationCheck is one authorization check of the requester. Exactly one of
+// resourceAttributes and nonResourceAttributes is set.
+type ImpersonationCheck struct {
+	// mode is the mode that the check belongs to.
+	Mode ImpersonationMode `json:"mode"`
+	// resourceAttributes are what was checked.
+	// +optional
+	ResourceAttributes *authorizationv1.ResourceAttributes `json:"resourceAttributes,omitempty"`
+	// nonResourceAttributes are what was checked.
+	// +optional
+	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
+
+	// allowed is true if the check passed.
+	Allowed bool `json:"allowed"`
+	// denied is true if an authorizer denied. A check that is neither allowed nor denied
+	// has not passed either: nobody allowed it.
+	// +optional
+	Denied bool `json:"denied,omitempty"`
+	// reason says why the check came out as it did.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// evaluationError is an error that occurred in the check.
+	// +optional
+	EvaluationError string `json:"evaluationError,omitempty"`
+}

@@ -21,6 +21,7 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&AuthorizationConditionsReview{}, func(obj interface{}) {
 		SetObjectDefaults_AuthorizationConditionsReview(obj.(*AuthorizationConditionsReview))
 	})
+	scheme.AddTypeDefaultingFunc(&ImpersonationReview{}, func(obj interface{}) { SetObjectDefaults_ImpersonationReview(obj.(*ImpersonationReview)) })
 	scheme.AddTypeDefaultingFunc(&LocalSubjectAccessReview{}, func(obj interface{}) { SetObjectDefaults_LocalSubjectAccessReview(obj.(*LocalSubjectAccessReview)) })
 	scheme.AddTypeDefaultingFunc(&SelfSubjectAccessReview{}, func(obj interface{}) { SetObjectDefaults_SelfSubjectAccessReview(obj.(*SelfSubjectAccessReview)) })
 	scheme.AddTypeDefaultingFunc(&SubjectAccessReview{}, func(obj interface{}) { SetObjectDefaults_SubjectAccessReview(obj.(*SubjectAccessReview)) })
@@ -37,6 +38,15 @@ func SetObjectDefaults_AuthorizationConditionsReview(in *AuthorizationConditions
 	if in.Response != nil {
 		for i := range in.Response.ConditionSets {
 			a := &in.Response.ConditionSets[i]
+			SetDefaults_SubjectAccessReviewConditionSet(a)
+		}
+	}
+}
+
+func SetObjectDefaults_ImpersonationReview(in *ImpersonationReview) {
+	if in.Status.RequestDecision != nil {
+		for i := range in.Status.RequestDecision.ConditionsChain {
+			a := &in.Status.RequestDecision.ConditionsChain[i]
 			SetDefaults_SubjectAccessReviewConditionSet(a)
 		}
 	}

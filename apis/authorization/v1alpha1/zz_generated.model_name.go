@@ -36,8 +36,28 @@ func (in ImpersonatedRequest) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImpersonationCheck) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ImpersonationCheck"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ImpersonationData) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.ImpersonationData"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImpersonationReview) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ImpersonationReview"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImpersonationReviewSpec) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ImpersonationReviewSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in ImpersonationReviewStatus) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.ImpersonationReviewStatus"
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.

@@ -21,6 +21,7 @@ var excludedFromAdmission = []schema.GroupResource{
 	authorizationapi.Resource("selfsubjectaccessreviews"),
 	authorizationapi.Resource("localsubjectaccessreviews"),
 	authorizationapi.Resource("authorizationconditionsreviews"),
+	authorizationapi.Resource("impersonationreviews"),
 }
 
 // exclusions tells admission plugins what they never see.

@@ -18,6 +18,7 @@ import (
 type AuthorizationV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AuthorizationConditionsReviewsGetter
+	ImpersonationReviewsGetter
 	LocalSubjectAccessReviewsGetter
 	SelfSubjectAccessReviewsGetter
 	SubjectAccessReviewsGetter
@@ -30,6 +31,10 @@ type AuthorizationV1alpha1Client struct {
 
 func (c *AuthorizationV1alpha1Client) AuthorizationConditionsReviews() AuthorizationConditionsReviewInterface {
 	return newAuthorizationConditionsReviews(c)
+}
+
+func (c *AuthorizationV1alpha1Client) ImpersonationReviews() ImpersonationReviewInterface {
+	return newImpersonationReviews(c)
 }
 
 func (c *AuthorizationV1alpha1Client) LocalSubjectAccessReviews(namespace string) LocalSubjectAccessReviewInterface {

@@ -9,6 +9,8 @@ package v1alpha1
 
 type AuthorizationConditionsReviewExpansion interface{}
 
+type ImpersonationReviewExpansion interface{}
+
 type LocalSubjectAccessReviewExpansion interface{}
 
 type SelfSubjectAccessReviewExpansion interface{}

@@ -21,6 +21,10 @@ func (c *FakeAuthorizationV1alpha1) AuthorizationConditionsReviews() v1alpha1.Au
 	return newFakeAuthorizationConditionsReviews(c)
 }
 
+func (c *FakeAuthorizationV1alpha1) ImpersonationReviews() v1alpha1.ImpersonationReviewInterface {
+	return newFakeImpersonationReviews(c)
+}
+
 func (c *FakeAuthorizationV1alpha1) LocalSubjectAccessReviews(namespace string) v1alpha1.LocalSubjectAccessReviewInterface {
 	return newFakeLocalSubjectAccessReviews(c, namespace)
 }

@@ -1,0 +1,59 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"unsafe"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	upstream "k8s.io/apiserver/pkg/endpoints/filters/impersonation"
+)
+
+// newQuietFilter returns a new impersonation filter that does not count in the metrics
+// apiserver_impersonation_*: they are about requests.
+//
+// The functions that count are fields of the filter which only its own tests can set, so
+// they are set here by reflection. The alternatives are worse: a copy of the filter may
+// decide otherwise than the filter, and metrics that are switched off are so for requests
+// too. If the filter is built differently than expected, this is an error and not a guess;
+// New tries it, so that a server does not start with one that counts.
+func newQuietFilter(next http.Handler, a authorizer.UnconditionalAuthorizer) (http.Handler, error) {
+	filter := upstream.WithConstrainedImpersonation(next, a, codecs)
+	value := reflect.ValueOf(filter)
+	if err := silence(value, "recordAttempt"); err != nil {
+		return nil, err
+	}
+	counting := field(value, "metricsAuthorizer")
+	if !counting.IsValid() {
+		return nil, fmt.Errorf("%w: it has no metricsAuthorizer", errNotSilent)
+	}
+	return filter, silence(counting, "recordAuthorizationCall")
+}
+
+var errNotSilent = errors.New("the impersonation filter cannot be kept out of the metrics")
+
+// silence makes a field, which holds a function without results, do nothing.
+func silence(pointer reflect.Value, name string) error {
+	f := field(pointer, name)
+	if !f.IsValid() || f.Kind() != reflect.Func || f.Type().NumOut() > 0 {
+		return fmt.Errorf("%w: %s is not a function that only records", errNotSilent, name)
+	}
+	nothing := reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value { return nil })
+	reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Set(nothing)
+	return nil
+}
+
+// field returns a field of the struct that a pointer points to, or the zero Value.
+func field(pointer reflect.Value, name string) reflect.Value {
+	if pointer.Kind() != reflect.Pointer || pointer.IsNil() || pointer.Elem().Kind() != reflect.Struct {
+		return reflect.Value{}
+	}
+	return pointer.Elem().FieldByName(name)
+}

@@ -1,0 +1,104 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+)
+
+// codecs encode the filter's refusals.
+var codecs = newCodecs()
+
+func newCodecs() serializer.CodecFactory {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
+	return serializer.NewCodecFactory(scheme)
+}
+
+// newRequest returns the request that the attributes describe, as their user would make
+// it as somebody else.
+func newRequest(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (*http.Request, error) {
+	ctx = genericapirequest.WithUser(ctx, attributes.User)
+	ctx = genericapirequest.WithRequestInfo(ctx, requestInfoOf(attributes))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = headersOf(wanted)
+	return request, nil
+}
+
+func requestInfoOf(attributes authorizer.AttributesRecord) *genericapirequest.RequestInfo {
+	return &genericapirequest.RequestInfo{
+		IsResourceRequest: attributes.ResourceRequest,
+		Path:              attributes.Path,
+		Verb:              attributes.Verb,
+		APIGroup:          attributes.APIGroup,
+		APIVersion:        attributes.APIVersion,
+		Namespace:         attributes.Namespace,
+		Resource:          attributes.Resource,
+		Subresource:       attributes.Subresource,
+		Name:              attributes.Name,
+		FieldSelector:     fieldSelectorOf(attributes.FieldSelectorRequirements),
+		LabelSelector:     labels.NewSelector().Add(attributes.LabelSelectorRequirements...).String(),
+	}
+}
+
+func fieldSelectorOf(requirements fields.Requirements) string {
+	terms := make([]fields.Selector, 0, len(requirements))
+	for _, r := range requirements {
+		if r.Operator == selection.NotEquals {
+			terms = append(terms, fields.OneTermNotEqualSelector(r.Field, r.Value))
+		} else {
+			terms = append(terms, fields.OneTermEqualSelector(r.Field, r.Value))
+		}
+	}
+	return fields.AndSelectors(terms...).String()
+}
+
+// headersOf returns the headers that ask to impersonate a user.
+func headersOf(wanted *user.DefaultInfo) http.Header {
+	headers := http.Header{authenticationv1.ImpersonateUserHeader: {wanted.Name}}
+	if wanted.UID != "" {
+		headers.Set(authenticationv1.ImpersonateUIDHeader, wanted.UID)
+	}
+	if len(wanted.Groups) > 0 {
+		headers[authenticationv1.ImpersonateGroupHeader] = wanted.Groups
+	}
+	for key, values := range wanted.Extra {
+		headers[authenticationv1.ImpersonateUserExtraHeaderPrefix+escape(key)] = values
+	}
+	return headers
+}
+
+// escape encodes a key of extra so that the filter, which takes it to be lower case and
+// then percent-encoded, decodes exactly it.
+func escape(key string) string {
+	var escaped strings.Builder
+	for i := range len(key) {
+		if c := key[i]; c >= 'a' && c <= 'z' || c >= '0' && c <= '9' {
+			escaped.WriteByte(c)
+		} else {
+			fmt.Fprintf(&escaped, "%%%02x", c)
+		}
+	}
+	return escaped.String()
+}

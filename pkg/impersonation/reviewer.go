@@ -1,0 +1,145 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+)
+
+// Reviewer finds out what the impersonation filter of a server would answer. It is safe
+// for concurrent use if its authorizer is.
+type Reviewer struct {
+	authorizer authorizer.UnconditionalAuthorizer
+}
+
+// NewReviewer makes a Reviewer over the authorizer that decides who may impersonate. It
+// must not give conditional answers: KEP-5284 has no place for them.
+func NewReviewer(a authorizer.UnconditionalAuthorizer) (*Reviewer, error) {
+	if _, err := newQuietFilter(http.NotFoundHandler(), a); err != nil {
+		return nil, err
+	}
+	return &Reviewer{authorizer: a}, nil
+}
+
+// Answer is what the filter does with a request. The zero value refuses it.
+type Answer struct {
+	// User is the user that the server sees, nil if the impersonation is refused.
+	User user.Info
+	// Mode is the mode that allows the impersonation.
+	Mode authorization.ImpersonationMode
+	// Constraint is the verb that allows it, as audit records it: empty in the mode legacy.
+	Constraint string
+	// Reason is why it is refused, in the words of the refusal.
+	Reason string
+	// Checks are the checks that were made, in order.
+	Checks []Check
+}
+
+var errNoAnswer = errors.New("the impersonation filter gave no answer")
+
+// Review asks what becomes of the request that attributes describe if their user makes it
+// as the wanted user. An error means that this could not be found out: then the answer
+// refuses.
+func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (Answer, error) {
+	recorder := &recorder{authorizer: inContext{r.authorizer, ctx}, wanted: wanted, extras: map[string]error{}}
+	var impersonated user.Info
+	filter, err := newQuietFilter(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+		impersonated, _ = genericapirequest.UserFrom(request.Context())
+	}), recorder)
+	if err != nil {
+		return Answer{}, err
+	}
+	request, err := newRequest(withoutValues{ctx}, attributes, wanted)
+	if err != nil {
+		return Answer{}, err
+	}
+	var written response
+	filter.ServeHTTP(&written, request)
+	answer := Answer{Checks: recorder.checks}
+	if impersonated == nil {
+		answer.Reason, err = written.refusal()
+		return answer, err
+	}
+	return answer.allow(impersonated)
+}
+
+// allow fills in what follows from the checks. The last of them is of the mode that
+// allows, since the filter stops there, and the mode has asked at least about the user.
+func (a Answer) allow(impersonated user.Info) (Answer, error) {
+	if len(a.Checks) == 0 || a.Checks[len(a.Checks)-1].Decision != authorizer.DecisionAllow {
+		return Answer{Checks: a.Checks}, errNoAnswer
+	}
+	last := a.Checks[len(a.Checks)-1]
+	a.User, a.Mode = impersonated, last.Mode
+	if last.Attributes.Verb != verbLegacy {
+		a.Constraint = verbImpersonate + string(last.Mode)
+	}
+	return a, nil
+}
+
+// withoutValues is a context as good as new that ends with another one: nothing in it
+// leads to the audit event, or the log line, of the request that asks for a review.
+type withoutValues struct {
+	context.Context //nolint:containedctx // it is one
+}
+
+func (withoutValues) Value(any) any { return nil }
+
+// inContext asks an authorizer in a context other than the filter's: the authorizer may
+// need its values, and audits nothing.
+type inContext struct {
+	authorizer.UnconditionalAuthorizer
+	ctx context.Context //nolint:containedctx // it lives as long as the review
+}
+
+func (a inContext) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	return a.UnconditionalAuthorizer.Authorize(a.ctx, attributes)
+}
+
+// response is what the filter answers.
+type response struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+var _ http.ResponseWriter = &response{}
+
+func (w *response) Header() http.Header {
+	if w.header == nil {
+		w.header = http.Header{}
+	}
+	return w.header
+}
+
+func (w *response) WriteHeader(code int) { w.code = code }
+
+func (w *response) Write(content []byte) (int, error) { return w.body.Write(content) }
+
+// refusal returns the message of a refusal. Every other response is an error.
+func (w *response) refusal() (string, error) {
+	var status metav1.Status
+	if err := json.Unmarshal(w.body.Bytes(), &status); err != nil {
+		return "", fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	if w.code != http.StatusForbidden || status.Status != metav1.StatusFailure {
+		return "", fmt.Errorf("%w: %s", errNoAnswer, strings.TrimSpace(status.Message))
+	}
+	return status.Message, nil
+}

@@ -1,0 +1,130 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package impersonationreview serves ImpersonationReview: may this user make that request
+// as somebody else, and why (KEP-5284)? It is a resource of its own, for `kubectl create`,
+// and a subresource of authorizationconditionsreviews with the user to impersonate in the
+// path.
+//
+// A caller may ask about itself. To ask about anybody else takes the permission to ask
+// what anybody may do, which is to create subjectaccessreviews.
+package impersonationreview
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/apis/authorization/validation"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/impersonation"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
+)
+
+// REST answers reviews.
+type REST struct {
+	virtual.Resource
+	reviews        *authorization.Reviewer
+	impersonations *impersonation.Reviewer
+}
+
+var _ rest.Creater = &REST{}
+
+// NewREST makes the storage. The chain of the reviews, of which impersonations makes its
+// checks, must decide as that of requests does.
+func NewREST(reviews *authorization.Reviewer, impersonations *impersonation.Reviewer) *REST {
+	return &REST{
+		Resource: virtual.Resource{
+			Singular: "impersonationreview",
+			NewFunc:  func() runtime.Object { return &authorizationapi.ImpersonationReview{} },
+		},
+		reviews:        reviews,
+		impersonations: impersonations,
+	}
+}
+
+// RunsValidatingAdmission marks a storage that runs admission before it answers.
+func (r *REST) RunsValidatingAdmission() {}
+
+// Create finds out what would become of the request that the review describes, and fills
+// in its status.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	review, ok := obj.(*authorizationapi.ImpersonationReview)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not an ImpersonationReview: %T", obj))
+	}
+	return r.answer(ctx, review, nil, createValidation)
+}
+
+// answer answers a review, which is invalid if there are errors already.
+func (r *REST) answer(ctx context.Context, review *authorizationapi.ImpersonationReview, errs field.ErrorList, createValidation rest.ValidateObjectFunc) (runtime.Object, error) {
+	caller, ok := genericapirequest.UserFrom(ctx)
+	if !ok {
+		return nil, apierrors.NewBadRequest("no user present on request")
+	}
+	errs = append(errs, validation.ValidateImpersonationReview(review)...)
+	if err := virtual.Admit(ctx, authorizationapi.Kind("ImpersonationReview"), review, errs, createValidation); err != nil {
+		return nil, err
+	}
+	// One snapshot of the policies decides everything that the review shows.
+	ctx = r.reviews.Chain.Pin(ctx)
+	requester := caller
+	if review.Spec.User != "" {
+		if err := r.permitOthers(ctx, caller); err != nil {
+			return nil, err
+		}
+		requester = requesterOf(&review.Spec)
+	}
+	review.Status = r.review(ctx, requester, &review.Spec)
+	return review, nil
+}
+
+var errOthers = errors.New("to ask about a requester other than yourself, you must be allowed to create subjectaccessreviews")
+
+// permitOthers keeps a caller from learning what others may do.
+func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
+	decision, _, err := r.reviews.Chain.Authorize(ctx, authorizer.AttributesRecord{
+		User:            caller,
+		Verb:            "create",
+		APIGroup:        authorizationapi.GroupName,
+		APIVersion:      "v1",
+		Resource:        "subjectaccessreviews",
+		ResourceRequest: true,
+	})
+	if decision == authorizer.DecisionAllow {
+		return nil
+	}
+	if err != nil {
+		err = fmt.Errorf("%w: %w", errOthers, err)
+	} else {
+		err = errOthers
+	}
+	return apierrors.NewForbidden(authorizationapi.Resource("impersonationreviews"), "", err)
+}
+
+func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationReviewStatus {
+	attributes := authorization.AttributesOf(requester, spec.ResourceAttributes, spec.NonResourceAttributes)
+	answer, err := r.impersonations.Review(ctx, attributes, wantedOf(&spec.Impersonate))
+	status := statusOf(answer, err, spec)
+	if message := authorization.SelectorErrors(attributes); message != "" && err == nil {
+		status.EvaluationError = message
+	}
+	if answer.User != nil && err == nil {
+		attributes.User = answer.User
+		decision := virtual.Review(ctx, r.reviews, attributes, spec.ConditionalAuthorization)
+		status.RequestDecision = &decision
+	}
+	return status
+}

@@ -1,0 +1,91 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonationreview
+
+import (
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/impersonation"
+)
+
+func requesterOf(spec *authorizationapi.ImpersonationReviewSpec) user.Info {
+	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: extraOf(spec.Extra)}
+}
+
+func wantedOf(u *authenticationv1.UserInfo) *user.DefaultInfo {
+	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extraOf(u.Extra)}
+}
+
+// extraOf returns nil for nothing, as an authenticator does.
+func extraOf[V ~[]string](extra map[string]V) map[string][]string {
+	if len(extra) == 0 {
+		return nil
+	}
+	result := make(map[string][]string, len(extra))
+	for key, values := range extra {
+		result[key] = values
+	}
+	return result
+}
+
+func userInfoOf(u user.Info) *authenticationv1.UserInfo {
+	info := &authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
+	for key, values := range u.GetExtra() {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[key] = values
+	}
+	return info
+}
+
+// statusOf shows an answer. With an error, it refuses.
+func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationReviewStatus {
+	status := authorizationapi.ImpersonationReviewStatus{Denied: true, Reason: answer.Reason}
+	for _, check := range answer.Checks {
+		status.Checks = append(status.Checks, checkOf(check, spec))
+	}
+	switch {
+	case err != nil:
+		status.EvaluationError = err.Error()
+	case answer.User != nil:
+		status.Allowed, status.Denied = true, false
+		status.Mode, status.Constraint = answer.Mode, answer.Constraint
+		status.ImpersonatedUser = userInfoOf(answer.User)
+	}
+	return status
+}
+
+func checkOf(check impersonation.Check, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationCheck {
+	shown := authorizationapi.ImpersonationCheck{
+		Mode:    check.Mode,
+		Allowed: check.Decision == authorizer.DecisionAllow,
+		Denied:  check.Decision == authorizer.DecisionDeny,
+		Reason:  check.Reason,
+	}
+	if check.Err != nil {
+		shown.EvaluationError = check.Err.Error()
+	}
+	attributes := check.Attributes
+	switch {
+	case !check.IsOnRequest():
+		shown.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: attributes.Namespace, Verb: attributes.Verb, Group: attributes.APIGroup, Version: attributes.APIVersion,
+			Resource: attributes.Resource, Subresource: attributes.Subresource, Name: attributes.Name,
+		}
+	case spec.ResourceAttributes != nil: // selectors included, as they are in the question
+		shown.ResourceAttributes = spec.ResourceAttributes.DeepCopy()
+		shown.ResourceAttributes.Verb = attributes.Verb
+	default:
+		shown.NonResourceAttributes = spec.NonResourceAttributes.DeepCopy()
+		shown.NonResourceAttributes.Verb = attributes.Verb
+	}
+	return shown
+}

@@ -61,6 +61,19 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
 }
 
+// auditPolicy keeps who made which request, as whom, and how it was decided.
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- level: Metadata
+`
+
+// AuditLog is the file in which kube-apiserver keeps an audit event for each request, one
+// in each line.
+func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
+
 // StartKubeAPIServer starts kube-apiserver, if it does not run, and waits until it is
 // ready. It writes Kubeconfig.
 func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
@@ -80,6 +93,10 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	}
 	authorization, err := c.writeAuthorization()
 	if err != nil {
+		return err
+	}
+	policy := filepath.Join(c.Dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
 	serviceAccounts := filepath.Join(c.Dir, "pki", "service-accounts.key")
@@ -105,6 +122,7 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-config=" + authorization,
 		"--disable-admission-plugins=ServiceAccount", // no controller makes the default accounts
+		"--audit-policy-file=" + policy, "--audit-log-path=" + c.AuditLog(), "--audit-log-maxsize=100", "--audit-log-maxbackup=1",
 	}, nil)
 	if err != nil {
 		return err

@@ -1,0 +1,274 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package integration_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/server"
+)
+
+// impersonators: deputy may impersonate bob to get pods, and legacy may impersonate
+// anybody. Only asker may ask about others, and bob may get pods.
+var impersonators = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	user := a.GetUser().GetName()
+	switch {
+	case strings.HasPrefix(a.GetResource(), "impersonation") || a.GetSubresource() == "impersonation",
+		user == "asker" && a.GetResource() == "subjectaccessreviews",
+		user == "bob" && a.GetVerb() == "get" && a.GetResource() == "pods",
+		user == "deputy" && a.GetVerb() == "impersonate-on:user-info:get" && a.GetResource() == "pods",
+		user == "deputy" && a.GetVerb() == "impersonate:user-info" && a.GetName() == "bob",
+		user == "legacy" && a.GetVerb() == "impersonate":
+		return authorizer.DecisionAllow, "allowed by the test", nil
+	case user == "refused" && strings.HasPrefix(a.GetVerb(), "impersonate"):
+		return authorizer.DecisionDeny, "refused by the test", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+})
+
+const (
+	impersonations = group + "impersonationreviews"
+	ofUser         = group + "authorizationconditionsreviews/%s/impersonation"
+	pods           = `"resourceAttributes":{"verb":"get","version":"v1","resource":"pods","namespace":"ns"}`
+)
+
+func impersonation(spec string) string {
+	return `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"ImpersonationReview","spec":{` + spec + `}}`
+}
+
+func TestImpersonationReview(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: impersonators})
+	bob := &authenticationv1.UserInfo{Username: "bob", Groups: []string{"system:authenticated"}}
+	for _, tc := range []struct {
+		name, user, path, spec string
+		wantMode               string
+		wantConstraint         string
+		wantUser               *authenticationv1.UserInfo
+		wantReason             string
+		wantRequest            string // allowed, or nothing
+		wantChecks             int
+	}{
+		{"oneself", "deputy", impersonations, `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
+		{"somebody else", "asker", impersonations, `"user":"deputy","impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
+		{"in the path", "deputy", fmt.Sprintf(ofUser, "bob"), pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
+		{"in the path and the body", "deputy", fmt.Sprintf(ofUser, "bob"), `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
+		{"as in the body", "deputy", fmt.Sprintf(ofUser, "-"), `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
+		{"a name with a slash", "legacy", fmt.Sprintf(ofUser, "-"), `"impersonate":{"username":"ldap/bob","uid":"7","extra":{"example.com/k":["v"]}},` + pods, "legacy", "",
+			&authenticationv1.UserInfo{Username: "ldap/bob", UID: "7", Groups: []string{"system:authenticated"}, Extra: map[string]authenticationv1.ExtraValue{"example.com/k": {"v"}}}, "", "no opinion", 4},
+		{"a user who may not", "legacy", impersonations, `"impersonate":{"username":"carol"},` + pods, "legacy", "", &authenticationv1.UserInfo{Username: "carol", Groups: []string{"system:authenticated"}}, "", "no opinion", 2},
+		{"another user", "deputy", impersonations, `"impersonate":{"username":"carol"},` + pods, "", "", nil, `users.authentication.k8s.io "carol" is forbidden`, "", 3},
+		{"another request", "deputy", impersonations, `"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/metrics"}`, "", "", nil, `User "deputy" cannot impersonate-on:user-info:get path "/metrics"`, "", 2},
+		{"a requester of whom nothing is known", "asker", impersonations, `"user":"mallory","groups":["g"],"impersonate":{"username":"bob"},` + pods, "", "", nil, `User "mallory" cannot`, "", 2},
+		{"a denial", "refused", impersonations, `"impersonate":{"username":"bob"},` + pods, "", "", nil, `refused by the test`, "", 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			status := askImpersonation(t, s, tc.user, tc.path, impersonation(tc.spec)).Status
+			allowed := tc.wantUser != nil
+			if status.Allowed != allowed || status.Denied == allowed || string(status.Mode) != tc.wantMode || status.Constraint != tc.wantConstraint ||
+				!strings.Contains(status.Reason, tc.wantReason) || (tc.wantReason == "") != (status.Reason == "") || len(status.Checks) != tc.wantChecks || status.EvaluationError != "" {
+				t.Errorf("got %+v", status)
+			}
+			if diff := cmp.Diff(tc.wantUser, status.ImpersonatedUser); diff != "" {
+				t.Errorf("user (-want +got):\n%s", diff)
+			}
+			if got := requestOf(status); got != tc.wantRequest {
+				t.Errorf("the request is %q, want %q", got, tc.wantRequest)
+			}
+			last := status.Checks[len(status.Checks)-1]
+			if last.Allowed != allowed || last.Denied != (tc.name == "a denial") {
+				t.Errorf("the last check is %+v", last)
+			}
+		})
+	}
+}
+
+func requestOf(status authorizationv1alpha1.ImpersonationReviewStatus) string {
+	switch d := status.RequestDecision; {
+	case d == nil:
+		return ""
+	case d.Allowed:
+		return "allowed"
+	case d.Denied:
+		return "denied"
+	case len(d.ConditionsChain) > 0:
+		return "conditional"
+	default:
+		return "no opinion"
+	}
+}
+
+func askImpersonation(t *testing.T, s *server.Server, user, path, body string) authorizationv1alpha1.ImpersonationReview {
+	t.Helper()
+	recorder := post(s, user, path, "application/json", body)
+	var review authorizationv1alpha1.ImpersonationReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil || recorder.Code != http.StatusCreated {
+		t.Fatalf("got %d %s", recorder.Code, recorder.Body)
+	}
+	return review
+}
+
+// TestImpersonationReviewShowsAttributes: each check is shown as it was made, and the
+// one about the request as the request was described.
+func TestImpersonationReviewShowsAttributes(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: impersonators})
+	got := post(s, "legacy", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob","groups":["g"],"extra":{"example.com/k":["v"]}},
+		"resourceAttributes":{"verb":"list","group":"apps","version":"v1","resource":"deployments","subresource":"scale","namespace":"ns","name":"d","labelSelector":{"rawSelector":"a=b"}}`))
+	for _, want := range []string{
+		`{"mode":"user-info","resourceAttributes":{"namespace":"ns","verb":"impersonate-on:user-info:list","group":"apps","version":"v1","resource":"deployments","subresource":"scale","name":"d","labelSelector":{"rawSelector":"a=b"}},"allowed":false}`,
+		`{"mode":"legacy","resourceAttributes":{"verb":"impersonate","version":"v1","resource":"users","name":"bob"},"allowed":true,"reason":"allowed by the test"}`,
+		`{"mode":"legacy","resourceAttributes":{"verb":"impersonate","group":"authentication.k8s.io","version":"v1","resource":"userextras","subresource":"example.com/k","name":"v"},"allowed":true,"reason":"allowed by the test"}`,
+	} {
+		if !strings.Contains(got.Body.String(), want) {
+			t.Errorf("got %d %s\nwant %s", got.Code, got.Body, want)
+		}
+	}
+}
+
+// TestImpersonationReviewSelectorErrors: a selector that cannot be read is left out, and
+// the review says so.
+func TestImpersonationReviewSelectorErrors(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: impersonators})
+	status := askImpersonation(t, s, "deputy", impersonations, impersonation(`"impersonate":{"username":"bob"},
+		"resourceAttributes":{"verb":"get","version":"v1","resource":"pods","fieldSelector":{"rawSelector":"a"}}`)).Status
+	if !strings.Contains(status.EvaluationError, "fieldSelector ignored due to parse error") || !status.Allowed {
+		t.Errorf("got %+v", status)
+	}
+}
+
+// TestImpersonationReviewFoldsConditions: a conditional answer to a check does not pass
+// it, and the request's own conditions are shown to whom asks for them.
+func TestImpersonationReviewFoldsConditions(t *testing.T) {
+	t.Parallel()
+	conditional := conditionally{func(a authorizer.Attributes) bool {
+		return a.GetResource() == "pods" && a.GetUser().GetName() != "deputy" || a.GetName() == "carol"
+	}}
+	s := server.New(t, server.Config{Authorizer: conditional})
+	const mode = `,"conditionalAuthorization":{"mode":"HumanReadable"}`
+	for _, tc := range []struct {
+		name, spec, wantRequest string
+		wantAllowed             bool
+	}{
+		{"the request", `"impersonate":{"username":"bob"},` + pods + mode, "conditional", true},
+		{"the request, for a caller who wants no conditions", `"impersonate":{"username":"bob"},` + pods, "no opinion", true},
+		{"a check", `"impersonate":{"username":"carol"},` + pods + mode, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			status := askImpersonation(t, s, "deputy", impersonations, impersonation(tc.spec)).Status
+			if got := requestOf(status); got != tc.wantRequest || status.Allowed != tc.wantAllowed {
+				t.Errorf("the request is %q, want %q: %+v", got, tc.wantRequest, status)
+			}
+		})
+	}
+}
+
+// conditionally answers with a condition where it says so, and Allow elsewhere.
+type conditionally struct {
+	when func(authorizer.Attributes) bool
+}
+
+func (c conditionally) ConditionsAwareAuthorize(_ context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	if !c.when(a) {
+		return authorizer.ConditionsAwareDecisionAllow("", nil)
+	}
+	return authorization.ToUpstream(authorization.Conditions(authorization.Condition{
+		ID: "example.com/c", Effect: authorization.EffectAllow, Type: "k8s.io/authorization-cel", Text: "object.x == 1",
+	}))
+}
+
+func (c conditionally) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "not to be asked", nil
+}
+
+func (c conditionally) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", nil
+}
+
+// TestImpersonationReviewBadInput sends everything that can be wrong with a review. Each
+// has an answer that names the field.
+func TestImpersonationReviewBadInput(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: impersonators})
+	groups := `"` + strings.Repeat(`g","`, 999) + `g"`
+	for _, tc := range []struct {
+		name, user, path, contentType, body string
+		wantCode                            int
+		want                                string
+	}{
+		{"nothing", "asker", impersonations, "application/json", ``, 400, "unexpected end of JSON input"},
+		{"null", "asker", impersonations, "application/json", `null`, 422, "spec.impersonate.username: Required"},
+		{"another kind", "asker", impersonations, "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview"}`, 400, "cannot be handled as a ImpersonationReview"},
+		{"another kind at the subresource", "asker", fmt.Sprintf(ofUser, "bob"), "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview"}`, 400, "cannot be handled as a ImpersonationReview"},
+		{"YAML that is said to be JSON", "asker", impersonations, "application/json", "spec:\n  user: bob\n", 400, "invalid character"},
+		{"a content type of its own", "asker", impersonations, "text/plain", impersonation(pods), 415, "accepted media types"},
+		{"a field of another type", "asker", impersonations, "application/json", impersonation(`"impersonate":"bob",` + pods), 400, "ImpersonationReviewSpec.spec.impersonate"},
+		{"a body of 3 MiB", "asker", impersonations, "application/json", impersonation(`"user":"` + strings.Repeat("x", 3<<20) + `"`), 413, "limit is 3145728"},
+		{"no user name", "asker", impersonations, "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
+		{"no user name in either place", "asker", fmt.Sprintf(ofUser, "-"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
+		{"groups without user", "asker", impersonations, "application/json", impersonation(`"impersonate":{"groups":["g"]},` + pods), 422, "spec.impersonate.username: Required"},
+		{"a requester of groups without user", "asker", impersonations, "application/json", impersonation(`"groups":["g"],"impersonate":{"username":"bob"},` + pods), 422, "spec.user: Required"},
+		{"a malformed service account", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"system:serviceaccount:ns"},` + pods), 422, "spec.impersonate.username: Invalid"},
+		{"a malformed service account in the path", "asker", fmt.Sprintf(ofUser, "system:serviceaccount:ns"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Invalid"},
+		{"both kinds of attributes", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/"},` + pods), 422, "spec.nonResourceAttributes: Forbidden"},
+		{"no attributes", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"}`), 422, "spec.resourceAttributes: Required"},
+		{"1000 groups", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob","groups":[` + groups + `]},` + pods), 422, "spec.impersonate.groups: Too many: 1000"},
+		{"a line break", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob\nImpersonate-Group: system:masters"},` + pods), 422, "spec.impersonate.username: Invalid"},
+		{"another name in the path", "asker", fmt.Sprintf(ofUser, "carol"), "application/json", impersonation(`"impersonate":{"username":"bob"},` + pods), 422, `spec.impersonate.username: Invalid value: \"bob\": must equal the name in the path, \"carol\", which may be \"-\" instead`},
+		{"a name with a slash, of which the path has a part", "asker", fmt.Sprintf(ofUser, "ldap"), "application/json", impersonation(`"impersonate":{"username":"ldap/bob"},` + pods), 422, "spec.impersonate.username: Invalid"},
+		{"a name with a slash in the path", "asker", fmt.Sprintf(ofUser, "ldap/bob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
+		{"a name with an escaped slash in the path", "asker", fmt.Sprintf(ofUser, "ldap%2Fbob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
+		{"a requester without permission to ask", "deputy", impersonations, "application/json", impersonation(`"user":"legacy","impersonate":{"username":"bob"},` + pods), 403, "must be allowed to create subjectaccessreviews"},
+		{"oneself by name without permission to ask", "deputy", fmt.Sprintf(ofUser, "bob"), "application/json", impersonation(`"user":"deputy",` + pods), 403, "must be allowed to create subjectaccessreviews"},
+		{"a field that does not exist, strictly", "asker", impersonations + "?fieldValidation=Strict", "application/json", impersonation(`"impersonate":{"user":"bob"},` + pods), 400, "spec.impersonate.user"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := post(s, tc.user, tc.path, tc.contentType, tc.body)
+			if got.Code != tc.wantCode || !strings.Contains(got.Body.String(), tc.want) {
+				t.Errorf("got %d %.600s\nwant %d with %q", got.Code, got.Body, tc.wantCode, tc.want)
+			}
+		})
+	}
+}
+
+// TestImpersonationReviewWarnsOfUnknownFields: a field that does not exist is not
+// silently ignored.
+func TestImpersonationReviewWarnsOfUnknownFields(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: impersonators})
+	for _, path := range []string{impersonations, fmt.Sprintf(ofUser, "bob")} {
+		got := post(s, "deputy", path, "application/json", impersonation(`"impersonate":{"username":"bob","group":["g"]},`+pods))
+		if warning := got.Header().Get("Warning"); got.Code != http.StatusCreated || !strings.Contains(warning, `unknown field \"spec.impersonate.group\"`) {
+			t.Errorf("%s: got %d with warning %q", path, got.Code, warning)
+		}
+	}
+}
+
+// TestImpersonationReviewIgnoresStatus: the status is the server's.
+func TestImpersonationReviewIgnoresStatus(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: impersonators})
+	body := strings.TrimSuffix(impersonation(`"impersonate":{"username":"bob"},`+pods), "}") + `,"status":{"allowed":true,"mode":"legacy","impersonatedUser":{"username":"root"}}}`
+	status := askImpersonation(t, s, "nobody", impersonations, body).Status
+	if status.Allowed || status.Mode != "" || status.ImpersonatedUser != nil {
+		t.Errorf("got %+v", status)
+	}
+}

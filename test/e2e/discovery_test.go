@@ -45,6 +45,7 @@ func TestDiscovery(t *testing.T) {
 	resources := mustKubectl(t, "alice", "api-resources", "--no-headers")
 	for _, want := range []string{
 		"authorizationconditionsreviews authorization.k8s.io/v1alpha1 false AuthorizationConditionsReview",
+		"impersonationreviews authorization.k8s.io/v1alpha1 false ImpersonationReview",
 		"subjectaccessreviews authorization.k8s.io/v1 false SubjectAccessReview", // the built-in version stays preferred
 		"clusterauthorizationpolicies cap policy.proviso.dev/v1alpha1 false ClusterAuthorizationPolicy",
 		"authorizationpolicies ap policy.proviso.dev/v1alpha1 true AuthorizationPolicy",
@@ -69,7 +70,7 @@ func TestDiscovery(t *testing.T) {
 		for _, r := range list.Resources {
 			kinds[r.Kind] = true
 		}
-		for _, kind := range []string{"SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "AuthorizationConditionsReview"} {
+		for _, kind := range []string{"SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "AuthorizationConditionsReview", "ImpersonationReview"} {
 			if !kinds[kind] {
 				t.Errorf("%s: the group does not list %s: %+v", user, kind, list)
 			}

@@ -298,8 +298,8 @@ func escapeKey(key string) string {
 	return escaped.String()
 }
 
-// auditEvents waits until there is an event for each row.
-func auditEvents(t *testing.T, rows []impersonationRow) map[string]auditv1.Event {
+// impersonationEvents waits until there is an event for each row.
+func impersonationEvents(t *testing.T, rows []impersonationRow) map[string]auditv1.Event {
 	t.Helper()
 	events := map[string]auditv1.Event{}
 	retry(t, func() error {

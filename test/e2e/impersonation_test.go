@@ -31,7 +31,7 @@ func TestImpersonationMatrix(t *testing.T) {
 	matrix := &impersonationMatrix{rows: rows}
 	matrix.prepare(t)
 	matrix.makeRequests(t)
-	events := auditEvents(t, rows)
+	events := impersonationEvents(t, rows)
 	matrix.checkReviews(t, events)
 	seen := map[string]int{}
 	for _, row := range rows {
@@ -196,8 +196,8 @@ func grantRest(verb string, u authenticationv1.UserInfo) (grants []impersonation
 	return grants
 }
 
-// modeFor is the constrained mode for a user who is not the requester's node.
-func modeFor(u authenticationv1.UserInfo) string {
+// impersonationMode is the constrained mode for a user who is not the requester's node.
+func impersonationMode(u authenticationv1.UserInfo) string {
 	switch {
 	case strings.HasPrefix(u.Username, "system:serviceaccount:"):
 		return "serviceaccount"
@@ -249,7 +249,7 @@ func addTestPlan(add func(impersonationRow)) {
 	for _, target := range []string{"system:serviceaccount:" + impersonationNamespace + ":robot", "system:node:n1"} {
 		for _, request := range []impersonatedRequest{listPods, updatePod} {
 			user := authenticationv1.UserInfo{Username: target}
-			grants := []impersonationGrant{grantUser("impersonate:"+modeFor(user), user), grantOn(modeFor(user), listPods)}
+			grants := []impersonationGrant{grantUser("impersonate:"+impersonationMode(user), user), grantOn(impersonationMode(user), listPods)}
 			add(impersonationRow{target: user, request: request, grants: grants, about: "test plan, service accounts and nodes"})
 		}
 	}
@@ -327,7 +327,7 @@ type grantVariant struct {
 
 func grantVariants(u authenticationv1.UserInfo) []grantVariant {
 	type grants = []impersonationGrant
-	mode := modeFor(u)
+	mode := impersonationMode(u)
 	verb := "impersonate:" + mode
 	other := map[string]string{"user-info": "serviceaccount", "serviceaccount": "user-info", "arbitrary-node": "user-info"}[mode]
 	everybody := []string{"users", "groups", "uids", "userextras/*", "serviceaccounts", "nodes"}
@@ -385,7 +385,7 @@ func addNodeRows(add func(impersonationRow)) {
 	one := grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes", "n1")
 	star := grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes", "*")
 	for _, requester := range []impersonationRequester{{node: "n1"}, {node: "n2"}, {account: true}} {
-		for _, request := range []impersonatedRequest{get, path} {
+		for _, request := range []impersonatedRequest{get, path, podRequest("create", "x", "exec")} {
 			onAssociated, onArbitrary := grantOn("associated-node", request), grantOn("arbitrary-node", request)
 			for _, variant := range []struct {
 				name   string
@@ -423,7 +423,7 @@ func addRequesters(add func(impersonationRow)) {
 		for _, target := range []authenticationv1.UserInfo{
 			{Username: "bob"}, {Username: "system:node:n1"}, {Username: "bob", Groups: []string{"system:masters"}}, {Username: "system:serviceaccount:" + impersonationNamespace + ":robot"},
 		} {
-			grants := []impersonationGrant{grantOn("associated-node", get), grantUser("impersonate:associated-node", target), grantOn(modeFor(target), get), grantUser("impersonate:"+modeFor(target), target)}
+			grants := []impersonationGrant{grantOn("associated-node", get), grantUser("impersonate:associated-node", target), grantOn(impersonationMode(target), get), grantUser("impersonate:"+impersonationMode(target), target)}
 			add(impersonationRow{requester: requester, target: target, request: get, grants: grants, about: fmt.Sprintf("a requester with %+v", requester)})
 			add(impersonationRow{requester: requester, target: target, request: get, about: fmt.Sprintf("a requester with %+v and no grants", requester)})
 		}

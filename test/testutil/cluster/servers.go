@@ -61,12 +61,15 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
 }
 
-// auditPolicy keeps who made which request, as whom, and how it was decided.
+// auditPolicy keeps who made which request, as whom, and how it was decided. What the
+// servers ask by themselves would fill the log.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+- level: None
+  users: ["system:apiserver", "system:serviceaccount:proviso-system:proviso-apiserver"]
 - level: Metadata
 `
 

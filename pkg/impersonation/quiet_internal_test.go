@@ -16,7 +16,6 @@ import (
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	type counting struct{ record func(string) }
-	type answering struct{ record func() error }
 	called := false
 	filter := &counting{record: func(string) { called = true }}
 	if err := silence(reflect.ValueOf(filter), "record"); err != nil {
@@ -28,10 +27,10 @@ func TestSilence(t *testing.T) {
 	for name, value := range map[string]any{
 		"no pointer":              counting{},
 		"a nil pointer":           (*counting)(nil),
-		"no struct":               http.HandlerFunc(http.NotFound),
+		"no struct":               http.NotFoundHandler(),
 		"another field":           &struct{ recorder func() }{},
 		"no function":             &struct{ record int }{},
-		"a function that answers": &answering{},
+		"a function that answers": &struct{ record func() error }{},
 	} {
 		if err := silence(reflect.ValueOf(value), "record"); !errors.Is(err, errNotSilent) {
 			t.Errorf("%s: got %v, want a refusal", name, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
-// AsInBody, as the name in the path, says that the body names the user to impersonate:
-// a name with a slash cannot be a segment of a path.
+// AsInBody is the name in the path that leaves it to the body to name the user to
+// impersonate: a name with a slash cannot be a segment of a path.
 const AsInBody = "-"
 
 // Subresource answers the same reviews, with the user to impersonate in the path.

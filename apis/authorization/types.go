@@ -382,8 +382,8 @@ type ImpersonationReviewSpec struct {
 	// resources. Its verb and path are required.
 	NonResourceAttributes *authorizationv1.NonResourceAttributes
 
-	// conditionalAuthorization says whether and how the caller wants conditions in the
-	// requestDecision.
+	// conditionalAuthorization says whether and how the caller wants conditions: those of the
+	// requestDecision, and those on which a check depended.
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration
 }
 
@@ -399,6 +399,9 @@ const (
 	ImpersonationModeServiceAccount ImpersonationMode = "serviceaccount"
 	// ImpersonationModeUserInfo impersonates anybody else.
 	ImpersonationModeUserInfo ImpersonationMode = "user-info"
+	// ImpersonationModeConditional impersonates anybody, on conditions (KEP-5681, "Constrained
+	// Impersonation through Conditional Authorization").
+	ImpersonationModeConditional ImpersonationMode = "conditional"
 	// ImpersonationModeLegacy impersonates for any request, with the verb impersonate.
 	ImpersonationModeLegacy ImpersonationMode = "legacy"
 )
@@ -452,4 +455,8 @@ type ImpersonationCheck struct {
 	Reason string
 	// evaluationError is an error that occurred in the check.
 	EvaluationError string
+
+	// conditionsChain are the conditions on which the check depended, in the mode
+	// conditional. They have been evaluated for allowed and denied.
+	ConditionsChain []SubjectAccessReviewConditionSet
 }

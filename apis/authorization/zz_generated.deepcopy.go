@@ -184,6 +184,13 @@ func (in *ImpersonationCheck) DeepCopyInto(out *ImpersonationCheck) {
 		*out = new(authorizationv1.NonResourceAttributes)
 		**out = **in
 	}
+	if in.ConditionsChain != nil {
+		in, out := &in.ConditionsChain, &out.ConditionsChain
+		*out = make([]SubjectAccessReviewConditionSet, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	return
 }
 

@@ -486,11 +486,11 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.Re
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the mode that the check belongs to.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
+							Description: "mode is the mode that the check belongs to.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"conditional\"` impersonates anybody, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"arbitrary-node", "associated-node", "legacy", "serviceaccount", "user-info"},
+							Enum:        []interface{}{"arbitrary-node", "associated-node", "conditional", "legacy", "serviceaccount", "user-info"},
 						},
 					},
 					"resourceAttributes": {
@@ -534,12 +534,30 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.Re
 							Format:      "",
 						},
 					},
+					"conditionsChain": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditionsChain are the conditions on which the check depended, in the mode conditional. They have been evaluated for allowed and denied.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 				Required: []string{"mode", "allowed"},
 			},
 		},
 		Dependencies: []string{
-			authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
+			v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName(), authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
 	}
 }
 
@@ -707,7 +725,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewSpec(ref comm
 					},
 					"conditionalAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionalAuthorization says whether and how the caller wants conditions in the requestDecision.",
+							Description: "conditionalAuthorization says whether and how the caller wants conditions: those of the requestDecision, and those on which a check depended.",
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -758,10 +776,10 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the mode that allows the impersonation.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
+							Description: "mode is the mode that allows the impersonation.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"conditional\"` impersonates anybody, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"arbitrary-node", "associated-node", "legacy", "serviceaccount", "user-info"},
+							Enum:        []interface{}{"arbitrary-node", "associated-node", "conditional", "legacy", "serviceaccount", "user-info"},
 						},
 					},
 					"constraint": {

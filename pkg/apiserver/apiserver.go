@@ -62,6 +62,8 @@ type ExtraConfig struct {
 	EnableDemoAPI bool
 	// FrontDoor answers kube-apiserver on a listener of its own. Nil means that it does not.
 	FrontDoor *FrontDoorConfig
+	// ConditionalImpersonation lets reviews try the mode conditional.
+	ConditionalImpersonation bool
 	// Enforcer enforces conditions on requests.
 	Enforcer *enforcement.Enforcer
 	// Compilers compile conditions that others wrote.
@@ -144,12 +146,11 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err != nil {
 		return CompletedConfig{}, err
 	}
-	reviewer, err := impersonation.NewReviewer(c.ExtraConfig.Reviews)
-	if err != nil {
+	completed := &completedConfig{extra: c.ExtraConfig, authors: authors, kubeAPIServer: c.GenericConfig.ClientConfig}
+	if err := completed.makeCompilers(); err != nil {
 		return CompletedConfig{}, err
 	}
-	completed := &completedConfig{extra: c.ExtraConfig, authors: authors, impersonation: reviewer, kubeAPIServer: c.GenericConfig.ClientConfig}
-	if err := completed.makeCompilers(); err != nil {
+	if err := completed.makeImpersonation(); err != nil {
 		return CompletedConfig{}, err
 	}
 	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
@@ -166,6 +167,15 @@ func (c *completedConfig) makeCompilers() (err error) {
 		return err
 	}
 	c.policies, err = cel.NewPolicyCompiler(c.compilers.Conditions)
+	return err
+}
+
+func (c *completedConfig) makeImpersonation() (err error) {
+	var conditional *impersonation.Conditional
+	if c.extra.ConditionalImpersonation {
+		conditional = &impersonation.Conditional{Decide: c.extra.Reviews.Decide, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
+	}
+	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, conditional)
 	return err
 }
 

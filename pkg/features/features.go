@@ -22,6 +22,10 @@ const (
 	// AuthorizeConnectWithCreate demands the verb create of whoever connects to a resource,
 	// whatever the HTTP method (KEP-5681, "Compound Authorization for Connectible Resources").
 	AuthorizeConnectWithCreate featuregate.Feature = "AuthorizeConnectWithCreate"
+	// ConditionalImpersonation lets ImpersonationReviews try the mode conditional (KEP-5681,
+	// "Constrained Impersonation through Conditional Authorization"). No server impersonates in
+	// it yet, so that an answer of that mode is about policies and not about requests.
+	ConditionalImpersonation featuregate.Feature = "ConditionalImpersonation"
 )
 
 // specs apply to every version that the generic server can emulate: the gates are those of
@@ -29,6 +33,7 @@ const (
 var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ConditionalAuthorization:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
 	AuthorizeConnectWithCreate: {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
+	ConditionalImpersonation:   {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 }
 
 //nolint:gochecknoinits // flags are parsed against gates that are already there

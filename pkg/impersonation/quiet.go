@@ -30,7 +30,7 @@ func newQuietFilter(next http.Handler, a authorizer.UnconditionalAuthorizer) (ht
 	if err := silence(value, "recordAttempt"); err != nil {
 		return nil, err
 	}
-	counting := field(value, "metricsAuthorizer")
+	counting := fieldOf(value, "metricsAuthorizer")
 	if !counting.IsValid() {
 		return nil, fmt.Errorf("%w: it has no metricsAuthorizer", errNotSilent)
 	}
@@ -41,7 +41,7 @@ var errNotSilent = errors.New("the impersonation filter cannot be kept out of th
 
 // silence makes a field, which holds a function without results, do nothing.
 func silence(pointer reflect.Value, name string) error {
-	f := field(pointer, name)
+	f := fieldOf(pointer, name)
 	if !f.IsValid() || f.Kind() != reflect.Func || f.Type().NumOut() > 0 {
 		return fmt.Errorf("%w: %s is not a function that only records", errNotSilent, name)
 	}
@@ -50,8 +50,8 @@ func silence(pointer reflect.Value, name string) error {
 	return nil
 }
 
-// field returns a field of the struct that a pointer points to, or the zero Value.
-func field(pointer reflect.Value, name string) reflect.Value {
+// fieldOf returns a field of the struct that a pointer points to, or the zero Value.
+func fieldOf(pointer reflect.Value, name string) reflect.Value {
 	if pointer.Kind() != reflect.Pointer || pointer.IsNil() || pointer.Elem().Kind() != reflect.Struct {
 		return reflect.Value{}
 	}

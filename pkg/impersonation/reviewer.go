@@ -25,16 +25,18 @@ import (
 // Reviewer finds out what the impersonation filter of a server would answer. It is safe
 // for concurrent use if its authorizer is.
 type Reviewer struct {
-	authorizer authorizer.UnconditionalAuthorizer
+	authorizer  authorizer.UnconditionalAuthorizer
+	conditional *Conditional
 }
 
 // NewReviewer makes a Reviewer over the authorizer that decides who may impersonate. It
-// must not give conditional answers: KEP-5284 has no place for them.
-func NewReviewer(a authorizer.UnconditionalAuthorizer) (*Reviewer, error) {
+// must not give conditional answers: KEP-5284 has no place for them. The mode conditional
+// is there if it is given.
+func NewReviewer(a authorizer.UnconditionalAuthorizer, conditional *Conditional) (*Reviewer, error) {
 	if _, err := newQuietFilter(http.NotFoundHandler(), a); err != nil {
 		return nil, err
 	}
-	return &Reviewer{authorizer: a}, nil
+	return &Reviewer{authorizer: a, conditional: conditional}, nil
 }
 
 // Answer is what the filter does with a request. The zero value refuses it.
@@ -56,8 +58,39 @@ var errNoAnswer = errors.New("the impersonation filter gave no answer")
 // Review asks what becomes of the request that attributes describe if their user makes it
 // as the wanted user. An error means that this could not be found out: then the answer
 // refuses.
+//
+// With the mode conditional, the filter is asked twice: for the constrained modes, which
+// come before it, and for the legacy mode, which comes last.
 func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (Answer, error) {
-	recorder := &recorder{authorizer: inContext{r.authorizer, ctx}, wanted: wanted, extras: map[string]error{}}
+	if r.conditional == nil {
+		return r.filter(ctx, attributes, wanted, func(string) bool { return false })
+	}
+	constrained, err := r.filter(ctx, attributes, wanted, isLegacy)
+	if err != nil || constrained.User != nil {
+		return constrained, err
+	}
+	conditional, final := r.conditional.review(ctx, attributes, wanted)
+	conditional.Checks = append(constrained.Checks, conditional.Checks...)
+	if final {
+		return conditional, nil
+	}
+	legacy, err := r.filter(ctx, attributes, wanted, isConstrained)
+	legacy.Checks = append(conditional.Checks, legacy.Checks...)
+	if legacy.User == nil && len(constrained.Checks) > 0 {
+		legacy.Reason = constrained.Reason // the filter's own choice: the first mode that was for such a user
+	}
+	return legacy, err
+}
+
+func isLegacy(verb string) bool { return verb == verbLegacy }
+
+// isConstrained reports whether a verb opens a constrained mode: those check the request
+// first.
+func isConstrained(verb string) bool { return strings.HasPrefix(verb, verbImpersonateOn) }
+
+// filter asks the filter, without asking about masked verbs.
+func (r *Reviewer) filter(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo, masked func(verb string) bool) (Answer, error) {
+	recorder := &recorder{authorizer: inContext{r.authorizer, ctx}, wanted: wanted, masked: masked, extras: map[string]error{}}
 	var impersonated user.Info
 	filter, err := newQuietFilter(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		impersonated, _ = genericapirequest.UserFrom(request.Context())

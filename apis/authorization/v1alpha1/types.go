@@ -471,8 +471,8 @@ type ImpersonationReviewSpec struct {
 	// +optional
 	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
 
-	// conditionalAuthorization says whether and how the caller wants conditions in the
-	// requestDecision.
+	// conditionalAuthorization says whether and how the caller wants conditions: those of the
+	// requestDecision, and those on which a check depended.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
 }
@@ -490,6 +490,9 @@ const (
 	ImpersonationModeServiceAccount ImpersonationMode = "serviceaccount"
 	// ImpersonationModeUserInfo impersonates anybody else.
 	ImpersonationModeUserInfo ImpersonationMode = "user-info"
+	// ImpersonationModeConditional impersonates anybody, on conditions (KEP-5681, "Constrained
+	// Impersonation through Conditional Authorization").
+	ImpersonationModeConditional ImpersonationMode = "conditional"
 	// ImpersonationModeLegacy impersonates for any request, with the verb impersonate.
 	ImpersonationModeLegacy ImpersonationMode = "legacy"
 )
@@ -557,4 +560,10 @@ type ImpersonationCheck struct {
 	// evaluationError is an error that occurred in the check.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
+
+	// conditionsChain are the conditions on which the check depended, in the mode
+	// conditional. They have been evaluated for allowed and denied.
+	// +optional
+	// +listType=atomic
+	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
 }

@@ -44,6 +44,13 @@ func SetObjectDefaults_AuthorizationConditionsReview(in *AuthorizationConditions
 }
 
 func SetObjectDefaults_ImpersonationReview(in *ImpersonationReview) {
+	for i := range in.Status.Checks {
+		a := &in.Status.Checks[i]
+		for j := range a.ConditionsChain {
+			b := &a.ConditionsChain[j]
+			SetDefaults_SubjectAccessReviewConditionSet(b)
+		}
+	}
 	if in.Status.RequestDecision != nil {
 		for i := range in.Status.RequestDecision.ConditionsChain {
 			a := &in.Status.RequestDecision.ConditionsChain[i]

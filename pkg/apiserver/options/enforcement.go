@@ -42,6 +42,8 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 		return err
 	}
 	generic := config.GenericConfig
+	config.ExtraConfig.ConditionalImpersonation = generic.FeatureGate.Enabled(features.ConditionalAuthorization) &&
+		generic.FeatureGate.Enabled(features.ConditionalImpersonation)
 	config.ExtraConfig.Enforcer, err = enforcement.New(enforcement.Config{
 		Chain:             config.ExtraConfig.Requests,
 		Conditional:       generic.FeatureGate.Enabled(features.ConditionalAuthorization),

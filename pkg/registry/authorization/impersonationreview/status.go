@@ -70,6 +70,9 @@ func checkOf(check impersonation.Check, spec *authorizationapi.ImpersonationRevi
 		Denied:  check.Decision == authorizer.DecisionDeny,
 		Reason:  check.Reason,
 	}
+	if config := spec.ConditionalAuthorization; config != nil && config.Mode != authorizationapi.ConditionsModeNone {
+		shown.ConditionsChain = check.Conditions
+	}
 	if check.Err != nil {
 		shown.EvaluationError = check.Err.Error()
 	}

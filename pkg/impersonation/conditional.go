@@ -1,0 +1,217 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apimachineryvalidation "k8s.io/apimachinery/pkg/api/validation"
+	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	api "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// VerbConditional is the verb of the mode conditional, and its constraint.
+const VerbConditional = "constrainedimpersonate"
+
+// Conditional is the mode conditional (KEP-5681, "Constrained Impersonation through
+// Conditional Authorization"): one check for each part of the user who is impersonated,
+// with conditions on the request and on the whole user. In the other modes permissions
+// are a union; here each says which request, and which other parts, it is for.
+//
+// What depends on the object does not pass: nothing carries it to where the object is.
+type Conditional struct {
+	// Decide decides, with conditions.
+	Decide func(ctx context.Context, attributes authorizer.Attributes) authorization.Decision
+	// Compiler and Partial compile conditions, the latter for what is known before the
+	// object is.
+	Compiler *cel.Compiler
+	Partial  *cel.PartialCompiler
+}
+
+// review checks the parts of the wanted user until one does not pass. A denial of any part
+// is final: no other mode may allow then.
+func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer Answer, final bool) {
+	impersonated, username, ok := identify(wanted)
+	if !ok {
+		return Answer{}, false
+	}
+	parts := append([]part{username}, partsOf(wanted)...)
+	known := cel.Values{
+		cel.ImpersonatedRequest: cel.Known(requestValueOf(request)),
+		cel.ImpersonatedUser:    cel.Known(userValueOf(impersonated)),
+	}
+	for _, p := range parts {
+		check := Check{Mode: api.ImpersonationModeConditional, Attributes: p.attributes(request.User)}
+		decision := c.check(ctx, &check, known, authorization.AsksAboutMany(request))
+		answer.Checks = append(answer.Checks, check)
+		if check.Decision != authorizer.DecisionAllow {
+			answer.Reason = check.forbidden().Error()
+			return answer, decision.IsDeny()
+		}
+	}
+	answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
+	return answer, true
+}
+
+const reasonObject = "what remains depends on data that an impersonation check does not have"
+
+// check decides about one part. Conditions are written for one version of one resource, so
+// that there are none for a review that asks about many.
+func (c *Conditional) check(ctx context.Context, check *Check, known cel.Values, many bool) authorization.Decision {
+	decision := c.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
+	if many {
+		decision = decision.Fold()
+	}
+	if !decision.IsUnconditional() {
+		decision = c.evaluate(ctx, check, decision, known)
+	}
+	concrete := decision
+	if !decision.IsUnconditional() {
+		concrete = authorization.NoOpinion(reasonObject, nil)
+		if decision.CanBecomeDenied() {
+			concrete = authorization.Deny(reasonObject, nil)
+		}
+	}
+	check.Decision, check.Reason, check.Err = concrete.Concrete()
+	return concrete
+}
+
+// evaluate evaluates conditions as they are on the wire, as a server that had them from a
+// review would. What does not fit there fails closed.
+func (c *Conditional) evaluate(ctx context.Context, check *Check, decision authorization.Decision, known cel.Values) authorization.Decision {
+	status := authorization.Status(decision)
+	if len(status.ConditionsChain) == 0 {
+		return decision.Fold()
+	}
+	check.Conditions = status.ConditionsChain
+	sets, err := authorization.SetsFromWire(status.ConditionsChain)
+	if err != nil {
+		return authorization.Deny("", err)
+	}
+	evaluator := &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: known}
+	return authorization.Chained(sets...).Evaluate(ctx, evaluator)
+}
+
+// part is a part of a user that takes a permission.
+type part struct {
+	resource, subresource, namespace, name string
+}
+
+func (p part) attributes(requester user.Info) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: requester, Verb: VerbConditional, APIGroup: authenticationv1.GroupName, APIVersion: authenticationv1.SchemeGroupVersion.Version,
+		Resource: p.resource, Subresource: p.subresource, Namespace: p.namespace, Name: p.name, ResourceRequest: true,
+	}
+}
+
+const nodeUsernamePrefix = "system:node:"
+
+// identify returns whom the server would see, and the part that stands for the user name.
+// The refusals and the groups are those of the constrained modes of the filter: nodes and
+// service accounts come with nothing but their name.
+func identify(wanted *user.DefaultInfo) (impersonated *user.DefaultInfo, username part, ok bool) {
+	if slices.Contains(wanted.Groups, "") || slices.Contains(wanted.Groups, user.SystemPrivilegedGroup) || !isValidExtra(wanted.Extra) {
+		return nil, part{}, false
+	}
+	impersonated = &user.DefaultInfo{Name: wanted.Name, UID: wanted.UID, Groups: slices.Clone(wanted.Groups), Extra: wanted.Extra}
+	username = part{resource: "users", name: wanted.Name}
+	isFixed := true
+	if namespace, name, err := serviceaccount.SplitUsername(wanted.Name); err == nil {
+		username = part{resource: "serviceaccounts", namespace: namespace, name: name}
+		impersonated.Groups = serviceaccount.MakeGroupNames(namespace)
+	} else if node, ok := nodeOf(wanted.Name); ok {
+		username = part{resource: "nodes", name: node}
+		impersonated.Groups = []string{user.NodesGroup}
+	} else {
+		isFixed = false
+	}
+	if isFixed && (wanted.UID != "" || len(wanted.Groups) > 0 || len(wanted.Extra) > 0) {
+		return nil, part{}, false
+	}
+	impersonated.Groups = withImplicitGroup(impersonated.Name, impersonated.Groups)
+	return impersonated, username, true
+}
+
+func nodeOf(username string) (string, bool) {
+	node, ok := strings.CutPrefix(username, nodeUsernamePrefix)
+	return node, ok && len(apimachineryvalidation.NameIsDNSSubdomain(node, false)) == 0
+}
+
+// withImplicitGroup adds the group of the authenticated, or of those who are not.
+func withImplicitGroup(username string, groups []string) []string {
+	implicit := user.AllAuthenticated
+	switch {
+	case username == user.Anonymous:
+		implicit = user.AllUnauthenticated
+	case slices.Contains(groups, user.AllUnauthenticated):
+		return groups
+	}
+	if slices.Contains(groups, implicit) {
+		return groups
+	}
+	return append(groups, implicit)
+}
+
+func isValidExtra(extra map[string][]string) bool {
+	for key, values := range extra {
+		if len(utilvalidation.IsDomainPrefixedPath(field.NewPath("extra"), key)) > 0 || key != strings.ToLower(key) ||
+			len(values) == 0 || slices.Contains(values, "") {
+			return false
+		}
+	}
+	return true
+}
+
+// partsOf returns the parts of a user beside the name, in the order of the filter.
+func partsOf(wanted *user.DefaultInfo) []part {
+	var parts []part
+	if wanted.UID != "" {
+		parts = append(parts, part{resource: "uids", name: wanted.UID})
+	}
+	for _, group := range wanted.Groups {
+		parts = append(parts, part{resource: "groups", name: group})
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted.Extra)) {
+		for _, value := range wanted.Extra[key] {
+			parts = append(parts, part{resource: "userextras", subresource: key, name: value})
+		}
+	}
+	return parts
+}
+
+func requestValueOf(a authorizer.AttributesRecord) map[string]any {
+	return map[string]any{
+		"verb": a.Verb, "apiGroup": a.APIGroup, "apiVersion": a.APIVersion, "resource": a.Resource,
+		"subresource": a.Subresource, "namespace": a.Namespace, "name": a.Name, "path": a.Path,
+	}
+}
+
+func userValueOf(u user.Info) map[string]any {
+	extra := map[string]any{}
+	for key, values := range u.GetExtra() {
+		extra[key] = listOf(values)
+	}
+	return map[string]any{"username": u.GetName(), "uid": u.GetUID(), "groups": listOf(u.GetGroups()), "extra": extra}
+}
+
+func listOf(values []string) []any {
+	list := make([]any, 0, len(values))
+	for _, v := range values {
+		list = append(list, v)
+	}
+	return list
+}

@@ -1,0 +1,282 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/impersonation"
+)
+
+// policy is about parts of users that agent may impersonate on conditions.
+func policy(effect policyv1alpha1.PolicyEffect, condition string, resources ...string) policyv1alpha1.AuthorizationPolicySpec {
+	return policyv1alpha1.AuthorizationPolicySpec{
+		Effect: effect, Condition: condition,
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "agent"}},
+		Rules:    []policyv1alpha1.PolicyRule{{Verbs: []string{impersonation.VerbConditional}, APIGroups: []string{"authentication.k8s.io"}, Resources: resources}},
+	}
+}
+
+func allowIf(condition string, resources ...string) policyv1alpha1.AuthorizationPolicySpec {
+	return policy(policyv1alpha1.PolicyEffectAllow, condition, resources...)
+}
+
+func denyIf(condition string, resources ...string) policyv1alpha1.AuthorizationPolicySpec {
+	return policy(policyv1alpha1.PolicyEffectDeny, condition, resources...)
+}
+
+// conditionalReviewer decides from policies, named by letters, and from what others grant.
+func conditionalReviewer(t *testing.T, policies []policyv1alpha1.AuthorizationPolicySpec, others authorizer.AuthorizerFunc) *impersonation.Reviewer {
+	t.Helper()
+	compiler, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiling, err := cel.NewPolicyCompiler(compiler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	partial, err := cel.NewConditionCompiler(compiler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiled := map[engine.Key]*engine.Policy{}
+	for i := range policies {
+		key := engine.Key{Name: string(rune('a' + i))}
+		if compiled[key], err = engine.New(key, &policies[i], compiling); err != nil {
+			t.Fatal(err)
+		}
+	}
+	source := &engine.Source{}
+	source.Publish(engine.NewBuilder().Apply(compiled))
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}},
+		authorization.Member{Name: "others", Authorizer: unconditional{others}},
+		authorization.Member{Name: "granting", Authorizer: &engine.Authorizer{Source: source, Part: engine.Granting}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reviewer, err := impersonation.NewReviewer(chain, &impersonation.Conditional{Decide: chain.Decide, Compiler: compiler, Partial: partial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reviewer
+}
+
+type unconditional struct{ authorizer.AuthorizerFunc }
+
+func (u unconditional) ConditionsAwareAuthorize(ctx context.Context, a authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	decision, reason, err := u.Authorize(ctx, a)
+	switch decision {
+	case authorizer.DecisionAllow:
+		return authorizer.ConditionsAwareDecisionAllow(reason, err)
+	case authorizer.DecisionNoOpinion:
+		return authorizer.ConditionsAwareDecisionNoOpinion(reason, err)
+	default:
+		return authorizer.ConditionsAwareDecisionDeny(reason, err)
+	}
+}
+
+func (unconditional) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", nil
+}
+
+func requestFor(verb, resource string) authorizer.AttributesRecord {
+	a := getPod
+	a.Verb, a.Resource, a.Name = verb, resource, ""
+	return a
+}
+
+type policies = []policyv1alpha1.AuthorizationPolicySpec
+
+func TestConditionalReview(t *testing.T) {
+	t.Parallel()
+	const (
+		reading  = `impersonatedRequest.verb in ["get", "list", "watch"]`
+		onUsers  = "constrainedimpersonate users.authentication.k8s.io bob"
+		isLegacy = "impersonate users bob"
+	)
+	// The two that permissions of KEP-5284, which are a union, cannot tell apart.
+	twoUsers := policies{
+		allowIf(`request.name == "bob" && impersonatedRequest.verb == "list" && impersonatedRequest.resource == "pods"`, "users"),
+		allowIf(`request.name == "carol" && impersonatedRequest.verb == "create" && impersonatedRequest.resource == "secrets"`, "users"),
+	}
+	together := policies{allowIf(`request.name == "lucas" && "ai-agent" in impersonatedUser.groups`, "users"), allowIf(`request.name == "ai-agent"`, "groups")}
+	attenuated := policies{allowIf(`request.name == "bob" || `+reading, "users")}
+	for _, tc := range []struct {
+		name     string
+		policies policies
+		granted  []string
+		request  authorizer.AttributesRecord
+		wanted   user.DefaultInfo
+		// wantMode is empty for a refusal.
+		wantMode   string
+		wantGroups []string
+		wantReason string
+		wantChecks int
+	}{
+		{name: "list pods as bob", policies: twoUsers, request: requestFor("list", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "create secrets as carol", policies: twoUsers, request: requestFor("create", "secrets"), wanted: user.DefaultInfo{Name: "carol"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "create secrets as bob", policies: twoUsers, request: requestFor("create", "secrets"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "impersonate-on:user-info:create", wantChecks: 3},
+		{name: "list pods as carol", policies: twoUsers, request: requestFor("list", "pods"), wanted: user.DefaultInfo{Name: "carol"}, wantReason: "impersonate-on:user-info:list", wantChecks: 3},
+
+		{name: "lucas together with the group", policies: together, request: getPod, wanted: user.DefaultInfo{Name: "lucas", Groups: []string{"ai-agent"}}, wantMode: "conditional", wantGroups: []string{"ai-agent", "system:authenticated"}, wantChecks: 3},
+		{name: "lucas alone", policies: together, request: getPod, wanted: user.DefaultInfo{Name: "lucas"}, wantReason: "cannot", wantChecks: 3},
+		{name: "lucas together with more", policies: together, request: getPod, wanted: user.DefaultInfo{Name: "lucas", Groups: []string{"ai-agent", "admins"}}, wantReason: "cannot", wantChecks: 5},
+		{name: "lucas with a uid that nothing allows", policies: together, request: getPod, wanted: user.DefaultInfo{Name: "lucas", UID: "7", Groups: []string{"ai-agent"}}, wantReason: "cannot", wantChecks: 4},
+		{name: "alice read-only, reading", policies: attenuated, request: getPod, wanted: user.DefaultInfo{Name: "alice"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "alice read-only, writing", policies: attenuated, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "alice"}, wantReason: "cannot", wantChecks: 3},
+		{name: "bob everything", policies: attenuated, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "a path", policies: policies{allowIf(`impersonatedRequest.path == "/metrics" && impersonatedRequest.resource == ""`, "users")}, request: authorizer.AttributesRecord{User: getPod.User, Verb: "get", Path: "/metrics"}, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "everything of the request and the user", policies: policies{allowIf(`impersonatedRequest.apiGroup == "" && impersonatedRequest.apiVersion == "v1" && impersonatedRequest.namespace == "ns" && impersonatedRequest.name == "p" &&
+			impersonatedRequest.subresource == "" && impersonatedUser.username == "bob" && impersonatedUser.uid == "7" && impersonatedUser.extra["example.com/k"] == ["v"] && request.userInfo.username == "agent"`, "users", "uids", "userextras/example.com/k")},
+			request: getPod, wanted: user.DefaultInfo{Name: "bob", UID: "7", Extra: map[string][]string{"example.com/k": {"v"}}}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 4},
+
+		{name: "a node", policies: policies{allowIf(`request.name == "n1"`, "nodes")}, request: getPod, wanted: user.DefaultInfo{Name: "system:node:n1"}, wantMode: "conditional", wantGroups: []string{"system:nodes", "system:authenticated"}, wantChecks: 2},
+		{name: "a service account", policies: policies{allowIf(`request.name == "b" && request.namespace == "a"`, "serviceaccounts")}, request: getPod, wanted: user.DefaultInfo{Name: "system:serviceaccount:a:b"}, wantMode: "conditional",
+			wantGroups: []string{"system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"}, wantChecks: 2},
+		{name: "anonymous", policies: policies{allowIf("", "users", "groups")}, request: getPod, wanted: user.DefaultInfo{Name: "system:anonymous"}, wantMode: "conditional", wantGroups: []string{"system:unauthenticated"}, wantChecks: 2},
+		{name: "somebody who is not authenticated", policies: policies{allowIf("", "users", "groups")}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"system:unauthenticated"}}, wantMode: "conditional", wantGroups: []string{"system:unauthenticated"}, wantChecks: 3},
+
+		// What the constrained modes refuse, this one does not try.
+		{name: "system:masters", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"system:masters"}}, wantReason: "cannot", wantChecks: 2},
+		{name: "a service account with groups", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "system:serviceaccount:a:b", Groups: []string{"g"}}, wantReason: `serviceaccounts "b" is forbidden`, wantChecks: 1},
+		{name: "a node with a uid", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "system:node:n1", UID: "1"}, wantReason: `users "system:node:n1" is forbidden`, wantChecks: 1},
+		{name: "the empty group", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{""}}, wantReason: "cannot", wantChecks: 2},
+		{name: "an upper-case key", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Extra: map[string][]string{"example.com/K": {"v"}}}, wantReason: "cannot", wantChecks: 2},
+		{name: "a key that is no path", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Extra: map[string][]string{"": {"v"}}}, wantReason: "cannot", wantChecks: 2},
+		{name: "an empty value", policies: policies{allowIf("", "*", "*/*")}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Extra: map[string][]string{"example.com/k": {""}}}, wantReason: "cannot", wantChecks: 2},
+
+		// Order of the modes.
+		{name: "constrained first", policies: policies{allowIf("", "users")}, granted: []string{"impersonate-on:user-info:get pods@ns p", "impersonate:user-info users.authentication.k8s.io bob", isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "user-info", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "conditional before legacy", policies: policies{allowIf(reading, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "legacy last", policies: policies{allowIf(`impersonatedRequest.verb == "list"`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3},
+		{name: "granted by somebody else", granted: []string{onUsers}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "a constrained verb is not asked about again", granted: []string{"impersonate-on:user-info:get pods@ns p"}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: `users.authentication.k8s.io "bob" is forbidden: User "agent" cannot impersonate:user-info`, wantChecks: 4},
+
+		// A denial is final.
+		{name: "denied", policies: policies{denyIf("!("+reading+")", "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cluster.policy.proviso.dev/a", wantChecks: 2},
+		{name: "denied, but not this", policies: policies{denyIf("!("+reading+")", "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "denied whatever others grant", policies: policies{denyIf("", "groups")}, granted: []string{onUsers, isLegacy, "impersonate groups g"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"g"}}, wantReason: "cannot constrainedimpersonate", wantChecks: 3},
+		{name: "a denial that fails denies", policies: policies{denyIf(`impersonatedUser.extra["missing"] == []`, "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot constrainedimpersonate", wantChecks: 2},
+		{name: "an allowance that fails allows nothing", policies: policies{allowIf(`impersonatedUser.extra["missing"] == []`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3},
+
+		// What depends on the object does not pass.
+		{name: "allowed for some objects", policies: policies{allowIf(`object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot", wantChecks: 3},
+		{name: "allowed for some objects, and by the legacy verb", policies: policies{allowIf(`object.x == 1`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3},
+		{name: "denied for some objects", policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{onUsers, isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "depends on data that an impersonation check does not have", wantChecks: 2},
+		{name: "an object that does not matter", policies: policies{allowIf(`impersonatedRequest.verb == "get" || object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+
+		// A condition is written for one version of one resource.
+		{name: "any version, on conditions", policies: policies{allowIf(reading, "users")}, request: inVersion(getPod, "*"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot", wantChecks: 3},
+		{name: "any version, without conditions", policies: policies{allowIf("", "users")}, request: inVersion(getPod, "*"), wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "any version, perhaps denied", policies: policies{denyIf(reading, "users")}, granted: []string{onUsers, isLegacy}, request: inVersion(getPod, "*"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot constrainedimpersonate", wantChecks: 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := conditionalReviewer(t, tc.policies, allowing(tc.granted...)).Review(t.Context(), tc.request, copyOf(&tc.wanted))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Mode) != tc.wantMode || (got.User == nil) != (tc.wantMode == "") || (got.Constraint == "constrainedimpersonate") != (tc.wantMode == "conditional") {
+				t.Errorf("got mode %q, constraint %q, user %v, reason %q; want %q", got.Mode, got.Constraint, got.User, got.Reason, tc.wantMode)
+			}
+			if !strings.Contains(got.Reason, tc.wantReason) || (got.Reason == "") != (tc.wantReason == "") {
+				t.Errorf("got reason %q, want %q", got.Reason, tc.wantReason)
+			}
+			if len(got.Checks) != tc.wantChecks {
+				t.Errorf("got checks %q, want %d", checksOf(got), tc.wantChecks)
+			}
+			if got.User != nil {
+				if diff := cmp.Diff(tc.wantGroups, got.User.GetGroups()); diff != "" {
+					t.Errorf("groups (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func inVersion(a authorizer.AttributesRecord, version string) authorizer.AttributesRecord {
+	a.APIVersion = version
+	return a
+}
+
+// TestConditionalReviewShowsConditions: what a check depended on is there to be seen,
+// with what was known of the requester in it.
+func TestConditionalReviewShowsConditions(t *testing.T) {
+	t.Parallel()
+	reviewer := conditionalReviewer(t, policies{allowIf(`request.name == "bob" && impersonatedRequest.verb == "get"`, "users")}, allowing())
+	got, err := reviewer.Review(t.Context(), getPod, &user.DefaultInfo{Name: "bob"})
+	if err != nil || got.User == nil {
+		t.Fatalf("got %+v, %v", got, err)
+	}
+	check := got.Checks[1]
+	if len(check.Conditions) != 1 || check.Conditions[0].Conditions[0].Condition != `impersonatedRequest.verb == "get"` || check.Attributes.APIVersion != "v1" {
+		t.Errorf("got %+v", check)
+	}
+}
+
+// TestConditionalAgreesWithTheFilter: for every user, implicit groups and refusals are
+// those of the constrained modes of the filter.
+func TestConditionalAgreesWithTheFilter(t *testing.T) {
+	t.Parallel()
+	only := func(prefix string) authorizer.AuthorizerFunc {
+		return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			if strings.HasPrefix(a.GetVerb(), prefix) {
+				return authorizer.DecisionAllow, "", nil
+			}
+			return authorizer.DecisionNoOpinion, "", nil
+		}
+	}
+	filter, conditional := newReviewer(t, allButLegacy), conditionalReviewer(t, nil, only("constrainedimpersonate"))
+	refused, extra := 0, map[string][]string{"example.com/k": {"v"}}
+	for _, name := range []string{"bob", "system:anonymous", "system:node:n1", "system:node:N_", "system:node:", "system:serviceaccount:a:b", "system:serviceaccount:a", "system:masters", "ldap/bob"} {
+		for _, uid := range []string{"", "7"} {
+			for _, groups := range [][]string{nil, {"g"}, {""}, {"system:masters"}, {"system:authenticated"}, {"g", "system:unauthenticated"}, {"1", "2", "3", "4"}} {
+				for _, extra := range []map[string][]string{nil, extra, {"A": {"v"}}, {"": {"v"}}, {"a b": {"v"}}, {"k": {""}}, {"*": {"*"}}} {
+					wanted := &user.DefaultInfo{Name: name, UID: uid, Groups: groups, Extra: extra}
+					want, err := filter.Review(t.Context(), getPod, copyOf(wanted))
+					if err != nil {
+						t.Fatal(err)
+					}
+					got, err := conditional.Review(t.Context(), getPod, copyOf(wanted))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if diff := cmp.Diff(copyOf(want.User), copyOf(got.User)); diff != "" {
+						t.Errorf("%+v (-filter +conditional):\n%s", wanted, diff)
+					}
+					if got.User == nil {
+						refused++
+					}
+				}
+			}
+		}
+	}
+	if refused == 0 {
+		t.Error("nothing was refused")
+	}
+}
+
+// allButLegacy allows every constrained mode.
+var allButLegacy = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if a.GetVerb() == "impersonate" {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	return authorizer.DecisionAllow, "", nil
+})

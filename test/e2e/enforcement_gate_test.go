@@ -1,0 +1,157 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+)
+
+// TestEnforcementWithTheGateOff makes the requests of the table at a server without the
+// feature gate ConditionalAuthorization. Requests that are decided without conditions end as
+// they do with it; all others are refused. What is decided without conditions is what another
+// server, with the gate, answers who does not ask for any.
+func TestEnforcementWithTheGateOff(t *testing.T) {
+	t.Parallel()
+	var urls []string
+	for _, args := range [][]string{nil, {"--feature-gates=ConditionalAuthorization=false"}} {
+		url, stop, err := stack.Replica(t.Context(), args...)
+		t.Cleanup(stop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		urls = append(urls, url)
+	}
+	at := func(url, user string) versioned.Interface {
+		c := config(t, user+"-direct")
+		c.Host, c.CAFile = url, stack.CAFile()
+		client, err := versioned.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	kube, err := kubernetes.NewForConfig(config(t, "admin"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := &table{sets: readTable(t), kube: kube, proviso: at(urls[0], "admin"), clients: map[string]versioned.Interface{}}
+	for _, user := range []string{"alice", "bob", "carol"} {
+		x.clients[user] = at(urls[1], user)
+	}
+	var with, without atomic.Int32 // conditions
+	t.Run("sets", func(t *testing.T) {
+		for _, set := range x.sets {
+			set.elsewhere("gate-")
+			t.Run(set.Set, func(t *testing.T) {
+				t.Parallel()
+				x.install(t, set)
+				x.settleGate(t, at(urls[1], "admin"), set)
+				for _, row := range set.Rows {
+					switch c := (&tableCase{tableRow: row, set: set, route: "off"}); {
+					case row.By == "kubectl": // has no context for this server
+					case x.runGate(t, c):
+						without.Add(1)
+					default:
+						with.Add(1)
+					}
+				}
+			})
+		}
+	})
+	if without.Load() < 10 || with.Load() < 100 {
+		t.Errorf("%d requests were decided without conditions, and %d on them: the table proves little", without.Load(), with.Load())
+	}
+}
+
+// elsewhere moves a set to other namespaces, so that it can be in force twice.
+func (s *tableSet) elsewhere(prefix string) {
+	before := s.Set
+	s.Set = prefix + before
+	for i := range s.Policies {
+		p := &s.Policies[i]
+		p.Condition = strings.ReplaceAll(p.Condition, `"table-`+before+`"`, `"table-`+s.Set+`"`)
+		if p.Cluster {
+			p.Name = prefix + p.Name
+		}
+	}
+}
+
+// runGate makes one request without the gate, and reports whether no condition decided it.
+func (x *table) runGate(t *testing.T, c *tableCase) (unconditional bool) {
+	t.Helper()
+	x.prepare(t, c)
+	want, _ := c.wanted()
+	if unconditional = x.unconditional(t, c); !unconditional {
+		want = outcomeForbidden
+	}
+	before := x.state(t, c)
+	outcome, message := c.make(t, x.clients[c.As].DemoV1alpha1().RESTClient(), c.As)
+	if outcome != want {
+		t.Errorf("%s: the request was %s, want %s: %s", c.Name, outcome, want, message)
+	}
+	if outcome == outcomeForbidden {
+		x.checkState(t, c, nil, before, outcome)
+	}
+	return unconditional
+}
+
+// unconditional reports whether everything that a request needs is allowed without conditions.
+func (x *table) unconditional(t *testing.T, c *tableCase) bool {
+	t.Helper()
+	var data []occasion
+	if c.decides() {
+		data = x.occasions(t, c)
+	}
+	if len(data) == 0 { // nothing comes to admission; the verb has to be allowed all the same
+		data = []occasion{{subresource: c.Sub, questions: []question{c.firstQuestion()}}}
+	}
+	for _, o := range data {
+		for _, q := range o.questions {
+			if !x.askAdmin(t, c, c.attributes(o, q), nil).Allowed {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// firstQuestion is what is asked before anything of the object is known.
+func (c *tableCase) firstQuestion() question {
+	switch c.Do {
+	case "create", "client-apply":
+		return question{verb: "create"}
+	case "deletecollection", "list", "watch":
+		return question{verb: c.Do}
+	case "update", "delete", "get":
+		return question{verb: c.Do, name: c.object()}
+	default:
+		return question{verb: "patch", name: c.object()}
+	}
+}
+
+// settleGate waits until the policies of a set have arrived at the other server.
+func (x *table) settleGate(t *testing.T, off versioned.Interface, set *tableSet) {
+	t.Helper()
+	other := &table{proviso: off}
+	waitUntil(t, "policies of "+set.Set, func() bool {
+		for _, row := range set.Rows {
+			c := &tableCase{tableRow: row, set: set, route: "off"}
+			q := c.firstQuestion()
+			o := occasion{subresource: c.Sub}
+			here, there := x.askAdmin(t, c, c.attributes(o, q), nil), other.askAdmin(t, c, c.attributes(o, q), nil)
+			if here.Allowed != there.Allowed || here.Denied != there.Denied || here.Reason != there.Reason {
+				return false
+			}
+		}
+		return true
+	})
+}

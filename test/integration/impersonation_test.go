@@ -272,3 +272,24 @@ func TestImpersonationReviewIgnoresStatus(t *testing.T) {
 		t.Errorf("got %+v", status)
 	}
 }
+
+// FuzzImpersonationReview sends arbitrary bytes to the endpoints. Nothing may be the
+// server's fault.
+func FuzzImpersonationReview(f *testing.F) {
+	s := server.New(f, server.Config{Authorizer: impersonators})
+	paths := []string{impersonations, fmt.Sprintf(ofUser, "bob"), fmt.Sprintf(ofUser, "-")}
+	contentTypes := []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/cbor"}
+	for i := range len(paths) * len(contentTypes) {
+		f.Add(byte(i), impersonation(`"impersonate":{"username":"bob","groups":["g"],"extra":{"example.com/k":["v"]}},`+pods))
+	}
+	f.Add(byte(0), impersonation(`"impersonate":{"username":"b","extra":{"":["\u0000"]}},"resourceAttributes":{"verb":"list","resource":"*","labelSelector":{"rawSelector":"a in ("}}`))
+	f.Add(byte(0), impersonation(`"user":"deputy","impersonate":{"username":"system:node:n"},"nonResourceAttributes":{"verb":"get","path":"//"}`))
+	f.Fuzz(func(t *testing.T, kind byte, body string) {
+		path, contentType := paths[int(kind)%len(paths)], contentTypes[int(kind)/len(paths)%len(contentTypes)]
+		for _, user := range []string{"asker", "legacy"} {
+			if got := post(s, user, path, contentType, body); got.Code >= 500 {
+				t.Fatalf("%d for %q: %s", got.Code, body, got.Body)
+			}
+		}
+	})
+}

@@ -11,7 +11,7 @@ package cel_test
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
 	return g.pick(g.unrolled, g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
-		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.emptied, g.bound, g.hidden, g.hidden, g.wrong, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.unlucky)
+		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.emptied, g.bound, g.hidden, g.hidden, g.wrong, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.chosen, g.unlucky)
 }
 
 func (g *generator) unknown() string {
@@ -238,6 +238,13 @@ func (g *generator) inexpressible() string {
 			`ip(string(object.address)) == `+v, v+" == type("+u+")")+")", "{"+k+": "+taken+"} == "+u, "["+taken+", dyn("+u+")].size() == 2", taken+" == "+u, "{\"a\": "+value+", \"b\": "+value+"}["+g.key()+"] == "+u,
 			"optional.of("+value+").optMap("+v+", "+v+" == "+u+").orValue(false)", "("+u+" == 1 ? "+value+" : "+value+") == "+u)
 	})
+}
+
+// chosen is an element without a literal beside one of another type, which a known
+// condition has chosen.
+func (g *generator) chosen() string {
+	value := g.one(`quantity("2Gi")`, "quantity("+g.known()+")", `ip("10.0.0.1")`, `semver("1.2.3")`, "type("+g.known()+")")
+	return "[(" + g.one(`request.verb != "update"`, g.decided()) + " ? " + value + " : " + g.unknown() + "), dyn(" + g.unknown() + ")].size() == 2"
 }
 
 // wrong is a function over an argument that is an error, or of a type that it does not expect.

@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"pkg/bridge":        {"apis", "pkg/authorization"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
+	"pkg/granular":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
 		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features", "pkg/impersonation",

@@ -1,0 +1,130 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// serverOwned are the fields that no client can change, or whose change says nothing: the
+// kind of an object is that of its request, and so is its namespace.
+var serverOwned = fieldpath.NewSet(
+	fieldpath.MakePathOrDie("apiVersion"),
+	fieldpath.MakePathOrDie("kind"),
+	fieldpath.MakePathOrDie("metadata", "namespace"),
+	fieldpath.MakePathOrDie("metadata", "managedFields"),
+	fieldpath.MakePathOrDie("metadata", "resourceVersion"),
+	fieldpath.MakePathOrDie("metadata", "generation"),
+	fieldpath.MakePathOrDie("metadata", "uid"),
+	fieldpath.MakePathOrDie("metadata", "creationTimestamp"),
+	fieldpath.MakePathOrDie("metadata", "deletionTimestamp"),
+	fieldpath.MakePathOrDie("metadata", "deletionGracePeriodSeconds"),
+	fieldpath.MakePathOrDie("metadata", "selfLink"),
+)
+
+var (
+	errNoObject = errors.New("there is no object whose fields could be compared")
+	errSchema   = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
+)
+
+// Differ tells which fields a write changes. The zero value knows no schemas.
+type Differ struct {
+	// Types are the schemas. Objects of kinds that it does not know, or of all if it is
+	// nil, are compared without: their lists are then of one piece.
+	Types Types
+}
+
+// Changes are what a write changes.
+type Changes struct {
+	// Fields are the fields that change, each with its own path: a leaf, an atomic list or
+	// map, or a list or map that is empty before and after. Where elements of a list
+	// change their order it is the list, and where a field becomes of another type, that
+	// field. It iterates in a fixed order.
+	Fields *fieldpath.Set
+
+	before, after map[string]any
+}
+
+// Changes returns what changes between two objects of a kind, in the version that kind
+// has (KEP-3617, "API Server Additional Plumbing and Checks", step 3). For a create, before is nil. Errors
+// name no values.
+func (d Differ) Changes(kind schema.GroupVersionKind, before, after runtime.Object) (*Changes, error) {
+	if isNil(after) {
+		return nil, errNoObject
+	}
+	contentBefore, err := contentOf(kind, before)
+	if err != nil {
+		return nil, fmt.Errorf("the old object: %w", err)
+	}
+	contentAfter, err := contentOf(kind, after)
+	if err != nil {
+		return nil, fmt.Errorf("the new object: %w", err)
+	}
+	t := d.typeOf(kind)
+	typedBefore, err := t.FromUnstructured(contentBefore, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("the old object %w", errSchema) // the error quotes the object
+	}
+	typedAfter, err := t.FromUnstructured(contentAfter, typed.AllowDuplicates)
+	if err != nil {
+		return nil, fmt.Errorf("the new object %w", errSchema)
+	}
+	comparison, err := typedBefore.Compare(typedAfter)
+	if err != nil {
+		return nil, fmt.Errorf("the object %w", errSchema)
+	}
+	// What came or went is told by its leaves; a field that was modified counts even if
+	// fields below it, when it had another type, went.
+	changed := comparison.Added.Union(comparison.Removed).Leaves().Union(comparison.Modified)
+	moves := orderWalker{schema: t.Schema, moved: changed}
+	moves.walk(t.TypeRef, contentBefore, contentAfter, nil)
+	return &Changes{Fields: changed.RecursiveDifference(serverOwned), before: contentBefore, after: contentAfter}, nil
+}
+
+func (d Differ) typeOf(kind schema.GroupVersionKind) typed.ParseableType {
+	if d.Types != nil {
+		if known, ok := d.Types.TypeOf(kind); ok {
+			return known
+		}
+	}
+	return untyped
+}
+
+func isNil(object runtime.Object) bool {
+	v := reflect.ValueOf(object)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// contentOf returns an object as it is decoded from JSON. No object has no fields.
+func contentOf(kind schema.GroupVersionKind, object runtime.Object) (map[string]any, error) {
+	if isNil(object) {
+		return map[string]any{}, nil
+	}
+	var content map[string]any
+	if decoded, ok := object.(runtime.Unstructured); ok {
+		content = maps.Clone(decoded.UnstructuredContent())
+	} else {
+		converted, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return nil, errors.New("it cannot be converted") // the error quotes the object
+		}
+		content = converted
+	}
+	if content == nil {
+		content = map[string]any{}
+	}
+	// Objects that were converted in memory may have lost them.
+	content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()
+	return content, nil
+}

@@ -1,0 +1,223 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular_test
+
+import (
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/yaml"
+
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+func object(content map[string]any) runtime.Object {
+	if content == nil {
+		return nil
+	}
+	return &unstructured.Unstructured{Object: content}
+}
+
+func namesOf(c *granular.Changes) []string {
+	names := []string{}
+	for path := range c.Fields.All() {
+		names = append(names, granular.NameOf(path))
+	}
+	return names
+}
+
+func checkPair(t *testing.T, differ granular.Differ, seed uint64) (changes int) {
+	t.Helper()
+	before, after := randomPair(seed)
+	c, err := differ.Changes(thing, object(before), object(after))
+	if err != nil {
+		t.Fatalf("seed %d: %v\nbefore %v\nafter %v", seed, err, before, after)
+	}
+	got := namesOf(c)
+	sort.Strings(got)
+	if diff := cmp.Diff(naiveChanges(before, after), got); diff != "" {
+		t.Fatalf("seed %d: changes (-naive +got):\n%s\nbefore %v\nafter %v", seed, diff, before, after)
+	}
+	return len(got)
+}
+
+// FuzzChanges compares with a diff that was written for the test.
+func FuzzChanges(f *testing.F) {
+	for seed := range uint64(2000) {
+		f.Add(seed)
+	}
+	differ := granular.Differ{Types: thingTypes(f)}
+	f.Fuzz(func(t *testing.T, seed uint64) { checkPair(t, differ, seed) })
+}
+
+// TestRandomPairsChange makes sure that FuzzChanges compares something.
+func TestRandomPairsChange(t *testing.T) {
+	t.Parallel()
+	differ := granular.Differ{Types: thingTypes(t)}
+	total := 0
+	for seed := range uint64(100) {
+		total += checkPair(t, differ, seed)
+	}
+	if total < 300 {
+		t.Errorf("only %d changes in 100 pairs", total)
+	}
+}
+
+func parse(t testing.TB, text string) map[string]any {
+	t.Helper()
+	content := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+		t.Fatal(err)
+	}
+	if len(content) == 0 {
+		return nil
+	}
+	return content
+}
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	const (
+		one      = "metadata: {name: a}\n"
+		untyped  = "untyped"
+		conds    = one + "status: {conditions: [{type: A, status: x}, {type: B, status: yy}]}"
+		managers = one + "spec: {containers: [{name: a, ports: [{port: p}]}]}"
+	)
+	for _, tc := range []struct {
+		name, types   string
+		before, after string
+		want          string
+	}{
+		{"nothing", "", one, one, ""},
+		{"a create", "", "", "metadata: {name: a, labels: {k: v}}", `metadata.labels.k metadata.name`},
+		{"what the server owns", "",
+			one, "apiVersion: x/v1\nkind: X\nmetadata: {name: a, generation: b, resourceVersion: c, managedFields: [d]}", ""},
+		{"everything that the server owns", untyped, one,
+			"metadata: {name: a, uid: u, selfLink: s, creationTimestamp: t, deletionTimestamp: t, deletionGracePeriodSeconds: 1, generation: 2, resourceVersion: c, managedFields: [{a: b}], namespace: n}", ""},
+		{"a key of a map", "", "metadata: {labels: {example.com/a: b}}", "metadata: {labels: {example.com/a: c}}", `metadata.labels["example.com/a"]`},
+		{"a key without value", "", "metadata: {labels: {}}", `metadata: {labels: {"": c}}`, `metadata.labels[""]`},
+		{"the last key of a map", "", "metadata: {labels: {a: b}}", "metadata: {}", `metadata.labels.a`},
+		{"an empty map for none", "", one, "metadata: {name: a, labels: {}}", `metadata.labels`},
+		{"an element of a set", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [a, c]}", `metadata.finalizers["b"] metadata.finalizers["c"]`},
+		{"a new element between others", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [a, c, b]}", `metadata.finalizers["c"]`},
+		{"the order of a set", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [b, a]}", `metadata.finalizers`},
+		{"a field of an element with a key", "", conds, one + "status: {conditions: [{type: A, status: x}, {type: B, status: z}]}", `status.conditions[type="B"].status`},
+		{"a removed element with a key", "", conds, one + "status: {conditions: [{type: A, status: x}]}", `status.conditions[type="B"].status status.conditions[type="B"].type`},
+		{"the order of elements with keys", "", conds, one + "status: {conditions: [{type: B, status: yy}, {type: A, status: x}]}", `status.conditions`},
+		{"the order within an element", "", one + "spec: {containers: [{name: a, ports: [{port: p}, {port: q}]}]}", one + "spec: {containers: [{name: a, ports: [{port: q}, {port: p}]}]}",
+			`spec.containers[name="a"].ports`},
+		{"a default that is written down", "", managers, one + "spec: {containers: [{name: a, ports: [{port: p, protocol: TCP}]}]}", `spec.containers[name="a"].ports[port="p",protocol="TCP"].protocol`},
+		{"the order, with a default that is written down", "", one + "spec: {containers: [{name: a, ports: [{port: p}, {port: q}]}]}", one + "spec: {containers: [{name: a, ports: [{port: q, protocol: TCP}, {port: p, protocol: TCP}]}]}",
+			`spec.containers[name="a"].ports spec.containers[name="a"].ports[port="p",protocol="TCP"].protocol spec.containers[name="a"].ports[port="q",protocol="TCP"].protocol`},
+		{"another key", "", managers, one + "spec: {containers: [{name: a, ports: [{port: p, protocol: UDP}]}]}",
+			`spec.containers[name="a"].ports[port="p",protocol="TCP"].port spec.containers[name="a"].ports[port="p",protocol="UDP"].port spec.containers[name="a"].ports[port="p",protocol="UDP"].protocol`},
+		{"an atomic list", "", one + "spec: {containers: [{name: a, args: [x, z]}]}", one + "spec: {containers: [{name: a, args: [x]}]}", `spec.containers[name="a"].args`},
+		{"an atomic map", "", "spec: {selector: {a: b, c: d}}", "spec: {selector: {a: b}}", `spec.selector`},
+		{"a removed duplicate", "", one + "status: {conditions: [{type: A, status: x}, {type: A, status: yy}]}", one + "status: {conditions: [{type: A, status: x}]}",
+			`status.conditions status.conditions[type="A"].status status.conditions[type="A"].type`},
+		{"a changed duplicate", "", one + "metadata: {finalizers: [a]}\nstatus: {conditions: [{type: A, status: x}, {type: A, status: yy}]}",
+			one + "metadata: {finalizers: [a]}\nstatus: {conditions: [{type: A, status: x}, {type: A, status: z}]}", `status.conditions[type="A"]`},
+		{"null for a value", "", "spec: {replicas: a}", "spec: {replicas: null}", `spec.replicas`},
+		{"null for nothing", "", "spec: {}", "spec: {replicas: null}", `spec.replicas`},
+
+		{"fields of no schema", untyped, "spec: {a: {b: 1, c: 2}}", "spec: {a: {b: 1, c: 3}}", `spec.a.c`},
+		{"lists of no schema are of one piece", untyped, "status: {conditions: [{type: A}]}", "status: {conditions: [{type: A}, {type: B}]}", `status.conditions`},
+		{"metadata of no schema", untyped, "metadata: {finalizers: [a]}", "metadata: {finalizers: [a, b], ownerReferences: [{uid: u, name: n}], labels: {a: b}}",
+			`metadata.finalizers["b"] metadata.labels.a metadata.ownerReferences[uid="u"].name metadata.ownerReferences[uid="u"].uid`},
+		{"a map that becomes a text counts as a whole", untyped, "data: {a: 1}", "data: x", `data data.a`},
+		{"a map that becomes an empty list", untyped, "data: {a: 1}", "data: []", `data data.a`},
+		{"a text that becomes a map", untyped, "data: x", "data: {a: 1}", `data data.a`},
+		{"numbers of two types are equal", untyped, "data: 1", "data: 1.0", ``},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			differ := granular.Differ{Types: thingTypes(t)}
+			if tc.types == untyped {
+				differ = granular.Differ{}
+			}
+			got, err := differ.Changes(thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			names := namesOf(got)
+			slices.Sort(names)
+			if diff := cmp.Diff(tc.want, strings.Join(names, " ")); diff != "" {
+				t.Errorf("changes (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestTypedObjects are what a server has in memory, whose kind may be lost.
+func TestTypedObjects(t *testing.T) {
+	t.Parallel()
+	kind := corev1.SchemeGroupVersion.WithKind("Pod")
+	before := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a"}}}}
+	after := before.DeepCopy()
+	after.Labels = map[string]string{"super.safe.com/x": "y"}
+	after.Spec.NodeName = "n"
+	got, err := granular.Differ{Types: thingTypes(t)}.Changes(kind, before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{`metadata.labels["super.safe.com/x"]`, "spec.nodeName"}, namesOf(got)); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	var none *corev1.Pod
+	if got, err = (granular.Differ{}).Changes(kind, none, before); err != nil || len(namesOf(got)) == 0 {
+		t.Errorf("a create: got %v, %v, want changes", got, err)
+	}
+}
+
+func TestWhatCannotBeCompared(t *testing.T) {
+	t.Parallel()
+	good, bad := "metadata: {name: a}", "metadata: {name: a}\nsecret: fortytwo"
+	for _, tc := range []struct {
+		name, before, after, want string
+	}{
+		{"no object", good, "", "no object"},
+		{"an unknown field in the new object", good, bad, "the new object does not fit the schema"},
+		{"an unknown field in the old object", bad, good, "the old object does not fit the schema"},
+		{"another type", good, "spec: {tags: fortytwo}", "the new object does not fit"},
+		{"an element without key", good, "status: {conditions: [{reason: fortytwo}]}", "the new object does not fit"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := granular.Differ{Types: thingTypes(t)}.Changes(thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			if err == nil || got != nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "fortytwo") {
+				t.Errorf("got %v, %v, want an error with %q and without the content", got, err, tc.want)
+			}
+		})
+	}
+	if _, err := (granular.Differ{}).Changes(thing, nil, failing{}); err == nil || errors.Unwrap(err) == nil {
+		t.Errorf("an object that cannot be converted: got %v", err)
+	}
+}
+
+// failing is an object that cannot be converted.
+type failing struct{}
+
+func (failing) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (failing) DeepCopyObject() runtime.Object   { return failing{} }
+
+func TestBadSchemas(t *testing.T) {
+	t.Parallel()
+	s := thingShape.openAPI()
+	s.AddExtension("x-kubernetes-group-version-kind", "Thing")
+	if _, err := granular.NewTypes(map[string]*spec.Schema{"thing": &s}); err == nil {
+		t.Error("a schema of kinds that cannot be read was accepted")
+	}
+}

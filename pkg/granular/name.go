@@ -1,0 +1,67 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// maxNameBytes bounds the name of a field in a message: keys are as long as clients make
+// them.
+const maxNameBytes = 256
+
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// NameOf returns the name of a field as people write it, such as
+// metadata.labels["example.com/x"], status.conditions[type="Ready"].status or
+// spec.containers[name="a"].args.
+func NameOf(path fieldpath.Path) string {
+	var b strings.Builder
+	for _, e := range path {
+		writeElement(&b, e)
+	}
+	if b.Len() > maxNameBytes {
+		return strings.ToValidUTF8(b.String()[:maxNameBytes], "") + "…"
+	}
+	return b.String()
+}
+
+func writeElement(b *strings.Builder, e fieldpath.PathElement) {
+	switch {
+	case e.FieldName != nil && plainName.MatchString(*e.FieldName):
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(*e.FieldName)
+	case e.FieldName != nil:
+		fmt.Fprintf(b, "[%s]", strconv.Quote(*e.FieldName))
+	case e.Key != nil:
+		b.WriteByte('[')
+		for i, field := range *e.Key {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(b, "%s=%s", field.Name, quoted(field.Value.Unstructured()))
+		}
+		b.WriteByte(']')
+	case e.Value != nil:
+		fmt.Fprintf(b, "[%s]", quoted((*e.Value).Unstructured()))
+	case e.Index != nil:
+		fmt.Fprintf(b, "[%d]", *e.Index)
+	}
+}
+
+func quoted(value any) string {
+	if text, ok := value.(string); ok {
+		return strconv.Quote(text)
+	}
+	return fmt.Sprint(value)
+}

@@ -1,0 +1,109 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/schemaconv"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// Types knows the schemas of kinds, from which lists get their keys. It must be safe for
+// concurrent use.
+type Types interface {
+	// TypeOf returns the type of a kind, and whether there is one.
+	TypeOf(kind schema.GroupVersionKind) (typed.ParseableType, bool)
+}
+
+// openAPITypes are the types of an OpenAPI document.
+type openAPITypes map[schema.GroupVersionKind]typed.ParseableType
+
+// TypeOf implements Types.
+func (t openAPITypes) TypeOf(kind schema.GroupVersionKind) (typed.ParseableType, bool) {
+	found, ok := t[kind]
+	return found, ok
+}
+
+// groupVersionKinds is the extension with the kinds that a schema describes.
+const groupVersionKinds = "x-kubernetes-group-version-kind"
+
+// NewTypes makes Types of the schemas of an OpenAPI v3 document. Their names must be those
+// by which they refer to each other.
+func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
+	converted, err := schemaconv.ToSchemaFromOpenAPI(schemas, false)
+	if err != nil {
+		return nil, fmt.Errorf("reading schemas: %w", err)
+	}
+	parser := &typed.Parser{Schema: smdschema.Schema{Types: converted.Types}}
+	types := openAPITypes{}
+	for name, s := range schemas {
+		described, err := kindsOf(s)
+		if err != nil {
+			return nil, fmt.Errorf("schema %q: %w", name, err)
+		}
+		for _, kind := range described {
+			types[kind] = parser.Type(name)
+		}
+	}
+	return types, nil
+}
+
+// kindsOf returns the kinds that a schema describes. Options of requests describe many.
+func kindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
+	var kinds []schema.GroupVersionKind
+	if err := s.Extensions.GetObject(groupVersionKinds, &kinds); err != nil {
+		return nil, fmt.Errorf("%s: %w", groupVersionKinds, err)
+	}
+	return kinds, nil
+}
+
+// untyped is the type of objects without schema: their metadata is that of every object,
+// lists are of one piece, and everything else is what it looks like.
+var untyped = mustParse(`types:
+- name: object
+  map:
+    fields:
+    - {name: apiVersion, type: {scalar: string}}
+    - {name: kind, type: {scalar: string}}
+    - {name: metadata, type: {namedType: metadata}}
+    elementType: {namedType: __untyped_deduced_}
+- name: metadata
+  map:
+    fields:
+    - {name: labels, type: {map: {elementType: {scalar: string}}}}
+    - {name: annotations, type: {map: {elementType: {scalar: string}}}}
+    - {name: finalizers, type: {list: {elementType: {scalar: string}, elementRelationship: associative}}}
+    - {name: ownerReferences, type: {list: {elementType: {namedType: __untyped_deduced_}, elementRelationship: associative, keys: [uid]}}}
+    elementType: {namedType: __untyped_deduced_}
+- name: __untyped_atomic_
+  scalar: untyped
+  list:
+    elementType: {namedType: __untyped_atomic_}
+    elementRelationship: atomic
+  map:
+    elementType: {namedType: __untyped_atomic_}
+    elementRelationship: atomic
+- name: __untyped_deduced_
+  scalar: untyped
+  list:
+    elementType: {namedType: __untyped_atomic_}
+    elementRelationship: atomic
+  map:
+    elementType: {namedType: __untyped_deduced_}
+    elementRelationship: separable
+`)
+
+func mustParse(text typed.YAMLObject) typed.ParseableType {
+	parser, err := typed.NewParser(text)
+	if err != nil {
+		panic(err) // a constant does not parse
+	}
+	return parser.Type("object")
+}

@@ -48,4 +48,13 @@ const (
 	// MaxWarningBytes bounds the text of such a warning: the compiler quotes the source for
 	// every mistake.
 	MaxWarningBytes = 4096
+	// MaxMappedFields bounds the fields of a mapping. The kind with the most fields in
+	// Kubernetes, the pod, has some hundreds, of which few need a permission of their own.
+	MaxMappedFields = 256
+	// MaxFieldPathBytes bounds the path of a field; the longest of Kubernetes have some
+	// hundred bytes.
+	MaxFieldPathBytes = 1024
+	// MaxMappingExpressionBytes bounds an expression of a mapping: it is about one text or
+	// one value.
+	MaxMappingExpressionBytes = 1024
 )

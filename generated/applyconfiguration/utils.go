@@ -43,6 +43,20 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.ClusterAuthorizationPolicyApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("ExpressionWarning"):
 		return &applyconfigurationpolicyv1alpha1.ExpressionWarningApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldExclusion"):
+		return &applyconfigurationpolicyv1alpha1.FieldExclusionApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermission"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionMapping"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionMappingApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionMappingSpec"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionMappingSpecApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionMappingStatus"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionMappingStatusApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionParameter"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionParameterApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionResource"):
+		return &applyconfigurationpolicyv1alpha1.FieldPermissionResourceApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
 		return &applyconfigurationpolicyv1alpha1.PolicyRuleApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("TypeChecking"):

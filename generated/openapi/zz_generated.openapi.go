@@ -58,6 +58,14 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.ClusterAuthorizationPolicy{}.OpenAPIModelName():      schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicy(ref),
 		policyv1alpha1.ClusterAuthorizationPolicyList{}.OpenAPIModelName():  schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicyList(ref),
 		policyv1alpha1.ExpressionWarning{}.OpenAPIModelName():               schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref),
+		policyv1alpha1.FieldExclusion{}.OpenAPIModelName():                  schema_proviso_apis_policy_v1alpha1_FieldExclusion(ref),
+		policyv1alpha1.FieldPermission{}.OpenAPIModelName():                 schema_proviso_apis_policy_v1alpha1_FieldPermission(ref),
+		policyv1alpha1.FieldPermissionMapping{}.OpenAPIModelName():          schema_proviso_apis_policy_v1alpha1_FieldPermissionMapping(ref),
+		policyv1alpha1.FieldPermissionMappingList{}.OpenAPIModelName():      schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingList(ref),
+		policyv1alpha1.FieldPermissionMappingSpec{}.OpenAPIModelName():      schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingSpec(ref),
+		policyv1alpha1.FieldPermissionMappingStatus{}.OpenAPIModelName():    schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingStatus(ref),
+		policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName():        schema_proviso_apis_policy_v1alpha1_FieldPermissionParameter(ref),
+		policyv1alpha1.FieldPermissionResource{}.OpenAPIModelName():         schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref),
 		policyv1alpha1.PolicyRule{}.OpenAPIModelName():                      schema_proviso_apis_policy_v1alpha1_PolicyRule(ref),
 		policyv1alpha1.TypeChecking{}.OpenAPIModelName():                    schema_proviso_apis_policy_v1alpha1_TypeChecking(ref),
 		policyv1alpha1.Variable{}.OpenAPIModelName():                        schema_proviso_apis_policy_v1alpha1_Variable(ref),
@@ -2021,6 +2029,357 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 					},
 				},
 				Required: []string{"fieldRef", "warning"},
+			},
+		},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldExclusion(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldExclusion excludes a field.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"newValues": {
+						SchemaProps: spec.SchemaProps{
+							Description: "newValues is a CEL expression that limits the exclusion to some changes: it reads value, what the field becomes, and oldValue, what it was, null if there is none, and yields a bool. The field is excluded if it is true or fails. If omitted, every change is excluded. At most 1024 bytes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermission(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermission is a field and what it needs.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"path": {
+						SchemaProps: spec.SchemaProps{
+							Description: "path is the path of the field, such as spec.nodeName, metadata.labels[*] for each label, metadata.labels[\"example.com/x\"] for one, or status.conditions[type=\"Ready\"]. It includes what is below it. At most 1024 bytes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"permission": {
+						SchemaProps: spec.SchemaProps{
+							Description: "permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should be a noun for the concept, under which the same field of other kinds and versions fits. The verb is granular:PERMISSION, or granular:PERMISSION(PARAMETER).",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"parameter": {
+						SchemaProps: spec.SchemaProps{
+							Description: "parameter makes a parameter of what the path has in the place of its last [*]. If omitted, the permission has none.",
+							Ref:         ref(policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName()),
+						},
+					},
+					"exclusion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "exclusion excludes the field from what permission on the whole object includes: it needs its own permission whoever writes it. If omitted, it does not.",
+							Ref:         ref(policyv1alpha1.FieldExclusion{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"path", "permission"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.FieldExclusion{}.OpenAPIModelName(), policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermissionMapping(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionMapping says which permissions the fields of some resources need in fine-grained authorization (KEP-3617): who may not write an object may still change a field with the verb granular and the verb granular:PERMISSION, and a field that is excluded needs that verb even from those who may write the object.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name has at most 63 characters.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec is what the mapping says.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(policyv1alpha1.FieldPermissionMappingSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status is what became of it. It is written through /status only.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(policyv1alpha1.FieldPermissionMappingStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.FieldPermissionMappingSpec{}.OpenAPIModelName(), policyv1alpha1.FieldPermissionMappingStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionMappingList is a list of mappings.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the mappings.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.FieldPermissionMapping{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.FieldPermissionMapping{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionMappingSpec is what a mapping says.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description says what the mapping is for, and is shown in refusals; at most 1024 bytes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources are the resources whose objects have the fields, subresources included. At least 1 and at most 64.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.FieldPermissionResource{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+					"fields": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "fields are the fields and what each needs. At least 1 and at most 256, no two of which have the same path.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.FieldPermission{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"resources", "fields"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.FieldPermission{}.OpenAPIModelName(), policyv1alpha1.FieldPermissionResource{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionMappingStatus is what became of a mapping.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the mapping that the status describes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions describe whether the mapping is in force. At most 16.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermissionParameter(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionParameter makes a parameter of a key.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"key": {
+						SchemaProps: spec.SchemaProps{
+							Description: "key is the key field of a list with keys that is the parameter. If omitted, the only one.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"treatment": {
+						SchemaProps: spec.SchemaProps{
+							Description: "treatment says what is made of it: Verbatim, SlashDelimitedPrefix or Expression. Defaults to Verbatim.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"expression": {
+						SchemaProps: spec.SchemaProps{
+							Description: "expression is the CEL expression of the treatment Expression: it reads parameter, a string, and yields a string. At most 1024 bytes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+			},
+		},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "FieldPermissionResource is a resource.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is the group of the resource; empty for the core group.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "set",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersions are the versions in which the objects have these fields; if omitted, all. If fields are excluded in one version and a request comes in another, the excluded permissions must be mapped for that version, too, or it needs them whatever it changes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resource": {
+						SchemaProps: spec.SchemaProps{
+							Description: "resource is the resource, such as pods.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"resource"},
 			},
 		},
 	}

@@ -11,6 +11,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/randfill"
+
+	"github.com/proviso-authz/proviso/apis/policy"
 )
 
 // Funcs returns the functions that fill what must not be filled at random.
@@ -20,6 +22,12 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(subject)
 			// An empty group of a user or a group is defaulted.
 			subject.APIGroup = rbacv1.GroupName
+		},
+		func(parameter *policy.FieldPermissionParameter, c randfill.Continue) {
+			c.FillNoCustom(parameter)
+			if parameter.Treatment == "" { // is defaulted
+				parameter.Treatment = policy.ParameterTreatmentVerbatim
+			}
 		},
 	}
 }

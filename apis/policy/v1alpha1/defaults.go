@@ -21,3 +21,10 @@ func SetDefaults_AuthorizationPolicySpec(spec *AuthorizationPolicySpec) {
 		}
 	}
 }
+
+// SetDefaults_FieldPermissionParameter takes keys as they are.
+func SetDefaults_FieldPermissionParameter(parameter *FieldPermissionParameter) {
+	if parameter.Treatment == "" {
+		parameter.Treatment = ParameterTreatmentVerbatim
+	}
+}

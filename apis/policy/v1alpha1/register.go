@@ -41,6 +41,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterAuthorizationPolicyList{},
 		&AuthorizationPolicy{},
 		&AuthorizationPolicyList{},
+		&FieldPermissionMapping{},
+		&FieldPermissionMappingList{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

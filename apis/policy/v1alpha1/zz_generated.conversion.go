@@ -95,6 +95,86 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddGeneratedConversionFunc((*FieldExclusion)(nil), (*policy.FieldExclusion)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldExclusion_To_policy_FieldExclusion(a.(*FieldExclusion), b.(*policy.FieldExclusion), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldExclusion)(nil), (*FieldExclusion)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldExclusion_To_v1alpha1_FieldExclusion(a.(*policy.FieldExclusion), b.(*FieldExclusion), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermission)(nil), (*policy.FieldPermission)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermission_To_policy_FieldPermission(a.(*FieldPermission), b.(*policy.FieldPermission), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermission)(nil), (*FieldPermission)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermission_To_v1alpha1_FieldPermission(a.(*policy.FieldPermission), b.(*FieldPermission), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermissionMapping)(nil), (*policy.FieldPermissionMapping)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(a.(*FieldPermissionMapping), b.(*policy.FieldPermissionMapping), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermissionMapping)(nil), (*FieldPermissionMapping)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermissionMapping_To_v1alpha1_FieldPermissionMapping(a.(*policy.FieldPermissionMapping), b.(*FieldPermissionMapping), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermissionMappingList)(nil), (*policy.FieldPermissionMappingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermissionMappingList_To_policy_FieldPermissionMappingList(a.(*FieldPermissionMappingList), b.(*policy.FieldPermissionMappingList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermissionMappingList)(nil), (*FieldPermissionMappingList)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermissionMappingList_To_v1alpha1_FieldPermissionMappingList(a.(*policy.FieldPermissionMappingList), b.(*FieldPermissionMappingList), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermissionMappingSpec)(nil), (*policy.FieldPermissionMappingSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermissionMappingSpec_To_policy_FieldPermissionMappingSpec(a.(*FieldPermissionMappingSpec), b.(*policy.FieldPermissionMappingSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermissionMappingSpec)(nil), (*FieldPermissionMappingSpec)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermissionMappingSpec_To_v1alpha1_FieldPermissionMappingSpec(a.(*policy.FieldPermissionMappingSpec), b.(*FieldPermissionMappingSpec), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermissionMappingStatus)(nil), (*policy.FieldPermissionMappingStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermissionMappingStatus_To_policy_FieldPermissionMappingStatus(a.(*FieldPermissionMappingStatus), b.(*policy.FieldPermissionMappingStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermissionMappingStatus)(nil), (*FieldPermissionMappingStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermissionMappingStatus_To_v1alpha1_FieldPermissionMappingStatus(a.(*policy.FieldPermissionMappingStatus), b.(*FieldPermissionMappingStatus), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermissionParameter)(nil), (*policy.FieldPermissionParameter)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermissionParameter_To_policy_FieldPermissionParameter(a.(*FieldPermissionParameter), b.(*policy.FieldPermissionParameter), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermissionParameter)(nil), (*FieldPermissionParameter)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermissionParameter_To_v1alpha1_FieldPermissionParameter(a.(*policy.FieldPermissionParameter), b.(*FieldPermissionParameter), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*FieldPermissionResource)(nil), (*policy.FieldPermissionResource)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_FieldPermissionResource_To_policy_FieldPermissionResource(a.(*FieldPermissionResource), b.(*policy.FieldPermissionResource), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*policy.FieldPermissionResource)(nil), (*FieldPermissionResource)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_policy_FieldPermissionResource_To_v1alpha1_FieldPermissionResource(a.(*policy.FieldPermissionResource), b.(*FieldPermissionResource), scope)
+	}); err != nil {
+		return err
+	}
 	if err := s.AddGeneratedConversionFunc((*PolicyRule)(nil), (*policy.PolicyRule)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_v1alpha1_PolicyRule_To_policy_PolicyRule(a.(*PolicyRule), b.(*policy.PolicyRule), scope)
 	}); err != nil {
@@ -294,6 +374,180 @@ func autoConvert_policy_ExpressionWarning_To_v1alpha1_ExpressionWarning(in *poli
 // Convert_policy_ExpressionWarning_To_v1alpha1_ExpressionWarning is an autogenerated conversion function.
 func Convert_policy_ExpressionWarning_To_v1alpha1_ExpressionWarning(in *policy.ExpressionWarning, out *ExpressionWarning, s conversion.Scope) error {
 	return autoConvert_policy_ExpressionWarning_To_v1alpha1_ExpressionWarning(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldExclusion_To_policy_FieldExclusion(in *FieldExclusion, out *policy.FieldExclusion, s conversion.Scope) error {
+	*out = *(*policy.FieldExclusion)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FieldExclusion_To_policy_FieldExclusion is an autogenerated conversion function.
+func Convert_v1alpha1_FieldExclusion_To_policy_FieldExclusion(in *FieldExclusion, out *policy.FieldExclusion, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldExclusion_To_policy_FieldExclusion(in, out, s)
+}
+
+func autoConvert_policy_FieldExclusion_To_v1alpha1_FieldExclusion(in *policy.FieldExclusion, out *FieldExclusion, s conversion.Scope) error {
+	*out = *(*FieldExclusion)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_policy_FieldExclusion_To_v1alpha1_FieldExclusion is an autogenerated conversion function.
+func Convert_policy_FieldExclusion_To_v1alpha1_FieldExclusion(in *policy.FieldExclusion, out *FieldExclusion, s conversion.Scope) error {
+	return autoConvert_policy_FieldExclusion_To_v1alpha1_FieldExclusion(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermission_To_policy_FieldPermission(in *FieldPermission, out *policy.FieldPermission, s conversion.Scope) error {
+	*out = *(*policy.FieldPermission)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermission_To_policy_FieldPermission is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermission_To_policy_FieldPermission(in *FieldPermission, out *policy.FieldPermission, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermission_To_policy_FieldPermission(in, out, s)
+}
+
+func autoConvert_policy_FieldPermission_To_v1alpha1_FieldPermission(in *policy.FieldPermission, out *FieldPermission, s conversion.Scope) error {
+	*out = *(*FieldPermission)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_policy_FieldPermission_To_v1alpha1_FieldPermission is an autogenerated conversion function.
+func Convert_policy_FieldPermission_To_v1alpha1_FieldPermission(in *policy.FieldPermission, out *FieldPermission, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermission_To_v1alpha1_FieldPermission(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(in *FieldPermissionMapping, out *policy.FieldPermissionMapping, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_v1alpha1_FieldPermissionMappingSpec_To_policy_FieldPermissionMappingSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_v1alpha1_FieldPermissionMappingStatus_To_policy_FieldPermissionMappingStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(in *FieldPermissionMapping, out *policy.FieldPermissionMapping, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(in, out, s)
+}
+
+func autoConvert_policy_FieldPermissionMapping_To_v1alpha1_FieldPermissionMapping(in *policy.FieldPermissionMapping, out *FieldPermissionMapping, s conversion.Scope) error {
+	out.ObjectMeta = in.ObjectMeta
+	if err := Convert_policy_FieldPermissionMappingSpec_To_v1alpha1_FieldPermissionMappingSpec(&in.Spec, &out.Spec, s); err != nil {
+		return err
+	}
+	if err := Convert_policy_FieldPermissionMappingStatus_To_v1alpha1_FieldPermissionMappingStatus(&in.Status, &out.Status, s); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Convert_policy_FieldPermissionMapping_To_v1alpha1_FieldPermissionMapping is an autogenerated conversion function.
+func Convert_policy_FieldPermissionMapping_To_v1alpha1_FieldPermissionMapping(in *policy.FieldPermissionMapping, out *FieldPermissionMapping, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermissionMapping_To_v1alpha1_FieldPermissionMapping(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermissionMappingList_To_policy_FieldPermissionMappingList(in *FieldPermissionMappingList, out *policy.FieldPermissionMappingList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]policy.FieldPermissionMapping)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermissionMappingList_To_policy_FieldPermissionMappingList is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermissionMappingList_To_policy_FieldPermissionMappingList(in *FieldPermissionMappingList, out *policy.FieldPermissionMappingList, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermissionMappingList_To_policy_FieldPermissionMappingList(in, out, s)
+}
+
+func autoConvert_policy_FieldPermissionMappingList_To_v1alpha1_FieldPermissionMappingList(in *policy.FieldPermissionMappingList, out *FieldPermissionMappingList, s conversion.Scope) error {
+	out.ListMeta = in.ListMeta
+	out.Items = *(*[]FieldPermissionMapping)(unsafe.Pointer(&in.Items))
+	return nil
+}
+
+// Convert_policy_FieldPermissionMappingList_To_v1alpha1_FieldPermissionMappingList is an autogenerated conversion function.
+func Convert_policy_FieldPermissionMappingList_To_v1alpha1_FieldPermissionMappingList(in *policy.FieldPermissionMappingList, out *FieldPermissionMappingList, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermissionMappingList_To_v1alpha1_FieldPermissionMappingList(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermissionMappingSpec_To_policy_FieldPermissionMappingSpec(in *FieldPermissionMappingSpec, out *policy.FieldPermissionMappingSpec, s conversion.Scope) error {
+	*out = *(*policy.FieldPermissionMappingSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermissionMappingSpec_To_policy_FieldPermissionMappingSpec is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermissionMappingSpec_To_policy_FieldPermissionMappingSpec(in *FieldPermissionMappingSpec, out *policy.FieldPermissionMappingSpec, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermissionMappingSpec_To_policy_FieldPermissionMappingSpec(in, out, s)
+}
+
+func autoConvert_policy_FieldPermissionMappingSpec_To_v1alpha1_FieldPermissionMappingSpec(in *policy.FieldPermissionMappingSpec, out *FieldPermissionMappingSpec, s conversion.Scope) error {
+	*out = *(*FieldPermissionMappingSpec)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_policy_FieldPermissionMappingSpec_To_v1alpha1_FieldPermissionMappingSpec is an autogenerated conversion function.
+func Convert_policy_FieldPermissionMappingSpec_To_v1alpha1_FieldPermissionMappingSpec(in *policy.FieldPermissionMappingSpec, out *FieldPermissionMappingSpec, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermissionMappingSpec_To_v1alpha1_FieldPermissionMappingSpec(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermissionMappingStatus_To_policy_FieldPermissionMappingStatus(in *FieldPermissionMappingStatus, out *policy.FieldPermissionMappingStatus, s conversion.Scope) error {
+	*out = *(*policy.FieldPermissionMappingStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermissionMappingStatus_To_policy_FieldPermissionMappingStatus is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermissionMappingStatus_To_policy_FieldPermissionMappingStatus(in *FieldPermissionMappingStatus, out *policy.FieldPermissionMappingStatus, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermissionMappingStatus_To_policy_FieldPermissionMappingStatus(in, out, s)
+}
+
+func autoConvert_policy_FieldPermissionMappingStatus_To_v1alpha1_FieldPermissionMappingStatus(in *policy.FieldPermissionMappingStatus, out *FieldPermissionMappingStatus, s conversion.Scope) error {
+	*out = *(*FieldPermissionMappingStatus)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_policy_FieldPermissionMappingStatus_To_v1alpha1_FieldPermissionMappingStatus is an autogenerated conversion function.
+func Convert_policy_FieldPermissionMappingStatus_To_v1alpha1_FieldPermissionMappingStatus(in *policy.FieldPermissionMappingStatus, out *FieldPermissionMappingStatus, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermissionMappingStatus_To_v1alpha1_FieldPermissionMappingStatus(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermissionParameter_To_policy_FieldPermissionParameter(in *FieldPermissionParameter, out *policy.FieldPermissionParameter, s conversion.Scope) error {
+	*out = *(*policy.FieldPermissionParameter)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermissionParameter_To_policy_FieldPermissionParameter is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermissionParameter_To_policy_FieldPermissionParameter(in *FieldPermissionParameter, out *policy.FieldPermissionParameter, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermissionParameter_To_policy_FieldPermissionParameter(in, out, s)
+}
+
+func autoConvert_policy_FieldPermissionParameter_To_v1alpha1_FieldPermissionParameter(in *policy.FieldPermissionParameter, out *FieldPermissionParameter, s conversion.Scope) error {
+	*out = *(*FieldPermissionParameter)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_policy_FieldPermissionParameter_To_v1alpha1_FieldPermissionParameter is an autogenerated conversion function.
+func Convert_policy_FieldPermissionParameter_To_v1alpha1_FieldPermissionParameter(in *policy.FieldPermissionParameter, out *FieldPermissionParameter, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermissionParameter_To_v1alpha1_FieldPermissionParameter(in, out, s)
+}
+
+func autoConvert_v1alpha1_FieldPermissionResource_To_policy_FieldPermissionResource(in *FieldPermissionResource, out *policy.FieldPermissionResource, s conversion.Scope) error {
+	*out = *(*policy.FieldPermissionResource)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_FieldPermissionResource_To_policy_FieldPermissionResource is an autogenerated conversion function.
+func Convert_v1alpha1_FieldPermissionResource_To_policy_FieldPermissionResource(in *FieldPermissionResource, out *policy.FieldPermissionResource, s conversion.Scope) error {
+	return autoConvert_v1alpha1_FieldPermissionResource_To_policy_FieldPermissionResource(in, out, s)
+}
+
+func autoConvert_policy_FieldPermissionResource_To_v1alpha1_FieldPermissionResource(in *policy.FieldPermissionResource, out *FieldPermissionResource, s conversion.Scope) error {
+	*out = *(*FieldPermissionResource)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_policy_FieldPermissionResource_To_v1alpha1_FieldPermissionResource is an autogenerated conversion function.
+func Convert_policy_FieldPermissionResource_To_v1alpha1_FieldPermissionResource(in *policy.FieldPermissionResource, out *FieldPermissionResource, s conversion.Scope) error {
+	return autoConvert_policy_FieldPermissionResource_To_v1alpha1_FieldPermissionResource(in, out, s)
 }
 
 func autoConvert_v1alpha1_PolicyRule_To_policy_PolicyRule(in *PolicyRule, out *policy.PolicyRule, s conversion.Scope) error {

@@ -24,6 +24,8 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&ClusterAuthorizationPolicyList{}, func(obj interface{}) {
 		SetObjectDefaults_ClusterAuthorizationPolicyList(obj.(*ClusterAuthorizationPolicyList))
 	})
+	scheme.AddTypeDefaultingFunc(&FieldPermissionMapping{}, func(obj interface{}) { SetObjectDefaults_FieldPermissionMapping(obj.(*FieldPermissionMapping)) })
+	scheme.AddTypeDefaultingFunc(&FieldPermissionMappingList{}, func(obj interface{}) { SetObjectDefaults_FieldPermissionMappingList(obj.(*FieldPermissionMappingList)) })
 	return nil
 }
 
@@ -46,5 +48,21 @@ func SetObjectDefaults_ClusterAuthorizationPolicyList(in *ClusterAuthorizationPo
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_ClusterAuthorizationPolicy(a)
+	}
+}
+
+func SetObjectDefaults_FieldPermissionMapping(in *FieldPermissionMapping) {
+	for i := range in.Spec.Fields {
+		a := &in.Spec.Fields[i]
+		if a.Parameter != nil {
+			SetDefaults_FieldPermissionParameter(a.Parameter)
+		}
+	}
+}
+
+func SetObjectDefaults_FieldPermissionMappingList(in *FieldPermissionMappingList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_FieldPermissionMapping(a)
 	}
 }

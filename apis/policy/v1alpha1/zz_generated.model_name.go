@@ -46,6 +46,46 @@ func (in ExpressionWarning) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldExclusion) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldExclusion"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermission) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermission"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionMapping) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionMapping"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionMappingList) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionMappingList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionMappingSpec) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionMappingSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionMappingStatus) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionMappingStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionParameter) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionParameter"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in FieldPermissionResource) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.FieldPermissionResource"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PolicyRule) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.PolicyRule"
 }

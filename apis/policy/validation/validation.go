@@ -17,7 +17,6 @@ package validation
 import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -117,23 +116,9 @@ func validateSpec(spec *policy.AuthorizationPolicySpec, in scope, path *field.Pa
 
 func validateStatusUpdate(meta, oldMeta *metav1.ObjectMeta, status, oldStatus *policy.AuthorizationPolicyStatus) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(meta, oldMeta, field.NewPath("metadata"))
-	path := field.NewPath("status")
-	observed := path.Child("observedGeneration")
-	switch {
-	case status.ObservedGeneration < 0:
-		errs = append(errs, field.Invalid(observed, status.ObservedGeneration, "must not be negative"))
-	case status.ObservedGeneration < oldStatus.ObservedGeneration:
-		errs = append(errs, field.Invalid(observed, status.ObservedGeneration, "must not decrease: a newer generation has been observed"))
-	case status.ObservedGeneration > meta.Generation:
-		errs = append(errs, field.Invalid(observed, status.ObservedGeneration, "must not be greater than metadata.generation"))
-	}
-	if n := len(status.Conditions); n > policy.MaxStatusConditions {
-		errs = append(errs, field.TooMany(path.Child("conditions"), n, policy.MaxStatusConditions))
-	} else {
-		errs = append(errs, metav1validation.ValidateConditions(status.Conditions, path.Child("conditions"))...)
-	}
+	errs = append(errs, validateObserved(meta, status.ObservedGeneration, oldStatus.ObservedGeneration, status.Conditions)...)
 	if status.TypeChecking != nil {
-		errs = append(errs, validateWarnings(status.TypeChecking.ExpressionWarnings, path.Child("typeChecking", "expressionWarnings"))...)
+		errs = append(errs, validateWarnings(status.TypeChecking.ExpressionWarnings, field.NewPath("status", "typeChecking", "expressionWarnings"))...)
 	}
 	return errs
 }

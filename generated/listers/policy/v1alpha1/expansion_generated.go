@@ -18,3 +18,7 @@ type AuthorizationPolicyNamespaceListerExpansion interface{}
 // ClusterAuthorizationPolicyListerExpansion allows custom methods to be added to
 // ClusterAuthorizationPolicyLister.
 type ClusterAuthorizationPolicyListerExpansion interface{}
+
+// FieldPermissionMappingListerExpansion allows custom methods to be added to
+// FieldPermissionMappingLister.
+type FieldPermissionMappingListerExpansion interface{}

@@ -17,6 +17,8 @@ type Interface interface {
 	AuthorizationPolicies() TypedAuthorizationPolicyInformer
 	// ClusterAuthorizationPolicies returns a ClusterAuthorizationPolicyInformer.
 	ClusterAuthorizationPolicies() TypedClusterAuthorizationPolicyInformer
+	// FieldPermissionMappings returns a FieldPermissionMappingInformer.
+	FieldPermissionMappings() TypedFieldPermissionMappingInformer
 }
 
 type version struct {
@@ -38,4 +40,9 @@ func (v *version) AuthorizationPolicies() TypedAuthorizationPolicyInformer {
 // ClusterAuthorizationPolicies returns a TypedClusterAuthorizationPolicyInformer.
 func (v *version) ClusterAuthorizationPolicies() TypedClusterAuthorizationPolicyInformer {
 	return &clusterAuthorizationPolicyInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
+}
+
+// FieldPermissionMappings returns a TypedFieldPermissionMappingInformer.
+func (v *version) FieldPermissionMappings() TypedFieldPermissionMappingInformer {
+	return &fieldPermissionMappingInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

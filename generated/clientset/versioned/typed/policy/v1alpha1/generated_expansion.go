@@ -10,3 +10,5 @@ package v1alpha1
 type AuthorizationPolicyExpansion interface{}
 
 type ClusterAuthorizationPolicyExpansion interface{}
+
+type FieldPermissionMappingExpansion interface{}

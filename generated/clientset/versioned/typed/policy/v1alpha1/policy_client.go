@@ -19,6 +19,7 @@ type PolicyV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AuthorizationPoliciesGetter
 	ClusterAuthorizationPoliciesGetter
+	FieldPermissionMappingsGetter
 }
 
 // PolicyV1alpha1Client is used to interact with features provided by the policy.proviso.dev group.
@@ -32,6 +33,10 @@ func (c *PolicyV1alpha1Client) AuthorizationPolicies(namespace string) Authoriza
 
 func (c *PolicyV1alpha1Client) ClusterAuthorizationPolicies() ClusterAuthorizationPolicyInterface {
 	return newClusterAuthorizationPolicies(c)
+}
+
+func (c *PolicyV1alpha1Client) FieldPermissionMappings() FieldPermissionMappingInterface {
+	return newFieldPermissionMappings(c)
 }
 
 // NewForConfig creates a new PolicyV1alpha1Client for the given config.

@@ -25,6 +25,10 @@ func (c *FakePolicyV1alpha1) ClusterAuthorizationPolicies() v1alpha1.ClusterAuth
 	return newFakeClusterAuthorizationPolicies(c)
 }
 
+func (c *FakePolicyV1alpha1) FieldPermissionMappings() v1alpha1.FieldPermissionMappingInterface {
+	return newFakeFieldPermissionMappings(c)
+}
+
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakePolicyV1alpha1) RESTClient() rest.Interface {

@@ -87,6 +87,7 @@ type Outcome struct {
 	kind     outcomeKind
 	err      error
 	residual Condition
+	reason   string
 }
 
 // True says that the condition holds.
@@ -105,6 +106,13 @@ func Bool(value bool) Outcome {
 
 // Failed says that evaluating the condition ended in an error.
 func Failed(err error) Outcome { return Outcome{kind: outcomeError, err: err} }
+
+// Because returns the outcome with a reason that people are shown beside the description of
+// the condition: which field, for example. It has no influence on what is decided.
+func (o Outcome) Because(reason string) Outcome {
+	o.reason = reason
+	return o
+}
 
 // Residual says that the condition now is the one given, whose value depends on data
 // that is still unknown. Effect and ID are those of the original.

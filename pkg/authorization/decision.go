@@ -224,7 +224,7 @@ func (d Decision) Fold() Decision {
 	if folded.IsDeny() {
 		effect = EffectDeny
 	}
-	if names := namesOf(simple.allConditions(), effect); names != "" {
+	if names := namesOf(simple.allConditions(), effect, nil); names != "" {
 		folded.reason += ": " + names
 	}
 	return folded

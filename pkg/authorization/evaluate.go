@@ -80,7 +80,7 @@ func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decisio
 	if s.Decision.kind != kindConditions {
 		return s.Decision.Evaluate(ctx, evaluator)
 	}
-	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions)}
+	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions), reasons: map[string]string{}}
 	if asker, ok := evaluator.(setEvaluator); ok && s.Author != nil {
 		e.author = func() Decision { return asker.evaluateSet(ctx, s) }
 	}
@@ -143,12 +143,14 @@ type setEvaluation struct {
 	conditions  []Condition
 	author      func() Decision // nil if there is none to be asked
 	pendingDeny []Condition
+	reasons     map[string]string // of Allow conditions that do not hold, by ID
 	errs        []error
 }
 
 // effectOutcome is what the conditions of one effect came to.
 type effectOutcome struct {
 	decided     *Condition // the first that is true
+	reason      string     // why it is
 	residual    []Condition
 	errs        []error
 	unsupported []error
@@ -158,6 +160,9 @@ func (o effectOutcome) because(did string) string {
 	reason := fmt.Sprintf("condition %q %s", o.decided.ID, did)
 	if o.decided.Description != "" {
 		reason += ": " + o.decided.Description
+	}
+	if o.reason != "" {
+		reason += ": " + o.reason
 	}
 	return reason
 }
@@ -184,8 +189,11 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 		}
 		switch outcome.kind {
 		case outcomeTrue:
-			return effectOutcome{decided: &c}
+			return effectOutcome{decided: &c, reason: outcome.reason}
 		case outcomeFalse:
+			if outcome.reason != "" {
+				e.reasons[c.ID] = outcome.reason
+			}
 		case outcomeResidual:
 			c.Type, c.Text, c.TextFunc, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.TextFunc, outcome.residual.EvaluateFunc
 			result.residual = append(result.residual, c)
@@ -237,11 +245,12 @@ func joinReasons(reasons ...string) string {
 // nothingAllows says which conditions would have had to hold, as far as that can be said
 // in a message.
 func (e *setEvaluation) nothingAllows() string {
-	return "no Allow condition holds: " + namesOf(e.conditions, EffectAllow)
+	return "no Allow condition holds: " + namesOf(e.conditions, EffectAllow, e.reasons)
 }
 
-// namesOf names the conditions of an effect.
-func namesOf(conditions []Condition, effect Effect) string {
+// namesOf names the conditions of an effect, with the reasons that some have for what they
+// are.
+func namesOf(conditions []Condition, effect Effect, reasons map[string]string) string {
 	var names []string
 	for _, c := range conditions {
 		if c.Effect != effect {
@@ -251,7 +260,11 @@ func namesOf(conditions []Condition, effect Effect) string {
 			names = append(names, "…")
 			break
 		}
-		names = append(names, c.Label())
+		name := c.Label()
+		if reason := reasons[c.ID]; reason != "" {
+			name += ": " + reason
+		}
+		names = append(names, name)
 	}
 	return strings.Join(names, "; ")
 }

@@ -56,6 +56,17 @@ type Changes struct {
 	before, after map[string]any
 }
 
+// Paths returns the fields in their order.
+func (c *Changes) Paths() []fieldpath.Path { return pathsOf(c.Fields) }
+
+// pathsOf returns the paths in a set. The set lends each path for as long as it is shown, and
+// its iterator must not be stopped.
+func pathsOf(set *fieldpath.Set) []fieldpath.Path {
+	var paths []fieldpath.Path
+	set.Iterate(func(path fieldpath.Path) { paths = append(paths, path.Copy()) })
+	return paths
+}
+
 // Changes returns what changes between two objects of a kind, in the version that kind
 // has (KEP-3617, "API Server Additional Plumbing and Checks", step 3). For a create, before is nil. Errors
 // name no values.

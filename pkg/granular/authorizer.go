@@ -1,0 +1,263 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+const (
+	// ConditionType is the type of the conditions of this package. Their text is opaque:
+	// who has one evaluated asks its authorizer.
+	ConditionType = "proviso.dev/granular"
+	// IncludeID and ExcludeID are the IDs of the conditions.
+	IncludeID = "granular.proviso.dev/include"
+	ExcludeID = "granular.proviso.dev/exclude"
+
+	sideInclude = "include"
+	sideExclude = "exclude"
+
+	// maxConditionBytes bounds the text of a condition: it names one request, whose names
+	// are not longer than this together.
+	maxConditionBytes = 4096
+)
+
+var writes = []string{"create", "update", "patch"}
+
+// Config is what the authorizers decide from.
+type Config struct {
+	// Authorizer answers for verbs, without conditions. It may be the chain that the
+	// authorizers are in: they have no opinion on the verbs that they ask for.
+	Authorizer authorizer.UnconditionalAuthorizer
+	// Types are the schemas; they may be nil.
+	Types Types
+	// Table returns the mappings that are in force.
+	Table func() *Table
+}
+
+var errConfig = errors.New("fine-grained authorization needs an authorizer and mappings")
+
+// side is one of the two authorizers.
+type side struct {
+	Config
+	name string
+}
+
+// NewInclude makes the authorizer for those without permission on the whole object: who has
+// the verb granular is allowed on the condition that a permission covers each field that
+// changes. It belongs after every authorizer that could give the general permission.
+func NewInclude(config Config) (authorizer.Authorizer, error) { return newSide(sideInclude, config) }
+
+// NewExclude makes the authorizer that denies changes of excluded fields without their
+// permission, whatever else the user may do. It only denies, and belongs before every
+// authorizer that could allow.
+func NewExclude(config Config) (authorizer.Authorizer, error) { return newSide(sideExclude, config) }
+
+func newSide(name string, config Config) (authorizer.Authorizer, error) {
+	if config.Authorizer == nil || config.Table == nil {
+		return nil, errConfig
+	}
+	RegisterMetrics()
+	return &side{Config: config, name: name}, nil
+}
+
+var _ authorizer.Authorizer = &side{}
+
+// ConditionsAwareAuthorize answers with a condition on the fields of a write, or not at all.
+func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	if !attributes.IsResourceRequest() || attributes.GetUser() == nil {
+		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+	}
+	table := s.Table()
+	if s.name == sideExclude {
+		resource := schema.GroupResource{Group: attributes.GetAPIGroup(), Resource: attributes.GetResource()}
+		if attributes.GetVerb() != all && !slices.Contains(writes, attributes.GetVerb()) || !table.Excludes(resource) {
+			return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+		}
+		return s.conditional(table, attributes, authorization.Condition{
+			ID: ExcludeID, Effect: authorization.EffectDeny,
+			Description: "a field that is excluded from general permission changes without its own",
+		})
+	}
+	if !slices.Contains(writes, attributes.GetVerb()) || attributes.GetResource() == all || attributes.GetAPIGroup() == all {
+		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+	}
+	decision, _, err := s.Authorizer.Authorize(ctx, withVerb{attributes, Verb})
+	switch {
+	case err != nil:
+		return authorizer.ConditionsAwareDecisionNoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, Verb))
+	case decision != authorizer.DecisionAllow:
+		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+	}
+	return s.conditional(table, attributes, authorization.Condition{
+		ID: IncludeID, Effect: authorization.EffectAllow,
+		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", Verb),
+	})
+}
+
+func (s *side) conditional(table *Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {
+	text, err := json.Marshal(subjectOf(s.name, table, attributes))
+	if err == nil && len(text) > maxConditionBytes {
+		err = errTooLong
+	}
+	if err != nil {
+		if s.name == sideExclude {
+			return authorizer.ConditionsAwareDecisionDeny("", err)
+		}
+		return authorizer.ConditionsAwareDecisionNoOpinion("", err)
+	}
+	c.Type, c.Text = ConditionType, string(text)
+	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
+		return s.outcome(s.check(ctx, table, attributes, data))
+	}
+	return authorization.ToUpstream(authorization.Conditions(c))
+}
+
+// outcome is what a result means for the condition: the Allow holds if the fields are
+// covered, the Deny if one is not.
+func (s *side) outcome(result Result) authorization.Outcome {
+	if s.name == sideExclude {
+		return authorization.Bool(!result.Allowed).Because(result.Reason)
+	}
+	return authorization.Bool(result.Allowed).Because(result.Reason)
+}
+
+// Authorize decides for who does not know conditions.
+func (s *side) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorization.FromUpstream("", s.ConditionsAwareAuthorize(ctx, attributes)).Fold().Concrete()
+}
+
+var (
+	errOperation  = errors.New("only creations and updates change fields")
+	errTooLong    = fmt.Errorf("the request has names that are too long for a condition of %d bytes", maxConditionBytes)
+	errNotOurs    = errors.New("not a condition of this authorizer")
+	errOther      = errors.New("the condition is about another request")
+	errNewTable   = errors.New("the mappings of fields have changed since the decision was made; ask again")
+	errNoOld      = errors.New("there is no old object that the update could be compared with")
+	errUnexpected = errors.New("checking the fields failed")
+)
+
+// check compares the objects and checks what changed. It never panics, and what it cannot
+// tell is not allowed.
+func (s *side) check(ctx context.Context, table *Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
+	start := time.Now()
+	defer func() {
+		if recover() != nil {
+			result = failed(errUnexpected)
+		}
+		measure(ctx, start, s.name, result)
+	}()
+	operation := data.GetOperation()
+	switch {
+	case operation == authorizer.AdmissionOperation(admission.Update):
+		if isNil(data.GetOldObject()) {
+			return failed(errNoOld)
+		}
+	case operation != authorizer.AdmissionOperation(admission.Create):
+		return failed(errOperation)
+	}
+	changes, err := Differ{Types: s.Types}.Changes(data.GetKind(), data.GetOldObject(), data.GetObject())
+	if err != nil {
+		return failed(err)
+	}
+	rules, checker := table.For(data.GetResource()), Checker{Authorizer: s.Authorizer}
+	if s.name == sideExclude {
+		return checker.Exclude(ctx, rules, changes, attributes)
+	}
+	return checker.Include(ctx, rules, changes, attributes)
+}
+
+func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
+
+// EvaluateConditions evaluates conditions that ConditionsAwareAuthorize made, also after
+// they went over the wire. It compares with the mappings of today, and refuses if they have
+// changed. The user must be the one whom the condition is about; groups are those of the
+// data, so that callers must be trusted with permission to ask about anybody.
+func (s *side) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	var last Result
+	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(ctx, decision, data,
+		func(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
+			table := s.Table()
+			attributes, err := s.parse(c, table, data)
+			if err != nil {
+				last = failed(err)
+				return authorizer.ConditionEvaluationResultError(err)
+			}
+			last = s.check(ctx, table, attributes, data)
+			return authorizer.ConditionEvaluationResultBoolean(s.outcome(last).IsTrue())
+		})
+	switch {
+	case evaluated.IsAllow() && s.name == sideInclude:
+		return authorizer.DecisionAllow, evaluated.Reason(), nil
+	case evaluated.IsNoOpinion():
+		return authorizer.DecisionNoOpinion, last.Reason, last.Err
+	case last.Reason == "":
+		return authorizer.DecisionDeny, evaluated.Reason(), errNotOurs
+	default:
+		return authorizer.DecisionDeny, last.Reason, last.Err
+	}
+}
+
+// subject is the text of a condition: what it was made about.
+type subject struct {
+	Side        string `json:"side"`
+	Mappings    string `json:"mappings"`
+	User        string `json:"user"`
+	UID         string `json:"uid,omitempty"`
+	APIGroup    string `json:"apiGroup,omitempty"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Verb        string `json:"verb"`
+}
+
+func subjectOf(name string, table *Table, a authorizer.Attributes) subject {
+	return subject{
+		Side: name, Mappings: table.Digest(), User: a.GetUser().GetName(), UID: a.GetUser().GetUID(),
+		APIGroup: a.GetAPIGroup(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
+		Namespace: a.GetNamespace(), Name: a.GetName(), Verb: a.GetVerb(),
+	}
+}
+
+// parse reads the text of a condition, and returns the request that it is about if the data
+// is of that request.
+func (s *side) parse(c authorizer.Condition, table *Table, data authorizer.ConditionsData) (authorizer.Attributes, error) {
+	var about subject
+	if c.GetType() != ConditionType || len(c.GetCondition()) > maxConditionBytes {
+		return nil, errNotOurs
+	}
+	if err := json.Unmarshal([]byte(c.GetCondition()), &about); err != nil || about.Side != s.name {
+		return nil, errNotOurs
+	}
+	resource, user := data.GetResource(), data.GetUserInfo()
+	switch {
+	case about.Mappings != table.Digest():
+		return nil, errNewTable
+	case user == nil || user.GetName() != about.User || user.GetUID() != about.UID,
+		!isSame(about.APIGroup, resource.Group), !isSame(about.Resource, resource.Resource), data.GetSubresource() != about.Subresource,
+		data.GetNamespace() != about.Namespace, about.Name != "" && data.GetName() != about.Name:
+		return nil, errOther
+	}
+	return authorizer.AttributesRecord{
+		User: user, Verb: about.Verb, APIGroup: resource.Group, APIVersion: resource.Version, Resource: resource.Resource,
+		Subresource: about.Subresource, Namespace: about.Namespace, Name: about.Name, ResourceRequest: true,
+	}, nil
+}
+
+// isSame reports whether a question was about this, or about everything.
+func isSame(asked, got string) bool { return asked == all || asked == got }

@@ -1,0 +1,248 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// MaxChecks bounds the authorization checks that one request can cause. A request that
+// needs more than these has to do with more kinds of keys than an administrator would
+// grant one by one; a more general permission costs one check.
+const MaxChecks = 64
+
+// Checker checks the permissions on fields. It is safe for concurrent use if its authorizer
+// is.
+type Checker struct {
+	// Authorizer answers whether the user has a verb. Its answers are not conditional.
+	Authorizer authorizer.UnconditionalAuthorizer
+}
+
+// Result is what a check came to. The zero value refuses.
+type Result struct {
+	// Allowed says that every field that needs a permission has one.
+	Allowed bool
+	// Reason says why not: the first field that lacks permission, and what would cover it.
+	// It says nothing about the rest of the fields.
+	Reason string
+	// Fields is how many fields were looked at.
+	Fields int
+	// Verbs are the verbs that were asked for, in this order, each once.
+	Verbs []string
+	// Err is why nobody can tell, if that is why it is not allowed.
+	Err error
+}
+
+// asker asks for each verb once. It lives for one request.
+type asker struct {
+	//nolint:containedctx // lives for one request
+	ctx        context.Context
+	authorizer authorizer.UnconditionalAuthorizer
+	attributes authorizer.Attributes
+	answers    map[string]bool
+	result     Result
+}
+
+func (c Checker) ask(ctx context.Context, attributes authorizer.Attributes) *asker {
+	return &asker{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}}
+}
+
+var (
+	errNoAuthorizer  = errors.New("there is no authorizer that could be asked")
+	errTooManyChecks = fmt.Errorf("the request needs more than the %d authorization checks that one may cause", MaxChecks)
+	errCheckFailed   = errors.New("the authorizers failed to answer")
+)
+
+// has reports whether the user has a verb. Whatever comes with an error is no.
+func (a *asker) has(verb string) (bool, error) {
+	if answer, ok := a.answers[verb]; ok {
+		return answer, nil
+	}
+	switch {
+	case a.authorizer == nil:
+		return false, errNoAuthorizer
+	case len(a.result.Verbs) == MaxChecks:
+		return false, errTooManyChecks
+	case a.ctx.Err() != nil:
+		return false, a.ctx.Err()
+	}
+	a.result.Verbs = append(a.result.Verbs, verb)
+	decision, _, err := a.authorizer.Authorize(a.ctx, withVerb{a.attributes, verb})
+	if err != nil {
+		return false, fmt.Errorf("%w about the verb %q", errCheckFailed, verb)
+	}
+	a.answers[verb] = decision == authorizer.DecisionAllow
+	return a.answers[verb], nil
+}
+
+// withVerb is a request with another verb.
+type withVerb struct {
+	authorizer.Attributes
+	verb string
+}
+
+func (a withVerb) GetVerb() string  { return a.verb }
+func (a withVerb) IsReadOnly() bool { return false }
+
+// Include checks what a user without permission on the whole object changes: each field
+// must be covered by a permission on itself or on one that it is in, the most general of
+// which is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
+func (c Checker) Include(ctx context.Context, rules *Rules, changes *Changes, attributes authorizer.Attributes) Result {
+	a := c.ask(ctx, attributes)
+	for _, path := range changes.Paths() {
+		a.result.Fields++
+		if !a.covers(rules, path) {
+			return a.result
+		}
+	}
+	a.result.Allowed = true
+	return a.result
+}
+
+// covers reports whether a permission covers a field. If not, the result says why.
+func (a *asker) covers(rules *Rules, path fieldpath.Path) bool {
+	var candidates, notes []string
+	for i := range rules.rules {
+		r := &rules.rules[i]
+		if len(r.pattern) == 0 || !r.pattern.covers(path) {
+			continue
+		}
+		verb, err := r.verb(a.ctx, path)
+		if err != nil {
+			notes = append(notes, err.Error())
+			continue
+		}
+		ok, err := a.has(verb)
+		if err != nil {
+			a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", NameOf(path), err), err
+			return false
+		}
+		if ok {
+			return true
+		}
+		candidates = append(candidates, fmt.Sprintf("%q", verb))
+	}
+	a.result.Reason = refusal(path, candidates, notes)
+	return false
+}
+
+func refusal(path fieldpath.Path, candidates, notes []string) string {
+	text := fmt.Sprintf("changing the field %s needs permission on the whole object, since no permission on fields covers it", NameOf(path))
+	if len(candidates) > 0 {
+		text = fmt.Sprintf("changing the field %s needs the verb %s", NameOf(path), strings.Join(candidates, " or "))
+	}
+	if len(notes) > 0 {
+		text += " (" + strings.Join(notes, "; ") + ")"
+	}
+	return text
+}
+
+// verb returns the verb that a rule needs for a field that it covers.
+func (r *rule) verb(ctx context.Context, path fieldpath.Path) (string, error) {
+	if r.broken != "" {
+		return "", errors.New(r.broken)
+	}
+	if r.parameter == nil {
+		return verbOf(r.permission), nil
+	}
+	at := r.pattern.lastAny()
+	if at < 0 || at >= len(path) {
+		return "", fmt.Errorf("permission %q: %w", r.permission, errNoKey)
+	}
+	text, err := r.parameter.of(ctx, path[at])
+	if err != nil {
+		return "", fmt.Errorf("permission %q of %s: %w", r.permission, r.source, err)
+	}
+	return parameterizedVerbOf(r.permission, text), nil
+}
+
+// Exclude checks what anybody changes: each field that is excluded needs its own
+// permission, whatever more general ones the user has.
+func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, attributes authorizer.Attributes) Result {
+	a := c.ask(ctx, attributes)
+	for _, path := range changes.Paths() {
+		a.result.Fields++
+		for i := range rules.rules {
+			r := &rules.rules[i]
+			if r.excluded && r.isChanged(ctx, path, changes) && !a.hasExcluded(r, path) {
+				return a.result
+			}
+		}
+	}
+	a.result.Allowed = true
+	return a.result
+}
+
+func (a *asker) hasExcluded(r *rule, path fieldpath.Path) bool {
+	verb, err := r.verb(a.ctx, path)
+	if err != nil {
+		a.result.Reason = fmt.Sprintf("the field %s is excluded from general permission, and no permission covers it (%v)", NameOf(path), err)
+		return false
+	}
+	ok, err := a.has(verb)
+	if err != nil {
+		a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", NameOf(path), err), err
+		return false
+	}
+	if !ok {
+		a.result.Reason = fmt.Sprintf("the field %s is excluded from general permission: changing it needs the verb %q besides", NameOf(path), verb)
+	}
+	return ok
+}
+
+// isChanged reports whether a change of a field changes what an exclusion is about.
+func (r *rule) isChanged(ctx context.Context, path fieldpath.Path, changes *Changes) bool {
+	switch {
+	case r.pattern.covers(path):
+		return r.excludesValues(ctx, path[:len(r.pattern)], changes)
+	case r.pattern.isBelow(path):
+		return r.isChangedWithin(ctx, path, changes)
+	}
+	return false
+}
+
+// isChangedWithin is isChanged for a field that is of one piece, such as an atomic list, or
+// that was replaced as a whole. What cannot be found in it counts as changed.
+func (r *rule) isChangedWithin(ctx context.Context, path fieldpath.Path, changes *Changes) bool {
+	before, foundBefore := lookup(changes.before, path)
+	after, foundAfter := lookup(changes.after, path)
+	if foundBefore && foundAfter && isEmpty(before) && isEmpty(after) {
+		return false
+	}
+	within := path.Copy()
+	for _, s := range r.pattern[len(path):] {
+		if s.kind != stepName {
+			return true
+		}
+		within = append(within, fieldpath.FieldNameElement(s.name))
+	}
+	before, foundBefore = lookup(changes.before, within)
+	after, foundAfter = lookup(changes.after, within)
+	if foundBefore && foundAfter && equal(before, after) {
+		return false
+	}
+	return r.excludesValues(ctx, within, changes)
+}
+
+// excludesValues reports whether an exclusion is about the change of the field at a path.
+func (r *rule) excludesValues(ctx context.Context, path fieldpath.Path, changes *Changes) bool {
+	if r.newValues == nil {
+		return true
+	}
+	before, foundBefore := lookup(changes.before, path)
+	after, foundAfter := lookup(changes.after, path)
+	if !foundBefore || !foundAfter {
+		return true
+	}
+	excluded, err := r.newValues.excludes(ctx, before, after)
+	return excluded || err != nil
+}

@@ -1,0 +1,89 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// lookup returns what an object has at a path, nil if there is nothing. It is false if that
+// cannot be told: several elements have the same key, or a field on the way is of another
+// type.
+func lookup(object map[string]any, path fieldpath.Path) (found any, ok bool) {
+	found = object
+	for _, e := range path {
+		if found == nil {
+			return nil, true
+		}
+		if found, ok = lookupElement(found, e); !ok {
+			return nil, false
+		}
+	}
+	return found, true
+}
+
+func lookupElement(in any, e fieldpath.PathElement) (any, bool) {
+	if e.FieldName != nil {
+		fields, ok := in.(map[string]any)
+		return fields[*e.FieldName], ok
+	}
+	list, ok := in.([]any)
+	if !ok {
+		return nil, false
+	}
+	var found any
+	seen := false
+	for i, element := range list {
+		if !isElement(element, i, e) {
+			continue
+		}
+		if seen {
+			return nil, false
+		}
+		found, seen = element, true
+	}
+	return found, true
+}
+
+// isElement reports whether an element of a list can be the one that a path means. A key
+// that it lacks may have its default.
+func isElement(element any, i int, e fieldpath.PathElement) bool {
+	switch {
+	case e.Index != nil:
+		return *e.Index == i
+	case e.Value != nil:
+		return equal(element, (*e.Value).Unstructured())
+	case e.Key == nil:
+		return false
+	}
+	fields, ok := element.(map[string]any)
+	if !ok {
+		return false
+	}
+	for _, key := range *e.Key {
+		if value, ok := fields[key.Name]; ok && !equal(value, key.Value.Unstructured()) {
+			return false
+		}
+	}
+	return true
+}
+
+func equal(a, b any) bool {
+	return value.Equals(value.NewValueInterface(a), value.NewValueInterface(b))
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}

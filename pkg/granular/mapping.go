@@ -1,0 +1,163 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+// rule says which permission a field and what is below it need.
+type rule struct {
+	pattern    pattern
+	permission string
+	parameter  *parameter // nil if the permission has none
+	// excluded says that the field needs the permission whoever writes it, if newValues,
+	// unless it is nil, holds or fails.
+	excluded  bool
+	newValues *expression
+	// source names where the rule is from.
+	source string
+	// broken says why nothing is covered by the rule; empty if it is in order.
+	broken string
+}
+
+// grants says which permission a rule asks for; rules that agree in it may stand beside
+// each other.
+func (r *rule) grants() string { return r.permission + " with parameter " + r.parameter.String() }
+
+// String tells rules apart.
+func (r *rule) String() string {
+	text := fmt.Sprintf("%q %s %q", r.pattern, r.grants(), r.broken)
+	if r.excluded {
+		text += " excluded"
+	}
+	if r.newValues != nil {
+		text += fmt.Sprintf(" %q", r.newValues.text)
+	}
+	return text
+}
+
+// Mapping is a compiled FieldPermissionMapping. It is immutable.
+type Mapping struct {
+	name      string
+	resources []policy.FieldPermissionResource
+	rules     []rule
+}
+
+// Compile compiles a mapping that is valid in structure, and returns what its author should
+// know about it. Errors are under spec. A mapping must not contradict itself or the
+// built-in one.
+func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, warnings []string, errs field.ErrorList) {
+	m = &Mapping{name: name, resources: slices.Clone(spec.Resources)}
+	paths := map[string]bool{}
+	parameters := map[string]string{}
+	for i := range spec.Fields {
+		f, at := &spec.Fields[i], field.NewPath("spec", "fields").Index(i)
+		r, warned, invalid := compileField(f, at)
+		for _, w := range warned {
+			warnings = append(warnings, fmt.Sprintf("%s: %s", at.Child("permission"), w))
+		}
+		errs = append(errs, invalid...)
+		if len(invalid) > 0 {
+			continue
+		}
+		r.source = fmt.Sprintf("FieldPermissionMapping %q", name)
+		if text := r.pattern.String(); paths[text] {
+			errs = append(errs, field.Duplicate(at.Child("path"), f.Path))
+		} else {
+			paths[text] = true
+		}
+		if other, ok := parameters[r.permission]; ok && other != r.parameter.String() {
+			errs = append(errs, field.Invalid(at.Child("parameter"), f.Permission, "the permission has another parameter in another place of this mapping, so that its verb would mean two things"))
+		}
+		parameters[r.permission] = r.parameter.String()
+		errs = append(errs, m.againstBuiltIn(r, at)...)
+		m.rules = append(m.rules, *r)
+	}
+	return m, warnings, errs
+}
+
+// againstBuiltIn refuses a rule that contradicts a built-in one.
+func (m *Mapping) againstBuiltIn(r *rule, at *field.Path) field.ErrorList {
+	for _, resource := range m.resources {
+		for _, b := range builtInFor(schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}) {
+			if b.pattern.String() == r.pattern.String() && b.grants() != r.grants() {
+				return field.ErrorList{field.Forbidden(at.Child("permission"), fmt.Sprintf("%s has the built-in permission %s, which is the same for every object", b.pattern, b.grants()))}
+			}
+		}
+	}
+	return nil
+}
+
+func compileField(f *policy.FieldPermission, at *field.Path) (r *rule, warnings []string, errs field.ErrorList) {
+	r = &rule{permission: f.Permission}
+	var err error
+	if r.pattern, err = parsePattern(f.Path); err != nil {
+		return nil, nil, field.ErrorList{field.Invalid(at.Child("path"), f.Path, err.Error())}
+	}
+	if reason := r.pattern.isOwned(); reason != "" {
+		errs = append(errs, field.Forbidden(at.Child("path"), reason))
+	}
+	if warnings, err = ValidatePermission(f.Permission, r.pattern.names()); err != nil {
+		errs = append(errs, field.Invalid(at.Child("permission"), f.Permission, err.Error()))
+	}
+	if f.Parameter != nil {
+		var invalid field.ErrorList
+		r.parameter, invalid = compileParameterOf(f, r.pattern, at.Child("parameter"))
+		errs = append(errs, invalid...)
+	}
+	if f.Exclusion != nil {
+		r.excluded = true
+		if f.Exclusion.NewValues != "" {
+			if r.newValues, err = compileNewValues(f.Exclusion.NewValues); err != nil {
+				errs = append(errs, field.Invalid(at.Child("exclusion", "newValues"), f.Exclusion.NewValues, err.Error()))
+			}
+		}
+	}
+	return r, warnings, errs
+}
+
+func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (*parameter, field.ErrorList) {
+	result := &parameter{key: f.Parameter.Key}
+	if in.lastAny() < 0 {
+		return nil, field.ErrorList{field.Invalid(at, f.Path, "there is no [*] in the path that could be the parameter")}
+	}
+	if treatment := f.Parameter.Treatment; (treatment == policy.ParameterTreatmentExpression) != (f.Parameter.Expression != "") {
+		return nil, field.ErrorList{field.Invalid(at.Child("expression"), f.Parameter.Expression, "must be given for the treatment Expression, and for no other")}
+	}
+	switch f.Parameter.Treatment {
+	case policy.ParameterTreatmentVerbatim, "":
+	case policy.ParameterTreatmentSlashDelimitedPrefix:
+		result.treatment = slashDelimitedPrefix
+	case policy.ParameterTreatmentExpression:
+		result.treatment = computed
+		var err error
+		if result.expression, err = compileParameter(f.Parameter.Expression); err != nil {
+			return nil, field.ErrorList{field.Invalid(at.Child("expression"), f.Parameter.Expression, err.Error())}
+		}
+	default:
+		return nil, field.ErrorList{field.NotSupported(at.Child("treatment"), f.Parameter.Treatment, []policy.ParameterTreatment{
+			policy.ParameterTreatmentVerbatim, policy.ParameterTreatmentSlashDelimitedPrefix, policy.ParameterTreatmentExpression,
+		})}
+	}
+	return result, nil
+}
+
+// isOwned says why no rule can be about a field: changes of it do not count.
+func (p pattern) isOwned() string {
+	for _, owned := range pathsOf(serverOwned) {
+		if len(p) >= len(owned) && p.matchesPrefix(owned, len(owned)) {
+			return fmt.Sprintf("the server owns %s, so that its changes need no permission", NameOf(owned))
+		}
+	}
+	return ""
+}

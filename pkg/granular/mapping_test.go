@@ -1,0 +1,159 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+func TestValidatePermission(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		permission, fields string
+		wantErr, wantWarn  string
+	}{
+		{"nodeAssignment", "spec nodeName", "", ""},
+		{"labels2", "metadata labels", "", ""},
+		{"", "spec nodeName", "must be given", ""},
+		{strings.Repeat("a", 63), "spec nodeName", "", ""},
+		{strings.Repeat("a", 64), "spec nodeName", "at most 63 bytes", ""},
+		{"NodeAssignment", "spec nodeName", "lowerCamelCase", ""},
+		{"node-assignment", "spec nodeName", "lowerCamelCase", ""},
+		{"node_assignment", "spec nodeName", "lowerCamelCase", ""},
+		{"pod.nodeAssignment", "spec nodeName", "lowerCamelCase", ""},
+		{"label(x)", "metadata labels", "lowerCamelCase", ""},
+		{"nödeAssignment", "spec nodeName", "lowerCamelCase", ""},
+		{"specNodeAssignment", "spec nodeName", `must not refer to the field "spec"`, ""},
+		{"metadataLabels", "metadata labels", `must not refer to the field "metadata"`, ""},
+		{"specification", "spec nodeName", "", ""},
+		{"specs", "spec nodeName", "", ""},
+		{"nodeName", "spec nodeName", "", "is the name of a field"},
+		{"setNode", "spec nodeName", "", `should be a noun, but begins with "set"`},
+		{"settlement", "spec nodeName", "", ""},
+		{"set", "spec nodeName", "", ""},
+	} {
+		t.Run(tc.permission, func(t *testing.T) {
+			t.Parallel()
+			warnings, err := granular.ValidatePermission(tc.permission, strings.Fields(tc.fields))
+			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Errorf("error: got %v, want %q", err, tc.wantErr)
+			}
+			if got := strings.Join(warnings, "; "); (got == "") != (tc.wantWarn == "") || !strings.Contains(got, tc.wantWarn) {
+				t.Errorf("warnings: got %q, want %q", got, tc.wantWarn)
+			}
+		})
+	}
+}
+
+func machines(fields ...policy.FieldPermission) *policy.FieldPermissionMappingSpec {
+	return &policy.FieldPermissionMappingSpec{
+		Resources: []policy.FieldPermissionResource{{APIGroup: "example.com", Resource: "machines"}}, Fields: fields,
+	}
+}
+
+func TestCompile(t *testing.T) {
+	t.Parallel()
+	node := policy.FieldPermission{Path: "spec.nodeName", Permission: "nodeAssignment"}
+	field := func(path, permission string) policy.FieldPermission {
+		return policy.FieldPermission{Path: path, Permission: permission}
+	}
+	parameter := func(path string, p policy.FieldPermissionParameter) policy.FieldPermission {
+		return policy.FieldPermission{Path: path, Permission: "disk", Parameter: &p}
+	}
+	excluded := func(newValues string) policy.FieldPermission {
+		return policy.FieldPermission{Path: "spec.boom", Permission: "selfDestruction", Exclusion: &policy.FieldExclusion{NewValues: newValues}}
+	}
+	for _, tc := range []struct {
+		name   string
+		fields []policy.FieldPermission
+		want   string // the errors; "" for none
+		warn   string
+	}{
+		{"fields of every form", []policy.FieldPermission{
+			node, field("spec.disks", "storage"), field(`metadata.labels["example.com/x"]`, "tier"), field(`status.conditions[type="Ready"].status`, "readiness"),
+			parameter("spec.disks[*]", policy.FieldPermissionParameter{Key: "name"}), field("$schema", "dialect"), field("spec.a-b", "ab"),
+		}, "", ""},
+		{"no path", []policy.FieldPermission{field("", "a")}, "spec.fields[0].path: Invalid value: \"\": must begin with a field", ""},
+		{"a leading dot", []policy.FieldPermission{field(".spec", "a")}, "must be fields with dots", ""},
+		{"a trailing dot", []policy.FieldPermission{field("spec.", "a")}, "must be fields with dots", ""},
+		{"an index", []policy.FieldPermission{field("spec.disks[0]", "a")}, "must be fields with dots", ""},
+		{"an open bracket", []policy.FieldPermission{field(`spec.disks["a"`, "a")}, "must be fields with dots", ""},
+		{"another quote", []policy.FieldPermission{field("spec.disks[`a`]", "a")}, "must be fields with dots", ""},
+		{"an element first", []policy.FieldPermission{field("[*]", "a")}, "must be fields with dots", ""},
+		{"a long path", []policy.FieldPermission{field(strings.Repeat("a", 1025), "b")}, "at most 1024 bytes", ""},
+		{"a deep path", []policy.FieldPermission{field("a"+strings.Repeat(".a", 32), "b")}, "at most 32 steps", ""},
+		{"a bad permission", []policy.FieldPermission{field("spec.nodeName", "NodeAssignment")}, "spec.fields[0].permission: Invalid value: \"NodeAssignment\": must be in lowerCamelCase", ""},
+		{"a permission that is a field", []policy.FieldPermission{field("spec.nodeName", "nodeName")}, "", "spec.fields[0].permission: permission \"nodeName\" is the name of a field"},
+		{"the same path twice", []policy.FieldPermission{node, field(`spec["nodeName"]`, "placement")}, "spec.fields[1].path: Duplicate value", ""},
+		{"a permission with two parameters", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{}), field("spec.volume", "disk")}, "spec.fields[1].parameter: Invalid value: \"disk\": the permission has another parameter", ""},
+		{"what is built in, differently", []policy.FieldPermission{field("metadata.labels", "tags")}, `spec.fields[0].permission: Forbidden: metadata.labels has the built-in permission labels`, ""},
+		{"what is built in, with another parameter", []policy.FieldPermission{{Path: "metadata.labels[*]", Permission: "label", Parameter: &policy.FieldPermissionParameter{}}}, "metadata.labels[*] has the built-in permission label", ""},
+		{"what is built in, excluded", []policy.FieldPermission{{Path: "metadata.labels", Permission: "labels", Exclusion: &policy.FieldExclusion{}}}, "", `is the name of a field`},
+		{"what the server owns", []policy.FieldPermission{field("metadata.managedFields", "managers")}, "spec.fields[0].path: Forbidden: the server owns metadata.managedFields", ""},
+		{"what is within what the server owns", []policy.FieldPermission{field("metadata.managedFields[*].manager", "managers")}, "the server owns metadata.managedFields", ""},
+
+		{"a parameter without place", []policy.FieldPermission{parameter("spec.disks", policy.FieldPermissionParameter{})}, "there is no [*] in the path", ""},
+		{"an unknown treatment", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "slash-delimited-prefix"})}, "spec.fields[0].parameter.treatment: Unsupported value", ""},
+		{"an expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter.split('-')[0]"})}, "", ""},
+		{"no expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression"})}, "must be given for the treatment Expression", ""},
+		{"an expression for another treatment", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Verbatim", Expression: "parameter"})}, "and for no other", ""},
+		{"an expression of another type", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "1"})}, "must yield string, but yields int", ""},
+		{"an expression with a mistake", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "object.spec"})}, "does not compile: ERROR: <input>:1:1: undeclared reference", ""},
+		{"a long expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter" + strings.Repeat(" ", 1024)})}, "at most 1024 bytes", ""},
+		{"an exclusion", []policy.FieldPermission{excluded("value == true && oldValue != true")}, "", ""},
+		{"an exclusion of another type", []policy.FieldPermission{excluded("'true'")}, "spec.fields[0].exclusion.newValues: Invalid value: \"'true'\": does not compile: it must yield bool", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, warnings, errs := granular.Compile("m", machines(tc.fields...))
+			got := ""
+			if err := errs.ToAggregate(); err != nil {
+				got = err.Error()
+			}
+			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("errors: got %q, want %q", got, tc.want)
+			}
+			if warned := strings.Join(warnings, "; "); (warned == "") != (tc.warn == "") || !strings.Contains(warned, tc.warn) {
+				t.Errorf("warnings: got %q, want %q", warned, tc.warn)
+			}
+		})
+	}
+}
+
+// TestPodsOnly have a built-in permission for their node.
+func TestPodsOnly(t *testing.T) {
+	t.Parallel()
+	spec := machines(policy.FieldPermission{Path: "spec.nodeName", Permission: "placement"})
+	if _, _, errs := granular.Compile("m", spec); len(errs) > 0 {
+		t.Errorf("machines: got %v, want no error", errs)
+	}
+	spec.Resources = append(spec.Resources, policy.FieldPermissionResource{Resource: "pods"})
+	if _, _, errs := granular.Compile("m", spec); len(errs) != 1 {
+		t.Errorf("pods: got %v, want an error", errs)
+	}
+}
+
+func TestDigest(t *testing.T) {
+	t.Parallel()
+	mapping := func(name, permission string) *policy.FieldPermissionMapping {
+		m := &policy.FieldPermissionMapping{Spec: *machines(policy.FieldPermission{Path: "spec.x", Permission: permission})}
+		m.Name = name
+		return m
+	}
+	one, other := granular.NewTable(mapping("a", "x1"), mapping("b", "x2")), granular.NewTable(mapping("b", "x2"), mapping("a", "x1"))
+	if diff := cmp.Diff(one.Digest(), other.Digest()); diff != "" {
+		t.Errorf("the order of mappings changes the digest:\n%s", diff)
+	}
+	if one.Digest() == granular.NewTable(mapping("a", "x1"), mapping("b", "x3")).Digest() || one.Digest() == granular.NewTable(mapping("a", "x1")).Digest() {
+		t.Error("different mappings have the same digest")
+	}
+}

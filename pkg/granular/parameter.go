@@ -1,0 +1,118 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// treatment says what is made of the key in a path (KEP-3617, "Complete List of parameter
+// treatments").
+type treatment uint8
+
+const (
+	verbatim             treatment = iota // the key as it is
+	slashDelimitedPrefix                  // what comes before the first slash
+	computed                              // what an expression makes of it
+)
+
+// parameter makes the parameter of a verb from the last [*] of a pattern.
+type parameter struct {
+	key        string // of the elements of a list; empty for the only one
+	treatment  treatment
+	expression *expression
+}
+
+var (
+	errNoKey       = errors.New("the element has no key that could be the parameter")
+	errWhichKey    = errors.New("the element has several keys, and the mapping does not say which is the parameter")
+	errNoParameter = errors.New("the parameter would be empty")
+	errParameter   = fmt.Errorf("the parameter must be printable and have at most %d bytes", MaxParameterBytes)
+)
+
+// String tells parameters apart.
+func (p *parameter) String() string {
+	switch {
+	case p == nil:
+		return "none"
+	case p.treatment == computed:
+		return fmt.Sprintf("%q by %q", p.key, p.expression.text)
+	}
+	return fmt.Sprintf("%q %d", p.key, p.treatment)
+}
+
+// of returns the parameter for an element.
+func (p *parameter) of(ctx context.Context, e fieldpath.PathElement) (string, error) {
+	raw, err := p.keyOf(e)
+	if err != nil {
+		return "", err
+	}
+	text, err := textOf(raw)
+	if err != nil {
+		return "", err
+	}
+	switch p.treatment {
+	case slashDelimitedPrefix:
+		text, _, _ = strings.Cut(text, "/")
+	case computed:
+		if text, err = p.expression.parameter(ctx, text); err != nil {
+			return "", fmt.Errorf("%w: %s", err, p.expression.text)
+		}
+	case verbatim:
+	}
+	switch {
+	case text == "":
+		return "", errNoParameter
+	case len(text) > MaxParameterBytes, !utf8.ValidString(text), strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return "", errParameter
+	}
+	return text, nil
+}
+
+func (p *parameter) keyOf(e fieldpath.PathElement) (value.Value, error) {
+	switch {
+	case e.FieldName != nil && p.key == "":
+		return value.NewValueInterface(*e.FieldName), nil
+	case e.Value != nil && p.key == "":
+		return *e.Value, nil
+	case e.Key == nil:
+		return nil, errNoKey
+	}
+	if p.key == "" {
+		if len(*e.Key) != 1 {
+			return nil, errWhichKey
+		}
+		return (*e.Key)[0].Value, nil
+	}
+	for _, field := range *e.Key {
+		if field.Name == p.key {
+			return field.Value, nil
+		}
+	}
+	return nil, errNoKey
+}
+
+// textOf renders a key, which is a scalar.
+func textOf(v value.Value) (string, error) {
+	switch {
+	case v.IsString():
+		return v.AsString(), nil
+	case v.IsInt():
+		return strconv.FormatInt(v.AsInt(), 10), nil
+	case v.IsBool():
+		return strconv.FormatBool(v.AsBool()), nil
+	}
+	return "", errNoKey
+}

@@ -1,0 +1,181 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+// maxSteps bounds how deep a pattern goes. Kubernetes has fields at depth 15.
+const maxSteps = 32
+
+// stepKind says what a step of a pattern matches. The more general one comes first.
+type stepKind uint8
+
+const (
+	stepAny  stepKind = iota // [*]: every key of a map, every element of a list
+	stepKey                  // [type="Ready"]: the elements of a list with that key
+	stepName                 // .field or ["key"]: a field, a key of a map or an element of a set
+)
+
+type step struct {
+	kind stepKind
+	key  string // of stepKey
+	name string // of stepKey its value
+}
+
+// pattern matches fields: metadata.labels[*], metadata.labels["example.com/x"],
+// spec.nodeName, status.conditions[type="Ready"].status.
+type pattern []step
+
+var (
+	fieldStep = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$-]*`)
+
+	errPathLong   = fmt.Errorf("must have at most %d bytes", policy.MaxFieldPathBytes)
+	errPathDeep   = fmt.Errorf("must have at most %d steps", maxSteps)
+	errPathSyntax = errors.New(`must be fields with dots between them, with [*] for every element, ["key"] for one key and [name="value"] for the element with that key`)
+	errPathStart  = errors.New("must begin with a field")
+)
+
+func parsePattern(text string) (pattern, error) {
+	if len(text) > policy.MaxFieldPathBytes {
+		return nil, errPathLong
+	}
+	var result pattern
+	for rest := text; rest != ""; {
+		s, remaining, ok := parseStep(rest, len(result) == 0)
+		if !ok {
+			return nil, errPathSyntax
+		}
+		result, rest = append(result, s), remaining
+	}
+	switch {
+	case len(result) == 0:
+		return nil, errPathStart
+	case len(result) > maxSteps:
+		return nil, errPathDeep
+	}
+	return result, nil
+}
+
+func parseStep(text string, first bool) (s step, rest string, ok bool) {
+	if rest, ok := strings.CutPrefix(text, "[*]"); ok && !first {
+		return step{kind: stepAny}, rest, true
+	}
+	if inside, ok := strings.CutPrefix(text, "["); ok && !first {
+		s := step{kind: stepName}
+		if key := fieldStep.FindString(inside); key != "" && strings.HasPrefix(inside[len(key):], "=") {
+			s, inside = step{kind: stepKey, key: key}, inside[len(key)+1:]
+		}
+		quoted, err := strconv.QuotedPrefix(inside)
+		if err != nil || !strings.HasPrefix(quoted, `"`) {
+			return step{}, "", false
+		}
+		if s.name, err = strconv.Unquote(quoted); err != nil {
+			return step{}, "", false
+		}
+		rest, ok := strings.CutPrefix(inside[len(quoted):], "]")
+		return s, rest, ok
+	}
+	if !first {
+		if text, ok = strings.CutPrefix(text, "."); !ok {
+			return step{}, "", false
+		}
+	}
+	name := fieldStep.FindString(text)
+	return step{kind: stepName, name: name}, text[len(name):], name != ""
+}
+
+// String returns the one text of a pattern.
+func (p pattern) String() string {
+	var b strings.Builder
+	for _, s := range p {
+		switch s.kind {
+		case stepAny:
+			b.WriteString("[*]")
+		case stepKey:
+			fmt.Fprintf(&b, "[%s=%s]", s.key, strconv.Quote(s.name))
+		case stepName:
+			writeElement(&b, fieldpath.FieldNameElement(s.name))
+		}
+	}
+	return b.String()
+}
+
+// names returns the fields that a pattern names.
+func (p pattern) names() []string {
+	var names []string
+	for _, s := range p {
+		if s.kind == stepName {
+			names = append(names, s.name)
+		}
+	}
+	return names
+}
+
+func (s step) matches(e fieldpath.PathElement) bool {
+	switch s.kind {
+	case stepAny:
+		return true
+	case stepKey:
+		if e.Key == nil {
+			return false
+		}
+		for _, field := range *e.Key {
+			if field.Name == s.key && isText(field.Value, s.name) {
+				return true
+			}
+		}
+		return false
+	default:
+		return e.FieldName != nil && *e.FieldName == s.name || e.Value != nil && isText(*e.Value, s.name)
+	}
+}
+
+// isText reports whether a key is written as a text.
+func isText(key value.Value, text string) bool {
+	written, err := textOf(key)
+	return err == nil && written == text
+}
+
+// matchesPrefix reports whether the first n steps match the first n elements.
+func (p pattern) matchesPrefix(path fieldpath.Path, n int) bool {
+	for i := range n {
+		if !p[i].matches(path[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// covers reports whether a pattern matches a field or one that the field is in.
+func (p pattern) covers(path fieldpath.Path) bool {
+	return len(p) <= len(path) && p.matchesPrefix(path, len(p))
+}
+
+// isBelow reports whether what a pattern matches could be within a field.
+func (p pattern) isBelow(path fieldpath.Path) bool {
+	return len(p) > len(path) && p.matchesPrefix(path, len(path))
+}
+
+// lastAny returns the place of the last [*], or -1.
+func (p pattern) lastAny() int {
+	for i := len(p) - 1; i >= 0; i-- {
+		if p[i].kind == stepAny {
+			return i
+		}
+	}
+	return -1
+}

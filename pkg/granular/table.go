@@ -1,0 +1,159 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+// Table is what fields need, of every resource. It is immutable; that of
+// no mappings has the built-in one only.
+type Table struct {
+	byResource map[schema.GroupResource][]entry
+	excludes   bool
+	digest     string
+}
+
+// entry is a rule of a mapping for a resource.
+type entry struct {
+	versions sets.Set[string] // empty means all
+	rule     rule
+}
+
+// NewTable makes a table of mappings. Of one that is not valid nothing is granted, and if
+// it excludes anything, its resources cannot be written at all: nobody can tell what it
+// protects.
+func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
+	t := &Table{byResource: map[schema.GroupResource][]entry{}}
+	hash := sha256.New()
+	mappings = slices.SortedStableFunc(slices.Values(mappings), func(a, b *policy.FieldPermissionMapping) int { return cmp.Compare(a.Name, b.Name) })
+	for _, m := range mappings {
+		compiled, _, errs := Compile(m.Name, &m.Spec)
+		if len(errs) > 0 {
+			compiled.rules = brokenRules(m, errs[0])
+		}
+		for _, resource := range compiled.resources {
+			of := schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}
+			for _, r := range compiled.rules {
+				t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(resource.APIVersions...), rule: r})
+				t.excludes = t.excludes || r.excluded
+				fmt.Fprintf(hash, "%q %q %s %s\n", of, resource.APIVersions, r.source, &r)
+			}
+		}
+	}
+	t.digest = hex.EncodeToString(hash.Sum(nil))
+	return t
+}
+
+// Digest is the same for tables that say the same, in any process.
+func (t *Table) Digest() string { return t.digest }
+
+// Excludes reports whether fields of a resource, or of any if it is *, are excluded from
+// what permission on the whole object includes.
+func (t *Table) Excludes(resource schema.GroupResource) bool {
+	if resource.Group == all || resource.Resource == all {
+		return t.excludes
+	}
+	return slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.excluded })
+}
+
+// all is what questions about everything have in the place of a group, a resource or a verb.
+const all = "*"
+
+// brokenRules excludes everything, for want of knowing what.
+func brokenRules(m *policy.FieldPermissionMapping, err error) []rule {
+	excludes := func(f policy.FieldPermission) bool { return f.Exclusion != nil }
+	if !slices.ContainsFunc(m.Spec.Fields, excludes) {
+		return nil
+	}
+	source := fmt.Sprintf("FieldPermissionMapping %q", m.Name)
+	return []rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
+}
+
+// Rules are what the fields of a resource need, in one version. They are immutable.
+type Rules struct {
+	rules []rule // the general before the specific
+}
+
+// For returns what the fields of a resource need. Where mappings contradict each other, the
+// rules that do cover nothing.
+func (t *Table) For(resource schema.GroupVersionResource) *Rules {
+	rules := slices.Clone(builtInFor(resource.GroupResource()))
+	var elsewhere []rule // excluded in other versions
+	for _, e := range t.byResource[resource.GroupResource()] {
+		switch {
+		case e.versions.Len() == 0 || e.versions.Has(resource.Version):
+			rules = append(rules, e.rule)
+		case e.rule.excluded:
+			elsewhere = append(elsewhere, e.rule)
+		}
+	}
+	for _, r := range elsewhere {
+		here := func(other rule) bool { return other.excluded && other.permission == r.permission }
+		if !slices.ContainsFunc(rules, here) {
+			rules = append(rules, r.inOtherVersion(resource.Version))
+		}
+	}
+	sortRules(rules)
+	breakContradictions(rules)
+	return &Rules{rules: rules}
+}
+
+// inOtherVersion is what becomes of an exclusion in a version that no mapping knows: the
+// field may have any name there, so that every change needs the permission.
+func (r rule) inOtherVersion(version string) rule {
+	everything := rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
+	if r.broken == "" && r.parameter != nil {
+		everything.broken = fmt.Sprintf("%s excludes a field, but not in version %s, of which it does not say what the field is called", r.source, version)
+	}
+	return everything
+}
+
+// sortRules puts the general before the specific.
+func sortRules(rules []rule) {
+	slices.SortStableFunc(rules, func(a, b rule) int {
+		if c := cmp.Compare(len(a.pattern), len(b.pattern)); c != 0 {
+			return c
+		}
+		for i := range a.pattern {
+			if c := cmp.Compare(a.pattern[i].kind, b.pattern[i].kind); c != 0 {
+				return c
+			}
+		}
+		return cmp.Compare(a.String()+a.source, b.String()+b.source)
+	})
+}
+
+func breakContradictions(rules []rule) {
+	first := map[string]int{}
+	for i := range rules {
+		if len(rules[i].pattern) == 0 {
+			continue
+		}
+		text := rules[i].pattern.String()
+		j, ok := first[text]
+		switch {
+		case !ok:
+			first[text] = i
+		case rules[i].grants() != rules[j].grants():
+			contradiction := fmt.Sprintf("%s has permission %q by %s and %q by %s", text, rules[j].permission, rules[j].source, rules[i].permission, rules[i].source)
+			for k := range rules {
+				if rules[k].pattern.String() == text && rules[k].broken == "" {
+					rules[k].broken = contradiction
+				}
+			}
+		}
+	}
+}

@@ -24,8 +24,9 @@ const (
 	// ConditionType is the type of the conditions of this package. Their text is opaque:
 	// who has one evaluated asks its authorizer.
 	ConditionType = "proviso.dev/granular"
-	// IncludeID and ExcludeID are the IDs of the conditions.
+	// IncludeID is the ID of the condition that allows.
 	IncludeID = "granular.proviso.dev/include"
+	// ExcludeID is the ID of the condition that denies.
 	ExcludeID = "granular.proviso.dev/exclude"
 
 	sideInclude = "include"
@@ -163,11 +164,11 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 	}()
 	operation := data.GetOperation()
 	switch {
-	case operation == authorizer.AdmissionOperation(admission.Update):
+	case operation == admission.Update:
 		if isNil(data.GetOldObject()) {
 			return failed(errNoOld)
 		}
-	case operation != authorizer.AdmissionOperation(admission.Create):
+	case operation != admission.Create:
 		return failed(errOperation)
 	}
 	changes, err := Differ{Types: s.Types}.Changes(data.GetKind(), data.GetOldObject(), data.GetObject())

@@ -49,7 +49,7 @@ func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 			for _, r := range compiled.rules {
 				t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(resource.APIVersions...), rule: r})
 				t.excludes = t.excludes || r.excluded
-				fmt.Fprintf(hash, "%q %q %s %s\n", of, resource.APIVersions, r.source, &r)
+				_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, resource.APIVersions, r.source, &r)
 			}
 		}
 	}

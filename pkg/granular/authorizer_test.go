@@ -1,0 +1,316 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+// write is the data of a write at admission.
+type write struct {
+	operation      authorizer.AdmissionOperation
+	user           user.Info
+	name           string
+	subresource    string
+	resource       schema.GroupVersionResource
+	object, before runtime.Object
+}
+
+func (w write) GetName() string                             { return w.name }
+func (w write) GetNamespace() string                        { return "ns" }
+func (w write) GetResource() schema.GroupVersionResource    { return w.resource }
+func (w write) GetSubresource() string                      { return w.subresource }
+func (w write) GetKind() schema.GroupVersionKind            { return thing }
+func (w write) GetUserInfo() user.Info                      { return w.user }
+func (w write) IsDryRun() bool                              { return false }
+func (w write) GetOperationOptions() runtime.Object         { return nil }
+func (w write) GetObject() runtime.Object                   { return w.object }
+func (w write) GetOldObject() runtime.Object                { return w.before }
+func (w write) GetOperation() authorizer.AdmissionOperation { return w.operation }
+
+func updateOf(t *testing.T, before, after string) write {
+	t.Helper()
+	return write{operation: "UPDATE", user: updateByBob.User, name: "one", subresource: "status", resource: machinesResource, object: object(parse(t, after)), before: object(parse(t, before))}
+}
+
+// overTheWire is a decision after a review of it went to somebody and came back.
+func overTheWire(t *testing.T, d authorizer.ConditionsAwareDecision, change func(*authorization.Condition)) authorizer.ConditionsAwareDecision {
+	t.Helper()
+	var sets []authorization.Set
+	for _, set := range authorization.FromUpstream("granular", d).Chain() {
+		var conditions []authorization.Condition
+		for _, c := range set.Decision.Conditions() {
+			c.EvaluateFunc = nil
+			if change != nil {
+				change(&c)
+			}
+			conditions = append(conditions, c)
+		}
+		set.Decision = authorization.Conditions(conditions...)
+		sets = append(sets, set)
+	}
+	if len(sets) != 1 {
+		t.Fatalf("got %d sets, want 1", len(sets))
+	}
+	return authorization.ToUpstream(authorization.Chained(sets...))
+}
+
+func tableOf(mappings ...*policy.FieldPermissionMapping) func() *granular.Table {
+	table := granular.NewTable(mappings...)
+	return func() *granular.Table { return table }
+}
+
+// TestWhoIsAsked says which requests the authorizers have an opinion on.
+func TestWhoIsAsked(t *testing.T) {
+	t.Parallel()
+	excluding := tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))
+	with := func(change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
+		a := updateByBob
+		change(&a)
+		return a
+	}
+	for _, tc := range []struct {
+		name             string
+		verbs            []string
+		err              error
+		attributes       authorizer.AttributesRecord
+		include, exclude bool
+	}{
+		{"who has the verb", []string{"granular"}, nil, updateByBob, true, true},
+		{"who has it not", nil, nil, updateByBob, false, true},
+		{"who is denied it", []string{"!granular"}, nil, updateByBob, false, true},
+		{"an error is no permission", []string{"granular"}, errors.New("x"), updateByBob, false, true},
+		{"a create", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "create" }), true, true},
+		{"a patch", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "patch" }), true, true},
+		{"a delete", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "delete" }), false, false},
+		{"a read", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "get" }), false, false},
+		{"the verb itself", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "granular" }), false, false},
+		{"every verb", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "*" }), false, true},
+		{"another resource", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Resource = "others" }), true, false},
+		{"every resource", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Resource = "*" }), false, true},
+		{"a path", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.ResourceRequest = false }), false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			config := granular.Config{Authorizer: &grants{verbs: tc.verbs, err: tc.err}, Table: excluding}
+			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
+			if got := authorization.FromUpstream("", include.ConditionsAwareAuthorize(t.Context(), tc.attributes)); got.CanBecomeAllowed() != tc.include || got.CanBecomeDenied() {
+				t.Errorf("include: got %+v, want conditional %v", got, tc.include)
+			}
+			if got := authorization.FromUpstream("", exclude.ConditionsAwareAuthorize(t.Context(), tc.attributes)); got.CanBecomeDenied() != tc.exclude || got.CanBecomeAllowed() {
+				t.Errorf("exclude: got %+v, want conditional %v", got, tc.exclude)
+			}
+			// Those who do not know conditions get what is safe.
+			if d, _, _ := include.Authorize(t.Context(), tc.attributes); d != authorizer.DecisionNoOpinion {
+				t.Errorf("include without conditions: got %v", d)
+			}
+			if d, _, _ := exclude.Authorize(t.Context(), tc.attributes); (d == authorizer.DecisionDeny) != tc.exclude || d == authorizer.DecisionAllow {
+				t.Errorf("exclude without conditions: got %v", d)
+			}
+		})
+	}
+}
+
+func mustMake(t *testing.T, makeOne func(granular.Config) (authorizer.Authorizer, error), config granular.Config) authorizer.Authorizer {
+	t.Helper()
+	made, err := makeOne(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestEvaluation evaluates in process, through a chain, and after the wire: all say the
+// same.
+func TestEvaluation(t *testing.T) {
+	t.Parallel()
+	const plain = "metadata: {name: a}\n"
+	table := tableOf(mapping("m", machines(excludedField("metadata.annotations[\"boom\"]", "selfDestruction", ""))))
+	for _, tc := range []struct {
+		name  string
+		verbs string
+		data  write
+		want  authorizer.Decision // of the chain
+		text  string
+	}{
+		{"a field that is covered", "granular granular:labels", updateOf(t, plain, "metadata: {name: a, labels: {x: z}}"), authorizer.DecisionAllow, ""},
+		{"a field that is not", "granular granular:annotations", updateOf(t, plain, "metadata: {name: a, labels: {x: z}}"), authorizer.DecisionNoOpinion,
+			`changing the field metadata.labels.x needs the verb "granular:metadata" or "granular:labels" or "granular:label(x)"`},
+		{"nothing", "granular", updateOf(t, plain, plain), authorizer.DecisionAllow, ""},
+		{"an excluded field", "granular granular:metadata", updateOf(t, plain, "metadata: {name: a, annotations: {boom: z}}"), authorizer.DecisionDeny,
+			`metadata.annotations.boom is excluded from general permission: changing it needs the verb "granular:selfDestruction" besides`},
+		{"an excluded field with its permission", "granular granular:metadata granular:selfDestruction", updateOf(t, plain, "metadata: {name: a, annotations: {boom: z}}"), authorizer.DecisionAllow, ""},
+		{"an update without old object", "*", updateOf(t, "", plain), authorizer.DecisionDeny, "there is no old object"},
+		{"another operation", "*", func() write { w := updateOf(t, plain, plain); w.operation = "DELETE"; return w }(), authorizer.DecisionDeny, "only creations and updates"},
+		{"an object that does not fit", "*", updateOf(t, plain, "secret: fortytwo"), authorizer.DecisionDeny, "the new object does not fit the schema"},
+		{"an object that panics", "*", func() write { w := updateOf(t, plain, plain); w.object = panicking{}; return w }(), authorizer.DecisionDeny, "checking the fields failed"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: thingTypes(t), Table: table}
+			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
+			chain, err := authorization.NewChain(authorization.Member{Name: "exclude", Authorizer: exclude}, authorization.Member{Name: "include", Authorizer: include})
+			if err != nil {
+				t.Fatal(err)
+			}
+			inProcess := chain.Decide(t.Context(), updateByBob).Evaluate(t.Context(), authorization.EvaluatorFor(tc.data, nil))
+			decision, reason, _ := inProcess.Concrete()
+			if decision != tc.want || !strings.Contains(reason, tc.text) || strings.Contains(reason, "fortytwo") {
+				t.Errorf("in process: got %v: %s\nwant %v: %s", decision, reason, tc.want, tc.text)
+			}
+			wire, reason := authorizer.DecisionNoOpinion, ""
+			for _, a := range []authorizer.Authorizer{exclude, include} {
+				d := overTheWire(t, a.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
+				if wire, reason, _ = a.EvaluateConditions(t.Context(), d, tc.data); wire != authorizer.DecisionNoOpinion {
+					break
+				}
+			}
+			if wire != tc.want || !strings.Contains(reason, tc.text) {
+				t.Errorf("after the wire: got %v: %s\nwant %v: %s", wire, reason, tc.want, tc.text)
+			}
+		})
+	}
+}
+
+// panicking is an object whose conversion panics.
+type panicking struct{}
+
+func (panicking) GetObjectKind() schema.ObjectKind                       { return schema.EmptyObjectKind }
+func (panicking) UnstructuredContent() map[string]any                    { panic("no") }
+func (panicking) DeepCopyObject() runtime.Object                         { panic("no") }
+func (panicking) SetUnstructuredContent(map[string]any)                  {}
+func (panicking) IsList() bool                                           { return false }
+func (panicking) EachListItem(func(runtime.Object) error) error          { return nil }
+func (panicking) EachListItemWithAlloc(func(runtime.Object) error) error { return nil }
+func (panicking) NewEmptyInstance() runtime.Unstructured                 { return nil }
+func (panicking) MarshalJSON() ([]byte, error)                           { return nil, nil }
+func (panicking) UnmarshalJSON([]byte) error                             { return nil }
+
+// TestForgedConditions come back from the wire changed, or with data of something else.
+func TestForgedConditions(t *testing.T) {
+	t.Parallel()
+	const plain = "metadata: {name: a}\n"
+	table := granular.NewTable(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))
+	other := granular.NewTable(mapping("m", machines(excludedField("spec.bang", "selfDestruction", ""))))
+	edit := func(key string, value any) func(*authorization.Condition) {
+		return func(c *authorization.Condition) {
+			content := map[string]any{}
+			if err := json.Unmarshal([]byte(c.Text), &content); err != nil {
+				panic(err)
+			}
+			content[key] = value
+			text, _ := json.Marshal(content)
+			c.Text = string(text)
+		}
+	}
+	good := updateOf(t, plain, "metadata: {name: b}")
+	changed := func(change func(*write)) write { w := good; change(&w); return w }
+	for _, tc := range []struct {
+		name   string
+		change func(*authorization.Condition)
+		data   write
+		table  *granular.Table
+		want   string // "" if it is evaluated
+	}{
+		{"as it was", nil, good, table, ""},
+		{"another type", func(c *authorization.Condition) { c.Type = "example.com/other" }, good, table, "not a condition"},
+		{"no JSON", func(c *authorization.Condition) { c.Text = "x" }, good, table, "not a condition"},
+		{"too long", func(c *authorization.Condition) { c.Text += strings.Repeat(" ", 4096) }, good, table, "not a condition"},
+		{"of the other side", func(c *authorization.Condition) {
+			c.Text = strings.NewReplacer(`"include"`, `"exclude"`, `"exclude"`, `"include"`).Replace(c.Text)
+		}, good, table, "not a condition"},
+		{"other mappings", nil, good, other, "the mappings of fields have changed"},
+		{"another user in the text", edit("user", "alice"), good, table, "another request"},
+		{"another UID in the text", edit("uid", "7"), good, table, "another request"},
+		{"another resource in the text", edit("resource", "pods"), good, table, "another request"},
+		{"another group in the text", edit("apiGroup", "apps"), good, table, "another request"},
+		{"another user in the data", nil, changed(func(w *write) { w.user = &user.DefaultInfo{Name: "alice"} }), table, "another request"},
+		{"no user in the data", nil, changed(func(w *write) { w.user = nil }), table, "another request"},
+		{"another object", nil, changed(func(w *write) { w.name = "two" }), table, "another request"},
+		{"another subresource", nil, changed(func(w *write) { w.subresource = "" }), table, "another request"},
+		{"another namespace in the text", edit("namespace", "other"), good, table, "another request"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for side, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
+				now := table
+				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: thingTypes(t), Table: func() *granular.Table { return now }})
+				d := overTheWire(t, a.ConditionsAwareAuthorize(t.Context(), updateByBob), tc.change)
+				now = tc.table
+				decision, reason, err := a.EvaluateConditions(t.Context(), d, tc.data)
+				want := map[string]authorizer.Decision{"include": authorizer.DecisionAllow, "exclude": authorizer.DecisionNoOpinion}[side]
+				if tc.want != "" {
+					want = map[string]authorizer.Decision{"include": authorizer.DecisionNoOpinion, "exclude": authorizer.DecisionDeny}[side]
+				}
+				if decision != want || !strings.Contains(reason, tc.want) || (err == nil) != (tc.want == "") {
+					t.Errorf("%s: got %v: %s, %v, want %v: %s", side, decision, reason, err, want, tc.want)
+				}
+			}
+		})
+	}
+}
+
+// TestForeignDecisions are none that the authorizers made.
+func TestForeignDecisions(t *testing.T) {
+	t.Parallel()
+	data := updateOf(t, "metadata: {name: a}", "metadata: {name: b}")
+	for _, makeOne := range []func(granular.Config) (authorizer.Authorizer, error){granular.NewInclude, granular.NewExclude} {
+		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{}, Table: tableOf()})
+		if d, _, err := a.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionDeny("", nil), data); d != authorizer.DecisionDeny || err == nil {
+			t.Errorf("a Deny: got %v, %v", d, err)
+		}
+	}
+	exclude := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: tableOf()})
+	if d, _, _ := exclude.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionAllow("", nil), data); d != authorizer.DecisionDeny {
+		t.Errorf("an Allow by the side that only denies: got %v", d)
+	}
+	for _, config := range []granular.Config{{Table: tableOf()}, {Authorizer: &grants{}}} {
+		if _, err := granular.NewInclude(config); err == nil {
+			t.Error("an authorizer was made of half a configuration")
+		}
+	}
+}
+
+// TestSnapshot evaluates in process with the mappings that the decision was made from.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	now := granular.NewTable(mapping("m", machines(excludedField("metadata.labels", "labels", ""))))
+	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: func() *granular.Table { return now }})
+	decision := authorization.FromUpstream("exclude", a.ConditionsAwareAuthorize(t.Context(), updateByBob))
+	now = granular.NewTable()
+	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
+	if got := decision.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
+		t.Errorf("got %+v, want Deny", got)
+	}
+}
+
+// TestLongNames do not fit in a condition.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))}
+	attributes := updateByBob
+	attributes.User = &user.DefaultInfo{Name: strings.Repeat("b", 5000)}
+	ctx := context.Background()
+	if d := mustMake(t, granular.NewInclude, config).ConditionsAwareAuthorize(ctx, attributes); !d.IsNoOpinion() {
+		t.Errorf("include: got %v, want NoOpinion", d)
+	}
+	if d := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(ctx, attributes); !d.IsDeny() {
+		t.Errorf("exclude: got %v, want Deny", d)
+	}
+}

@@ -1,0 +1,158 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package fieldpermissionmapping stores FieldPermissionMapping of policy.proviso.dev, and
+// serves its status.
+//
+// What holds in it:
+//
+//   - Every write is validated, updates as strictly as creations, and what cannot be used is
+//     not stored.
+//   - The status is written through /status only, and /status writes nothing else.
+//
+// It knows paths, permissions and expressions through Checker only.
+package fieldpermissionmapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+const (
+	resource = "fieldpermissionmappings"
+	singular = "fieldpermissionmapping"
+)
+
+// Checker checks what mappings say. It is called with specifications that are valid in
+// structure, possibly more than once for one write, and must be safe for concurrent use.
+type Checker func(name string, spec *policy.FieldPermissionMappingSpec) (warnings []string, errs field.ErrorList)
+
+// Storage holds the endpoints of mappings.
+type Storage struct {
+	// Mapping serves the mappings themselves.
+	Mapping *REST
+	// Status serves their status.
+	Status *StatusREST
+}
+
+var errNoChecker = errors.New("a store of mappings needs a checker")
+
+// NewStorage makes the endpoints of fieldpermissionmappings.
+func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker) (*Storage, error) {
+	if checker == nil {
+		return nil, errNoChecker
+	}
+	mappings := newStrategy(scheme, checker)
+	store := &genericregistry.Store{
+		NewFunc:                   func() runtime.Object { return &policy.FieldPermissionMapping{} },
+		NewListFunc:               func() runtime.Object { return &policy.FieldPermissionMappingList{} },
+		PredicateFunc:             match,
+		DefaultQualifiedResource:  policy.Resource(resource),
+		SingularQualifiedResource: policy.Resource(singular),
+
+		CreateStrategy:      mappings,
+		UpdateStrategy:      mappings,
+		DeleteStrategy:      mappings,
+		ResetFieldsStrategy: mappings,
+
+		TableConvertor: tableConvertor{},
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributesOf}); err != nil {
+		return nil, fmt.Errorf("completing the store of %s: %w", resource, err)
+	}
+	statusStore := *store
+	statusStore.UpdateStrategy = statusStrategy{mappings}
+	statusStore.ResetFieldsStrategy = statusStrategy{mappings}
+	return &Storage{Mapping: &REST{Store: store}, Status: &StatusREST{store: &statusStore}}, nil
+}
+
+func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
+	m, ok := obj.(*policy.FieldPermissionMapping)
+	if !ok {
+		return nil, nil, fmt.Errorf("not a mapping: %T", obj)
+	}
+	return m.Labels, generic.AddObjectMetaFieldsSet(fields.Set{}, &m.ObjectMeta, false), nil
+}
+
+func match(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributesOf}
+}
+
+// REST serves mappings.
+type REST struct {
+	*genericregistry.Store
+}
+
+var (
+	_ rest.StandardStorage    = &REST{}
+	_ rest.ShortNamesProvider = &REST{}
+	_ rest.CategoriesProvider = &REST{}
+)
+
+// ShortNames lets kubectl call mappings fpm.
+func (r *REST) ShortNames() []string { return []string{"fpm"} }
+
+// Categories lets kubectl show them together with policies.
+func (r *REST) Categories() []string { return []string{"authorization"} }
+
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its
+// store.
+func (r *REST) RunsValidatingAdmission() {}
+
+// StatusREST serves the status of mappings.
+type StatusREST struct {
+	store *genericregistry.Store
+}
+
+var (
+	_ rest.Getter              = &StatusREST{}
+	_ rest.Updater             = &StatusREST{}
+	_ rest.Patcher             = &StatusREST{}
+	_ rest.ResetFieldsStrategy = &StatusREST{}
+)
+
+// New returns an empty mapping.
+func (r *StatusREST) New() runtime.Object { return r.store.New() }
+
+// Destroy has nothing to release: the store belongs to REST.
+func (r *StatusREST) Destroy() {}
+
+// Get returns the mapping, since a patch of its status starts from it.
+func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
+	return r.store.Get(ctx, name, options)
+}
+
+// Update changes the status of a mapping that exists; it never creates one.
+func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
+}
+
+// GetResetFields returns the fields that a write to the status does not touch.
+func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
+	return r.store.GetResetFields()
+}
+
+// ConvertToTable renders mappings as kubectl prints them.
+func (r *StatusREST) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
+	return r.store.ConvertToTable(ctx, object, tableOptions)
+}
+
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its
+// store.
+func (r *StatusREST) RunsValidatingAdmission() {}

@@ -1,0 +1,250 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package fieldpermissionmapping_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
+	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/apis/policy/install"
+	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/etcd"
+	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+var endpoint string
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M) (code int, err error) {
+	dir, err := os.MkdirTemp("", "fpm") // short enough for a socket
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	member, err := etcd.Start(context.Background(), filepath.Join(dir, "data"))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = member.Close() }()
+	if endpoint, err = etcd.Endpoint(filepath.Join(dir, "data")); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// check refuses mappings that are described as wrong and warns of odd ones.
+func check(_ string, spec *policy.FieldPermissionMappingSpec) (warnings []string, errs field.ErrorList) {
+	switch spec.Description {
+	case "odd":
+		return []string{"it is odd"}, nil
+	case "wrong":
+		return nil, field.ErrorList{field.Invalid(field.NewPath("spec"), spec.Description, "it is wrong")}
+	}
+	return nil, nil
+}
+
+func newStorage(t *testing.T, checker fieldpermissionmapping.Checker) *fieldpermissionmapping.Storage {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	install.Install(scheme)
+	metav1.AddToGroupVersion(scheme, v1alpha1.SchemeGroupVersion)
+	config := storagebackend.NewDefaultConfig("/"+strings.ReplaceAll(t.Name(), "/", "-"), serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
+	config.Transport.ServerList = []string{endpoint}
+	s, err := fieldpermissionmapping.NewStorage(scheme, generic.RESTOptions{
+		StorageConfig: config.ForResource(policy.Resource("fieldpermissionmappings")), Decorator: generic.UndecoratedStorage,
+		ResourcePrefix: "fieldpermissionmappings", DeleteCollectionWorkers: 1, EnableGarbageCollection: true,
+	}, checker)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Mapping.Destroy)
+	return s
+}
+
+func mapping(name, description string) *policy.FieldPermissionMapping {
+	return &policy.FieldPermissionMapping{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: policy.FieldPermissionMappingSpec{
+			Description: description, Resources: []policy.FieldPermissionResource{{Resource: "pods"}},
+			Fields: []policy.FieldPermission{{Path: "spec.boom", Permission: "selfDestruction", Exclusion: &policy.FieldExclusion{}}},
+		},
+	}
+}
+
+// warned collects warnings.
+type warned []string
+
+func (w *warned) AddWarning(_, text string) { *w = append(*w, text) }
+
+func contextWith(t *testing.T) (context.Context, *warned) {
+	t.Helper()
+	w := &warned{}
+	return genericapirequest.WithNamespace(warning.WithWarningRecorder(t.Context(), w), metav1.NamespaceNone), w
+}
+
+type updater interface {
+	Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error)
+}
+
+func update(ctx context.Context, by updater, name string, change func(*policy.FieldPermissionMapping)) (*policy.FieldPermissionMapping, error) {
+	got, _, err := by.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+		m := old.DeepCopyObject().(*policy.FieldPermissionMapping)
+		change(m)
+		return m, nil
+	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return got.(*policy.FieldPermissionMapping), nil
+}
+
+func TestWrites(t *testing.T) {
+	t.Parallel()
+	s := newStorage(t, check)
+	ctx, warnings := contextWith(t)
+	one := mapping("one", "odd")
+	one.Status.ObservedGeneration, one.Generation = 7, 7
+	got, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := got.(*policy.FieldPermissionMapping); m.Generation != 1 || m.Status.ObservedGeneration != 0 {
+		t.Errorf("create: got generation %d, status %+v", m.Generation, m.Status)
+	}
+	if strings.Join(*warnings, ";") != "it is odd" {
+		t.Errorf("create: got warnings %q", *warnings)
+	}
+	for name, bad := range map[string]*policy.FieldPermissionMapping{"by structure": mapping("two", ""), "by the checker": mapping("two", "wrong")} {
+		if name == "by structure" {
+			bad.Spec.Fields = nil
+		}
+		if _, err := s.Mapping.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("create of what is wrong %s: got %v, want 422", name, err)
+		}
+		if _, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec = *bad.Spec.DeepCopy() }); !apierrors.IsInvalid(err) {
+			t.Errorf("update to what is wrong %s: got %v, want 422", name, err)
+		}
+	}
+	*warnings = nil
+	m, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) {
+		m.Labels, m.Status.ObservedGeneration = map[string]string{"a": "b"}, 1
+	})
+	if err != nil || m.Generation != 1 || m.Status.ObservedGeneration != 0 || len(*warnings) != 0 {
+		t.Errorf("a label: got %+v, %v, warnings %q", m, err, *warnings)
+	}
+	if m, err = update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.bang" }); err != nil || m.Generation != 2 || len(*warnings) != 1 {
+		t.Errorf("a path: got %+v, %v, warnings %q", m, err, *warnings)
+	}
+	if m, err = update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) {
+		m.Status.ObservedGeneration, m.Labels, m.Spec.Description = 2, nil, "wrong"
+	}); err != nil || m.Status.ObservedGeneration != 2 || m.Labels["a"] != "b" || m.Spec.Description != "odd" || m.Generation != 2 {
+		t.Errorf("status: got %+v, %v", m, err)
+	}
+	if _, err = update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) { m.Status.ObservedGeneration = 3 }); !apierrors.IsInvalid(err) {
+		t.Errorf("a bad status: got %v, want 422", err)
+	}
+	for _, by := range []updater{s.Mapping, s.Status} {
+		if _, err = update(ctx, by, "none", func(m *policy.FieldPermissionMapping) { *m = *mapping("none", "") }); !apierrors.IsNotFound(err) {
+			t.Errorf("an update of what is not there: got %v, want 404", err)
+		}
+	}
+}
+
+// TestInvalidMappingsCanGo checks that a mapping that was valid once can lose its last
+// finalizer, but not become something else.
+func TestInvalidMappingsCanGo(t *testing.T) {
+	t.Parallel()
+	refusing := false
+	s := newStorage(t, func(string, *policy.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
+		if refusing {
+			return nil, field.ErrorList{field.Invalid(field.NewPath("spec"), "", "not any more")}
+		}
+		return nil, nil
+	})
+	ctx, _ := contextWith(t)
+	one := mapping("one", "")
+	one.Finalizers = []string{"example.com/x"}
+	if _, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := s.Mapping.Delete(ctx, "one", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	refusing = true
+	if _, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.x" }); !apierrors.IsInvalid(err) {
+		t.Errorf("another path: got %v, want 422", err)
+	}
+	if _, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Finalizers = nil }); err != nil {
+		t.Errorf("the last finalizer: got %v", err)
+	}
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	s := newStorage(t, check)
+	many := mapping("many", "several\nlines")
+	many.Spec.Resources = append(many.Spec.Resources, policy.FieldPermissionResource{APIGroup: "demo.proviso.dev", Resource: "virtualmachines"})
+	many.Spec.Fields = []policy.FieldPermission{{Path: "spec.a", Permission: "a1"}, {Path: "spec.b", Permission: "b1"}, {Path: "spec.c", Permission: "c1"}, {Path: "spec.d", Permission: "d1"}}
+	table, err := s.Mapping.ConvertToTable(t.Context(), &policy.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []policy.FieldPermissionMapping{*mapping("one", "who may"), *many}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, c := range table.ColumnDefinitions {
+		fmt.Fprintf(&b, "%s (%d) | ", c.Name, c.Priority)
+	}
+	for _, row := range table.Rows {
+		b.WriteString("\n")
+		for _, cell := range row.Cells {
+			fmt.Fprintf(&b, "%v | ", cell)
+		}
+	}
+	golden.Compare(t, "testdata/table.txt", b.String()+"\n")
+	if table.ResourceVersion != "7" {
+		t.Errorf("got resource version %q", table.ResourceVersion)
+	}
+	if table, err = s.Status.ConvertToTable(t.Context(), many, &metav1.TableOptions{NoHeaders: true}); err != nil || len(table.ColumnDefinitions) != 0 || len(table.Rows) != 1 {
+		t.Errorf("one without headers: got %+v, %v", table, err)
+	}
+	if _, err := s.Mapping.ConvertToTable(t.Context(), &metav1.Status{}, nil); err == nil {
+		t.Error("something else was rendered")
+	}
+	if got := s.Mapping.GetSingularName() + " " + strings.Join(s.Mapping.ShortNames(), " "); got != "fieldpermissionmapping fpm" {
+		t.Errorf("got names %q", got)
+	}
+}
+
+func TestNoChecker(t *testing.T) {
+	t.Parallel()
+	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil); err == nil {
+		t.Error("a store without checker was made")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -32,6 +33,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
@@ -42,6 +44,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/subjectaccessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
 )
 
 // ExtraConfig is what proviso-apiserver needs beyond a generic server.
@@ -62,6 +65,9 @@ type ExtraConfig struct {
 	EnableDemoAPI bool
 	// FrontDoor answers kube-apiserver on a listener of its own. Nil means that it does not.
 	FrontDoor *FrontDoorConfig
+	// Mappings say which permissions fields need, and the server keeps them up to date. Nil
+	// means that it stores none.
+	Mappings *granular.Source
 	// ConditionalImpersonation lets reviews try the mode conditional.
 	ConditionalImpersonation bool
 	// Enforcer enforces conditions on requests.
@@ -225,6 +231,9 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer)
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
+	if err := c.runMappings(generic, client); err != nil {
+		return err
+	}
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return err
@@ -299,7 +308,38 @@ func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, error) {
 		"authorizationpolicies":               namespaced.Policy,
 		"authorizationpolicies/status":        namespaced.Status,
 	}
+	if c.extra.Mappings != nil {
+		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping)
+		if err != nil {
+			return nil, err
+		}
+		stored := group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version]
+		stored["fieldpermissionmappings"], stored["fieldpermissionmappings/status"] = mappings.Mapping, mappings.Status
+	}
 	return &group, nil
+}
+
+func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
+	_, warnings, errs := granular.Compile(name, spec)
+	return warnings, errs
+}
+
+// runMappings keeps the mappings of fields up to date for as long as the server runs.
+func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface) error {
+	if c.extra.Mappings == nil {
+		return nil
+	}
+	controller, err := policy.NewMappingController(client, c.extra.Mappings)
+	if err != nil {
+		return err
+	}
+	if err := generic.AddReadyzChecks(controller.Ready()); err != nil {
+		return fmt.Errorf("readiness of mappings: %w", err)
+	}
+	return generic.AddPostStartHook("proviso-field-permission-mappings", func(hook genericapiserver.PostStartHookContext) error {
+		go controller.Run(hook)
+		return nil
+	})
 }
 
 func (c CompletedConfig) demoGroup() (*genericapiserver.APIGroupInfo, error) {

@@ -26,6 +26,10 @@ const (
 	// "Constrained Impersonation through Conditional Authorization"). No server impersonates in
 	// it yet, so that an answer of that mode is about policies and not about requests.
 	ConditionalImpersonation featuregate.Feature = "ConditionalImpersonation"
+	// FineGrainedAuthorization lets those who may not write an object change the fields for
+	// which they have permission, and excludes fields from what permission on the whole object
+	// includes (KEP-3617). It needs ConditionalAuthorization.
+	FineGrainedAuthorization featuregate.Feature = "FineGrainedAuthorization"
 )
 
 // specs apply to every version that the generic server can emulate: the gates are those of
@@ -33,6 +37,7 @@ const (
 var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ConditionalAuthorization:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
 	AuthorizeConnectWithCreate: {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
+	FineGrainedAuthorization:   {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 	ConditionalImpersonation:   {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 }
 

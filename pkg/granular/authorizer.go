@@ -46,7 +46,7 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Types are the schemas; they may be nil.
 	Types Types
-	// Table returns the mappings that are in force.
+	// Table returns the mappings that are in force. Nil means that they are not loaded yet.
 	Table func() *Table
 }
 
@@ -85,8 +85,12 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 	}
 	table := s.Table()
 	if s.name == sideExclude {
+		isWrite := attributes.GetVerb() == all || slices.Contains(writes, attributes.GetVerb())
+		if isWrite && table == nil {
+			return authorizer.ConditionsAwareDecisionDeny("", errNotLoaded)
+		}
 		resource := schema.GroupResource{Group: attributes.GetAPIGroup(), Resource: attributes.GetResource()}
-		if attributes.GetVerb() != all && !slices.Contains(writes, attributes.GetVerb()) || !table.Excludes(resource) {
+		if !isWrite || !table.Excludes(resource) {
 			return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 		}
 		return s.conditional(table, attributes, authorization.Condition{
@@ -94,7 +98,7 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 			Description: "a field that is excluded from general permission changes without its own",
 		})
 	}
-	if !slices.Contains(writes, attributes.GetVerb()) || attributes.GetResource() == all || attributes.GetAPIGroup() == all {
+	if table == nil || !slices.Contains(writes, attributes.GetVerb()) || attributes.GetResource() == all || attributes.GetAPIGroup() == all {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
 	decision, _, err := s.Authorizer.Authorize(ctx, withVerb{attributes, Verb})
@@ -146,6 +150,7 @@ var (
 	errOperation  = errors.New("only creations and updates change fields")
 	errTooLong    = fmt.Errorf("the request has names that are too long for a condition of %d bytes", maxConditionBytes)
 	errNotOurs    = errors.New("not a condition of this authorizer")
+	errNotLoaded  = errors.New("the mappings of fields are not loaded yet")
 	errOther      = errors.New("the condition is about another request")
 	errNewTable   = errors.New("the mappings of fields have changed since the decision was made; ask again")
 	errNoOld      = errors.New("there is no old object that the update could be compared with")
@@ -193,6 +198,10 @@ func (s *side) EvaluateConditions(ctx context.Context, decision authorizer.Condi
 	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(ctx, decision, data,
 		func(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 			table := s.Table()
+			if table == nil {
+				last = failed(errNotLoaded)
+				return authorizer.ConditionEvaluationResultError(errNotLoaded)
+			}
 			attributes, err := s.parse(c, table, data)
 			if err != nil {
 				last = failed(err)

@@ -300,6 +300,36 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+// TestNotLoaded is what holds before anybody knows the mappings.
+func TestNotLoaded(t *testing.T) {
+	t.Parallel()
+	source := &granular.Source{}
+	source.Store(tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))())
+	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: source.Table}
+	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
+	included := overTheWire(t, include.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
+	excluded := overTheWire(t, exclude.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
+	source.Store(nil)
+	if d := include.ConditionsAwareAuthorize(t.Context(), updateByBob); !d.IsNoOpinion() {
+		t.Errorf("include: got %v, want NoOpinion", d)
+	}
+	if d := exclude.ConditionsAwareAuthorize(t.Context(), updateByBob); !d.IsDeny() {
+		t.Errorf("exclude: got %v, want Deny", d)
+	}
+	read := updateByBob
+	read.Verb = "get"
+	if d := exclude.ConditionsAwareAuthorize(t.Context(), read); !d.IsNoOpinion() {
+		t.Errorf("exclude, a read: got %v, want NoOpinion", d)
+	}
+	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a}")
+	if d, _, err := include.EvaluateConditions(t.Context(), included, data); d != authorizer.DecisionNoOpinion || err == nil {
+		t.Errorf("include after the wire: got %v, %v", d, err)
+	}
+	if d, _, err := exclude.EvaluateConditions(t.Context(), excluded, data); d != authorizer.DecisionDeny || err == nil {
+		t.Errorf("exclude after the wire: got %v, %v", d, err)
+	}
+}
+
 // TestLongNames do not fit in a condition.
 func TestLongNames(t *testing.T) {
 	t.Parallel()

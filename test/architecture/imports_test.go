@@ -32,7 +32,7 @@ var layers = map[string][]string{
 	"pkg/cel":           {},
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
-	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel"},
+	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel", "pkg/granular"},
 	"pkg/features":      {},
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
@@ -42,7 +42,7 @@ var layers = map[string][]string{
 	"pkg/granular":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features", "pkg/impersonation",
+		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features", "pkg/granular", "pkg/impersonation",
 	},
 
 	"cmd":  {"pkg/apiserver"},

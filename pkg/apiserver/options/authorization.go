@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -39,12 +40,14 @@ const (
 	authorizerNode             = "node.proviso.dev"
 	// authorizerWebhooks stands for the webhooks, which go by their own names.
 	authorizerWebhooks = "proviso.dev/webhooks"
+	authorizerExclude  = "exclude.granular.proviso.dev"
+	authorizerInclude  = "include.granular.proviso.dev"
 )
 
 // builtIn are the names that a webhook must not have.
 var builtIn = []string{
 	authorizerPrivilegedGroups, authorizerPaths, authorizerRestricting, authorizerKubeAPIServer, authorizerGranting, authorizerNode,
-	authorizerWebhooks,
+	authorizerWebhooks, authorizerExclude, authorizerInclude,
 }
 
 // The generic server allows its clients 200 requests a second with bursts of 400, since
@@ -91,8 +94,10 @@ func (o *AuthorizationOptions) Validate() []error {
 //
 // Deny policies come before kube-apiserver, so that they mean the same everywhere, and
 // after those who need no permission; Allow and NoOpinion policies come after it, then the
-// webhooks, if there are any, and the members of last after everybody else.
-func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
+// webhooks, if there are any, and the members of last after everybody else. Excluded fields
+// are looked at before everything that could allow, and included ones at the very end; fields
+// may be nil.
+func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, fields *fineGrained, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
 	fresh, err := o.kubeAPIServer(0, 0)
 	if err != nil {
 		return nil, nil, err
@@ -109,15 +114,18 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook
 	after := &engine.Authorizer{Source: policies, Part: engine.Granting}
 	restricting := authorization.Member{Name: authorizerRestricting, Authorizer: before}
 	granting := authorization.Member{Name: authorizerGranting, Authorizer: after}
+	restrictions := []authorization.Member{restricting}
+	if fields != nil {
+		restrictions, last = []authorization.Member{fields.exclude, restricting}, append(slices.Clip(last), fields.include)
+	}
 	dynamic := func(fresh bool) []authorization.Member {
 		if webhooks == nil {
 			return last
 		}
 		return append([]authorization.Member{{Name: authorizerWebhooks, Authorizer: &webhook.Dynamic{Source: webhooks, Fresh: fresh}}}, last...)
 	}
-	reviews, err = authorization.NewChain(append([]authorization.Member{
-		privileged, restricting, {Name: authorizerKubeAPIServer, Authorizer: fresh}, granting,
-	}, dynamic(true)...)...)
+	reviews, err = authorization.NewChain(slices.Concat([]authorization.Member{privileged}, restrictions,
+		[]authorization.Member{{Name: authorizerKubeAPIServer, Authorizer: fresh}, granting}, dynamic(true))...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
@@ -125,15 +133,16 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook
 	if err != nil {
 		return nil, nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
-	requests, err = authorization.NewChain(append([]authorization.Member{
-		privileged, {Name: authorizerPaths, Authorizer: paths},
-		restricting, {Name: authorizerKubeAPIServer, Authorizer: cached}, granting,
-	}, dynamic(false)...)...)
+	requests, err = authorization.NewChain(slices.Concat([]authorization.Member{privileged, {Name: authorizerPaths, Authorizer: paths}}, restrictions,
+		[]authorization.Member{{Name: authorizerKubeAPIServer, Authorizer: cached}, granting}, dynamic(false))...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
 	}
 	for _, part := range []*engine.Authorizer{before, after} {
 		part.Checks, part.MayRead = reviews, mayRead(reviews)
+	}
+	if fields != nil {
+		fields.checks.chain = reviews
 	}
 	return reviews, requests, nil
 }

@@ -104,7 +104,7 @@ func TestWebhooksComeLast(t *testing.T) {
 	}
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(nil))
-	reviews, requests, err := o.Chains(policies, webhooks)
+	reviews, requests, err := o.Chains(policies, webhooks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

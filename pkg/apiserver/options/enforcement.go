@@ -32,8 +32,13 @@ func (o CompletedOptions) validateEnforcement() []error {
 	if gates.Enabled(features.ConditionalAuthorization) && slices.Contains(o.Admission.DisablePlugins, authorizationconditionsenforcer.PluginName) {
 		return []error{errEnforcementOff}
 	}
+	if gates.Enabled(features.FineGrainedAuthorization) && !gates.Enabled(features.ConditionalAuthorization) {
+		return []error{errConditionsOff}
+	}
 	return nil
 }
+
+var errConditionsOff = errors.New("--feature-gates=FineGrainedAuthorization=true needs ConditionalAuthorization=true: the check of the fields is a condition")
 
 // applyEnforcement makes the enforcer. The chain of requests must be there, and whatever
 // asks the generic configuration's authorizer from here on must be the server itself.

@@ -52,3 +52,30 @@ func TestConditionsNeedThePlugin(t *testing.T) {
 		})
 	}
 }
+
+// TestFieldsNeedConditions refuses to start a server whose checks of fields could not be
+// conditions.
+func TestFieldsNeedConditions(t *testing.T) {
+	for _, tc := range []struct {
+		name               string
+		fields, conditions bool
+		wantRefusal        bool
+	}{
+		{"as it comes", false, true, false},
+		{"fields", true, true, false},
+		{"fields without conditions", true, false, true},
+		{"neither", false, false, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConditionalAuthorization, tc.conditions)
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.FineGrainedAuthorization, tc.fields)
+			completed, err := options.NewOptions().Complete()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := errors.Join(completed.Validate()...); (got != nil) != tc.wantRefusal || got != nil && !strings.Contains(got.Error(), "FineGrainedAuthorization=true needs") {
+				t.Errorf("got %v, want a refusal %v", got, tc.wantRefusal)
+			}
+		})
+	}
+}

@@ -296,7 +296,11 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}
-	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies, webhooks, o.demoAuthorizers()...)
+	fields, err := o.applyFineGrained(config)
+	if err != nil {
+		return fmt.Errorf("fine-grained authorization: %w", err)
+	}
+	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies, webhooks, fields, o.demoAuthorizers()...)
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}

@@ -1,0 +1,21 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import "sync/atomic"
+
+// Source holds the mappings that are in force. Its zero value has none yet: until there are,
+// nothing is included, and writes to everything may be excluded. It is safe for concurrent
+// use.
+type Source struct {
+	table atomic.Pointer[Table]
+}
+
+// Store puts a table in force.
+func (s *Source) Store(table *Table) { s.table.Store(table) }
+
+// Table returns the table that is in force, nil if none has been loaded.
+func (s *Source) Table() *Table { return s.table.Load() }

@@ -167,13 +167,15 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 		}
 		measure(ctx, start, s.name, result)
 	}()
-	operation := data.GetOperation()
-	switch {
+	switch operation := data.GetOperation(); {
+	case operation == admission.Create:
+	case operation == admission.Update && isNil(data.GetOldObject()):
+		return failed(errNoOld)
 	case operation == admission.Update:
-		if isNil(data.GetOldObject()) {
-			return failed(errNoOld)
-		}
-	case operation != admission.Create:
+	case s.name == sideExclude && (operation == admission.Connect || operation == admission.Delete):
+		// A connection is authorized by the verb create, too, and changes no field.
+		return Result{Allowed: true}
+	default:
 		return failed(errOperation)
 	}
 	changes, err := Differ{Types: s.Types}.Changes(data.GetKind(), data.GetOldObject(), data.GetObject())

@@ -157,7 +157,9 @@ func TestEvaluation(t *testing.T) {
 			`metadata.annotations.boom is excluded from general permission: changing it needs the verb "granular:selfDestruction" besides`},
 		{"an excluded field with its permission", "granular granular:metadata granular:selfDestruction", updateOf(t, plain, "metadata: {name: a, annotations: {boom: z}}"), authorizer.DecisionAllow, ""},
 		{"an update without old object", "*", updateOf(t, "", plain), authorizer.DecisionDeny, "there is no old object"},
-		{"another operation", "*", func() write { w := updateOf(t, plain, plain); w.operation = "DELETE"; return w }(), authorizer.DecisionDeny, "only creations and updates"},
+		{"a connection is none of the fields, and nothing to include", "*", func() write { w := updateOf(t, plain, plain); w.operation = "CONNECT"; return w }(), authorizer.DecisionNoOpinion, "only creations and updates"},
+		{"a deletion is none of the fields, and nothing to include", "*", func() write { w := updateOf(t, plain, plain); w.operation = "DELETE"; return w }(), authorizer.DecisionNoOpinion, "only creations and updates"},
+		{"no operation", "*", func() write { w := updateOf(t, plain, plain); w.operation = ""; return w }(), authorizer.DecisionDeny, "only creations and updates"},
 		{"an object that does not fit", "*", updateOf(t, plain, "secret: fortytwo"), authorizer.DecisionDeny, "the new object does not fit the schema"},
 		{"an object that panics", "*", func() write { w := updateOf(t, plain, plain); w.object = panicking{}; return w }(), authorizer.DecisionDeny, "checking the fields failed"},
 	} {

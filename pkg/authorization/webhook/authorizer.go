@@ -26,7 +26,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
@@ -66,7 +65,7 @@ type Config struct {
 // concurrent use.
 type Authorizer struct {
 	config    Config
-	decisions *cache.LRUExpireCache
+	decisions *memory
 }
 
 var _ authorizer.Authorizer = &Authorizer{}
@@ -79,7 +78,7 @@ func New(config Config) (*Authorizer, error) {
 	if config.Backoff.Steps < 1 {
 		return nil, fmt.Errorf("at least one attempt is needed, not %d", config.Backoff.Steps)
 	}
-	return &Authorizer{config: config, decisions: cache.NewLRUExpireCache(cacheSize)}, nil
+	return &Authorizer{config: config, decisions: newMemory(realClock{})}, nil
 }
 
 // answer is a decision as it is cached: whole.
@@ -96,7 +95,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	if err != nil {
 		return authorizer.DecisionDeny, "", fmt.Errorf("encoding the question: %w", err)
 	}
-	if cached, ok := a.decisions.Get(string(key)); ok {
+	if cached, ok := a.decisions.get(string(key)); ok {
 		found := cached.(answer)
 		return found.decision, found.reason, nil
 	}
@@ -158,7 +157,7 @@ func (a *Authorizer) remember(key string, result answer) {
 		ttl = a.config.AllowCacheTTL
 	}
 	if ttl > 0 && len(key) <= maxCacheKeyBytes {
-		a.decisions.Add(key, result, ttl)
+		a.decisions.add(key, result, ttl)
 	}
 }
 

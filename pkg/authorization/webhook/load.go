@@ -19,7 +19,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
@@ -133,7 +132,7 @@ func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path)
 	c := a.Webhook
 	w := &Webhook{
 		name: a.Name, version: c.SubjectAccessReviewVersion, failOpen: c.FailurePolicy == configapi.FailurePolicyNoOpinion,
-		answers: &answers{decisions: cache.NewLRUExpireCache(cacheSize)},
+		answers: &answers{decisions: newMemory(realClock{})},
 	}
 	if c.CacheAuthorizedRequests {
 		w.answers.authorized = c.AuthorizedTTL.Duration

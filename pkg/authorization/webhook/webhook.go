@@ -14,7 +14,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/klog/v2"
@@ -161,7 +160,7 @@ const maxCachedAnswerBytes = 16 << 10
 // of one revision of the webhook's policies (KEP-5681, "Supporting webhooks through the
 // AuthorizationConditionsReview API"). It may be nil.
 type answers struct {
-	decisions *cache.LRUExpireCache
+	decisions *memory
 	// authorized and unauthorized are how long an Allow, and a Deny or NoOpinion, is reused;
 	// 0 if it is not. A conditional answer may become any of them.
 	authorized, unauthorized time.Duration
@@ -171,7 +170,7 @@ func (a *answers) get(key string) (authorization.Decision, bool) {
 	if a == nil {
 		return authorization.Decision{}, false
 	}
-	found, ok := a.decisions.Get(key)
+	found, ok := a.decisions.get(key)
 	if !ok {
 		return authorization.Decision{}, false
 	}
@@ -190,6 +189,6 @@ func (a *answers) remember(key string, decision authorization.Decision, size int
 		ttl = a.unauthorized
 	}
 	if ttl > 0 {
-		a.decisions.Add(key, decision, ttl)
+		a.decisions.add(key, decision, ttl)
 	}
 }

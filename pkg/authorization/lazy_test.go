@@ -234,6 +234,24 @@ func TestAuthorsEvaluateWhatNobodyElseCan(t *testing.T) {
 	}
 }
 
+// TestAuthorsAreNotAskedForEverybody evaluates on behalf of somebody who may not have authors
+// asked.
+func TestAuthorsAreNotAskedForEverybody(t *testing.T) {
+	t.Parallel()
+	for mode, want := range map[authorization.FailureMode]string{"": "Deny", authorization.FailureModeNoOpinion: "NoOpinion"} {
+		a := &author{result: authorizer.DecisionAllow}
+		set := authorization.Set{AuthorizerName: "a", FailureMode: mode, Author: a, Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))}
+		for refusal, want := range map[error]string{nil: "Allow", errCondition: want} {
+			a.sets = 0
+			evaluator := authorization.EvaluatorForCaller(nil, literal{}, func(context.Context) error { return refusal })
+			got := authorization.Chained(set).Evaluate(t.Context(), evaluator)
+			if kindOf(got) != want || (a.sets > 0) != (refusal == nil) || !errors.Is(got.Err(), refusal) {
+				t.Errorf("mode %q, refusal %v: got %s, %v after asking about %d sets, want %s", mode, refusal, kindOf(got), got.Err(), a.sets, want)
+			}
+		}
+	}
+}
+
 // TestAuthorsAreNotAskedTooLate ends the context before the evaluation: a late Allow must
 // not count.
 func TestAuthorsAreNotAskedTooLate(t *testing.T) {

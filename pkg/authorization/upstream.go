@@ -187,9 +187,17 @@ func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) Condi
 	return &dataEvaluator{data: data, next: next}
 }
 
+// EvaluatorForCaller is EvaluatorFor on behalf of somebody who sent the conditions: authors,
+// who may look up what others may do, are asked only if permit returns no error.
+func EvaluatorForCaller(data authorizer.ConditionsData, next ConditionEvaluator, permit func(context.Context) error) ConditionEvaluator {
+	return &dataEvaluator{data: data, next: next, permit: permit}
+}
+
 type dataEvaluator struct {
 	data authorizer.ConditionsData
 	next ConditionEvaluator
+	// permit says whether authors may be asked; nil if they may.
+	permit func(context.Context) error
 }
 
 var _ setEvaluator = &dataEvaluator{}
@@ -208,6 +216,11 @@ func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outc
 
 // evaluateSet asks the author of a set. What it cannot answer fails as its mode says.
 func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
+	if e.permit != nil {
+		if err := e.permit(ctx); err != nil {
+			return set.fails(err)
+		}
+	}
 	author := set.Author
 	set.Author = nil // the author is not to ask itself
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)
@@ -219,9 +232,15 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 		return NoOpinion(reason, err)
 	case decision == authorizer.DecisionDeny && err == nil:
 		return Deny(reason, nil)
-	case set.FailureMode == FailureModeNoOpinion:
-		return NoOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion", err)
 	default:
-		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", err)
+		return set.fails(err)
 	}
+}
+
+// fails is the set's answer when it cannot be evaluated.
+func (s Set) fails(err error) Decision {
+	if s.FailureMode == FailureModeNoOpinion {
+		return NoOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion", err)
+	}
+	return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", err)
 }

@@ -112,10 +112,11 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
 	}
 	authored := authorization.Chained(r.chain.Authored(sets...)...)
-	return responseOf(authored.Evaluate(ctx, authorization.EvaluatorFor(data, evaluator))), nil
+	permit := func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) }
+	return responseOf(authored.Evaluate(ctx, authorization.EvaluatorForCaller(data, evaluator, permit))), nil
 }
 
-var errSecondaryChecks = errors.New("conditions that use authorizer are evaluated only for callers who may create subjectaccessreviews")
+var errSecondaryChecks = errors.New("conditions that use authorizer, or that only their author can evaluate, are evaluated only for callers who may create subjectaccessreviews")
 
 // permitSecondaryChecks keeps a caller from learning, by way of a condition, what
 // others may do.

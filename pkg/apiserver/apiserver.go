@@ -309,7 +309,7 @@ func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, error) {
 		"authorizationpolicies/status":        namespaced.Status,
 	}
 	if c.extra.Mappings != nil {
-		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping)
+		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping, c.extra.Reviews)
 		if err != nil {
 			return nil, err
 		}

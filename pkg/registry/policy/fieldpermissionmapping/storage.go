@@ -11,6 +11,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - Every write is validated, updates as strictly as creations, and what cannot be used is
 //     not stored.
 //   - The status is written through /status only, and /status writes nothing else.
+//   - A mapping decides what verbs stand for, and can lift a restriction. It is written by those
+//     who have the verb restrict on it, besides the permission for the request itself.
 //
 // It knows paths, permissions and expressions through Checker only.
 package fieldpermissionmapping
@@ -25,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -51,12 +54,13 @@ type Storage struct {
 	Status *StatusREST
 }
 
-var errNoChecker = errors.New("a store of mappings needs a checker")
+var errIncomplete = errors.New("a store of mappings needs a checker and an authorizer of their authors")
 
-// NewStorage makes the endpoints of fieldpermissionmappings.
-func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker) (*Storage, error) {
-	if checker == nil {
-		return nil, errNoChecker
+// NewStorage makes the endpoints of fieldpermissionmappings. The authorizer, whose answers
+// are unconditional, says who may write them.
+func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors authorizer.UnconditionalAuthorizer) (*Storage, error) {
+	if checker == nil || authors == nil {
+		return nil, errIncomplete
 	}
 	mappings := newStrategy(scheme, checker)
 	store := &genericregistry.Store{
@@ -79,7 +83,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 	statusStore := *store
 	statusStore.UpdateStrategy = statusStrategy{mappings}
 	statusStore.ResetFieldsStrategy = statusStrategy{mappings}
-	return &Storage{Mapping: &REST{Store: store}, Status: &StatusREST{store: &statusStore}}, nil
+	return &Storage{Mapping: &REST{Store: store, authors: authors}, Status: &StatusREST{store: &statusStore}}, nil
 }
 
 func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
@@ -94,15 +98,17 @@ func match(label labels.Selector, field fields.Selector) storage.SelectionPredic
 	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributesOf}
 }
 
-// REST serves mappings.
+// REST serves mappings. A method of the store that writes must be here, too.
 type REST struct {
 	*genericregistry.Store
+	authors authorizer.UnconditionalAuthorizer
 }
 
 var (
-	_ rest.StandardStorage    = &REST{}
-	_ rest.ShortNamesProvider = &REST{}
-	_ rest.CategoriesProvider = &REST{}
+	_ rest.StandardStorage              = &REST{}
+	_ rest.ShortNamesProvider           = &REST{}
+	_ rest.CategoriesProvider           = &REST{}
+	_ rest.CorruptObjectDeleterProvider = &REST{}
 )
 
 // ShortNames lets kubectl call mappings fpm.

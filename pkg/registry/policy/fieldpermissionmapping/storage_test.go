@@ -7,17 +7,22 @@ package fieldpermissionmapping_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -81,13 +86,24 @@ func newStorage(t *testing.T, checker fieldpermissionmapping.Checker) *fieldperm
 	s, err := fieldpermissionmapping.NewStorage(scheme, generic.RESTOptions{
 		StorageConfig: config.ForResource(policy.Resource("fieldpermissionmappings")), Decorator: generic.UndecoratedStorage,
 		ResourcePrefix: "fieldpermissionmappings", DeleteCollectionWorkers: 1, EnableGarbageCollection: true,
-	}, checker)
+	}, checker, authors)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Mapping.Destroy)
 	return s
 }
+
+// authors lets ann restrict, and nobody else.
+var authors = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	switch {
+	case a.GetUser().GetName() == "err":
+		return authorizer.DecisionAllow, "", errors.New("the secret is 42")
+	case a.GetUser().GetName() == "ann" && a.GetVerb() == "restrict" && a.GetResource() == "fieldpermissionmappings" && a.GetAPIGroup() == "policy.proviso.dev" && a.GetName() != "":
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+})
 
 func mapping(name, description string) *policy.FieldPermissionMapping {
 	return &policy.FieldPermissionMapping{
@@ -107,7 +123,67 @@ func (w *warned) AddWarning(_, text string) { *w = append(*w, text) }
 func contextWith(t *testing.T) (context.Context, *warned) {
 	t.Helper()
 	w := &warned{}
-	return genericapirequest.WithNamespace(warning.WithWarningRecorder(t.Context(), w), metav1.NamespaceNone), w
+	return as(genericapirequest.WithNamespace(warning.WithWarningRecorder(t.Context(), w), metav1.NamespaceNone), "ann"), w
+}
+
+func as(ctx context.Context, name string) context.Context {
+	return genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: name})
+}
+
+// TestAuthors writes mappings as those who may not, in every way, and looks that nothing was
+// written.
+func TestAuthors(t *testing.T) {
+	t.Parallel()
+	s := newStorage(t, check)
+	ctx, _ := contextWith(t)
+	if _, err := s.Mapping.Create(ctx, mapping("one", "who may"), nil, &metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.Mapping.Get(ctx, "one", &metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bob", "err", ""} {
+		ctx := as(ctx, name)
+		if name == "" {
+			ctx = genericapirequest.WithUser(ctx, nil)
+		}
+		for way, write := range map[string]func() error{
+			"create": func() error {
+				_, err := s.Mapping.Create(ctx, mapping("two", "who may"), nil, &metav1.CreateOptions{})
+				return err
+			},
+			"update": func() error {
+				_, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Exclusion = nil })
+				return err
+			},
+			"delete": func() error {
+				_, _, err := s.Mapping.Delete(ctx, "one", nil, &metav1.DeleteOptions{})
+				return err
+			},
+			"deletecollection": func() error {
+				_, err := s.Mapping.DeleteCollection(ctx, nil, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
+				return err
+			},
+		} {
+			if err := write(); !apierrors.IsForbidden(err) || strings.Contains(err.Error(), "42") {
+				t.Errorf("%s by %q: got %v, want 403", way, name, err)
+			}
+		}
+	}
+	after, err := s.Mapping.Get(ctx, "one", &metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, after); diff != "" {
+		t.Errorf("something was written (-before +after):\n%s", diff)
+	}
+	if _, err := update(as(ctx, "bob"), s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Labels = map[string]string{"a": "b"} }); err != nil {
+		t.Errorf("a label by bob: %v", err)
+	}
+	if _, _, err := s.Mapping.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); err != nil {
+		t.Errorf("delete by ann: %v", err)
+	}
 }
 
 type updater interface {
@@ -244,7 +320,7 @@ func TestTable(t *testing.T) {
 
 func TestNoChecker(t *testing.T) {
 	t.Parallel()
-	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil); err == nil {
+	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil, authors); err == nil {
 		t.Error("a store without checker was made")
 	}
 }

@@ -55,13 +55,13 @@ func policyServer(t *testing.T) *server.Server {
 
 // send sends a request to the handler of the server, as a user.
 func send(s *server.Server, user, method, path, contentType, body string) *httptest.ResponseRecorder {
-	request := httptest.NewRequest(method, path, strings.NewReader(body))
-	request.Header.Set(server.UserHeader, user)
-	request.Header.Set("Content-Type", contentType)
-	request.Header.Set("Accept", "application/json")
-	recorder := httptest.NewRecorder()
-	s.Handler.ServeHTTP(recorder, request)
-	return recorder
+	return s.Answer(func() *http.Request {
+		request := httptest.NewRequest(method, path, strings.NewReader(body))
+		request.Header.Set(server.UserHeader, user)
+		request.Header.Set("Content-Type", contentType)
+		request.Header.Set("Accept", "application/json")
+		return request
+	})
 }
 
 // policyJSON is a policy of either kind. Further fields of the specification come last.
@@ -340,11 +340,12 @@ func TestPolicyTable(t *testing.T) {
 	eachCollection(t, func(t *testing.T, s *server.Server, collection string) {
 		mustSend(t, s, "admin", http.MethodPost, collection, "application/json", policyJSON(collection, "one", "Deny", `,"condition":"request.name == \"a\""`))
 		for _, path := range []string{"", "/one"} {
-			request := httptest.NewRequest(http.MethodGet, collection+path, nil)
-			request.Header.Set(server.UserHeader, "admin")
-			request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
-			recorder := httptest.NewRecorder()
-			s.Handler.ServeHTTP(recorder, request)
+			recorder := s.Answer(func() *http.Request {
+				request := httptest.NewRequest(http.MethodGet, collection+path, nil)
+				request.Header.Set(server.UserHeader, "admin")
+				request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+				return request
+			})
 			var table metav1.Table
 			if err := json.Unmarshal(recorder.Body.Bytes(), &table); err != nil {
 				t.Fatal(err)

@@ -10,6 +10,7 @@ package server
 import (
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -162,6 +163,22 @@ func applyEtcd(tb testing.TB, dir string, generic *genericapiserver.Config) {
 	options.DeleteCollectionWorkers = 4 // admission sees objects of a collection concurrently
 	if err := options.ApplyTo(generic); err != nil {
 		tb.Fatal(err)
+	}
+}
+
+// maxAttempts bounds how often Answer repeats a request, some milliseconds apart.
+const maxAttempts = 500
+
+// Answer returns the answer to a request. While the server says 429, which it does until its
+// caches are filled, the request is made again, as clients do.
+func (s *Server) Answer(newRequest func() *http.Request) *httptest.ResponseRecorder {
+	for attempt := 1; ; attempt++ {
+		recorder := httptest.NewRecorder()
+		s.Handler.ServeHTTP(recorder, newRequest())
+		if recorder.Code != http.StatusTooManyRequests || attempt == maxAttempts {
+			return recorder
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

@@ -80,6 +80,8 @@ answer alice-direct conditions-allow
 say "kube-apiserver tells Proviso whose certificate it is; forged headers are ignored."
 
 title "8. An imaginary resource to try things on"
+# What a walk that was interrupted has left.
+kubectl delete --ignore-not-found -f artifacts/enforcement/policy.yaml -f artifacts/front-door/example.yaml > /dev/null
 run kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml
 run kubectl --context alice get virtualmachines --namespace demo
 fails kubectl --context alice delete virtualmachine one --namespace demo
@@ -105,8 +107,8 @@ fails kubectl --context alice --namespace demo patch virtualmachine alice-dev --
 fails kubectl --context alice-direct --namespace demo patch virtualmachine alice-dev --type=merge --patch='{"spec":{"storageClassName":"prod"}}'
 run kubectl --context alice --namespace demo label virtualmachine alice-dev tier=web
 run kubectl --context alice --namespace demo delete virtualmachine alice-dev
-say "And what alice sees of it beforehand, without conditions being sent to who does not ask for them:"
-run kubectl --context alice auth can-i create virtualmachines.demo.proviso.dev --namespace demo
+say "alice can find that out beforehand:"
+run kubectl --context alice create -f artifacts/enforcement/review.yaml -o "jsonpath={.status.conditionsChain}{'\\n'}"
 run kubectl delete -f artifacts/enforcement/policy.yaml
 
 title "It goes on running. Try:"

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cel_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -126,12 +127,10 @@ const (
 
 // TestMutants runs the oracle without each of the guards whose names match MUTANTS, one
 // after the other, and fails for those that it does not miss. It runs the seed of
-// ORACLE_SEED.
+// ORACLE_SEED. All of them take some minutes, and are for `make mutants`; one that is
+// noticed at once shows in every test run that deleting a guard is noticed at all.
 func TestMutants(t *testing.T) {
-	pattern := os.Getenv("MUTANTS")
-	if pattern == "" {
-		t.Skip("MUTANTS is not set; `make mutants` sets it")
-	}
+	pattern := cmp.Or(os.Getenv("MUTANTS"), "^logic: error$")
 	wanted, err := regexp.Compile(pattern)
 	if err != nil {
 		t.Fatal(err)

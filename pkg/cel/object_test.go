@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package cel_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/cel-go/common/types"
@@ -21,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/randfill"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -117,7 +120,17 @@ type odd struct {
 	Lists [][]string       `json:"lists"`
 	Maps  map[string][]int `json:"maps"`
 	Point **string         `json:"point"`
+
+	Loud  loud   `json:"loud"`
+	Louds []loud `json:"louds"`
+	Aloud *loud  `json:"aloud"`
 }
+
+// loud says itself how it is converted, though it is a string.
+type loud string
+
+func (l loud) MarshalJSON() ([]byte, error) { return json.Marshal(l.ToUnstructured()) }
+func (l loud) ToUnstructured() any          { return strings.ToUpper(string(l)) }
 
 // Inlined are fields that may not be there.
 type Inlined struct {
@@ -135,6 +148,7 @@ func TestOddObjectsAreAsConverted(t *testing.T) {
 	asConverted(t, &odd{
 		Inlined: &Inlined{Inner: "i"}, Name: "n", Uint: 3, Bytes: []byte("b"), Any: map[string]any{"a": int64(1)},
 		Lists: [][]string{{"a"}, nil}, Maps: map[string][]int{"m": {1}}, Point: &pointer,
+		Loud: "a", Louds: []loud{"b"}, Aloud: ptr.To(loud("c")),
 	})
 }
 

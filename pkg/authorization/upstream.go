@@ -184,12 +184,13 @@ func evaluateUpstream(c authorizer.Condition) func(context.Context, authorizer.C
 // EvaluatorFor evaluates conditions in process where they can, asks next, which may be
 // nil, about the others, and where that does not help, the author of a set about the set.
 func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) ConditionEvaluator {
-	return &dataEvaluator{data: data, next: next}
+	return EvaluatorForCaller(data, next, nil)
 }
 
 // EvaluatorForCaller is EvaluatorFor on behalf of somebody who sent the conditions: authors,
 // who may look up what others may do, are asked only if permit returns no error.
 func EvaluatorForCaller(data authorizer.ConditionsData, next ConditionEvaluator, permit func(context.Context) error) ConditionEvaluator {
+	RegisterMetrics()
 	return &dataEvaluator{data: data, next: next, permit: permit}
 }
 

@@ -61,6 +61,7 @@ func setsToWire(sets []Set) (_ []authorization.SubjectAccessReviewConditionSet, 
 }
 
 func conditionsToWire(conditions []Condition) ([]authorization.SubjectAccessReviewCondition, error) {
+	RegisterMetrics()
 	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(conditions))
 	for _, c := range conditions {
 		if c.TextFunc != nil {

@@ -24,7 +24,7 @@ func Text(text string) Value { return types.String(text) }
 func Texts(texts []string) Value { return types.NewStringList(types.DefaultTypeAdapter, texts) }
 
 // Fields is data of which an expression usually reads little. Both methods must be safe for
-// concurrent use, and they must agree.
+// concurrent use if the value is, and they must agree.
 type Fields interface {
 	// Field returns the value under a key.
 	Field(key string) (value Value, ok bool)

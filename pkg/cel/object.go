@@ -6,8 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"strings"
+	"sync"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
@@ -53,11 +56,14 @@ func (r *ObjectReader) structValue(v reflect.Value) ref.Val {
 	return Lazy(&structFields{reader: r, value: v})
 }
 
-// structFields are the fields of a struct that can be addressed.
+// structFields are the fields of a struct that can be addressed. What was made of one is kept:
+// a macro may read it once for each of many elements, and the cost limit knows nothing of
+// what that takes.
 type structFields struct {
 	reader *ObjectReader
 	value  reflect.Value
 	whole  map[string]any
+	made   map[string]Value
 }
 
 var _ Fields = &structFields{}
@@ -78,6 +84,9 @@ func (f *structFields) converted() map[string]any {
 
 // Field implements Fields. Of what is not read as it is, the struct is converted as a whole.
 func (f *structFields) Field(name string) (Value, bool) {
+	if !isReadable(f.value.Type()) {
+		return f.convertedField(name)
+	}
 	entry, ok := value.TypeReflectEntryOf(f.value.Type()).Fields()[name]
 	if !ok {
 		return nil, false
@@ -92,18 +101,74 @@ func (f *structFields) Field(name string) (Value, bool) {
 	if made := scalar(field); made != nil {
 		return made, true
 	}
-	if made := f.reader.aggregate(field); made != nil {
+	if made, ok := f.made[name]; ok {
 		return made, true
+	}
+	if made := f.reader.aggregate(field); made != nil {
+		return f.keep(name, made), true
 	}
 	return f.convertedField(name)
 }
 
 func (f *structFields) convertedField(name string) (Value, bool) {
+	if made, ok := f.made[name]; ok {
+		return made, true
+	}
 	converted, ok := f.converted()[name]
 	if !ok {
 		return nil, false
 	}
-	return types.DefaultTypeAdapter.NativeToValue(converted), true
+	return f.keep(name, types.DefaultTypeAdapter.NativeToValue(converted)), true
+}
+
+func (f *structFields) keep(name string, made Value) Value {
+	if f.made == nil {
+		f.made = map[string]Value{}
+	}
+	f.made[name] = made
+	return made
+}
+
+// readable holds what isReadable found out, by type.
+var readable sync.Map
+
+// isReadable reports whether the fields of a struct can be read one by one. They cannot if the
+// struct, or one that is inlined in it, says itself how it is converted, if two fields have
+// the same name, or if structs are inlined deeper than the paths of package value are right.
+func isReadable(t reflect.Type) bool {
+	if known, ok := readable.Load(t); ok {
+		return known.(bool)
+	}
+	found := !isConverted(t) && isFlat(t, map[string]bool{}, maxInlined)
+	readable.Store(t, found)
+	return found
+}
+
+// maxInlined is how deep structs may be inlined in one that is read field by field.
+const maxInlined = 2
+
+func isFlat(t reflect.Type, names map[string]bool, depth int) bool {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		switch isInlined := strings.Contains(options, "inline") || field.Anonymous && name == ""; {
+		case name == "-", !field.IsExported() && !field.Anonymous:
+		case isInlined:
+			inlined := field.Type
+			if inlined.Kind() == reflect.Pointer {
+				inlined = inlined.Elem()
+			}
+			if depth == 0 || inlined.Kind() != reflect.Struct || isConverted(inlined) || !isFlat(inlined, names, depth-1) {
+				return false
+			}
+		default:
+			if name = cmp.Or(name, field.Name); names[name] {
+				return false
+			}
+			names[name] = true
+		}
+	}
+	return true
 }
 
 // scalar returns the value of a scalar, or nil.

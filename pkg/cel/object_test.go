@@ -7,6 +7,7 @@ package cel_test
 
 import (
 	"encoding/json"
+	goruntime "runtime"
 	"strings"
 	"testing"
 
@@ -150,6 +151,95 @@ func TestOddObjectsAreAsConverted(t *testing.T) {
 		Lists: [][]string{{"a"}, nil}, Maps: map[string][]int{"m": {1}}, Point: &pointer,
 		Loud: "a", Louds: []loud{"b"}, Aloud: ptr.To(loud("c")),
 	})
+}
+
+// Types that cannot be read field by field.
+type (
+	deep struct {
+		deep1 `json:",inline"`
+	}
+	deep1 struct {
+		deep2 `json:",inline"`
+	}
+	deep2 struct {
+		Deep3 `json:",inline"`
+	}
+	// Deep3 is inlined three deep.
+	Deep3 struct {
+		Owner   string `json:"owner"`
+		Comment string `json:"comment"`
+	}
+	twice struct {
+		Deep3 `json:",inline"`
+		Again string `json:"owner,omitempty"`
+	}
+	itself struct {
+		Name string `json:"name"`
+	}
+	within struct {
+		itself `json:",inline"`
+		Other  string `json:"other"`
+	}
+)
+
+func (itself) MarshalJSON() ([]byte, error) { return []byte(`{"name":"hidden","more":"there"}`), nil }
+
+// typed makes an object of a struct.
+type typed[T any] struct {
+	Spec T `json:"spec"`
+}
+
+func (o *typed[T]) DeepCopyObject() runtime.Object   { return o }
+func (o *typed[T]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// root is an object that says itself how it is converted.
+type root struct {
+	Name string `json:"name"`
+}
+
+func (o *root) DeepCopyObject() runtime.Object   { return o }
+func (o *root) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+func (o *root) MarshalJSON() ([]byte, error)     { return []byte(`{"name":"hidden","spec":"there"}`), nil }
+
+func TestObjectsThatAreNoSumOfTheirFieldsAreAsConverted(t *testing.T) {
+	t.Parallel()
+	deepest := Deep3{Owner: "bob", Comment: "alice"}
+	asConverted(t, &typed[deep]{deep{deep1{deep2{deepest}}}})
+	asConverted(t, &typed[deep1]{deep1{deep2{deepest}}})
+	asConverted(t, &typed[twice]{twice{Deep3: deepest}})
+	asConverted(t, &typed[twice]{twice{Deep3: deepest, Again: "carol"}})
+	asConverted(t, &typed[within]{within{itself{"a"}, "b"}})
+	asConverted(t, &root{Name: "a"})
+}
+
+// TestReadingAgainTakesNothing reads fields in a macro over many elements: what that takes
+// must grow with their number, not with its square.
+func TestReadingAgainTakesNothing(t *testing.T) {
+	t.Parallel()
+	const elements = 2000
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		CreationTimestamp: metav1.Now(), OwnerReferences: make([]metav1.OwnerReference, elements), ManagedFields: make([]metav1.ManagedFieldsEntry, elements),
+	}}
+	for _, expression := range []string{
+		"object.metadata.ownerReferences.all(r, r.uid == object.metadata.ownerReferences[0].uid)",
+		"object.metadata.ownerReferences.all(r, object.metadata.creationTimestamp != null)",
+	} {
+		program, err := newCompiler(t).Compile(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		var reader cel.ObjectReader
+		if result, _, err := program.Eval(t.Context(), cel.Values{cel.Object: reader.Read(pod)}); err != nil || !result {
+			t.Errorf("%s: got %v, %v", expression, result, err)
+		}
+		goruntime.ReadMemStats(&after)
+		// The process allocates for other tests, too; the square would be four million and more.
+		if made := after.Mallocs - before.Mallocs; made > 1000*elements {
+			t.Errorf("%s: %d allocations", expression, made)
+		}
+	}
 }
 
 // TestObjectReader asks what becomes of objects that are not there, that are read already,

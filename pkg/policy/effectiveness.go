@@ -13,11 +13,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/apis/demo"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
-// servedGroups are the groups whose requests this server decides.
-var servedGroups = []string{"authorization.k8s.io", "demo.proviso.dev", policyv1alpha1.GroupName, "*"}
+// servedGroups are the groups whose requests this server decides without the front door. That
+// of the demo API counts whether or not it is served.
+var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alpha1.GroupName, "*"}
 
 // effectiveness says whether something can come of a policy, and of its condition if that
 // reads more than the request.
@@ -39,7 +42,7 @@ func (c *Controller) effectiveness(spec *policyv1alpha1.AuthorizationPolicySpec,
 	switch {
 	case len(elsewhere) > 0:
 		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonNotEnforced
-		effective.Message = strings.Join(elsewhere, ", ") + ": the resources are served by others, who do not ask this server about requests; reviews show the policy"
+		effective.Message = strings.Join(elsewhere, ", ") + ": the resources are served by others, who ask this server through the front door only; reviews show the policy"
 	case len(unenforced) > 0:
 		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonConditionNotEnforced
 		effective.Message = abridged(unenforced) + ": nobody enforces the condition there, which depends on more than the request: an Allow policy grants nothing, and others apply as if it held; reviews show it"

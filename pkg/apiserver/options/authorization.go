@@ -94,9 +94,9 @@ func (o *AuthorizationOptions) Validate() []error {
 //
 // Deny policies come before kube-apiserver, so that they mean the same everywhere, and
 // after those who need no permission; Allow and NoOpinion policies come after it, then the
-// webhooks, if there are any, and the members of last after everybody else. Excluded fields
-// are looked at before everything that could allow, and included ones at the very end; fields
-// may be nil.
+// webhooks, if there are any, and then the members of last. With the gate
+// FineGrainedAuthorization, without which fields is nil, excluded fields are looked at before
+// everything that could allow, and included ones after everybody else.
 func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, fields *fineGrained, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
 	fresh, err := o.kubeAPIServer(0, 0)
 	if err != nil {

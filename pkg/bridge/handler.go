@@ -34,11 +34,15 @@ const (
 )
 
 const (
-	// maxReviewBytes bounds a review. kube-apiserver takes requests with headers of 1 MiB,
-	// their first line included, of which a byte takes at most six in JSON. Were the bound
-	// lower, a client could make a request so long that Deny policies are not asked, where
-	// kube-apiserver's failure policy is NoOpinion.
+	// maxReviewBytes bounds a review that is read. Longer ones are denied, not refused: their
+	// length is up to clients of kube-apiserver, which makes an object of every few bytes of a
+	// selector, and where its failure policy is NoOpinion a refusal would let whatever a Deny
+	// policy forbids.
 	maxReviewBytes = 8 << 20
+	// maxDrainedBytes bounds how much of a longer one is taken before it is answered, so that
+	// the answer arrives. It is more than kube-apiserver makes of a request, whose headers, the
+	// first line included, have at most 1 MiB.
+	maxDrainedBytes = 64 << 20
 	// smallReviewBytes is what nearly every review is below: names are at most some hundred
 	// bytes, and groups some dozen.
 	smallReviewBytes = 64 << 10
@@ -65,7 +69,13 @@ func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
 func (d *FrontDoor) authorize(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
 	attributes, refusal := readReview(w, r)
-	if refusal != nil {
+	switch {
+	case refusal != nil && refusal.ErrStatus.Code == http.StatusRequestEntityTooLarge:
+		status := authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: reasonTooLong}
+		observe(&status, time.Since(started))
+		write(w, http.StatusOK, &authorizationv1.SubjectAccessReview{TypeMeta: reviewType, Status: status})
+		return
+	case refusal != nil:
 		refuse(w, refusal)
 		return
 	}
@@ -94,6 +104,8 @@ func (d *FrontDoor) ready(w http.ResponseWriter, _ *http.Request) {
 
 var reviewType = metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}
 
+var reasonTooLong = fmt.Sprintf("what is asked has more than %d bytes, which no policy is asked about", maxReviewBytes)
+
 // readReview reads what a request asks. What is wrong with it is said in the error.
 func readReview(w http.ResponseWriter, r *http.Request) (authorizer.Attributes, *apierrors.StatusError) {
 	if r.Method != http.MethodPost {
@@ -103,13 +115,13 @@ func readReview(w http.ResponseWriter, r *http.Request) (authorizer.Attributes, 
 	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != mediaType {
 		return nil, statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "a review is sent as "+mediaType)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
-	var tooLarge *http.MaxBytesError
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxReviewBytes+1))
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxReviewBytes))
 	case err != nil:
 		return nil, apierrors.NewBadRequest("the review could not be read")
+	case len(body) > maxReviewBytes:
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrainedBytes) // whatever comes of it, the answer is the same
+		return nil, apierrors.NewRequestEntityTooLargeError(reasonTooLong)
 	}
 	var review authorizationv1.SubjectAccessReview
 	if err := utiljson.Unmarshal(body, &review); err != nil {

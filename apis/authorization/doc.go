@@ -5,9 +5,9 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package authorization holds the internal (hub) types of the API group
 // authorization.k8s.io as Proviso serves it: the SubjectAccessReview family with
-// conditions, and AuthorizationConditionsReview (KEP-5681, "Changes to
+// conditions and AuthorizationConditionsReview (KEP-5681, "Changes to
 // (Self)SubjectAccessReview" and "Supporting webhooks through the
-// AuthorizationConditionsReview API").
+// AuthorizationConditionsReview API"), and ImpersonationReview (KEP-5284).
 //
 // Every kind here is virtual: it can be created, is answered in the response, and
 // is never stored. The attribute types are those of k8s.io/api/authorization/v1

@@ -27,7 +27,8 @@ const (
 	ReasonCompileFailed = "CompileFailed"
 	// ReasonEnforced says that requests are decided by the policy.
 	ReasonEnforced = "Enforced"
-	// ReasonNotEnforced says that nobody asks about the requests that a rule describes.
+	// ReasonNotEnforced says that a rule is about resources of others, who ask through the
+	// front door only.
 	ReasonNotEnforced = "NotEnforced"
 	// ReasonConditionNotEnforced says that nobody enforces the condition: an Allow then
 	// grants nothing, and a Deny or NoOpinion applies whatever the condition says.

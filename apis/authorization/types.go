@@ -431,8 +431,14 @@ type ImpersonationReviewStatus struct {
 	// are checked in the order of their keys.
 	Checks []ImpersonationCheck
 
+	// conditionsChain is what the impersonation depends on if it is neither allowed nor
+	// denied: conditions on the object, each of which denies. A server puts them before
+	// everything else that decides the request; in an AuthorizationConditionsReview they come
+	// before the conditionsChain of the requestDecision.
+	ConditionsChain []SubjectAccessReviewConditionSet
+
 	// requestDecision says whether the impersonated user may make the request. It is only
-	// there if the impersonation is allowed.
+	// there if the impersonation is not denied.
 	RequestDecision *SubjectAccessReviewStatus
 }
 

@@ -317,6 +317,13 @@ func (in *ImpersonationReviewStatus) DeepCopyInto(out *ImpersonationReviewStatus
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.ConditionsChain != nil {
+		in, out := &in.ConditionsChain, &out.ConditionsChain
+		*out = make([]SubjectAccessReviewConditionSet, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.RequestDecision != nil {
 		in, out := &in.RequestDecision, &out.RequestDecision
 		*out = new(SubjectAccessReviewStatus)

@@ -821,9 +821,27 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 							},
 						},
 					},
+					"conditionsChain": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditionsChain is what the impersonation depends on if it is neither allowed nor denied: conditions on the object, each of which denies. A server puts them before everything else that decides the request; in an AuthorizationConditionsReview they come before the conditionsChain of the requestDecision.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"requestDecision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "requestDecision says whether the impersonated user may make the request. It is only there if the impersonation is allowed.",
+							Description: "requestDecision says whether the impersonated user may make the request. It is only there if the impersonation is not denied.",
 							Ref:         ref(v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -832,7 +850,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ImpersonationCheck{}.OpenAPIModelName(), v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName(), v1.UserInfo{}.OpenAPIModelName()},
+			v1alpha1.ImpersonationCheck{}.OpenAPIModelName(), v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName(), v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName(), v1.UserInfo{}.OpenAPIModelName()},
 	}
 }
 

@@ -11,9 +11,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -68,7 +70,8 @@ type ExtraConfig struct {
 	// Mappings say which permissions fields need, and the server keeps them up to date. Nil
 	// means that it stores none.
 	Mappings *granular.Source
-	// ConditionalImpersonation lets reviews try the mode conditional.
+	// ConditionalImpersonation is the feature gate: requests may be made as somebody else in
+	// the mode conditional, and reviews know it.
 	ConditionalImpersonation bool
 	// Enforcer enforces conditions on requests.
 	Enforcer *enforcement.Enforcer
@@ -159,7 +162,15 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err := completed.makeImpersonation(); err != nil {
 		return CompletedConfig{}, err
 	}
+	completed.believeFrontProxies(&c.GenericConfig.Config)
 	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
+	if c.ExtraConfig.ConditionalImpersonation {
+		filter, err := completed.impersonationFilter()
+		if err != nil {
+			return CompletedConfig{}, err
+		}
+		c.GenericConfig.BuildHandlerChainFunc = impersonating(filter)
+	}
 	if err := c.ExtraConfig.Enforcer.ApplyTo(&c.GenericConfig.Config); err != nil {
 		return CompletedConfig{}, err
 	}
@@ -179,10 +190,39 @@ func (c *completedConfig) makeCompilers() (err error) {
 func (c *completedConfig) makeImpersonation() (err error) {
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
-		conditional = &impersonation.Conditional{Decide: c.extra.Reviews.Decide, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
+		conditional = &impersonation.Conditional{Chain: c.extra.Reviews, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
 	}
 	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, conditional)
 	return err
+}
+
+// impersonationFilter configures the filter of requests. It makes one, to find out now
+// whether that can be done.
+func (c *completedConfig) impersonationFilter() (impersonation.FilterConfig, error) {
+	config := impersonation.FilterConfig{
+		Authorizer:  c.extra.Requests,
+		Conditional: impersonation.Conditional{Chain: c.extra.Requests, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial},
+		Narrow:      enforcement.Narrow,
+		Constrained: true, Serializer: Codecs,
+	}
+	_, err := impersonation.NewFilter(http.NotFoundHandler(), config)
+	return config, err
+}
+
+// believeFrontProxies lets a Proviso in front of this one say what remains of an
+// impersonation, and nobody else.
+func (c *completedConfig) believeFrontProxies(generic *genericapiserver.Config) {
+	if generic.Authentication.Authenticator == nil {
+		return
+	}
+	a := &impersonation.Authenticator{
+		Delegate: generic.Authentication.Authenticator, Compiler: c.compilers.Conditions, Narrow: enforcement.Narrow,
+	}
+	if proxy := generic.Authentication.RequestHeaderConfig; proxy != nil {
+		a.FrontProxy = headerrequest.NewDynamicVerifyOptionsSecure(proxy.CAContentProvider.VerifyOptions,
+			proxy.AllowedClientNames, proxy.UsernameHeaders, proxy.UIDHeaders, proxy.GroupHeaders, proxy.ExtraHeaderPrefixes)
+	}
+	generic.Authentication.Authenticator = a
 }
 
 // Server is proviso-apiserver.

@@ -6,13 +6,27 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apiserver/pkg/endpoints/filterlatency"
+	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	genericfeatures "k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	genericfilters "k8s.io/apiserver/pkg/server/filters"
+	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
 // isStored reports whether the objects of an API group are stored. A field of theirs that
@@ -25,7 +39,85 @@ func isStored(group string) bool {
 // BuildHandlerChain is the generic handler chain, with strict field validation as the
 // default on stored kinds. Reviews keep the default of Kubernetes, which is a warning.
 func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(handler), c)
+	return genericapiserver.DefaultBuildHandlerChain(withoutReservedExtra(withStrictFieldValidation(handler), c.Serializer), c)
+}
+
+// impersonating builds the handler chain around an impersonation filter of our own. The
+// generic chain has no place for one, so that its first half is used, up to the audit, and
+// what is after it is left out and comes here: impersonation, flow control and
+// authorization (ADR 18).
+func impersonating(config impersonation.FilterConfig) func(http.Handler, *genericapiserver.Config) http.Handler {
+	return func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		handler = withoutReservedExtra(withStrictFieldValidation(handler), c.Serializer)
+		handler = filterlatency.TrackCompleted(handler)
+		handler = genericapifilters.WithAuthorization(handler, c.Authorization.Authorizer, c.Serializer)
+		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "authorization")
+		handler = withFlowControl(handler, c)
+		handler = filterlatency.TrackCompleted(handler)
+		config.Constrained, config.Serializer = c.FeatureGate.Enabled(genericfeatures.ConstrainedImpersonation), c.Serializer
+		filter, err := impersonation.NewFilter(handler, config)
+		if err != nil {
+			// Complete has made one like it already. Without it nobody is let in.
+			utilruntime.HandleError(fmt.Errorf("impersonation: %w", err))
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { responsewriters.InternalError(w, r, err) })
+		}
+		handler = withHeaders(filter)
+		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "constrainedimpersonation")
+
+		first := *c
+		first.Authorization.Authorizer, first.FlowControl = nil, nil
+		first.MaxRequestsInFlight, first.MaxMutatingRequestsInFlight = 0, 0
+		klog.InfoS("Requests are authorized behind impersonation; the generic server warns that authorization is disabled, which is so in front of it")
+		return withoutHeaders(genericapiserver.DefaultBuildHandlerChain(handler, &first))
+	}
+}
+
+// withFlowControl is what the generic chain does.
+func withFlowControl(handler http.Handler, c *genericapiserver.Config) http.Handler {
+	if c.FlowControl == nil {
+		return genericfilters.WithMaxInFlightLimit(handler, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
+	}
+	estimator := flowcontrolrequest.NewWorkEstimator(c.StorageObjectCountTracker.Get, c.FlowControl.GetInterestedWatchCount,
+		flowcontrolrequest.DefaultWorkEstimatorConfig(), c.FlowControl.GetMaxSeats)
+	handler = filterlatency.TrackCompleted(handler)
+	handler = genericfilters.WithPriorityAndFairness(handler, c.LongRunningFunc, c.FlowControl, estimator, c.RequestTimeout/4)
+	return filterlatency.TrackStarted(handler, c.TracerProvider, "priorityandfairness")
+}
+
+type headersKey struct{}
+
+// withoutHeaders keeps the headers of impersonation from the filter of the generic chain,
+// for withHeaders to give them back behind it.
+func withoutHeaders(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if headers := impersonation.TakeHeaders(r.Header); headers != nil {
+			r = r.WithContext(context.WithValue(r.Context(), headersKey{}, headers))
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+func withHeaders(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if headers, ok := r.Context().Value(headersKey{}).(http.Header); ok {
+			maps.Copy(r.Header, headers)
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+// withoutReservedExtra refuses users with the extra that is reserved for what remains of an
+// impersonation: somebody could impersonate into it where conditional impersonation is off.
+func withoutReservedExtra(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if u, ok := genericapirequest.UserFrom(r.Context()); ok {
+			if err := impersonation.RefuseReserved(u); err != nil {
+				responsewriters.RespondWithError(w, r, err, serializer)
+				return
+			}
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 func withStrictFieldValidation(handler http.Handler) http.Handler {

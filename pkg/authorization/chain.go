@@ -82,6 +82,11 @@ func NewChain(members ...Member) (*Chain, error) {
 	return &Chain{members: append([]Member(nil), members...)}, nil
 }
 
+// Behind returns a chain in which another member comes before all of this one's.
+func (c *Chain) Behind(first Member) (*Chain, error) {
+	return NewChain(append([]Member{first}, c.members...)...)
+}
+
 // Pin returns a context in which no member's source of decisions changes.
 func (c *Chain) Pin(ctx context.Context) context.Context {
 	for _, m := range c.members {

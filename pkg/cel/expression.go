@@ -12,6 +12,7 @@ import (
 	"weak"
 
 	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
@@ -116,6 +117,24 @@ func (e *Expression) source() (from *source, err error) {
 	}
 	e.checked = weak.Make(from)
 	return from, nil
+}
+
+// NoneOf returns the text of a condition that is true if none of the given ones is. Like
+// ||, it is an error only if one of them is and none is true.
+func (c *PartialCompiler) NoneOf(texts ...string) (string, error) {
+	if len(texts) == 0 {
+		return "", fmt.Errorf("expression %w: there is nothing to deny", ErrCompile)
+	}
+	trees := make([]*node, 0, len(texts))
+	for _, text := range texts {
+		e, err := c.Compile(text)
+		if err != nil {
+			return "", err
+		}
+		trees = append(trees, e.tree)
+	}
+	none := function(operators.LogicalNot, types.BoolType, fold(operators.LogicalOr, trees))
+	return (&Residual{tree: none, compiler: c.residuals}).Text()
 }
 
 // Program evaluates the expression at once, with all of its variables.

@@ -42,6 +42,10 @@ type Config struct {
 type Enforcer struct {
 	config     Config
 	classifier classifier
+	// narrowed is the chain for requests that something narrows.
+	narrowed *authorization.Chain
+	// carries tells requests that are passed on to another server. Nil means none.
+	carries func(authorizer.Attributes) bool
 	// plugged is set once an admission plugin enforces what this Enforcer lets pass.
 	plugged atomic.Bool
 }
@@ -54,7 +58,11 @@ func New(config Config) (*Enforcer, error) {
 		return nil, errNoChain
 	}
 	RegisterMetrics()
-	return &Enforcer{config: config}, nil
+	narrowed, err := config.Chain.Behind(authorization.Member{Name: NarrowingName, Authorizer: narrowing{}})
+	if err != nil {
+		return nil, err
+	}
+	return &Enforcer{config: config, narrowed: narrowed}, nil
 }
 
 // ErrNotPlugged says that nothing would enforce conditions at admission.

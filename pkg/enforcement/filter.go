@@ -76,11 +76,12 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 // made from, if any. The record is nil if they cannot become allowed; the decision then is
 // unconditional and says why.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
+	ctx, chain := e.narrow(ctx, a)
 	if !e.Covers(a) {
 		if earlier != nil && earlier.lazy != nil {
 			ctx = earlier.lazy.Pin(ctx)
 		}
-		decision := e.config.Chain.Decide(ctx, a).Fold()
+		decision := chain.Decide(ctx, a).Fold()
 		if !decision.IsAllow() {
 			return nil, decision
 		}
@@ -91,7 +92,7 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 	if earlier != nil && earlier.lazy != nil {
 		lazy = earlier.lazy.Also(ctx, attributes)
 	} else {
-		lazy = e.config.Chain.Begin(ctx, attributes)
+		lazy = chain.Begin(ctx, attributes)
 	}
 	decision := lazy.Decision()
 	switch {

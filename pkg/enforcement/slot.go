@@ -44,6 +44,12 @@ type slot struct {
 	// create is the one about the create that an update or patch has turned into.
 	create *record
 
+	// residual is what Narrow has added.
+	residual []authorization.Set
+	// carries says that another server enforces the residual, carried that it was given to
+	// whoever passes the request on.
+	carries, carried bool
+
 	// outcome is how the conditions came out.
 	outcome outcome
 }
@@ -94,8 +100,9 @@ func (s *slot) records() (request, connect, create *record) {
 
 // covered reports whether the request was decided with conditions in mind.
 func (s *slot) covered() bool {
-	request, _, _ := s.records()
-	return request != nil && request.lazy != nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.carries || s.request != nil && s.request.lazy != nil
 }
 
 // turnsInto reports whether a check is the one that a handler makes when an update or a

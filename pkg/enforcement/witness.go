@@ -35,6 +35,13 @@ func withWitness(handler http.Handler) http.Handler {
 // accuse reports conditions that were not evaluated. Deleting a collection that is empty
 // evaluates nothing, and does nothing.
 func (s *slot) accuse(ctx context.Context) {
+	s.mu.Lock()
+	lost := s.carries && !s.carried
+	s.mu.Unlock()
+	if lost {
+		neverEvaluated.WithContext(ctx).Inc()
+		klog.FromContext(ctx).Error(nil, "A request was passed on without the conditions that it carries")
+	}
 	request, connect, create := s.records()
 	for _, record := range []*record{request, connect, create} {
 		if !record.isConditional() || record.evaluated.Load() || record.attributes.GetVerb() == "deletecollection" {

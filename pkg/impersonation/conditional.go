@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apimachineryvalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -32,62 +33,106 @@ const VerbConditional = "constrainedimpersonate"
 // with conditions on the request and on the whole user. In the other modes permissions
 // are a union; here each says which request, and which other parts, it is for.
 //
-// What depends on the object does not pass: nothing carries it to where the object is.
+// What depends on the object is left over: a residual that has to be enforced where the
+// object is known.
 type Conditional struct {
-	// Decide decides, with conditions.
-	Decide func(ctx context.Context, attributes authorizer.Attributes) authorization.Decision
+	// Chain decides, with conditions.
+	Chain *authorization.Chain
 	// Compiler and Partial compile conditions, the latter for what is known before the
 	// object is.
 	Compiler *cel.Compiler
 	Partial  *cel.PartialCompiler
+
+	// count counts a check; it may be nil.
+	count func(decision string, duration time.Duration)
 }
 
-// review checks the parts of the wanted user until one does not pass. A denial of any part
-// is final: no other mode may allow then.
-func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer Answer, final bool) {
+// conditionally is the answer of the mode conditional.
+type conditionally struct {
+	Answer
+	// final says that no other mode may allow.
+	final bool
+	// otherwise is what remains if another mode allows.
+	otherwise []authorization.Set
+}
+
+// review checks the parts of the wanted user until one does not pass, all of them by the
+// same policies. A denial of any part is final, also one that depends on the object.
+func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionally) {
 	impersonated, username, ok := identify(wanted)
 	if !ok {
-		return Answer{}, false
+		return answer
 	}
+	ctx = c.Chain.Pin(ctx)
 	parts := append([]part{username}, partsOf(wanted)...)
 	known := cel.Values{
 		cel.ImpersonatedRequest: cel.Known(requestValueOf(request)),
 		cel.ImpersonatedUser:    cel.Known(userValueOf(impersonated)),
 	}
+	var remains remainder
 	for _, p := range parts {
 		check := Check{Mode: api.ImpersonationModeConditional, Attributes: p.attributes(request.User)}
-		decision := c.check(ctx, &check, known, authorization.AsksAboutMany(request))
+		start := time.Now()
+		remains.add(c.check(ctx, &check, known, authorization.AsksAboutMany(request)))
+		if len(remains.all) > api.MaxConditionSets {
+			check.deny(errMany)
+		}
+		c.measure(&check, time.Since(start))
 		answer.Checks = append(answer.Checks, check)
-		if check.Decision != authorizer.DecisionAllow {
+		if !check.passes() {
 			answer.Reason = check.forbidden().Error()
-			return answer, decision.IsDeny()
+			answer.final = check.Decision == authorizer.DecisionDeny
+			answer.otherwise = named(remains.denials)
+			return answer
 		}
 	}
+	answer.Residual, answer.otherwise = named(remains.all), named(remains.denials)
 	answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
-	return answer, true
+	return answer
 }
 
-const reasonObject = "what remains depends on data that an impersonation check does not have"
+func (c *Conditional) measure(check *Check, duration time.Duration) {
+	if c.count == nil {
+		return
+	}
+	if check.passes() {
+		c.count("allowed", duration)
+	} else {
+		c.count("denied", duration)
+	}
+}
 
-// check decides about one part. Conditions are written for one version of one resource, so
-// that there are none for a review that asks about many.
-func (c *Conditional) check(ctx context.Context, check *Check, known cel.Values, many bool) authorization.Decision {
-	decision := c.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
+// check decides about one part, and returns what then remains to be enforced on the object.
+// Conditions are written for one version of one resource, so that there are none for a
+// review that asks about many.
+func (c *Conditional) check(ctx context.Context, check *Check, known cel.Values, many bool) remainder {
+	decision := c.Chain.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
 	if many {
 		decision = decision.Fold()
 	}
 	if !decision.IsUnconditional() {
 		decision = c.evaluate(ctx, check, decision, known)
 	}
-	concrete := decision
-	if !decision.IsUnconditional() {
-		concrete = authorization.NoOpinion(reasonObject, nil)
-		if decision.CanBecomeDenied() {
-			concrete = authorization.Deny(reasonObject, nil)
-		}
+	if decision.IsUnconditional() {
+		check.Decision, check.Reason, check.Err = decision.Concrete()
+		return remainder{}
 	}
-	check.Decision, check.Reason, check.Err = concrete.Concrete()
-	return concrete
+	remains, err := c.denyOnly(decision)
+	if err != nil {
+		check.deny(err)
+		return remainder{}
+	}
+	check.Decision, check.Reason = authorizer.DecisionNoOpinion, "nobody can allow it, whatever the object is"
+	if decision.CanBecomeAllowed() {
+		check.OnObject, check.Reason = true, "allowed on conditions on the object"
+	}
+	return remains
+}
+
+// deny denies because what remains of the check cannot be enforced.
+func (c *Check) deny(err error) {
+	c.OnObject = false
+	c.Decision, c.Reason, c.Err = authorizer.DecisionDeny, "what is left to be decided on the object cannot be enforced", err
 }
 
 // evaluate evaluates conditions as they are on the wire, as a server that had them from a

@@ -7,6 +7,7 @@ package impersonation_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ func conditionalReviewer(t *testing.T, policies []policyv1alpha1.AuthorizationPo
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer, err := impersonation.NewReviewer(chain, &impersonation.Conditional{Decide: chain.Decide, Compiler: compiler, Partial: partial})
+	reviewer, err := impersonation.NewReviewer(chain, &impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: partial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +130,8 @@ func TestConditionalReview(t *testing.T) {
 		wantGroups []string
 		wantReason string
 		wantChecks int
+		// wantResidual is what remains, which implies that somebody else may be asked.
+		wantResidual []string
 	}{
 		{name: "list pods as bob", policies: twoUsers, request: requestFor("list", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
 		{name: "create secrets as carol", policies: twoUsers, request: requestFor("create", "secrets"), wanted: user.DefaultInfo{Name: "carol"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
@@ -176,10 +179,39 @@ func TestConditionalReview(t *testing.T) {
 		{name: "a denial that fails denies", policies: policies{denyIf(`impersonatedUser.extra["missing"] == []`, "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot constrainedimpersonate", wantChecks: 2},
 		{name: "an allowance that fails allows nothing", policies: policies{allowIf(`impersonatedUser.extra["missing"] == []`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3},
 
-		// What depends on the object does not pass.
-		{name: "allowed for some objects", policies: policies{allowIf(`object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot", wantChecks: 3},
+		// What depends on the object is left over, as conditions that deny.
+		{name: "allowed for some objects", policies: policies{allowIf(`object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !(object.x == 1)`}},
 		{name: "allowed for some objects, and by the legacy verb", policies: policies{allowIf(`object.x == 1`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3},
-		{name: "denied for some objects", policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{onUsers, isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "depends on data that an impersonation check does not have", wantChecks: 2},
+		{name: "allowed for some objects of some requests", policies: policies{allowIf(reading+` && object.x == 1 && impersonatedUser.username == object.owner`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !(object.x == 1 && "bob" == object.owner)`}},
+		{name: "allowed for some objects of other requests", policies: policies{allowIf(reading+` && object.x == 1`, "users")}, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot", wantChecks: 3},
+		{name: "several allow for some objects", policies: policies{allowIf(`object.x == 1`, "users"), allowIf(`object.x == 2 || dryRun`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny impersonation.proviso.dev/nothing-allows: !(object.x == 1 || object.x == 2 || dryRun)`}},
+		{name: "denied for some objects", policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{onUsers}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`}},
+		{name: "denied for some objects, whatever else allows", policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{onUsers, isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`}},
+		{name: "denied for some objects, allowed by the legacy verb only", policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`}},
+		{name: "denied for some objects before a part that is not allowed", policies: policies{denyIf(`object.x == 1`, "users"), allowIf("", "users")}, granted: []string{isLegacy, "impersonate groups g"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"g"}}, wantMode: "legacy", wantGroups: []string{"g", "system:authenticated"}, wantChecks: 5,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`}},
+		{name: "denied for some objects and allowed for none", policies: policies{denyIf(`object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot", wantChecks: 3},
+		{name: "no opinion on some objects", policies: policies{policy(policyv1alpha1.PolicyEffectNoOpinion, `object.x == 1`, "users"), allowIf("", "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 3,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`, `1.impersonation.proviso.dev Deny cluster.policy.proviso.dev/b: !true`}},
+		{name: "no opinion on some objects that somebody allows", policies: policies{policy(policyv1alpha1.PolicyEffectNoOpinion, `object.x == 1`, "users")}, granted: []string{onUsers}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "everything at once", policies: policies{denyIf(`object.x == 1`, "users", "groups"), policy(policyv1alpha1.PolicyEffectNoOpinion, `object.x == 2`, "groups"), allowIf(`oldObject == null`, "users"), allowIf(`object.g == impersonatedUser.groups[0]`, "groups")},
+			request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"g"}}, wantMode: "conditional", wantGroups: []string{"g", "system:authenticated"}, wantChecks: 4,
+			wantResidual: []string{
+				`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`,
+				`1.impersonation.proviso.dev Deny cluster.policy.proviso.dev/c: !(oldObject == null)`,
+				`2.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`,
+				`3.impersonation.proviso.dev Deny cluster.policy.proviso.dev/b: object.x == 2`,
+				`4.impersonation.proviso.dev Deny cluster.policy.proviso.dev/d: !(object.g == "g")`,
+			}},
+		{name: "a condition on the object that makes a check", policies: policies{allowIf(`object.x == 1 || authorizer.path("/x").check("get").allowed()`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "must not make authorization checks", wantChecks: 2},
+		{name: "the reserved extra", policies: policies{allowIf("", "*", "*/*")}, granted: []string{isLegacy, "impersonate userextras.authentication.k8s.io/authorization.proviso.dev/impersonation-conditions []"}, request: getPod,
+			wanted: user.DefaultInfo{Name: "bob", Extra: map[string][]string{impersonation.ExtraConditions: {"[]"}}}, wantReason: "is reserved"},
 		{name: "an object that does not matter", policies: policies{allowIf(`impersonatedRequest.verb == "get" || object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
 
 		// A condition is written for one version of one resource.
@@ -202,6 +234,9 @@ func TestConditionalReview(t *testing.T) {
 			if len(got.Checks) != tc.wantChecks {
 				t.Errorf("got checks %q, want %d", checksOf(got), tc.wantChecks)
 			}
+			if diff := cmp.Diff(tc.wantResidual, textsOf(got.Residual)); diff != "" {
+				t.Errorf("residual (-want +got):\n%s", diff)
+			}
 			if got.User != nil {
 				if diff := cmp.Diff(tc.wantGroups, got.User.GetGroups()); diff != "" {
 					t.Errorf("groups (-want +got):\n%s", diff)
@@ -209,6 +244,16 @@ func TestConditionalReview(t *testing.T) {
 			}
 		})
 	}
+}
+
+func textsOf(sets []authorization.Set) []string {
+	var texts []string
+	for _, set := range sets {
+		for _, c := range set.Decision.Conditions() {
+			texts = append(texts, fmt.Sprintf("%s %s %s: %s", set.AuthorizerName, c.Effect, c.ID, c.Text))
+		}
+	}
+	return texts
 }
 
 func inVersion(a authorizer.AttributesRecord, version string) authorizer.AttributesRecord {

@@ -40,13 +40,21 @@ type Check struct {
 	Err      error
 	// Conditions are those that the answer depended on, in the mode conditional.
 	Conditions []authorization.SubjectAccessReviewConditionSet
+	// OnObject says that the check passes as far as it can be told without the object. What
+	// remains is in the residual of the answer.
+	OnObject bool
 }
+
+func (c Check) passes() bool { return c.OnObject || c.Decision == authorizer.DecisionAllow }
 
 // IsOnRequest reports whether the check is about the request, rather than about the user
 // who is impersonated.
 func (c Check) IsOnRequest() bool {
 	return strings.HasPrefix(c.Attributes.Verb, verbImpersonateOn)
 }
+
+// last returns the check that decided.
+func (a Answer) last() Check { return a.Checks[len(a.Checks)-1] }
 
 // modeOf returns the mode whose permissions a verb is for.
 func modeOf(verb string) authorization.ImpersonationMode {
@@ -135,6 +143,11 @@ func (c Check) forbidden() error {
 	case c.Err != nil:
 		message = c.Err.Error()
 	}
+	return c.refused(message)
+}
+
+// refused refuses the check with a message.
+func (c Check) refused(message string) error {
 	return responsewriters.ForbiddenStatusError(c.Attributes, message)
 }
 

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -19,7 +20,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/proviso-authz/proviso/apis/authorization"
+	api "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // Reviewer finds out what the impersonation filter of a server would answer. It is safe
@@ -44,11 +46,14 @@ type Answer struct {
 	// User is the user that the server sees, nil if the impersonation is refused.
 	User user.Info
 	// Mode is the mode that allows the impersonation.
-	Mode authorization.ImpersonationMode
+	Mode api.ImpersonationMode
 	// Constraint is the verb that allows it, as audit records it: empty in the mode legacy.
 	Constraint string
 	// Reason is why it is refused, in the words of the refusal.
 	Reason string
+	// Residual is what the impersonation still depends on: conditions on the object, each of
+	// which denies. They come before everything else that decides the request.
+	Residual []authorization.Set
 	// Checks are the checks that were made, in order.
 	Checks []Check
 }
@@ -60,8 +65,13 @@ var errNoAnswer = errors.New("the impersonation filter gave no answer")
 // refuses.
 //
 // With the mode conditional, the filter is asked twice: for the constrained modes, which
-// come before it, and for the legacy mode, which comes last.
+// come before it, and for the legacy mode, which comes last. Whoever may impersonate on
+// conditions on the object and also by the legacy mode does so by that one, which holds for
+// every object; what the mode conditional denies remains denied.
 func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (Answer, error) {
+	if err := refuseReserved(attributes.User, wanted); err != nil {
+		return Answer{Reason: err.Error()}, nil
+	}
 	if r.conditional == nil {
 		return r.filter(ctx, attributes, wanted, func(string) bool { return false })
 	}
@@ -69,14 +79,21 @@ func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesR
 	if err != nil || constrained.User != nil {
 		return constrained, err
 	}
-	conditional, final := r.conditional.review(ctx, attributes, wanted)
+	conditional := r.conditional.review(ctx, attributes, wanted)
 	conditional.Checks = append(constrained.Checks, conditional.Checks...)
-	if final {
-		return conditional, nil
+	if conditional.final || conditional.User != nil && len(conditional.Residual) == 0 {
+		return conditional.Answer, nil
 	}
 	legacy, err := r.filter(ctx, attributes, wanted, isConstrained)
 	legacy.Checks = append(conditional.Checks, legacy.Checks...)
-	if legacy.User == nil && len(constrained.Checks) > 0 {
+	switch {
+	case err != nil:
+	case legacy.User != nil:
+		legacy.Residual = conditional.otherwise
+	case conditional.User != nil:
+		conditional.Checks = legacy.Checks
+		return conditional.Answer, nil
+	case len(constrained.Checks) > 0:
 		legacy.Reason = constrained.Reason // the filter's own choice: the first mode that was for such a user
 	}
 	return legacy, err
@@ -161,9 +178,23 @@ func (w *response) Header() http.Header {
 	return w.header
 }
 
-func (w *response) WriteHeader(code int) { w.code = code }
+func (w *response) WriteHeader(code int) {
+	if w.code == 0 {
+		w.code = code
+	}
+}
 
-func (w *response) Write(content []byte) (int, error) { return w.body.Write(content) }
+func (w *response) Write(content []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(content)
+}
+
+// copyTo answers a request with it.
+func (w *response) copyTo(to http.ResponseWriter) {
+	maps.Copy(to.Header(), w.Header())
+	to.WriteHeader(w.code)
+	_, _ = to.Write(w.body.Bytes()) // the client is gone if this fails
+}
 
 // refusal returns the message of a refusal. Every other response is an error.
 func (w *response) refusal() (string, error) {

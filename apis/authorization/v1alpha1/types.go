@@ -530,8 +530,16 @@ type ImpersonationReviewStatus struct {
 	// +listType=atomic
 	Checks []ImpersonationCheck `json:"checks,omitempty"`
 
+	// conditionsChain is what the impersonation depends on if it is neither allowed nor
+	// denied: conditions on the object, each of which denies. A server puts them before
+	// everything else that decides the request; in an AuthorizationConditionsReview they come
+	// before the conditionsChain of the requestDecision.
+	// +optional
+	// +listType=atomic
+	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
+
 	// requestDecision says whether the impersonated user may make the request. It is only
-	// there if the impersonation is allowed.
+	// there if the impersonation is not denied.
 	// +optional
 	RequestDecision *SubjectAccessReviewStatus `json:"requestDecision,omitempty"`
 }

@@ -51,6 +51,10 @@ func SetObjectDefaults_ImpersonationReview(in *ImpersonationReview) {
 			SetDefaults_SubjectAccessReviewConditionSet(b)
 		}
 	}
+	for i := range in.Status.ConditionsChain {
+		a := &in.Status.ConditionsChain[i]
+		SetDefaults_SubjectAccessReviewConditionSet(a)
+	}
 	if in.Status.RequestDecision != nil {
 		for i := range in.Status.RequestDecision.ConditionsChain {
 			a := &in.Status.RequestDecision.ConditionsChain[i]

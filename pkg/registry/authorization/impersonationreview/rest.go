@@ -121,7 +121,7 @@ func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizat
 	if message := authorization.SelectorErrors(attributes); message != "" && err == nil {
 		status.EvaluationError = message
 	}
-	if answer.User != nil && err == nil {
+	if !status.Denied {
 		attributes.User = answer.User
 		decision := virtual.Review(ctx, r.reviews, attributes, spec.ConditionalAuthorization)
 		status.RequestDecision = &decision

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -55,12 +56,34 @@ func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.Imp
 	switch {
 	case err != nil:
 		status.EvaluationError = err.Error()
-	case answer.User != nil:
-		status.Allowed, status.Denied = true, false
+	case answer.User != nil && setResidual(&status, answer.Residual, spec):
+		status.Denied = false
 		status.Mode, status.Constraint = answer.Mode, answer.Constraint
 		status.ImpersonatedUser = userInfoOf(answer.User)
 	}
 	return status
+}
+
+const reasonFolded = "the impersonation depends on conditions on the object, which the review did not ask for or which exceed what it can hold; it was folded to Deny"
+
+// setResidual shows what remains of an impersonation. Whoever does not ask for conditions
+// gets a denial, as from a SubjectAccessReview.
+func setResidual(status *authorizationapi.ImpersonationReviewStatus, residual []authorization.Set, spec *authorizationapi.ImpersonationReviewSpec) (shown bool) {
+	if len(residual) == 0 {
+		status.Allowed = true
+		return true
+	}
+	status.Reason = reasonFolded
+	if config := spec.ConditionalAuthorization; config == nil || config.Mode == authorizationapi.ConditionsModeNone {
+		return false
+	}
+	wire, err := authorization.SetsToWire(residual)
+	if err != nil {
+		status.EvaluationError = err.Error()
+		return false
+	}
+	status.Reason, status.ConditionsChain = "", wire
+	return true
 }
 
 func checkOf(check impersonation.Check, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationCheck {

@@ -1,0 +1,161 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"unicode/utf16"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+
+	api "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// ExtraConditions is the key of the extra in which a Proviso tells one behind it what an
+// impersonation still depends on. Nobody else may have it: whoever says it through a front
+// proxy narrows what the request may do, and nothing more.
+const ExtraConditions = "authorization.proviso.dev/impersonation-conditions"
+
+// MaxExtraBytes bounds the residual in an extra. It becomes a header, of which servers and
+// proxies commonly take some ten kilobytes.
+const MaxExtraBytes = 16 * 1024
+
+var (
+	errExtraTooLong = fmt.Errorf("the conditions that remain of the impersonation take more than the %d bytes that can be carried on", MaxExtraBytes)
+	errReserved     = errors.New("the extra " + ExtraConditions + " is reserved for what remains of an impersonation between servers")
+)
+
+// EncodeExtra writes a residual as the value of the extra ExtraConditions.
+func EncodeExtra(sets []authorization.Set) (string, error) {
+	wire, err := authorization.SetsToWire(sets)
+	if err != nil {
+		return "", err
+	}
+	versioned := make([]v1alpha1.SubjectAccessReviewConditionSet, len(wire))
+	for i := range wire {
+		if err := v1alpha1.Convert_authorization_SubjectAccessReviewConditionSet_To_v1alpha1_SubjectAccessReviewConditionSet(&wire[i], &versioned[i], nil); err != nil {
+			return "", err
+		}
+	}
+	text, err := json.Marshal(versioned)
+	if err != nil {
+		return "", err
+	}
+	encoded := ascii(string(text))
+	if len(encoded) > MaxExtraBytes {
+		return "", errExtraTooLong
+	}
+	return encoded, nil
+}
+
+// ascii writes JSON without characters that proxies may mangle in a header.
+func ascii(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r < 0x80 && r != 0x7f:
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// DecodeExtra reads what EncodeExtra wrote, in any order and number of values. Anything that
+// could do more than deny, or that could not be enforced, is an error, and the caller must
+// deny the request.
+func DecodeExtra(compiler *cel.Compiler, values []string) ([]authorization.Set, error) {
+	var sets []authorization.Set
+	for _, value := range values {
+		decoded, err := decodeValue(value)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, decoded...)
+	}
+	if len(sets) == 0 {
+		return nil, errNotDenying
+	}
+	if len(sets) > api.MaxConditionSets {
+		return nil, fmt.Errorf("%w: more than %d sets", authorization.ErrInvalidConditions, api.MaxConditionSets)
+	}
+	for _, set := range sets {
+		if err := validateResidual(compiler, set); err != nil {
+			return nil, err
+		}
+	}
+	return named(sets), nil
+}
+
+func decodeValue(value string) ([]authorization.Set, error) {
+	if len(value) > MaxExtraBytes {
+		return nil, errExtraTooLong
+	}
+	decoder := json.NewDecoder(bytes.NewReader([]byte(value)))
+	decoder.DisallowUnknownFields()
+	var versioned []v1alpha1.SubjectAccessReviewConditionSet
+	if err := decoder.Decode(&versioned); err != nil {
+		return nil, fmt.Errorf("%w: %w", authorization.ErrInvalidConditions, err)
+	}
+	if decoder.More() {
+		return nil, fmt.Errorf("%w: something follows them", authorization.ErrInvalidConditions)
+	}
+	wire := make([]api.SubjectAccessReviewConditionSet, len(versioned))
+	for i := range versioned {
+		if err := v1alpha1.Convert_v1alpha1_SubjectAccessReviewConditionSet_To_authorization_SubjectAccessReviewConditionSet(&versioned[i], &wire[i], nil); err != nil {
+			return nil, err
+		}
+	}
+	return authorization.SetsFromWire(wire)
+}
+
+// refuseReserved refuses to impersonate anybody with the reserved extra.
+func refuseReserved(requester user.Info, wanted user.Info) error {
+	if _, found := wanted.GetExtra()[ExtraConditions]; !found {
+		return nil
+	}
+	return responsewriters.ForbiddenStatusError(authorizer.AttributesRecord{
+		User: requester, Verb: verbLegacy, APIGroup: authenticationv1.GroupName, APIVersion: authenticationv1.SchemeGroupVersion.Version,
+		Resource: "userextras", Subresource: ExtraConditions, ResourceRequest: true,
+	}, errReserved.Error())
+}
+
+// RefuseReserved returns the refusal of a user who has the reserved extra, nil if the user
+// does not have it.
+func RefuseReserved(u user.Info) error { return refuseReserved(u, u) }
+
+// WithExtra returns the user as whom a request is passed on to another Proviso, which is to
+// enforce what remains of the impersonation.
+func WithExtra(u user.Info, sets []authorization.Set) (user.Info, error) {
+	if len(sets) == 0 {
+		return u, nil
+	}
+	value, err := EncodeExtra(sets)
+	if err != nil {
+		return nil, err
+	}
+	extra := maps.Clone(u.GetExtra())
+	if extra == nil {
+		extra = map[string][]string{}
+	}
+	extra[ExtraConditions] = []string{value}
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra}, nil
+}

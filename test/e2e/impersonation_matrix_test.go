@@ -213,9 +213,9 @@ func retry(t *testing.T, try func() error) {
 	}
 }
 
-// makeRequests makes the requests, for which users are vouched for by the front proxy's
-// certificate.
-func (m *impersonationMatrix) makeRequests(t *testing.T) {
+// makeRequests makes the requests to a server, and returns what it says when it refuses.
+// Users are vouched for by the front proxy's certificate.
+func (m *impersonationMatrix) makeRequests(t *testing.T, url string) (messages []string) {
 	t.Helper()
 	certFile, keyFile, err := stack.FrontProxy("front-proxy-client")
 	if err != nil {
@@ -235,19 +235,21 @@ func (m *impersonationMatrix) makeRequests(t *testing.T) {
 	bearer := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	t.Cleanup(vouched.CloseIdleConnections)
 	t.Cleanup(bearer.CloseIdleConnections)
-	forEach(t, len(m.rows), func(ctx context.Context, i int) error {
+	messages = make([]string, len(m.rows))
+	forEach(t, len(m.rows), func(ctx context.Context, i int) (err error) {
 		client := vouched
 		if m.tokens[i] != "" {
 			client = bearer
 		}
-		m.messages[i], err = m.rows[i].do(ctx, client, m.tokens[i])
+		messages[i], err = m.rows[i].do(ctx, client, url, m.tokens[i])
 		return err
 	})
+	return messages
 }
 
 // do makes the request and returns the message of a failure.
-func (r impersonationRow) do(ctx context.Context, client *http.Client, token string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, methods[r.request.Verb], stack.KubeAPIServerURL()+r.request.url(), nil)
+func (r impersonationRow) do(ctx context.Context, client *http.Client, url, token string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, methods[r.request.Verb], url+r.request.url(), nil)
 	if err != nil {
 		return "", err
 	}
@@ -299,11 +301,11 @@ func escapeKey(key string) string {
 }
 
 // impersonationEvents waits until there is an event for each row.
-func impersonationEvents(t *testing.T, rows []impersonationRow) map[string]auditv1.Event {
+func impersonationEvents(t *testing.T, file string, rows []impersonationRow) map[string]auditv1.Event {
 	t.Helper()
 	events := map[string]auditv1.Event{}
 	retry(t, func() error {
-		log, err := os.Open(stack.AuditLog())
+		log, err := os.Open(file)
 		if err != nil {
 			return err
 		}

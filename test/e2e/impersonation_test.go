@@ -21,7 +21,8 @@ import (
 // TestImpersonationMatrix makes every request of the table to the real kube-apiserver,
 // with Impersonate- headers, and reviews it. The verdict, the user that the server sees,
 // the constraint and the words of a refusal must be the same. Each row has a requester
-// of its own, since the server remembers which mode a requester used last.
+// of its own, since the server remembers which mode a requester used last. Then it makes
+// the requests to Proviso itself, whose own filter must do the same.
 func TestImpersonationMatrix(t *testing.T) {
 	t.Parallel()
 	rows := impersonationRows()
@@ -30,9 +31,10 @@ func TestImpersonationMatrix(t *testing.T) {
 	}
 	matrix := &impersonationMatrix{rows: rows}
 	matrix.prepare(t)
-	matrix.makeRequests(t)
-	events := impersonationEvents(t, rows)
+	matrix.messages = matrix.makeRequests(t, stack.KubeAPIServerURL())
+	events := impersonationEvents(t, stack.AuditLog(), rows)
 	matrix.checkReviews(t, events)
+	matrix.checkFilter(t, events)
 	seen := map[string]int{}
 	for _, row := range rows {
 		event := events[row.auditID()]

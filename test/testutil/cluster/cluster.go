@@ -234,6 +234,12 @@ func (c *Cluster) UserCertificate(name string) (certFile, keyFile string) {
 	return files.Cert, files.Key
 }
 
+// NewUser makes a client certificate for one more user.
+func (c *Cluster) NewUser(name string, groups ...string) (certFile, keyFile string, err error) {
+	files, err := c.ca.Client("user-"+name, name, groups...)
+	return files.Cert, files.Key, err
+}
+
 // Kubectl runs kubectl as the admin, with input, and returns what it printed.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.binary("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)

@@ -164,7 +164,7 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
-		"--enable-demo-api",
+		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
 	}
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
 		return err

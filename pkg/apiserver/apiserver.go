@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
@@ -159,7 +160,7 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err := completed.makeCompilers(); err != nil {
 		return CompletedConfig{}, err
 	}
-	if err := completed.makeImpersonation(); err != nil {
+	if err := completed.makeImpersonation(c.GenericConfig.FeatureGate.Enabled(genericfeatures.ConstrainedImpersonation)); err != nil {
 		return CompletedConfig{}, err
 	}
 	completed.believeFrontProxies(&c.GenericConfig.Config)
@@ -187,12 +188,12 @@ func (c *completedConfig) makeCompilers() (err error) {
 	return err
 }
 
-func (c *completedConfig) makeImpersonation() (err error) {
+func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
 		conditional = &impersonation.Conditional{Chain: c.extra.Reviews, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
 	}
-	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, conditional)
+	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, constrained, conditional)
 	return err
 }
 

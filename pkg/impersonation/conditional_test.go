@@ -72,7 +72,7 @@ func conditionalReviewer(t *testing.T, policies []policyv1alpha1.AuthorizationPo
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer, err := impersonation.NewReviewer(chain, &impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: partial})
+	reviewer, err := impersonation.NewReviewer(chain, true, &impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: partial})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,17 +28,18 @@ import (
 // for concurrent use if its authorizer is.
 type Reviewer struct {
 	authorizer  authorizer.UnconditionalAuthorizer
+	constrained bool
 	conditional *Conditional
 }
 
 // NewReviewer makes a Reviewer over the authorizer that decides who may impersonate. It
-// must not give conditional answers: KEP-5284 has no place for them. The mode conditional
-// is there if it is given.
-func NewReviewer(a authorizer.UnconditionalAuthorizer, conditional *Conditional) (*Reviewer, error) {
+// must not give conditional answers: KEP-5284 has no place for them. The constrained modes
+// are tried if requests try them, and the mode conditional if it is given.
+func NewReviewer(a authorizer.UnconditionalAuthorizer, constrained bool, conditional *Conditional) (*Reviewer, error) {
 	if _, err := newQuietFilter(http.NotFoundHandler(), a); err != nil {
 		return nil, err
 	}
-	return &Reviewer{authorizer: a, conditional: conditional}, nil
+	return &Reviewer{authorizer: a, constrained: constrained, conditional: conditional}, nil
 }
 
 // Answer is what the filter does with a request. The zero value refuses it.
@@ -73,9 +74,9 @@ func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesR
 		return Answer{Reason: err.Error()}, nil
 	}
 	if r.conditional == nil {
-		return r.filter(ctx, attributes, wanted, func(string) bool { return false })
+		return r.filter(ctx, attributes, wanted, func(verb string) bool { return isConstrained(verb) && !r.constrained })
 	}
-	constrained, err := r.filter(ctx, attributes, wanted, isLegacy)
+	constrained, err := r.filter(ctx, attributes, wanted, func(verb string) bool { return isLegacy(verb) || !r.constrained })
 	if err != nil || constrained.User != nil {
 		return constrained, err
 	}

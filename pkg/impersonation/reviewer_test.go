@@ -58,7 +58,7 @@ func allowing(granted ...string) authorizer.AuthorizerFunc {
 
 func newReviewer(t *testing.T, a authorizer.UnconditionalAuthorizer) *impersonation.Reviewer {
 	t.Helper()
-	reviewer, err := impersonation.NewReviewer(a, nil)
+	reviewer, err := impersonation.NewReviewer(a, true, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -114,6 +114,8 @@ type completedConfig struct {
 	policies      *cel.PartialCompiler
 	authors       *authorizationpolicy.Authors
 	impersonation *impersonation.Reviewer
+	// restrictions are the policies that only deny.
+	restrictions *authorization.Chain
 }
 
 // CompletedConfig is a Config with everything decided. It can only come from Complete.
@@ -189,9 +191,15 @@ func (c *completedConfig) makeCompilers() (err error) {
 }
 
 func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
+	c.restrictions, err = authorization.NewChain(authorization.Member{
+		Name: "deny.policy.proviso.dev", Authorizer: &engine.Authorizer{Source: c.extra.Policies, Part: engine.Restricting},
+	})
+	if err != nil {
+		return err
+	}
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
-		conditional = &impersonation.Conditional{Chain: c.extra.Reviews, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
+		conditional = &impersonation.Conditional{Chain: c.extra.Reviews, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
 	}
 	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, constrained, conditional)
 	return err
@@ -201,8 +209,10 @@ func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 // whether that can be done.
 func (c *completedConfig) impersonationFilter() (impersonation.FilterConfig, error) {
 	config := impersonation.FilterConfig{
-		Authorizer:  c.extra.Requests,
-		Conditional: impersonation.Conditional{Chain: c.extra.Requests, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial},
+		Authorizer: c.extra.Requests,
+		Conditional: impersonation.Conditional{
+			Chain: c.extra.Requests, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial,
+		},
 		Narrow:      enforcement.Narrow,
 		Constrained: true, Serializer: Codecs,
 	}

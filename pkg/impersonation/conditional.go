@@ -38,6 +38,10 @@ const VerbConditional = "constrainedimpersonate"
 type Conditional struct {
 	// Chain decides, with conditions.
 	Chain *authorization.Chain
+	// Denials are those of the chain's authorizers that only deny, and that are fast. They
+	// are asked about every part of a user, also if the impersonation cannot be allowed in
+	// this mode: another one must not allow what they deny. If nil, nobody is.
+	Denials *authorization.Chain
 	// Compiler and Partial compile conditions, the latter for what is known before the
 	// object is.
 	Compiler *cel.Compiler
@@ -59,35 +63,43 @@ type conditionally struct {
 // review checks the parts of the wanted user until one does not pass, all of them by the
 // same policies. A denial of any part is final, also one that depends on the object.
 func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionally) {
-	impersonated, username, ok := identify(wanted)
-	if !ok {
-		return answer
-	}
+	impersonated, username, passed := identify(wanted)
 	ctx = c.Chain.Pin(ctx)
-	parts := append([]part{username}, partsOf(wanted)...)
 	known := cel.Values{
 		cel.ImpersonatedRequest: cel.Known(requestValueOf(request)),
 		cel.ImpersonatedUser:    cel.Known(userValueOf(impersonated)),
 	}
 	var remains remainder
-	for _, p := range parts {
+	for _, p := range append([]part{username}, partsOf(wanted)...) {
+		chain := c.Chain
+		if !passed {
+			// One answer is enough to refuse. Nobody may cause many questions by many groups.
+			if chain = c.Denials; chain == nil {
+				break
+			}
+		}
 		check := Check{Mode: api.ImpersonationModeConditional, Attributes: p.attributes(request.User)}
 		start := time.Now()
-		remains.add(c.check(ctx, &check, known, authorization.AsksAboutMany(request)))
+		remaining := c.check(ctx, chain, &check, known, authorization.AsksAboutMany(request))
+		remains.add(remaining)
 		if len(remains.all) > api.MaxConditionSets {
 			check.deny(errMany)
 		}
-		c.measure(&check, time.Since(start))
-		answer.Checks = append(answer.Checks, check)
-		if !check.passes() {
-			answer.Reason = check.forbidden().Error()
-			answer.final = check.Decision == authorizer.DecisionDeny
-			answer.otherwise = named(remains.denials)
+		if passed || check.Decision == authorizer.DecisionDeny || len(remaining.denials) > 0 {
+			c.measure(&check, time.Since(start))
+			answer.Checks = append(answer.Checks, check)
+		}
+		if check.Decision == authorizer.DecisionDeny {
+			answer.Reason, answer.final = check.forbidden().Error(), true
 			return answer
 		}
+		passed = passed && check.passes()
 	}
-	answer.Residual, answer.otherwise = named(remains.all), named(remains.denials)
-	answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
+	answer.otherwise = named(remains.denials)
+	if passed {
+		answer.Residual = named(remains.all)
+		answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
+	}
 	return answer
 }
 
@@ -102,11 +114,11 @@ func (c *Conditional) measure(check *Check, duration time.Duration) {
 	}
 }
 
-// check decides about one part, and returns what then remains to be enforced on the object.
+// check asks a chain about one part, and returns what then remains to be enforced on the object.
 // Conditions are written for one version of one resource, so that there are none for a
 // review that asks about many.
-func (c *Conditional) check(ctx context.Context, check *Check, known cel.Values, many bool) remainder {
-	decision := c.Chain.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
+func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, check *Check, known cel.Values, many bool) remainder {
+	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
 	if many {
 		decision = decision.Fold()
 	}
@@ -165,30 +177,30 @@ func (p part) attributes(requester user.Info) authorizer.AttributesRecord {
 
 const nodeUsernamePrefix = "system:node:"
 
-// identify returns whom the server would see, and the part that stands for the user name.
-// The refusals and the groups are those of the constrained modes of the filter: nodes and
-// service accounts come with nothing but their name.
+// identify returns whom the server would see, the part that stands for the user name, and
+// whether this mode impersonates such users. The refusals and the groups are those of the
+// constrained modes of the filter: nodes and service accounts come with nothing but their
+// name.
 func identify(wanted *user.DefaultInfo) (impersonated *user.DefaultInfo, username part, ok bool) {
-	if slices.Contains(wanted.Groups, "") || slices.Contains(wanted.Groups, user.SystemPrivilegedGroup) || !isValidExtra(wanted.Extra) {
-		return nil, part{}, false
-	}
+	ok = !slices.Contains(wanted.Groups, "") && !slices.Contains(wanted.Groups, user.SystemPrivilegedGroup) && isValidExtra(wanted.Extra)
 	impersonated = &user.DefaultInfo{Name: wanted.Name, UID: wanted.UID, Groups: slices.Clone(wanted.Groups), Extra: wanted.Extra}
 	username = part{resource: "users", name: wanted.Name}
-	isFixed := true
+	isOnlyName := wanted.UID == "" && len(wanted.Groups) == 0 && len(wanted.Extra) == 0
 	if namespace, name, err := serviceaccount.SplitUsername(wanted.Name); err == nil {
 		username = part{resource: "serviceaccounts", namespace: namespace, name: name}
-		impersonated.Groups = serviceaccount.MakeGroupNames(namespace)
-	} else if node, ok := nodeOf(wanted.Name); ok {
+		ok = ok && isOnlyName
+		if len(wanted.Groups) == 0 {
+			impersonated.Groups = serviceaccount.MakeGroupNames(namespace)
+		}
+	} else if node, isNode := nodeOf(wanted.Name); isNode {
 		username = part{resource: "nodes", name: node}
-		impersonated.Groups = []string{user.NodesGroup}
-	} else {
-		isFixed = false
-	}
-	if isFixed && (wanted.UID != "" || len(wanted.Groups) > 0 || len(wanted.Extra) > 0) {
-		return nil, part{}, false
+		ok = ok && isOnlyName
+		if isOnlyName {
+			impersonated.Groups = []string{user.NodesGroup}
+		}
 	}
 	impersonated.Groups = withImplicitGroup(impersonated.Name, impersonated.Groups)
-	return impersonated, username, true
+	return impersonated, username, ok
 }
 
 func nodeOf(username string) (string, bool) {

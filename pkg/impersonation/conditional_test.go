@@ -72,7 +72,11 @@ func conditionalReviewer(t *testing.T, policies []policyv1alpha1.AuthorizationPo
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer, err := impersonation.NewReviewer(chain, true, &impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: partial})
+	denials, err := authorization.NewChain(authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reviewer, err := impersonation.NewReviewer(chain, true, &impersonation.Conditional{Chain: chain, Denials: denials, Compiler: compiler, Partial: partial})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +182,12 @@ func TestConditionalReview(t *testing.T) {
 		{name: "denied whatever others grant", policies: policies{denyIf("", "groups")}, granted: []string{onUsers, isLegacy, "impersonate groups g"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"g"}}, wantReason: "cannot constrainedimpersonate", wantChecks: 3},
 		{name: "a denial that fails denies", policies: policies{denyIf(`impersonatedUser.extra["missing"] == []`, "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot constrainedimpersonate", wantChecks: 2},
 		{name: "an allowance that fails allows nothing", policies: policies{allowIf(`impersonatedUser.extra["missing"] == []`, "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "legacy", wantGroups: []string{"system:authenticated"}, wantChecks: 3},
+
+		{name: "a part denied after one that nobody allows", policies: policies{denyIf("", "groups")}, granted: []string{isLegacy, "impersonate groups g"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"g"}}, wantReason: "cannot constrainedimpersonate resource \"groups\"", wantChecks: 3},
+		{name: "a name denied to whoever becomes system:masters", policies: policies{denyIf("", "users")}, granted: []string{isLegacy, "impersonate groups system:masters"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"system:masters"}}, wantReason: "cannot constrainedimpersonate resource \"users\"", wantChecks: 2},
+		{name: "a service account denied with groups, too", policies: policies{denyIf("", "serviceaccounts")}, granted: []string{"impersonate serviceaccounts@a b", "impersonate groups g"}, request: getPod, wanted: user.DefaultInfo{Name: "system:serviceaccount:a:b", Groups: []string{"g"}}, wantReason: "cannot constrainedimpersonate resource \"serviceaccounts\"", wantChecks: 1},
+		{name: "system:masters denied for some objects", policies: policies{denyIf("object.x == 1", "users")}, granted: []string{isLegacy, "impersonate groups system:masters"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"system:masters"}}, wantMode: "legacy", wantGroups: []string{"system:masters", "system:authenticated"}, wantChecks: 4,
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1`}},
 
 		// What depends on the object is left over, as conditions that deny.
 		{name: "allowed for some objects", policies: policies{allowIf(`object.x == 1`, "users")}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 3,

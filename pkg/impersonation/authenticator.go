@@ -58,7 +58,7 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	sets, err := DecodeExtra(a.Compiler, values)
 	if err != nil {
 		klog.FromContext(r.Context()).Info("What remains of an impersonation cannot be read, so the request is denied", "err", err)
-		sets = []authorization.Set{{Decision: authorization.Deny("what remains of the impersonation cannot be read", err)}}
+		sets = []authorization.Set{{Decision: authorization.Deny(fmt.Sprintf("what remains of the impersonation cannot be read: %v", err), nil)}}
 	}
 	if err := a.Narrow(r.Context(), sets...); err != nil {
 		return nil, false, fmt.Errorf("what remains of the impersonation is not in force: %w", err)

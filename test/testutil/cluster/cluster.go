@@ -234,6 +234,12 @@ func (c *Cluster) UserCertificate(name string) (certFile, keyFile string) {
 	return files.Cert, files.Key
 }
 
+// ServingCertificate makes a certificate for one more server on this machine.
+func (c *Cluster) ServingCertificate(name string) (certFile, keyFile string, err error) {
+	files, err := c.ca.Server("serving-"+name, "localhost", "127.0.0.1")
+	return files.Cert, files.Key, err
+}
+
 // NewUser makes a client certificate for one more user.
 func (c *Cluster) NewUser(name string, groups ...string) (certFile, keyFile string, err error) {
 	files, err := c.ca.Client("user-"+name, name, groups...)

@@ -1,0 +1,43 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package library
+
+import (
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/transport"
+
+	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/impersonation"
+)
+
+// PassOn passes on the requests for an API group to a Proviso that believes the certificate
+// of a transport about who makes them. What an impersonation still depends on goes along, to
+// be enforced there.
+func PassOn(enforcer *enforcement.Enforcer, group string, server *url.URL, frontProxy http.RoundTripper) http.Handler {
+	enforcer.Carry(func(a authorizer.Attributes) bool { return a.GetAPIGroup() == group })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u, ok := request.UserFrom(r.Context())
+		if !ok {
+			http.Error(w, "no user", http.StatusInternalServerError)
+			return
+		}
+		u, err := impersonation.WithExtra(u, enforcement.Carried(r.Context()))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		proxy := httputil.ReverseProxy{
+			Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(server) },
+			Transport: transport.NewAuthProxyRoundTripper(u.GetName(), u.GetUID(), u.GetGroups(), u.GetExtra(), frontProxy),
+		}
+		proxy.ServeHTTP(w, r)
+	})
+}

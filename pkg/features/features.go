@@ -22,9 +22,9 @@ const (
 	// AuthorizeConnectWithCreate demands the verb create of whoever connects to a resource,
 	// whatever the HTTP method (KEP-5681, "Compound Authorization for Connectible Resources").
 	AuthorizeConnectWithCreate featuregate.Feature = "AuthorizeConnectWithCreate"
-	// ConditionalImpersonation lets ImpersonationReviews try the mode conditional (KEP-5681,
-	// "Constrained Impersonation through Conditional Authorization"). No server impersonates in
-	// it yet, so that an answer of that mode is about policies and not about requests.
+	// ConditionalImpersonation has the server impersonate in the mode conditional, too (KEP-5681,
+	// "Constrained Impersonation through Conditional Authorization"), for the clients that connect
+	// to it directly, and lets ImpersonationReviews tell. It needs ConditionalAuthorization.
 	ConditionalImpersonation featuregate.Feature = "ConditionalImpersonation"
 	// FineGrainedAuthorization lets those who may not write an object change the fields for
 	// which they have permission, and excludes fields from what permission on the whole object

@@ -41,18 +41,22 @@ func impersonationPolicies() []policyv1alpha1.AuthorizationPolicySpec {
 // gate on and on a server with it off.
 func TestConditionalImpersonationReview(t *testing.T) {
 	t.Parallel()
-	url, stop, err := stack.Replica(t.Context(), "--feature-gates=ConditionalImpersonation=true")
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
+	replica := func(gate string) versioned.Interface {
+		t.Helper()
+		url, stop, err := stack.Replica(t.Context(), "--feature-gates="+gate)
+		t.Cleanup(stop)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := config(t, "admin-direct")
+		c.Host, c.CAFile = url, stack.CAFile()
+		client, err := versioned.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
 	}
-	c := config(t, "admin-direct")
-	c.Host, c.CAFile = url, stack.CAFile()
-	on, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, off := clients(t, "admin-direct")
+	on, off := replica("ConditionalImpersonation=true"), replica("ConditionalImpersonation=false")
 	for i, spec := range impersonationPolicies() {
 		policy := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("e2e-impersonation-%d", i)}, Spec: spec}
 		if _, err := on.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {

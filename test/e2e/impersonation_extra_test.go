@@ -347,7 +347,7 @@ func TestImpersonationBetweenServers(t *testing.T) {
 	}
 	server := front(t, behind)
 	c := config(t, "admin-direct")
-	c.Host, c.CAFile = server, stack.CAFile()
+	c.Host, c.CAFile, c.ServerName = server, stack.CAFile(), ""
 	admin, err := versioned.NewForConfig(c)
 	if err != nil {
 		t.Fatal(err)
@@ -363,11 +363,12 @@ func TestImpersonationBetweenServers(t *testing.T) {
 		"allow": rule(policyv1alpha1.PolicyEffectAllow, "ie-agent", isMarked),
 		"deny":  rule(policyv1alpha1.PolicyEffectDeny, "ie-deputy", "!("+isMarked+")"),
 	} {
-		if _, err := admin.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
-		}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		retry(t, func() error { // it has just been started
+			_, err := admin.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
+				ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec,
+			}, metav1.CreateOptions{})
+			return err
+		})
 	}
 	as := func(user string, groups ...string) http.Header {
 		return http.Header{authenticationv1.ImpersonateUserHeader: {user}, authenticationv1.ImpersonateGroupHeader: groups}

@@ -121,11 +121,7 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 	if c.Type != ConditionTypeCEL {
 		return Residual(c) // somebody else may know it, once all data is there
 	}
-	expression, err := e.Partial.Compile(c.Text)
-	if err != nil {
-		return Failed(err)
-	}
-	plan, err := expression.Plan(cel.ImpersonatedRequest, cel.ImpersonatedUser)
+	plan, err := e.Partial.Prepare(c.Text, cel.ImpersonatedRequest, cel.ImpersonatedUser)
 	if err != nil {
 		return Failed(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/utils/lru"
 )
 
 // variablesName is the variable under which the named expressions of a policy are found.
@@ -29,7 +30,13 @@ type PartialCompiler struct {
 	residuals  *Compiler
 	variables  map[string]bool
 	signatures map[string]signature
+	// prepared holds plans and texts that were asked for by text.
+	prepared *lru.Cache
 }
+
+// preparedCacheSize bounds what Prepare and NoneOf keep, failures too. A plan holds some tens
+// of KiB.
+const preparedCacheSize = 256
 
 // NewPolicyCompiler makes a compiler for the expressions of policies, which may read what
 // is known of a request as well as what is not. Residuals are compiled by residuals.
@@ -52,7 +59,7 @@ func newPartialCompiler(residuals *Compiler, variables ...map[Variable]*cel.Type
 	if err != nil {
 		return nil, err
 	}
-	return &PartialCompiler{engine: e, residuals: residuals, variables: namesOf(variables), signatures: signaturesOf(env)}, nil
+	return &PartialCompiler{engine: e, residuals: residuals, variables: namesOf(variables), signatures: signaturesOf(env), prepared: lru.New(preparedCacheSize)}, nil
 }
 
 // Expression is a compiled expression of a policy. It is immutable and safe for
@@ -119,22 +126,55 @@ func (e *Expression) source() (from *source, err error) {
 	return from, nil
 }
 
+// Prepare compiles an expression and plans its evaluation for when the given variables are
+// known and all others are not. What it returns is kept, by text.
+func (c *PartialCompiler) Prepare(text string, known ...Variable) (*Plan, error) {
+	return kept(c.prepared, fmt.Sprintf("plan %q %q", text, known), func() (*Plan, error) {
+		expression, err := c.Compile(text)
+		if err != nil {
+			return nil, err
+		}
+		return expression.Plan(known...)
+	})
+}
+
 // NoneOf returns the text of a condition that is true if none of the given ones is. Like
-// ||, it is an error only if one of them is and none is true.
+// ||, it is an error only if one of them is and none is true. What it returns is kept, by
+// the texts.
 func (c *PartialCompiler) NoneOf(texts ...string) (string, error) {
 	if len(texts) == 0 {
 		return "", fmt.Errorf("expression %w: there is nothing to deny", ErrCompile)
 	}
-	trees := make([]*node, 0, len(texts))
-	for _, text := range texts {
-		e, err := c.Compile(text)
-		if err != nil {
-			return "", err
+	return kept(c.prepared, fmt.Sprintf("none of %q", texts), func() (string, error) {
+		trees := make([]*node, 0, len(texts))
+		for _, text := range texts {
+			e, err := c.Compile(text)
+			if err != nil {
+				return "", err
+			}
+			trees = append(trees, e.tree)
 		}
-		trees = append(trees, e.tree)
+		none := function(operators.LogicalNot, types.BoolType, fold(operators.LogicalOr, trees))
+		return (&Residual{tree: none, compiler: c.residuals}).Text()
+	})
+}
+
+// made is what a cache holds.
+type made[T any] struct {
+	value T
+	err   error
+}
+
+// kept makes something, unless the cache has it already.
+func kept[T any](cache *lru.Cache, key string, make func() (T, error)) (T, error) {
+	if found, ok := cache.Get(key); ok {
+		if m, ok := found.(made[T]); ok {
+			return m.value, m.err
+		}
 	}
-	none := function(operators.LogicalNot, types.BoolType, fold(operators.LogicalOr, trees))
-	return (&Residual{tree: none, compiler: c.residuals}).Text()
+	value, err := make()
+	cache.Add(key, made[T]{value, err})
+	return value, err
 }
 
 // Program evaluates the expression at once, with all of its variables.

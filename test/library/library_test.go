@@ -16,22 +16,27 @@ import (
 // run, and counts its lines.
 func TestDocumentShowsTheCode(t *testing.T) {
 	t.Parallel()
-	source, err := os.ReadFile("conditional.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, code, found := strings.Cut(string(source), "// conditions makes")
-	if !found {
-		t.Fatal("the function is not there")
-	}
-	code = "// conditions makes" + code
 	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "library.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(document), "```go\n"+code+"```\n") {
-		t.Error("docs/library.md does not show the function of conditional.go as it is")
+	shown := func(file, start string) string {
+		t.Helper()
+		source, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, code, found := strings.Cut(string(source), start)
+		if !found {
+			t.Fatalf("the function is not in %s", file)
+		}
+		if !strings.Contains(string(document), "```go\n"+start+code+"```\n") {
+			t.Errorf("docs/library.md does not show the function of %s as it is", file)
+		}
+		return start + code
 	}
+	shown("front.go", "// PassOn passes")
+	code := shown("conditional.go", "// conditions makes")
 	lines := 2 // the two in plain.go
 	for line := range strings.Lines(code) {
 		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "//") {

@@ -35,8 +35,13 @@ func (o CompletedOptions) validateEnforcement() []error {
 	if gates.Enabled(features.FineGrainedAuthorization) && !gates.Enabled(features.ConditionalAuthorization) {
 		return []error{errConditionsOff}
 	}
+	if gates.Enabled(features.ConditionalImpersonation) && !gates.Enabled(features.ConditionalAuthorization) {
+		return []error{errImpersonationOff}
+	}
 	return nil
 }
+
+var errImpersonationOff = errors.New("--feature-gates=ConditionalImpersonation=true needs ConditionalAuthorization=true: grants of the mode conditional are conditions")
 
 var errConditionsOff = errors.New("--feature-gates=FineGrainedAuthorization=true needs ConditionalAuthorization=true: the check of the fields is a condition")
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 
 	"github.com/proviso-authz/proviso/pkg/apiserver/options"
@@ -53,29 +54,31 @@ func TestConditionsNeedThePlugin(t *testing.T) {
 	}
 }
 
-// TestFieldsNeedConditions refuses to start a server whose checks of fields could not be
-// conditions.
-func TestFieldsNeedConditions(t *testing.T) {
-	for _, tc := range []struct {
-		name               string
-		fields, conditions bool
-		wantRefusal        bool
-	}{
-		{"as it comes", false, true, false},
-		{"fields", true, true, false},
-		{"fields without conditions", true, false, true},
-		{"neither", false, false, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConditionalAuthorization, tc.conditions)
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.FineGrainedAuthorization, tc.fields)
-			completed, err := options.NewOptions().Complete()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := errors.Join(completed.Validate()...); (got != nil) != tc.wantRefusal || got != nil && !strings.Contains(got.Error(), "FineGrainedAuthorization=true needs") {
-				t.Errorf("got %v, want a refusal %v", got, tc.wantRefusal)
-			}
-		})
+// TestGatesNeedConditions refuses to start a server whose checks of fields, or grants of
+// impersonation, could not be conditions.
+func TestGatesNeedConditions(t *testing.T) {
+	for _, gate := range []featuregate.Feature{features.FineGrainedAuthorization, features.ConditionalImpersonation} {
+		for _, tc := range []struct {
+			name           string
+			on, conditions bool
+			wantRefusal    bool
+		}{
+			{"as it comes", false, true, false},
+			{"on", true, true, false},
+			{"on without conditions", true, false, true},
+			{"neither", false, false, false},
+		} {
+			t.Run(string(gate)+"/"+tc.name, func(t *testing.T) {
+				featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConditionalAuthorization, tc.conditions)
+				featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, gate, tc.on)
+				completed, err := options.NewOptions().Complete()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := errors.Join(completed.Validate()...); (got != nil) != tc.wantRefusal || got != nil && !strings.Contains(got.Error(), string(gate)+"=true needs") {
+					t.Errorf("got %v, want a refusal %v", got, tc.wantRefusal)
+				}
+			})
+		}
 	}
 }

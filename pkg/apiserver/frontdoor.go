@@ -9,9 +9,11 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
 	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
 // FrontDoorConfig is what the listener of the front door needs.
@@ -20,6 +22,9 @@ type FrontDoorConfig struct {
 	Serving *genericapiserver.SecureServingInfo
 	// AllowedNames are the common names of clients. If empty, any will do.
 	AllowedNames []string
+	// Fields answers by kube-apiserver who has the verb granular, with the delegation marker.
+	// Nil means that permission on fields lets nobody pass.
+	Fields authorizer.UnconditionalAuthorizer
 }
 
 var errNoClientCA = errors.New("the front door needs the CA of its clients")
@@ -34,7 +39,7 @@ func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	door, err := bridge.NewFrontDoor(c.extra.Policies, c.extra.Enforcer.Covers)
+	door, err := bridge.NewFrontDoor(bridge.Config{Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +48,20 @@ func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 		return nil, err
 	}
 	return bridge.NewServer(config.Serving, bridge.NewHandler(door, clients))
+}
+
+// fieldsOf says who else passes the front door, if the server checks fields at all. Who
+// connects changes none.
+func (c CompletedConfig) fieldsOf(config *FrontDoorConfig) *bridge.Fields {
+	if c.extra.Mappings == nil || config.Fields == nil {
+		return nil
+	}
+	return &bridge.Fields{KubeAPIServer: config.Fields, Question: func(attributes authorizer.Attributes) (authorizer.Attributes, bool) {
+		if c.extra.Enforcer.Connects(attributes) {
+			return nil, false
+		}
+		return granular.Question(attributes)
+	}}
 }
 
 // Run serves until ctx ends, and then shuts down gracefully. The front door is there first

@@ -9,8 +9,10 @@ SPDX-License-Identifier: Apache-2.0
 //
 // What holds in it:
 //
-//   - It decides from policies only. It never asks kube-apiserver back, and works before
-//     kube-apiserver does.
+//   - It decides from policies, and works before kube-apiserver does. It asks kube-apiserver
+//     back for one thing only: who may change fields of what Proviso serves, once for a
+//     request on which policies have no opinion, and for no request that is itself such a
+//     question. No answer in time is no opinion.
 //   - It answers Allow to what depends on conditions only where this server decides again
 //     and evaluates them. Everywhere else conditions are folded, never to Allow.
 //   - What Proviso itself asks kube-apiserver, which is marked, is never answered Allow: no

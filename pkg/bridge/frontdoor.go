@@ -22,9 +22,20 @@ import (
 
 // FrontDoor decides requests for kube-apiserver. It is safe for concurrent use.
 type FrontDoor struct {
-	policies *engine.Source
-	chain    *authorization.Chain
-	enforces func(authorizer.Attributes) bool
+	config Config
+	chain  *authorization.Chain
+}
+
+// Config is what a FrontDoor decides from.
+type Config struct {
+	// Policies are what decides.
+	Policies *engine.Source
+	// Enforces reports whether this server, and nobody else, serves exactly such requests and
+	// evaluates conditions on them at admission; it must be false for a question about more
+	// than one kind of request.
+	Enforces func(authorizer.Attributes) bool
+	// Fields lets those pass who have permission on fields only. Nil means that nobody has.
+	Fields *Fields
 }
 
 // The names of the parts of the policies, as in the server's own chain.
@@ -33,12 +44,14 @@ const (
 	grantingName    = "policy.proviso.dev"
 )
 
-// NewFrontDoor makes a FrontDoor that decides from policies. enforces reports whether this
-// server, and nobody else, serves exactly such requests and evaluates conditions on them
-// at admission; it must be false for a question about more than one kind of request.
-func NewFrontDoor(policies *engine.Source, enforces func(authorizer.Attributes) bool) (*FrontDoor, error) {
-	if policies == nil || enforces == nil {
+// NewFrontDoor makes a FrontDoor.
+func NewFrontDoor(config Config) (*FrontDoor, error) {
+	policies := config.Policies
+	switch fields := config.Fields; {
+	case policies == nil || config.Enforces == nil:
 		return nil, errors.New("a front door needs policies, and to know what is enforced")
+	case fields != nil && (fields.Question == nil || fields.KubeAPIServer == nil):
+		return nil, errors.New("a front door that lets pass by permission on fields needs somebody to ask, and what")
 	}
 	// Without Checks: conditions are never evaluated here, and what they would check would
 	// ask kube-apiserver back.
@@ -49,7 +62,7 @@ func NewFrontDoor(policies *engine.Source, enforces func(authorizer.Attributes) 
 	if err != nil {
 		return nil, err
 	}
-	return &FrontDoor{policies: policies, chain: chain, enforces: enforces}, nil
+	return &FrontDoor{config: config, chain: chain}, nil
 }
 
 // The reasons why the front door cannot decide, or not well.
@@ -60,10 +73,10 @@ var (
 
 // Ready returns why the front door is not ready, or nil.
 func (d *FrontDoor) Ready() error {
-	if d.policies.Snapshot() == nil {
+	if d.config.Policies.Snapshot() == nil {
 		return errNotLoaded
 	}
-	if reason := d.policies.Stale(); reason != "" {
+	if reason := d.config.Policies.Stale(); reason != "" {
 		return fmt.Errorf("%w: %s", errStale, reason)
 	}
 	return nil
@@ -81,13 +94,17 @@ func (d *FrontDoor) Ready() error {
 // A request with the delegation marker comes from Proviso, which has the same policies and
 // wants to know what others say: Allow and conditions become NoOpinion. A Deny stays, and
 // nobody may impersonate into the marker, so that forging it gains nothing.
+//
+// What then is NoOpinion is Allow for those who may change some fields of what they write:
+// this server checks which. See Fields.
 func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
-	if d.policies.Snapshot() == nil {
+	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
 	if impersonatesMarker(attributes) {
 		return authorization.Deny(reasonMarker, nil), nil
 	}
+	ctx = d.chain.Pin(ctx)
 	marked := isMarked(attributes.GetUser())
 	decision := d.chain.Decide(ctx, attributes)
 	if !decision.IsUnconditional() {
@@ -96,17 +113,21 @@ func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes
 	if marked && decision.IsAllow() {
 		return authorization.NoOpinion(reasonDelegated, nil), nil
 	}
+	if decision.IsNoOpinion() && !marked && d.mayChangeFields(ctx, attributes) {
+		return authorization.Allow(reasonFields, nil), nil
+	}
 	return decision, nil
 }
 
 const (
 	reasonMarker    = "the user extra " + webhook.DelegationMarker + " belongs to Proviso: nobody may impersonate into it"
 	reasonDelegated = "Proviso applies its policies itself"
+	reasonFields    = "allowed as far as Proviso finds permission on every field that changes"
 )
 
 // unconditional makes a conditional decision one that kube-apiserver understands.
 func (d *FrontDoor) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
-	enforced := d.enforces(attributes) && !authorization.AsksAboutMany(attributes)
+	enforced := d.config.Enforces(attributes) && !authorization.AsksAboutMany(attributes)
 	conditions := conditionLabels(decision)
 	switch {
 	case enforced && decision.CanBecomeAllowed():

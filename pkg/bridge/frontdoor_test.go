@@ -76,7 +76,7 @@ func enforcesMachines(a authorizer.Attributes) bool {
 
 func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *bridge.FrontDoor {
 	tb.Helper()
-	door, err := bridge.NewFrontDoor(source, enforces)
+	door, err := bridge.NewFrontDoor(bridge.Config{Policies: source, Enforces: enforces})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -339,10 +339,10 @@ func TestNotLoaded(t *testing.T) {
 
 func TestNewFrontDoorRefuses(t *testing.T) {
 	t.Parallel()
-	if door, err := bridge.NewFrontDoor(nil, enforcesMachines); err == nil {
+	if door, err := bridge.NewFrontDoor(bridge.Config{Enforces: enforcesMachines}); err == nil {
 		t.Errorf("without policies: got %v", door)
 	}
-	if door, err := bridge.NewFrontDoor(&engine.Source{}, nil); err == nil {
+	if door, err := bridge.NewFrontDoor(bridge.Config{Policies: &engine.Source{}}); err == nil {
 		t.Errorf("without knowing what is enforced: got %v", door)
 	}
 }

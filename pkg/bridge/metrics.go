@@ -10,6 +10,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 )
@@ -35,6 +36,10 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.",
 	}, []string{"code"})
+	questions = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of times that the front door asked for the verb granular, of kube-apiserver or of the answers that it has kept, by result: allowed, refused or error.",
+	}, []string{"result"})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "How long the front door took to read a review and to decide it, by decision.",
@@ -44,8 +49,19 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, duration)
+	legacyregistry.MustRegister(requests, refusals, questions, duration)
 })
+
+func observeQuestion(decision authorizer.Decision, err error) {
+	result := "refused"
+	switch {
+	case err != nil:
+		result = "error"
+	case decision == authorizer.DecisionAllow:
+		result = decisionAllowed
+	}
+	questions.WithLabelValues(result).Inc()
+}
 
 func observe(status *authorizationv1.SubjectAccessReviewStatus, took time.Duration) {
 	decision := decisionNoOpinion

@@ -107,6 +107,12 @@ func (e *Enforcer) CoversSome(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.coversSome(attributes)
 }
 
+// Connects reports whether a request connects to what it is about, whatever its verb, instead
+// of writing an object.
+func (e *Enforcer) Connects(attributes authorizer.Attributes) bool {
+	return e.classifier.connects(attributes)
+}
+
 func (e *Enforcer) enforces() bool { return e.config.Conditional && e.plugged.Load() }
 
 func (e *Enforcer) folding() folding { return folding{e.config.Chain} }

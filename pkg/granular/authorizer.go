@@ -98,10 +98,11 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 			Description: "a field that is excluded from general permission changes without its own",
 		})
 	}
-	if table == nil || !slices.Contains(writes, attributes.GetVerb()) || attributes.GetResource() == all || attributes.GetAPIGroup() == all {
+	question, ok := Question(attributes)
+	if table == nil || !ok {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	decision, _, err := s.Authorizer.Authorize(ctx, withVerb{attributes, Verb})
+	decision, _, err := s.Authorizer.Authorize(ctx, question)
 	switch {
 	case err != nil:
 		return authorizer.ConditionsAwareDecisionNoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, Verb))
@@ -112,6 +113,18 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 		ID: IncludeID, Effect: authorization.EffectAllow,
 		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", Verb),
 	})
+}
+
+// Question returns what NewInclude's authorizer asks about a request before anything is known
+// of its fields: whether the user has the verb granular on the same object (KEP-3617, "API
+// Server Additional Plumbing and Checks", step 2). It is false if the authorizer has no
+// opinion on the request, whatever the answer.
+func Question(attributes authorizer.Attributes) (question authorizer.Attributes, ok bool) {
+	if !attributes.IsResourceRequest() || attributes.GetUser() == nil || !slices.Contains(writes, attributes.GetVerb()) ||
+		attributes.GetResource() == all || attributes.GetAPIGroup() == all {
+		return nil, false
+	}
+	return withVerb{attributes, Verb}, true
 }
 
 func (s *side) conditional(table *Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {

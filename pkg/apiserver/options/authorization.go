@@ -98,11 +98,11 @@ func (o *AuthorizationOptions) Validate() []error {
 // FineGrainedAuthorization, without which fields is nil, excluded fields are looked at before
 // everything that could allow, and included ones after everybody else.
 func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, fields *fineGrained, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
-	fresh, err := o.kubeAPIServer(0, 0)
+	fresh, err := o.kubeAPIServer(0, 0, o.WebhookRetryBackoff.Steps)
 	if err != nil {
 		return nil, nil, err
 	}
-	cached, err := o.kubeAPIServer(o.AllowCacheTTL, o.DenyCacheTTL)
+	cached, err := o.kubeAPIServer(o.AllowCacheTTL, o.DenyCacheTTL, o.WebhookRetryBackoff.Steps)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -196,8 +196,9 @@ func mayRead(chain *authorization.Chain) func(context.Context, authorizer.Attrib
 }
 
 // kubeAPIServer makes an authorizer with a client of its own: everybody may create
-// reviews about themselves, and a flood of those must not slow down anything else.
-func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration) (*webhook.Authorizer, error) {
+// reviews about themselves, and a flood of those must not slow down anything else. It makes
+// so many attempts to get an answer.
+func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration, attempts int) (*webhook.Authorizer, error) {
 	config, err := o.clientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
@@ -206,11 +207,13 @@ func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration) (*
 	if err != nil {
 		return nil, fmt.Errorf("client for authorization: %w", err)
 	}
+	backoff := *o.WebhookRetryBackoff
+	backoff.Steps = attempts
 	return webhook.New(webhook.Config{
 		Client:        client.AuthorizationV1().SubjectAccessReviews(),
 		AllowCacheTTL: allowTTL,
 		DenyCacheTTL:  denyTTL,
-		Backoff:       *o.WebhookRetryBackoff,
+		Backoff:       backoff,
 	})
 }
 

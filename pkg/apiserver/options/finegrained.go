@@ -64,6 +64,12 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*fineGrain
 	if f.include.Authorizer, err = granular.NewInclude(asks); err != nil {
 		return nil, err
 	}
+	if door := config.ExtraConfig.FrontDoor; door != nil {
+		// One attempt: whoever asks the front door does not wait for more.
+		if door.Fields, err = o.Authorization.kubeAPIServer(o.Authorization.AllowCacheTTL, o.Authorization.DenyCacheTTL, 1); err != nil {
+			return nil, err
+		}
+	}
 	return f, nil
 }
 

@@ -64,6 +64,8 @@ type Config struct {
 	// Deployment runs proviso-apiserver as the Deployment of Manifests/overlays/demo says,
 	// in a container. Otherwise it runs as it is.
 	Deployment bool
+	// Args are for proviso-apiserver, after those that it needs. The Deployment has its own.
+	Args []string
 	// Log is told what happens. May be nil.
 	Log func(format string, args ...any)
 }

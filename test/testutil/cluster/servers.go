@@ -166,7 +166,7 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
 		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
 	}
-	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
+	if err := c.Proviso.start(c.binary("proviso-apiserver"), append(args, c.Args...), nil); err != nil {
 		return err
 	}
 	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})

@@ -174,6 +174,9 @@ func (c *Config) Complete() (CompletedConfig, error) {
 		}
 		c.GenericConfig.BuildHandlerChainFunc = impersonating(filter)
 	}
+	if c.ExtraConfig.Mappings != nil {
+		c.GenericConfig.BuildHandlerChainFunc = auditingFields(c.GenericConfig.BuildHandlerChainFunc)
+	}
 	if err := c.ExtraConfig.Enforcer.ApplyTo(&c.GenericConfig.Config); err != nil {
 		return CompletedConfig{}, err
 	}

@@ -140,7 +140,9 @@ func (s *side) conditional(table *Table, attributes authorizer.Attributes, c aut
 	}
 	c.Type, c.Text = ConditionType, string(text)
 	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
-		return s.outcome(s.check(ctx, table, attributes, data))
+		result := s.check(ctx, table, attributes, data)
+		trailFrom(ctx).add(s.name, result)
+		return s.outcome(result)
 	}
 	return authorization.ToUpstream(authorization.Conditions(c))
 }

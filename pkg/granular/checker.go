@@ -20,6 +20,9 @@ import (
 // grant one by one; a more general permission costs one check.
 const MaxChecks = 64
 
+// MaxNamed bounds the fields that a result names, besides the one that lacks permission.
+const MaxNamed = 32
+
 // Checker checks the permissions on fields. It is safe for concurrent use if its authorizer
 // is.
 type Checker struct {
@@ -36,6 +39,11 @@ type Result struct {
 	Reason string
 	// Fields is how many fields were looked at.
 	Fields int
+	// Named are the names of those that need a permission, or the first MaxNamed of them, and
+	// the one that lacks it. Unnamed is how many there are besides, among those that were looked
+	// at.
+	Named   []string
+	Unnamed int
 	// Verbs are the verbs that were asked for, in this order, each once.
 	Verbs []string
 	// Err is why nobody can tell, if that is why it is not allowed.
@@ -54,6 +62,24 @@ type asker struct {
 
 func (c Checker) ask(ctx context.Context, attributes authorizer.Attributes) *asker {
 	return &asker{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}}
+}
+
+// needs notes that a field needs a permission.
+func (a *asker) needs(path fieldpath.Path) {
+	if len(a.result.Named) < MaxNamed {
+		a.result.Named = append(a.result.Named, NameOf(path))
+	} else {
+		a.result.Unnamed++
+	}
+}
+
+// lacks notes that the field that was noted last lacks its permission.
+func (a *asker) lacks(path fieldpath.Path) Result {
+	if a.result.Unnamed > 0 {
+		a.result.Unnamed--
+		a.result.Named = append(a.result.Named, NameOf(path))
+	}
+	return a.result
 }
 
 var (
@@ -100,8 +126,9 @@ func (c Checker) Include(ctx context.Context, rules *Rules, changes *Changes, at
 	a := c.ask(ctx, attributes)
 	for _, path := range changes.Paths() {
 		a.result.Fields++
+		a.needs(path)
 		if !a.covers(rules, path) {
-			return a.result
+			return a.lacks(path)
 		}
 	}
 	a.result.Allowed = true
@@ -171,10 +198,18 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 	a := c.ask(ctx, attributes)
 	for _, path := range changes.Paths() {
 		a.result.Fields++
+		noted := false
 		for i := range rules.rules {
 			r := &rules.rules[i]
-			if r.excluded && r.isChanged(ctx, path, changes) && !a.hasExcluded(r, path) {
-				return a.result
+			if !r.excluded || !r.isChanged(ctx, path, changes) {
+				continue
+			}
+			if !noted {
+				a.needs(path)
+				noted = true
+			}
+			if !a.hasExcluded(r, path) {
+				return a.lacks(path)
 			}
 		}
 	}

@@ -48,6 +48,9 @@ type Config struct {
 	Types Types
 	// Table returns the mappings that are in force. Nil means that they are not loaded yet.
 	Table func() *Table
+	// Stale returns why the mappings may be out of date, empty if they are not: nothing is
+	// included then, and what was excluded last stays so. Nil means that they never are.
+	Stale func() string
 }
 
 var errConfig = errors.New("fine-grained authorization needs an authorizer and mappings")
@@ -102,6 +105,9 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 	if table == nil || !ok {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
+	if err := s.stale(); err != nil {
+		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil)
+	}
 	decision, _, err := s.Authorizer.Authorize(ctx, question)
 	switch {
 	case err != nil:
@@ -113,6 +119,16 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 		ID: IncludeID, Effect: authorization.EffectAllow,
 		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", Verb),
 	})
+}
+
+// stale says why the mappings may be out of date, nil if they are not.
+func (s *side) stale() error {
+	if s.Stale != nil {
+		if reason := s.Stale(); reason != "" {
+			return fmt.Errorf("%w: %s", errStale, reason)
+		}
+	}
+	return nil
 }
 
 // Question returns what NewInclude's authorizer asks about a request before anything is known
@@ -166,6 +182,7 @@ var (
 	errTooLong    = fmt.Errorf("the request has names that are too long for a condition of %d bytes", maxConditionBytes)
 	errNotOurs    = errors.New("not a condition of this authorizer")
 	errNotLoaded  = errors.New("the mappings of fields are not loaded yet")
+	errStale      = errors.New("permission on fields gives nothing, since the mappings may be out of date")
 	errOther      = errors.New("the condition is about another request")
 	errNewTable   = errors.New("the mappings of fields have changed since the decision was made; ask again")
 	errNoOld      = errors.New("there is no old object that the update could be compared with")
@@ -192,6 +209,9 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 		return Result{Allowed: true}
 	default:
 		return failed(errOperation)
+	}
+	if err := s.stale(); err != nil && s.name == sideInclude {
+		return failed(err)
 	}
 	changes, err := Differ{Types: s.Types}.Changes(data.GetKind(), data.GetOldObject(), data.GetObject())
 	if err != nil {

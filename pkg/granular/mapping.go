@@ -70,7 +70,7 @@ func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, 
 		if len(invalid) > 0 {
 			continue
 		}
-		r.source = fmt.Sprintf("FieldPermissionMapping %q", name)
+		r.source = sourceOf(name)
 		if text := r.pattern.String(); paths[text] {
 			errs = append(errs, field.Duplicate(at.Child("path"), f.Path))
 		} else {

@@ -12,6 +12,7 @@ import "sync/atomic"
 // use.
 type Source struct {
 	table atomic.Pointer[Table]
+	stale atomic.Pointer[string]
 }
 
 // Store puts a table in force.
@@ -19,3 +20,15 @@ func (s *Source) Store(table *Table) { s.table.Store(table) }
 
 // Table returns the table that is in force, nil if none has been loaded.
 func (s *Source) Table() *Table { return s.table.Load() }
+
+// SetStale says why the mappings may be out of date, or that they are not if it is empty.
+// What is excluded stays so; nothing is included.
+func (s *Source) SetStale(reason string) { s.stale.Store(&reason) }
+
+// Stale returns why the mappings may be out of date, empty if they are not.
+func (s *Source) Stale() string {
+	if reason := s.stale.Load(); reason != nil {
+		return *reason
+	}
+	return ""
+}

@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 )
@@ -22,8 +23,12 @@ import (
 // no mappings has the built-in one only.
 type Table struct {
 	byResource map[schema.GroupResource][]entry
-	excludes   bool
-	digest     string
+	// everywhere are the rules of broken mappings that do not say which resources they are for.
+	everywhere []rule
+	// invalid says what is wrong with mappings, by the source of their rules.
+	invalid  map[string]string
+	excludes bool
+	digest   string
 }
 
 // entry is a rule of a mapping for a resource.
@@ -36,13 +41,23 @@ type entry struct {
 // it excludes anything, its resources cannot be written at all: nobody can tell what it
 // protects.
 func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
-	t := &Table{byResource: map[schema.GroupResource][]entry{}}
+	t := &Table{byResource: map[schema.GroupResource][]entry{}, invalid: map[string]string{}}
 	hash := sha256.New()
 	mappings = slices.SortedStableFunc(slices.Values(mappings), func(a, b *policy.FieldPermissionMapping) int { return cmp.Compare(a.Name, b.Name) })
 	for _, m := range mappings {
 		compiled, _, errs := Compile(m.Name, &m.Spec)
+		if len(compiled.resources) == 0 { // it was not stored by this server
+			errs = append(errs, field.Required(field.NewPath("spec", "resources"), "a mapping without resources is about no field"))
+		}
 		if len(errs) > 0 {
 			compiled.rules = brokenRules(m, errs[0])
+			t.invalid[sourceOf(m.Name)] = shorten(errs[0].Error())
+			if len(compiled.resources) == 0 {
+				for _, r := range compiled.rules {
+					t.everywhere, t.excludes = append(t.everywhere, r), true
+					_, _ = fmt.Fprintf(hash, "%s %s\n", r.source, &r)
+				}
+			}
 		}
 		for _, resource := range compiled.resources {
 			of := schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}
@@ -60,13 +75,16 @@ func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 // Digest is the same for tables that say the same, in any process.
 func (t *Table) Digest() string { return t.digest }
 
+// sourceOf names a mapping, as rules do.
+func sourceOf(mapping string) string { return fmt.Sprintf("FieldPermissionMapping %q", mapping) }
+
 // Excludes reports whether fields of a resource, or of any if it is *, are excluded from
 // what permission on the whole object includes.
 func (t *Table) Excludes(resource schema.GroupResource) bool {
 	if resource.Group == all || resource.Resource == all {
 		return t.excludes
 	}
-	return slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.excluded })
+	return len(t.everywhere) > 0 || slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.excluded })
 }
 
 // all is what questions about everything have in the place of a group, a resource or a verb.
@@ -78,7 +96,7 @@ func brokenRules(m *policy.FieldPermissionMapping, err error) []rule {
 	if !slices.ContainsFunc(m.Spec.Fields, excludes) {
 		return nil
 	}
-	source := fmt.Sprintf("FieldPermissionMapping %q", m.Name)
+	source := sourceOf(m.Name)
 	return []rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
 }
 
@@ -90,7 +108,7 @@ type Rules struct {
 // For returns what the fields of a resource need. Where mappings contradict each other, the
 // rules that do cover nothing.
 func (t *Table) For(resource schema.GroupVersionResource) *Rules {
-	rules := slices.Clone(builtInFor(resource.GroupResource()))
+	rules := slices.Concat(builtInFor(resource.GroupResource()), t.everywhere)
 	var elsewhere []rule // excluded in other versions
 	for _, e := range t.byResource[resource.GroupResource()] {
 		switch {
@@ -148,7 +166,7 @@ func breakContradictions(rules []rule) {
 		case !ok:
 			first[text] = i
 		case rules[i].grants() != rules[j].grants():
-			contradiction := fmt.Sprintf("%s has permission %q by %s and %q by %s", text, rules[j].permission, rules[j].source, rules[i].permission, rules[i].source)
+			contradiction := contradictionOf(&rules[j], &rules[i])
 			for k := range rules {
 				if rules[k].pattern.String() == text && rules[k].broken == "" {
 					rules[k].broken = contradiction

@@ -1,0 +1,92 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Problem is why a mapping, or some of it, covers nothing. The zero value says that there is
+// none.
+type Problem struct {
+	// Invalid says that nothing of the mapping is in force. Otherwise some of it contradicts
+	// another mapping.
+	Invalid bool
+	// Reason is for people. It is the same in every process that knows the same mappings.
+	Reason string
+}
+
+// Problems returns what is wrong with mappings, and their names.
+func (t *Table) Problems() func(mapping string) Problem {
+	contradictions := t.contradictions()
+	return func(mapping string) Problem {
+		source := sourceOf(mapping)
+		if reason, ok := t.invalid[source]; ok {
+			return Problem{Invalid: true, Reason: reason}
+		}
+		return Problem{Reason: contradictions[source]}
+	}
+}
+
+// contradictions returns the first contradiction that each source is part of. It looks at
+// every version that is named, and at one that is not.
+func (t *Table) contradictions() map[string]string {
+	found := map[string]string{}
+	byName := func(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }
+	for _, resource := range slices.SortedFunc(maps.Keys(t.byResource), byName) {
+		entries := t.byResource[resource]
+		versions := sets.New("")
+		for _, e := range entries {
+			versions = versions.Union(e.versions)
+		}
+		for _, version := range sets.List(versions) {
+			contradictionsIn(resource, version, entries, found)
+		}
+	}
+	return found
+}
+
+// contradictionsIn adds what contradicts each other in one version. Of the rules for a path
+// it compares each with the first, and with the first that differs from that.
+func contradictionsIn(resource schema.GroupResource, version string, entries []entry, found map[string]string) {
+	first, other := map[string]*rule{}, map[string]*rule{}
+	for i := range entries {
+		r := &entries[i].rule
+		if len(r.pattern) == 0 || entries[i].versions.Len() > 0 && !entries[i].versions.Has(version) {
+			continue
+		}
+		switch path := r.pattern.String(); {
+		case first[path] == nil:
+			first[path] = r
+		case other[path] == nil && r.grants() != first[path].grants():
+			other[path] = r
+		}
+	}
+	for i := range entries {
+		r := &entries[i].rule
+		path := r.pattern.String()
+		if len(r.pattern) == 0 || other[path] == nil || entries[i].versions.Len() > 0 && !entries[i].versions.Has(version) {
+			continue
+		}
+		against := first[path]
+		if r.grants() == against.grants() {
+			against = other[path]
+		}
+		if found[r.source] == "" {
+			found[r.source] = fmt.Sprintf("in %s, %s", resource, contradictionOf(r, against))
+		}
+	}
+}
+
+func contradictionOf(a, b *rule) string {
+	return fmt.Sprintf("%s has permission %q by %s and %q by %s", a.pattern, a.permission, a.source, b.permission, b.source)
+}

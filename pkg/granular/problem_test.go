@@ -1,0 +1,135 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	words, terms := machines(fieldOf("spec.tags", "words")), machines(fieldOf("spec.tags", "terms"))
+	const between = `in machines.example.com, spec.tags has permission "words" by FieldPermissionMapping "m" and "terms" by FieldPermissionMapping "n"`
+	elsewhere := mapping("n", terms)
+	elsewhere.Spec.Resources[0].Resource = "others"
+	nowhere := mapping("n", machines(fieldOf("spec.tags", "words")))
+	nowhere.Spec.Resources = nil
+	for _, tc := range []struct {
+		name     string
+		mappings []*policy.FieldPermissionMapping
+		want     map[string]granular.Problem // a part of the reason
+	}{
+		{"none", []*policy.FieldPermissionMapping{mapping("m", words)}, map[string]granular.Problem{"m": {}, "of nobody": {}}},
+		{"the same twice", []*policy.FieldPermissionMapping{mapping("m", words), mapping("n", words)}, map[string]granular.Problem{"m": {}, "n": {}}},
+		{"a contradiction", []*policy.FieldPermissionMapping{mapping("m", words), mapping("n", terms)}, map[string]granular.Problem{
+			"m": {Reason: between}, "n": {Reason: `has permission "terms" by FieldPermissionMapping "n" and "words" by FieldPermissionMapping "m"`},
+		}},
+		{"one against two", []*policy.FieldPermissionMapping{mapping("a", words), mapping("m", words), mapping("n", terms)}, map[string]granular.Problem{
+			"a": {Reason: `"words" by FieldPermissionMapping "a" and "terms" by FieldPermissionMapping "n"`},
+			"m": {Reason: between}, "n": {Reason: `"words" by FieldPermissionMapping "a"`},
+		}},
+		{"in another parameter", []*policy.FieldPermissionMapping{
+			mapping("m", machines(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{}))),
+			mapping("n", machines(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}))),
+		}, map[string]granular.Problem{"m": {Reason: "spec.tags[*]"}, "n": {Reason: "spec.tags[*]"}}},
+		{"of another resource", []*policy.FieldPermissionMapping{mapping("m", words), elsewhere}, map[string]granular.Problem{"m": {}, "n": {}}},
+		{"in another version", []*policy.FieldPermissionMapping{mapping("m", words, "v1"), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {}, "n": {}}},
+		{"in one of the versions", []*policy.FieldPermissionMapping{mapping("m", words, "v1", "v2"), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},
+		{"in a version and in all", []*policy.FieldPermissionMapping{mapping("m", words), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},
+		{"not valid", []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec..", "words"))), mapping("n", terms)}, map[string]granular.Problem{
+			"m": {Invalid: true, Reason: "spec.fields[0].path: Invalid value"}, "n": {},
+		}},
+		{"against what is built in", []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("metadata.labels", "stickers")))}, map[string]granular.Problem{
+			"m": {Invalid: true, Reason: "built-in permission"},
+		}},
+		{"without resources", []*policy.FieldPermissionMapping{nowhere}, map[string]granular.Problem{"n": {Invalid: true, Reason: "spec.resources: Required"}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			problems := granular.NewTable(tc.mappings...).Problems()
+			for name, want := range tc.want {
+				got := problems(name)
+				if got.Invalid != want.Invalid || !strings.Contains(got.Reason, want.Reason) || (got.Reason == "") != (want.Reason == "") {
+					t.Errorf("%s: got %+v, want %+v", name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestMappingWithoutResources excludes everything of everything: nobody can tell what it was
+// to protect. Without an exclusion it is nothing.
+func TestMappingWithoutResources(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		field policy.FieldPermission
+		want  bool
+	}{
+		"an exclusion":   {excludedField("spec.boom", "selfDestruction", ""), true},
+		"a permission":   {fieldOf("spec.boom", "selfDestruction"), false},
+		"what is broken": {excludedField("spec..", "selfDestruction", ""), true},
+	} {
+		m := mapping("m", machines(tc.field))
+		m.Spec.Resources = nil
+		table := granular.NewTable(m)
+		for _, resource := range []string{"machines", "others", "*"} {
+			if got := table.Excludes(schema.GroupResource{Group: "example.com", Resource: resource}); got != tc.want {
+				t.Errorf("%s: %s: got excluded %t", name, resource, got)
+			}
+		}
+		checker := granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}
+		changes, err := granular.Differ{Types: thingTypes(t)}.Changes(thing, object(parse(t, "metadata: {name: a}")), object(parse(t, "metadata: {name: a, labels: {a: b}}")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := checker.Exclude(t.Context(), table.For(machinesResource), changes, updateByBob); got.Allowed == tc.want {
+			t.Errorf("%s: got %+v", name, got)
+		}
+		if (table.Digest() == granular.NewTable().Digest()) == tc.want {
+			t.Errorf("%s: the digest is that of other mappings", name)
+		}
+	}
+}
+
+// TestStale loses the mappings: nothing is included, in process or after the wire, and what
+// is excluded stays so.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	source := &granular.Source{}
+	source.Store(granular.NewTable(mapping("m", machines(excludedField(`metadata.annotations["boom"]`, "selfDestruction", "")))))
+	config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:metadata"}}, Types: thingTypes(t), Table: source.Table, Stale: source.Stale}
+	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
+	harmless := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
+	boom := updateOf(t, "metadata: {name: a}", "metadata: {name: a, annotations: {boom: z}}")
+	earlier := include.ConditionsAwareAuthorize(t.Context(), updateByBob)
+	for _, stale := range []string{"", "the store is gone", ""} {
+		source.SetStale(stale)
+		want := map[bool]authorizer.Decision{true: authorizer.DecisionAllow, false: authorizer.DecisionNoOpinion}[stale == ""]
+		for name, decision := range map[string]authorizer.ConditionsAwareDecision{"now": include.ConditionsAwareAuthorize(t.Context(), updateByBob), "earlier": earlier} {
+			evaluated := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(harmless, nil))
+			if got, reason, _ := evaluated.Concrete(); got != want || !strings.Contains(reason, stale) {
+				t.Errorf("stale %q, decided %s: got %v: %s, want %v", stale, name, got, reason, want)
+			}
+		}
+		if got, reason, _ := include.EvaluateConditions(t.Context(), overTheWire(t, earlier, nil), harmless); got != want || !strings.Contains(reason, stale) {
+			t.Errorf("stale %q, after the wire: got %v: %s, want %v", stale, got, reason, want)
+		}
+		for data, want := range map[*write]authorizer.Decision{&harmless: authorizer.DecisionNoOpinion, &boom: authorizer.DecisionDeny} {
+			evaluated := authorization.FromUpstream("", exclude.ConditionsAwareAuthorize(t.Context(), updateByBob)).Evaluate(t.Context(), authorization.EvaluatorFor(*data, nil))
+			if got, reason, _ := evaluated.Concrete(); got != want {
+				t.Errorf("stale %q, exclude: got %v: %s, want %v", stale, got, reason, want)
+			}
+		}
+	}
+}

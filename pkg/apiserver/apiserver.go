@@ -383,7 +383,7 @@ func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer,
 	if c.extra.Mappings == nil {
 		return nil
 	}
-	controller, err := policy.NewMappingController(client, c.extra.Mappings)
+	controller, err := policy.NewMappingController(policy.MappingConfig{Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound})
 	if err != nil {
 		return err
 	}

@@ -116,6 +116,9 @@ func TestStale(t *testing.T) {
 	for _, stale := range []string{"", "the store is gone", ""} {
 		source.SetStale(stale)
 		want := map[bool]authorizer.Decision{true: authorizer.DecisionAllow, false: authorizer.DecisionNoOpinion}[stale == ""]
+		if got := authorization.FromUpstream("", include.ConditionsAwareAuthorize(t.Context(), updateByBob)); got.CanBecomeAllowed() != (stale == "") {
+			t.Errorf("stale %q: got %+v before anything is known of the fields", stale, got)
+		}
 		for name, decision := range map[string]authorizer.ConditionsAwareDecision{"now": include.ConditionsAwareAuthorize(t.Context(), updateByBob), "earlier": earlier} {
 			evaluated := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(harmless, nil))
 			if got, reason, _ := evaluated.Concrete(); got != want || !strings.Contains(reason, stale) {

@@ -85,7 +85,7 @@ func NewController(config Config) (*Controller, error) {
 		return nil, errors.New("a controller of policies needs a client, a compiler, a source and a bound of staleness")
 	}
 	c := &Controller{
-		config: config, builder: engine.NewBuilder(), watchdog: newWatchdog(config.StalenessBound),
+		config: config, builder: engine.NewBuilder(), watchdog: newWatchdog("policies", config.StalenessBound),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[engine.Key](),
 			workqueue.TypedRateLimitingQueueConfig[engine.Key]{Name: "policy_status"}),
 		dirty: map[engine.Key]bool{}, changed: make(chan struct{}, 1), results: map[engine.Key]result{},
@@ -113,7 +113,14 @@ func (c *Controller) newInformer(example runtime.Object,
 	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
 	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) cache.SharedIndexInformer {
-	contact := c.watchdog.newContact()
+	return newWatchedInformer(c.config.Client, c.watchdog.newContact(), example, list, watchFunc)
+}
+
+// newWatchedInformer makes an informer whose contact knows when it has no watch.
+func newWatchedInformer(client versioned.Interface, contact *contact, example runtime.Object,
+	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
+	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) cache.SharedIndexInformer {
 	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			result, err := list(ctx, options)
@@ -131,7 +138,7 @@ func (c *Controller) newInformer(example runtime.Object,
 			contact.found()
 			return result, nil
 		},
-	}, c.config.Client), example, 0, cache.Indexers{})
+	}, client), example, 0, cache.Indexers{})
 }
 
 // observe notes that a policy has changed.

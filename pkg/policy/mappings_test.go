@@ -7,12 +7,18 @@ package policy_test
 
 import (
 	"context"
+	"errors"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	clienttesting "k8s.io/client-go/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
@@ -20,69 +26,223 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
-// TestMappings follows a mapping that is created, changed and deleted.
-func TestMappings(t *testing.T) {
-	t.Parallel()
-	client, source := fake.NewSimpleClientset(), &granular.Source{}
-	controller, err := policy.NewMappingController(client, source)
+// mappingRig is a controller whose mappings are in a client that stores whatever it is given,
+// as etcd does.
+type mappingRig struct {
+	client *fake.Clientset
+	source *granular.Source
+	ready  func() error
+}
+
+func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) *mappingRig {
+	t.Helper()
+	r := &mappingRig{client: client, source: &granular.Source{}}
+	controller, err := policy.NewMappingController(policy.MappingConfig{Client: client, Source: r.source, StalenessBound: bound})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := controller.Ready().Check(nil); err == nil {
+	r.ready = func() error { return controller.Ready().Check(nil) }
+	if err := r.ready(); err == nil {
 		t.Error("the controller is ready before it runs")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); controller.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
+	r.eventually(t, "it is loaded", func() bool { return r.source.Table() != nil })
+	// The client of tests forgets what happens between a list and the watch after it.
+	r.eventually(t, "it watches", func() bool {
+		for _, action := range client.Actions() {
+			if action.GetVerb() == "watch" {
+				return true
+			}
+		}
+		return false
+	})
+	return r
+}
 
-	eventually := func(what string, holds func(*granular.Table) bool) {
-		t.Helper()
-		if err := wait.PollUntilContextTimeout(ctx, time.Millisecond, wait.ForeverTestTimeout, true, func(context.Context) (bool, error) {
-			table := source.Table()
-			return table != nil && holds(table), nil
-		}); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
+func (r *mappingRig) eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true, func(context.Context) (bool, error) {
+		return holds(), nil
+	}); err != nil {
+		t.Fatalf("%s: %v", what, err)
 	}
-	excludes := func(resource string) func(*granular.Table) bool {
-		return func(table *granular.Table) bool {
-			return table.Excludes(schema.GroupResource{Resource: resource})
-		}
+}
+
+func (r *mappingRig) excludes(resource string) bool {
+	return r.source.Table().Excludes(schema.GroupResource{Resource: resource})
+}
+
+func (r *mappingRig) put(t *testing.T, m *policyv1alpha1.FieldPermissionMapping) {
+	t.Helper()
+	mappings := r.client.PolicyV1alpha1().FieldPermissionMappings()
+	if _, err := mappings.Update(t.Context(), m, metav1.UpdateOptions{}); err == nil {
+		return
 	}
-	eventually("nothing", func(table *granular.Table) bool { return !excludes("*")(table) })
-	if err := controller.Ready().Check(nil); err != nil {
-		t.Errorf("the controller is not ready: %v", err)
+	if _, err := mappings.Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	mapping := &policyv1alpha1.FieldPermissionMapping{
-		ObjectMeta: metav1.ObjectMeta{Name: "one"},
+}
+
+// status is what the status of a mapping says: Ready, its reason and its message.
+func (r *mappingRig) status(t *testing.T, name string) string {
+	t.Helper()
+	m, err := r.client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ready := meta.FindStatusCondition(m.Status.Conditions, policyv1alpha1.PolicyReady); ready != nil {
+		return string(ready.Status) + " " + ready.Reason + ": " + ready.Message
+	}
+	return ""
+}
+
+func newMapping(name, path, permission string, exclusion *policyv1alpha1.FieldExclusion) *policyv1alpha1.FieldPermissionMapping {
+	return &policyv1alpha1.FieldPermissionMapping{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 7},
 		Spec: policyv1alpha1.FieldPermissionMappingSpec{
 			Resources: []policyv1alpha1.FieldPermissionResource{{Resource: "pods"}},
-			Fields:    []policyv1alpha1.FieldPermission{{Path: "spec.boom", Permission: "selfDestruction", Exclusion: &policyv1alpha1.FieldExclusion{}}},
+			Fields:    []policyv1alpha1.FieldPermission{{Path: path, Permission: permission, Exclusion: exclusion}},
 		},
 	}
-	mappings := client.PolicyV1alpha1().FieldPermissionMappings()
-	if _, err := mappings.Create(ctx, mapping, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+}
+
+var always = &policyv1alpha1.FieldExclusion{}
+
+// TestMappings follows a mapping that is created, changed and deleted.
+func TestMappings(t *testing.T) {
+	t.Parallel()
+	r := startMappingRig(t, fake.NewSimpleClientset(), time.Minute)
+	if r.excludes("*") {
+		t.Error("without mappings: something is excluded")
 	}
-	eventually("created", excludes("pods"))
+	if err := r.ready(); err != nil {
+		t.Errorf("the controller is not ready: %v", err)
+	}
+	mapping := newMapping("one", "spec.boom", "selfDestruction", always)
+	r.put(t, mapping)
+	r.eventually(t, "created", func() bool { return r.excludes("pods") })
+	r.eventually(t, "its status is written", func() bool { return r.status(t, "one") == "True Compiled: the mapping is in force" })
 	mapping.Spec.Resources[0].Resource = "nodes"
-	if _, err := mappings.Update(ctx, mapping, metav1.UpdateOptions{}); err != nil {
+	r.put(t, mapping)
+	r.eventually(t, "changed", func() bool { return r.excludes("nodes") && !r.excludes("pods") })
+	if err := r.client.PolicyV1alpha1().FieldPermissionMappings().Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually("changed", func(table *granular.Table) bool { return excludes("nodes")(table) && !excludes("pods")(table) })
-	if err := mappings.Delete(ctx, "one", metav1.DeleteOptions{}); err != nil {
+	r.eventually(t, "deleted", func() bool { return !r.excludes("*") })
+}
+
+// TestMappingStatus has mappings that contradict each other or cannot be used. What is wrong
+// with one may change without it: its status follows.
+func TestMappingStatus(t *testing.T) {
+	t.Parallel()
+	r := startMappingRig(t, fake.NewSimpleClientset(), time.Minute)
+	says := func(name, want string) {
+		t.Helper()
+		r.eventually(t, name+": "+want, func() bool {
+			got := r.status(t, name)
+			return strings.HasPrefix(got, strings.SplitN(want, " ... ", 2)[0]) && strings.HasSuffix(got, want[strings.LastIndex(want, "...")+len("..."):])
+		})
+	}
+	const ready = "True Compiled: ... in force"
+	r.put(t, newMapping("one", "spec.boom", "selfDestruction", always))
+	says("one", ready)
+	r.put(t, newMapping("two", "spec.boom", "noise", nil))
+	says("one", `False Contradicted: in pods, spec.boom has permission "selfDestruction" by FieldPermissionMapping "one" and "noise" by FieldPermissionMapping "two". ... nobody may change it`)
+	says("two", `False Contradicted: in pods, spec.boom has permission "noise" by FieldPermissionMapping "two" and "selfDestruction" by FieldPermissionMapping "one". ... nobody may change it`)
+	r.put(t, newMapping("two", "spec.bang", "noise", nil))
+	says("one", ready)
+	says("two", ready)
+	r.put(t, newMapping("two", "spec..", "noise", nil))
+	says("two", "False CompileFailed: spec.fields[0].path: Invalid value ... granted by the mapping")
+	r.put(t, newMapping("two", "spec..", "noise", always))
+	says("two", "False CompileFailed: spec.fields[0].path: Invalid value ... cannot be written until it is mended, since it excludes fields")
+	nowhere := newMapping("two", "spec.bang", "noise", always)
+	nowhere.Spec.Resources = nil
+	r.put(t, nowhere)
+	says("two", "False CompileFailed: spec.resources: Required value ... does not say of which resources")
+	if !r.excludes("nodes") {
+		t.Error("a mapping that excludes fields of nobody knows what excludes nothing")
+	}
+	says("one", ready)
+
+	// What somebody else writes does not stay.
+	one, err := r.client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), "one", metav1.GetOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	eventually("deleted", func(table *granular.Table) bool { return !excludes("*")(table) })
+	if one.Status.ObservedGeneration != 7 || one.Status.Conditions[0].ObservedGeneration != 7 {
+		t.Errorf("got status %+v, want that of generation 7", one.Status)
+	}
+	one.Status.Conditions[0].Status, one.Status.Conditions[0].Reason = metav1.ConditionFalse, "Mine"
+	r.put(t, one)
+	says("one", ready)
+}
+
+// TestMappingStatusPublishesNothing writes a status: that of mappings makes no new table.
+func TestMappingStatusPublishesNothing(t *testing.T) {
+	t.Parallel()
+	r := startMappingRig(t, fake.NewSimpleClientset(newMapping("one", "spec.boom", "selfDestruction", always)), time.Minute)
+	r.eventually(t, "its status is written", func() bool { return r.status(t, "one") != "" })
+	table := r.source.Table()
+	one, err := r.client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), "one", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Status.ObservedGeneration = 3
+	r.put(t, one)
+	r.eventually(t, "it is written again", func() bool {
+		m, err := r.client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), "one", metav1.GetOptions{})
+		return err == nil && m.Status.ObservedGeneration == 7
+	})
+	if r.source.Table() != table {
+		t.Error("a change of the status made a new table")
+	}
+}
+
+// TestMappingStaleness loses the store for longer than the bound.
+func TestMappingStaleness(t *testing.T) {
+	t.Parallel()
+	var (
+		mu   sync.Mutex
+		gone error
+	)
+	client := fake.NewSimpleClientset(newMapping("one", "spec.boom", "selfDestruction", always))
+	client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		return gone != nil, nil, gone
+	})
+	lose := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		gone = err
+	}
+	r := startMappingRig(t, client, 100*time.Millisecond)
+	r.eventually(t, "it is ready", func() bool { return r.ready() == nil && r.source.Stale() == "" })
+	lose(errors.New("etcd is gone"))
+	r.eventually(t, "it is not ready", func() bool { return r.ready() != nil && r.source.Stale() != "" })
+	if !r.excludes("pods") {
+		t.Error("without the store: nothing is excluded")
+	}
+	if reason := r.source.Stale(); strings.Contains(reason, "etcd is gone") {
+		t.Errorf("got %q, which says what only the log should", reason)
+	}
+	lose(nil)
+	r.eventually(t, "it is ready again", func() bool { return r.ready() == nil && r.source.Stale() == "" })
 }
 
 func TestMappingConfig(t *testing.T) {
 	t.Parallel()
-	if _, err := policy.NewMappingController(nil, &granular.Source{}); err == nil {
-		t.Error("a controller without client was made")
-	}
-	if _, err := policy.NewMappingController(fake.NewSimpleClientset(), nil); err == nil {
-		t.Error("a controller without source was made")
+	for name, config := range map[string]policy.MappingConfig{
+		"client": {Source: &granular.Source{}, StalenessBound: time.Minute},
+		"source": {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute},
+		"bound":  {Client: fake.NewSimpleClientset(), Source: &granular.Source{}},
+	} {
+		if _, err := policy.NewMappingController(config); err == nil {
+			t.Errorf("a controller without %s was made", name)
+		}
 	}
 }

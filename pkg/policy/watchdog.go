@@ -19,6 +19,7 @@ const checksPerBound = 4
 // watchdog knows for how long the store has been out of reach. A watch that stays open
 // tells nothing of that, so the store is probed as well.
 type watchdog struct {
+	what     string // what is stored, for people
 	bound    time.Duration
 	contacts []*contact
 
@@ -26,8 +27,8 @@ type watchdog struct {
 	reached time.Time
 }
 
-func newWatchdog(bound time.Duration) *watchdog {
-	return &watchdog{bound: bound, reached: time.Now()}
+func newWatchdog(what string, bound time.Duration) *watchdog {
+	return &watchdog{what: what, bound: bound, reached: time.Now()}
 }
 
 func (w *watchdog) interval() time.Duration { return max(w.bound/checksPerBound, time.Millisecond) }
@@ -39,7 +40,7 @@ func (w *watchdog) newContact() *contact {
 	return c
 }
 
-// check probes the store and returns why the policies may be out of date, or nothing, and
+// check probes the store and returns why what is stored may be out of date, or nothing, and
 // what failed last. That may name what is stored: it is for the log, the reason for everybody.
 func (w *watchdog) check(ctx context.Context, probe func(context.Context) error) (reason string, cause error) {
 	started := time.Now()
@@ -56,7 +57,7 @@ func (w *watchdog) check(ctx context.Context, probe func(context.Context) error)
 	}
 	for _, c := range w.contacts {
 		if silence, err := c.lostFor(); silence > w.bound {
-			return fmt.Sprintf("policies have not been watched for more than %s", w.bound), err
+			return fmt.Sprintf("%s have not been watched for more than %s", w.what, w.bound), err
 		}
 	}
 	return "", nil

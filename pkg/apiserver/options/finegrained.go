@@ -56,7 +56,7 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*fineGrain
 	}
 	config.ExtraConfig.Mappings = &granular.Source{}
 	f := &fineGrained{checks: &chainOf{}}
-	asks := granular.Config{Authorizer: f.checks, Types: types, Table: config.ExtraConfig.Mappings.Table}
+	asks := granular.Config{Authorizer: f.checks, Types: types, Table: config.ExtraConfig.Mappings.Table, Stale: config.ExtraConfig.Mappings.Stale}
 	f.exclude.Name, f.include.Name = authorizerExclude, authorizerInclude
 	if f.exclude.Authorizer, err = granular.NewExclude(asks); err != nil {
 		return nil, err

@@ -289,6 +289,7 @@ func TestTable(t *testing.T) {
 	many := mapping("many", "several\nlines")
 	many.Spec.Resources = append(many.Spec.Resources, policy.FieldPermissionResource{APIGroup: "demo.proviso.dev", Resource: "virtualmachines"})
 	many.Spec.Fields = []policy.FieldPermission{{Path: "spec.a", Permission: "a1"}, {Path: "spec.b", Permission: "b1"}, {Path: "spec.c", Permission: "c1"}, {Path: "spec.d", Permission: "d1"}}
+	many.Status.Conditions = []metav1.Condition{{Type: "Other", Status: metav1.ConditionTrue}, {Type: policy.PolicyReady, Status: metav1.ConditionFalse}}
 	table, err := s.Mapping.ConvertToTable(t.Context(), &policy.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []policy.FieldPermissionMapping{*mapping("one", "who may"), *many}}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -30,6 +30,7 @@ var columns = []metav1.TableColumnDefinition{
 	{Name: "Resources", Type: "string", Description: "Whose fields are mapped"},
 	{Name: "Permissions", Type: "string", Description: "The permissions that the fields need"},
 	{Name: "Excluded", Type: "string", Description: "Fields that permission on the whole object does not include"},
+	{Name: "Ready", Type: "string", Description: "Whether all of the mapping is in force"},
 	{Name: "Age", Type: "string", Description: "Time since the mapping was created"},
 	{Name: "Description", Type: "string", Priority: 1, Description: "What the mapping is for"},
 }
@@ -70,9 +71,16 @@ func cellsOf(m *policy.FieldPermissionMapping) []any {
 		}
 	}
 	return []any{
-		m.Name, some(resources), some(permissions), some(excluded),
+		m.Name, some(resources), some(permissions), some(excluded), readyOf(m),
 		metatable.ConvertToHumanReadableDateType(m.CreationTimestamp), strings.Join(strings.Fields(m.Spec.Description), " "),
 	}
+}
+
+func readyOf(m *policy.FieldPermissionMapping) string {
+	if found := apimeta.FindStatusCondition(m.Status.Conditions, policy.PolicyReady); found != nil {
+		return string(found.Status)
+	}
+	return string(metav1.ConditionUnknown)
 }
 
 func some(entries []string) string {

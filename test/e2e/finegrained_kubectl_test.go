@@ -253,6 +253,10 @@ func TestFineGrainedBehindKubeAPIServer(t *testing.T) {
 	if log := f.auditLog(t); strings.Contains(log, "debian-1") || strings.Contains(log, `"edited`) {
 		t.Error("the audit log has values of fields")
 	}
+	waitUntil(t, "kubectl shows that the mapping is ready", func() bool {
+		out, _, _ := f.run(t, "admin", "", "", "get", "fieldpermissionmappings")
+		return slices.Equal(strings.Fields(out)[:6], []string{"NAME", "RESOURCES", "PERMISSIONS", "EXCLUDED", "READY", "AGE"}) && strings.Contains(out, "spec.adminAccess   True")
+	})
 	f.checkQuestions(t)
 }
 

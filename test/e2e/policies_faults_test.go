@@ -160,12 +160,17 @@ func keyOf(name string) string {
 	return "/registry/proviso/policy.proviso.dev/clusterauthorizationpolicies/" + name
 }
 
-// spoil changes what is stored, past the server.
+// spoil changes what is stored of a policy, past the server.
 func spoil(t *testing.T, store *clientv3.Client, name string, change func(spec map[string]any)) {
 	t.Helper()
-	got, err := store.Get(t.Context(), keyOf(name))
+	spoilKey(t, store, keyOf(name), change)
+}
+
+func spoilKey(t *testing.T, store *clientv3.Client, key string, change func(spec map[string]any)) {
+	t.Helper()
+	got, err := store.Get(t.Context(), key)
 	if err != nil || len(got.Kvs) != 1 {
-		t.Fatalf("reading what is stored of %s: %v, %v", name, got, err)
+		t.Fatalf("reading what is stored as %s: %v, %v", key, got, err)
 	}
 	var stored map[string]any
 	if err := json.Unmarshal(got.Kvs[0].Value, &stored); err != nil {
@@ -176,7 +181,7 @@ func spoil(t *testing.T, store *clientv3.Client, name string, change func(spec m
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Put(t.Context(), keyOf(name), string(broken)); err != nil {
+	if _, err := store.Put(t.Context(), key, string(broken)); err != nil {
 		t.Fatal(err)
 	}
 }

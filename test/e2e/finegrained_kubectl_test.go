@@ -74,7 +74,7 @@ func newFine(t *testing.T) *fine {
 func (f *fine) run(t *testing.T, user, input, sed string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(f.Bin, "kubectl"),
-		append([]string{"--kubeconfig", f.Kubeconfig(), "--context", user, "--cache-dir", filepath.Join(f.Dir, "kubectl-cache", user), "--namespace=demo"}, args...)...)
+		append([]string{"--kubeconfig", f.Kubeconfig(), "--context", user, "--cache-dir", filepath.Join(f.Dir, "kubectl-cache", user)}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
 	cmd.Env = append(os.Environ(), "KUBE_EDITOR=sed -i -e "+sed)
@@ -231,7 +231,7 @@ func TestFineGrainedBehindKubeAPIServer(t *testing.T) {
 				for i := range args { // so that each time something changes
 					args[i] = strings.ReplaceAll(args[i], "ROUTE", route.name)
 				}
-				out, errs, err := f.run(t, row.user+route.suffix, row.input, row.sed, args...)
+				out, errs, err := f.run(t, row.user+route.suffix, row.input, row.sed, append([]string{"--namespace=demo"}, args...)...)
 				output = out + errs
 				switch {
 				case err == nil:

@@ -64,6 +64,7 @@ func newFine(t *testing.T) *fine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	admin.QPS = -1 // a test is no client to be slowed down
 	if f.kube, err = kubernetes.NewForConfig(admin); err != nil {
 		t.Fatal(err)
 	}

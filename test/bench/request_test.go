@@ -57,15 +57,31 @@ func handlerChain(b *testing.B, conditions int) http.Handler {
 	if err != nil {
 		b.Fatal(err)
 	}
+	gv := schema.GroupVersion{Group: "demo.proviso.dev", Version: "v1alpha1"}
+	vm := machine(b)
+	objects := admission.NewObjectInterfacesFromScheme(apiserver.Scheme)
+	return wholeChain(b, chain, gv.WithResource("virtualmachines"), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, _ := genericapirequest.UserFrom(r.Context())
+		attributes := admission.NewAttributesRecord(vm, vm, gv.WithKind("VirtualMachine"), "n", "web-1", gv.WithResource("virtualmachines"), "",
+			admission.Update, &metav1.UpdateOptions{}, false, who)
+		if err := enforcement.Enforce(r.Context(), attributes, objects); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+		}
+	}))
+}
+
+// wholeChain is the handler chain of a server that enforces on one resource, before a
+// handler.
+func wholeChain(b *testing.B, chain *authorization.Chain, resource schema.GroupVersionResource, handler http.Handler) http.Handler {
+	b.Helper()
 	enforcer, err := enforcement.New(enforcement.Config{Chain: chain, Conditional: true})
 	if err != nil {
 		b.Fatal(err)
 	}
 	enforcer.Plug()
-	gv := schema.GroupVersion{Group: "demo.proviso.dev", Version: "v1alpha1"}
 	enforcer.Cover(&genericapiserver.APIGroupInfo{
-		PrioritizedVersions:          []schema.GroupVersion{gv},
-		VersionedResourcesStorageMap: map[string]map[string]rest.Storage{gv.Version: {"virtualmachines": coveredStorage{}}},
+		PrioritizedVersions:          []schema.GroupVersion{resource.GroupVersion()},
+		VersionedResourcesStorageMap: map[string]map[string]rest.Storage{resource.Version: {resource.Resource: coveredStorage{}}},
 	})
 	config := genericapiserver.NewConfig(apiserver.Codecs)
 	config.EffectiveVersion, config.FeatureGate = compatibility.DefaultBuildEffectiveVersion(), utilfeature.DefaultFeatureGate
@@ -78,16 +94,7 @@ func handlerChain(b *testing.B, conditions int) http.Handler {
 	if err := enforcer.ApplyTo(config); err != nil {
 		b.Fatal(err)
 	}
-	vm := machine(b)
-	objects := admission.NewObjectInterfacesFromScheme(apiserver.Scheme)
-	return config.BuildHandlerChainFunc(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, _ := genericapirequest.UserFrom(r.Context())
-		attributes := admission.NewAttributesRecord(vm, vm, gv.WithKind("VirtualMachine"), "n", "web-1", gv.WithResource("virtualmachines"), "",
-			admission.Update, &metav1.UpdateOptions{}, false, who)
-		if err := enforcement.Enforce(r.Context(), attributes, objects); err != nil {
-			http.Error(w, err.Error(), http.StatusForbidden)
-		}
-	}), config)
+	return config.BuildHandlerChainFunc(handler, config)
 }
 
 // coveredStorage is what serves the resource, as far as the enforcer cares. It is never

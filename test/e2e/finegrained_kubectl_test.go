@@ -369,3 +369,21 @@ func (f *fine) checkQuestions(t *testing.T) {
 		}
 	}
 }
+
+// TestFrontDoorWithoutFields asks the front door of a server with the gate off: the verb
+// granular means nothing.
+func TestFrontDoorWithoutFields(t *testing.T) {
+	t.Parallel()
+	grantMachines(t, "e2e-without-fields", "granular", "granular:metadata", "granular:specification", "granular:status")
+	ask := func(verb string) authorizationv1.SubjectAccessReviewStatus {
+		spec := carolAsks(verb, "demo.proviso.dev", "v1alpha1", "virtualmachines", "demo")
+		spec.User = "e2e-without-fields"
+		return accessReview(t, spec)
+	}
+	waitUntil(t, "the verb is granted", func() bool { return ask("granular").Allowed })
+	for _, verb := range []string{"create", "update", "patch", "delete"} {
+		if got := ask(verb); got.Allowed || got.Denied {
+			t.Errorf("%s: got %+v, want no opinion", verb, got)
+		}
+	}
+}

@@ -213,7 +213,7 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 	if err := s.stale(); err != nil && s.name == sideInclude {
 		return failed(err)
 	}
-	changes, err := Differ{Types: s.Types}.Changes(data.GetKind(), data.GetOldObject(), data.GetObject())
+	changes, err := Differ{Types: s.Types}.Changes(ctx, data.GetKind(), data.GetOldObject(), data.GetObject())
 	if err != nil {
 		return failed(err)
 	}

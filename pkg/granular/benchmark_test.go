@@ -45,7 +45,7 @@ func BenchmarkInclude(b *testing.B) {
 			differ := granular.Differ{Types: tc.types}
 			b.ReportAllocs()
 			for b.Loop() {
-				changes, err := differ.Changes(thing, object(before), object(after))
+				changes, err := differ.Changes(b.Context(), thing, object(before), object(after))
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -88,7 +88,7 @@ func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.
 	if tc.untyped {
 		differ = granular.Differ{}
 	}
-	changes, err := differ.Changes(thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+	changes, err := differ.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,7 +285,7 @@ func TestChecksAreBounded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			changes, err := granular.Differ{}.Changes(thing, object(map[string]any{}), object(map[string]any{"metadata": map[string]any{"labels": tc.labels}}))
+			changes, err := granular.Differ{}.Changes(t.Context(), thing, object(map[string]any{}), object(map[string]any{"metadata": map[string]any{"labels": tc.labels}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -308,7 +308,7 @@ func TestChecksAreBounded(t *testing.T) {
 
 func mustChange(t *testing.T) *granular.Changes {
 	t.Helper()
-	changes, err := granular.Differ{}.Changes(thing, nil, object(parse(t, "metadata: {name: a}")))
+	changes, err := granular.Differ{}.Changes(t.Context(), thing, nil, object(parse(t, "metadata: {name: a}")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +380,7 @@ func FuzzInclude(f *testing.F) {
 			}
 			want = want && slices.ContainsFunc(covering, func(verb string) bool { return slices.Contains(verbs, verb) })
 		}
-		changes, err := differ.Changes(thing, object(before), object(after))
+		changes, err := differ.Changes(t.Context(), thing, object(before), object(after))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package granular
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
@@ -34,14 +36,15 @@ var serverOwned = fieldpath.NewSet(
 )
 
 var (
-	errNoObject = errors.New("there is no object whose fields could be compared")
-	errSchema   = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
+	errNoObject   = errors.New("there is no object whose fields could be compared")
+	errUnreadable = errors.New("the schema of the kind could not be read, so that nobody can tell which fields changed")
+	errSchema     = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
 )
 
 // Differ tells which fields a write changes. The zero value knows no schemas.
 type Differ struct {
-	// Types are the schemas. Objects of kinds that it does not know, or of all if it is
-	// nil, are compared without: their lists are then of one piece.
+	// Types are the schemas. Objects of kinds that have none, or of all if it is nil, are
+	// compared without: their lists are then of one piece.
 	Types Types
 }
 
@@ -70,7 +73,7 @@ func pathsOf(set *fieldpath.Set) []fieldpath.Path {
 // Changes returns what changes between two objects of a kind, in the version that kind
 // has (KEP-3617, "API Server Additional Plumbing and Checks", step 3). For a create, before is nil. Errors
 // name no values.
-func (d Differ) Changes(kind schema.GroupVersionKind, before, after runtime.Object) (*Changes, error) {
+func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, before, after runtime.Object) (*Changes, error) {
 	if isNil(after) {
 		return nil, errNoObject
 	}
@@ -82,7 +85,10 @@ func (d Differ) Changes(kind schema.GroupVersionKind, before, after runtime.Obje
 	if err != nil {
 		return nil, fmt.Errorf("the new object: %w", err)
 	}
-	t := d.typeOf(kind)
+	t, err := d.typeOf(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
 	typedBefore, err := t.FromUnstructured(contentBefore, typed.AllowDuplicates)
 	if err != nil {
 		return nil, fmt.Errorf("the old object %w", errSchema) // the error quotes the object
@@ -103,13 +109,20 @@ func (d Differ) Changes(kind schema.GroupVersionKind, before, after runtime.Obje
 	return &Changes{Fields: changed.RecursiveDifference(serverOwned), before: contentBefore, after: contentAfter}, nil
 }
 
-func (d Differ) typeOf(kind schema.GroupVersionKind) typed.ParseableType {
-	if d.Types != nil {
-		if known, ok := d.Types.TypeOf(kind); ok {
-			return known
-		}
+// typeOf returns the type of a kind. Why a schema cannot be had is for the operator.
+func (d Differ) typeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+	if d.Types == nil {
+		return untyped, nil
 	}
-	return untyped
+	known, err := d.Types.TypeOf(ctx, kind)
+	switch {
+	case err == nil:
+		return known, nil
+	case errors.Is(err, ErrNoSchema):
+		return untyped, nil
+	}
+	klog.FromContext(ctx).Error(err, "The schema of a kind could not be read", "kind", kind)
+	return typed.ParseableType{}, fmt.Errorf("%w: %s", errUnreadable, kind)
 }
 
 func isNil(object runtime.Object) bool {

@@ -42,7 +42,7 @@ func namesOf(c *granular.Changes) []string {
 func checkPair(t *testing.T, differ granular.Differ, seed uint64) (changes int) {
 	t.Helper()
 	before, after := randomPair(seed)
-	c, err := differ.Changes(thing, object(before), object(after))
+	c, err := differ.Changes(t.Context(), thing, object(before), object(after))
 	if err != nil {
 		t.Fatalf("seed %d: %v\nbefore %v\nafter %v", seed, err, before, after)
 	}
@@ -148,7 +148,7 @@ func TestChanges(t *testing.T) {
 			if tc.types == untyped {
 				differ = granular.Differ{}
 			}
-			got, err := differ.Changes(thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			got, err := differ.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +169,7 @@ func TestTypedObjects(t *testing.T) {
 	after := before.DeepCopy()
 	after.Labels = map[string]string{"super.safe.com/x": "y"}
 	after.Spec.NodeName = "n"
-	got, err := granular.Differ{Types: thingTypes(t)}.Changes(kind, before, after)
+	got, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), kind, before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestTypedObjects(t *testing.T) {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	var none *corev1.Pod
-	if got, err = (granular.Differ{}).Changes(kind, none, before); err != nil || len(namesOf(got)) == 0 {
+	if got, err = (granular.Differ{}).Changes(t.Context(), kind, none, before); err != nil || len(namesOf(got)) == 0 {
 		t.Errorf("a create: got %v, %v, want changes", got, err)
 	}
 }
@@ -196,13 +196,13 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := granular.Differ{Types: thingTypes(t)}.Changes(thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			got, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
 			if err == nil || got != nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "fortytwo") {
 				t.Errorf("got %v, %v, want an error with %q and without the content", got, err, tc.want)
 			}
 		})
 	}
-	if _, err := (granular.Differ{}).Changes(thing, nil, failing{}); err == nil || errors.Unwrap(err) == nil {
+	if _, err := (granular.Differ{}).Changes(t.Context(), thing, nil, failing{}); err == nil || errors.Unwrap(err) == nil {
 		t.Errorf("an object that cannot be converted: got %v", err)
 	}
 }

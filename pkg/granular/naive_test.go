@@ -112,7 +112,7 @@ func thingTypes(t testing.TB) granular.Types {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := types.TypeOf(thing); !ok {
+	if _, err := types.TypeOf(t.Context(), thing); err != nil {
 		t.Fatal("the types do not know things, so the test proves nothing")
 	}
 	return types

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package granular
 
 import (
+	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,20 +17,52 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
+// ErrNoSchema says that a kind is known to have no schema.
+var ErrNoSchema = errors.New("the kind has no schema")
+
 // Types knows the schemas of kinds, from which lists get their keys. It must be safe for
 // concurrent use.
 type Types interface {
-	// TypeOf returns the type of a kind, and whether there is one.
-	TypeOf(kind schema.GroupVersionKind) (typed.ParseableType, bool)
+	// TypeOf returns the type of a kind. The error wraps ErrNoSchema if the kind is known to
+	// have none: its objects are compared without. With every other error nobody can tell
+	// what changes in them.
+	TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error)
 }
 
 // openAPITypes are the types of an OpenAPI document.
 type openAPITypes map[schema.GroupVersionKind]typed.ParseableType
 
 // TypeOf implements Types.
-func (t openAPITypes) TypeOf(kind schema.GroupVersionKind) (typed.ParseableType, bool) {
-	found, ok := t[kind]
-	return found, ok
+func (t openAPITypes) TypeOf(_ context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+	if found, ok := t[kind]; ok {
+		return found, nil
+	}
+	return typed.ParseableType{}, fmt.Errorf("%w: %s", ErrNoSchema, kind)
+}
+
+// divided are types from two places.
+type divided struct {
+	own, others Types
+	versions    map[schema.GroupVersion]bool
+}
+
+// Divide returns the types of own for all kinds of the versions that are given, also for
+// those that own does not know, and of others for everything else. A server that has the
+// schemas of what it serves asks nobody else while it decides about that.
+func Divide(own Types, versions []schema.GroupVersion, others Types) Types {
+	d := &divided{own: own, others: others, versions: map[schema.GroupVersion]bool{}}
+	for _, version := range versions {
+		d.versions[version] = true
+	}
+	return d
+}
+
+// TypeOf implements Types.
+func (d *divided) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+	if d.versions[kind.GroupVersion()] {
+		return d.own.TypeOf(ctx, kind)
+	}
+	return d.others.TypeOf(ctx, kind)
 }
 
 // groupVersionKinds is the extension with the kinds that a schema describes.

@@ -55,3 +55,8 @@ const (
 	// "Node authorizer").
 	ConditionTypeNodeAuthorizer = "k8s.io/node-authorizer"
 )
+
+// ExtraImpersonationConditions is the key of the extra in which a server tells one behind it
+// what an impersonation still depends on. It is reserved: a server that finds it on the user
+// of a request has not put those conditions in force, and must refuse the request.
+const ExtraImpersonationConditions = "authorization.proviso.dev/impersonation-conditions"

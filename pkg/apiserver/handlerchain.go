@@ -13,7 +13,6 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/filterlatency"
@@ -39,7 +38,7 @@ func isStored(group string) bool {
 // BuildHandlerChain is the generic handler chain, with strict field validation as the
 // default on stored kinds. Reviews keep the default of Kubernetes, which is a warning.
 func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(withoutReservedExtra(withStrictFieldValidation(handler), c.Serializer), c)
+	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(handler), c)
 }
 
 // impersonating builds the handler chain around an impersonation filter of our own. The
@@ -48,7 +47,7 @@ func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Ha
 // authorization (ADR 18).
 func impersonating(config impersonation.FilterConfig) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		handler = withoutReservedExtra(withStrictFieldValidation(handler), c.Serializer)
+		handler = withStrictFieldValidation(handler)
 		handler = filterlatency.TrackCompleted(handler)
 		handler = genericapifilters.WithAuthorization(handler, c.Authorization.Authorizer, c.Serializer)
 		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "authorization")
@@ -101,20 +100,6 @@ func withHeaders(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if headers, ok := r.Context().Value(headersKey{}).(http.Header); ok {
 			maps.Copy(r.Header, headers)
-		}
-		handler.ServeHTTP(w, r)
-	})
-}
-
-// withoutReservedExtra refuses users with the extra that is reserved for what remains of an
-// impersonation: somebody could impersonate into it where conditional impersonation is off.
-func withoutReservedExtra(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if u, ok := genericapirequest.UserFrom(r.Context()); ok {
-			if err := impersonation.RefuseReserved(u); err != nil {
-				responsewriters.RespondWithError(w, r, err, serializer)
-				return
-			}
 		}
 		handler.ServeHTTP(w, r)
 	})

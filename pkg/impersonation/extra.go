@@ -28,7 +28,7 @@ import (
 // ExtraConditions is the key of the extra in which a Proviso tells one behind it what an
 // impersonation still depends on. Nobody else may have it: whoever says it through a front
 // proxy narrows what the request may do, and nothing more.
-const ExtraConditions = "authorization.proviso.dev/impersonation-conditions"
+const ExtraConditions = api.ExtraImpersonationConditions
 
 // MaxExtraBytes bounds the residual in an extra. It becomes a header, of which servers and
 // proxies commonly take some ten kilobytes.
@@ -137,10 +137,6 @@ func refuseReserved(requester user.Info, wanted user.Info) error {
 		Resource: "userextras", Subresource: ExtraConditions, ResourceRequest: true,
 	}, errReserved.Error())
 }
-
-// RefuseReserved returns the refusal of a user who has the reserved extra, nil if the user
-// does not have it.
-func RefuseReserved(u user.Info) error { return refuseReserved(u, u) }
 
 // WithExtra returns the user as whom a request is passed on to another Proviso, which is to
 // enforce what remains of the impersonation.

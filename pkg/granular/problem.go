@@ -88,5 +88,9 @@ func contradictionsIn(resource schema.GroupResource, version string, entries []e
 }
 
 func contradictionOf(a, b *rule) string {
-	return fmt.Sprintf("%s has permission %q by %s and %q by %s", a.pattern, a.permission, a.source, b.permission, b.source)
+	text := fmt.Sprintf("%s has permission %q by %s and %q by %s", a.pattern, a.permission, a.source, b.permission, b.source)
+	if a.permission == b.permission {
+		text += ", with different parameters"
+	}
+	return text
 }

@@ -42,7 +42,7 @@ func TestProblems(t *testing.T) {
 		{"in another parameter", []*policy.FieldPermissionMapping{
 			mapping("m", machines(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{}))),
 			mapping("n", machines(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}))),
-		}, map[string]granular.Problem{"m": {Reason: "spec.tags[*]"}, "n": {Reason: "spec.tags[*]"}}},
+		}, map[string]granular.Problem{"m": {Reason: "in machines.example.com, spec.tags[*]"}, "n": {Reason: `"word" by FieldPermissionMapping "m", with different parameters`}}},
 		{"of another resource", []*policy.FieldPermissionMapping{mapping("m", words), elsewhere}, map[string]granular.Problem{"m": {}, "n": {}}},
 		{"in another version", []*policy.FieldPermissionMapping{mapping("m", words, "v1"), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {}, "n": {}}},
 		{"in one of the versions", []*policy.FieldPermissionMapping{mapping("m", words, "v1", "v2"), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},

@@ -1440,6 +1440,11 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineDisk(ref common.ReferenceCa
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-permission-parameter-source": "disk-name",
+							},
+						},
 						SchemaProps: spec.SchemaProps{
 							Description: "name identifies the disk within its machine: a DNS label.",
 							Default:     "",
@@ -1464,6 +1469,12 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineDisk(ref common.ReferenceCa
 					},
 				},
 				Required: []string{"name", "sizeGiB"},
+			},
+			VendorExtensible: spec.VendorExtensible{
+				Extensions: spec.Extensions{
+					"x-kubernetes-permission-verb":             "disk",
+					"x-kubernetes-permission-parameterized-by": "disk-name",
+				},
 			},
 		},
 	}
@@ -1542,6 +1553,11 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 						},
 					},
 					"nodeName": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-permission-verb": "nodeAssignment",
+							},
+						},
 						SchemaProps: spec.SchemaProps{
 							Description: "nodeName is the node that the machine is placed on: a DNS subdomain name.",
 							Type:        []string{"string"},
@@ -1549,6 +1565,11 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 						},
 					},
 					"adminAccess": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-permission-verb": "adminDevices",
+							},
+						},
 						SchemaProps: spec.SchemaProps{
 							Description: "adminAccess gives the machine access to devices in use.",
 							Type:        []string{"boolean"},
@@ -1571,6 +1592,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 					"disks": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
+								"x-kubernetes-permission-verb": "storage",
 								"x-kubernetes-list-map-keys": []interface{}{
 									"name",
 								},
@@ -1594,7 +1616,10 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 					"tags": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "set",
+								"x-kubernetes-permission-verb":             "tag",
+								"x-kubernetes-permission-parameter-source": "tag",
+								"x-kubernetes-permission-parameterized-by": "tag",
+								"x-kubernetes-list-type":                   "set",
 							},
 						},
 						SchemaProps: spec.SchemaProps{

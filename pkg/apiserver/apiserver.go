@@ -21,7 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
-	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
@@ -313,23 +312,12 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 	if c.kubeAPIServer != nil {
 		configs = append(configs, c.kubeAPIServer)
 	}
-	var clients []discovery.DiscoveryInterface
-	for _, config := range configs {
-		config = restclient.CopyConfig(config)
-		config.Timeout = schemaTimeout
-		client, err := discovery.NewDiscoveryClientForConfig(config)
-		if err != nil {
-			return nil, fmt.Errorf("client of schemas: %w", err)
-		}
-		clients = append(clients, client)
+	published, err := newDiscovery(configs...)
+	if err != nil {
+		return nil, err
 	}
-	published := typechecking.NewDiscovery(clients...)
 	return typechecking.New(published, published)
 }
-
-// schemaTimeout bounds the reading of one schema document, of which the largest has a few
-// megabytes.
-const schemaTimeout = 10 * time.Second
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 	reviewer := &authorization.Reviewer{Chain: c.extra.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
@@ -413,6 +401,6 @@ func (c CompletedConfig) demoGroup() (*genericapiserver.APIGroupInfo, error) {
 // ResourceConfig says which versions are served: all that are known.
 func ResourceConfig() *serverstorage.ResourceConfig {
 	config := serverstorage.NewResourceConfig()
-	config.EnableVersions(authorizationv1alpha1.SchemeGroupVersion, policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion)
+	config.EnableVersions(servedVersions...)
 	return config
 }

@@ -243,9 +243,13 @@ func joinReasons(reasons ...string) string {
 }
 
 // nothingAllows says which conditions would have had to hold, as far as that can be said
-// in a message.
+// in a message. Of a set that could only deny it says nothing.
 func (e *setEvaluation) nothingAllows() string {
-	return "no Allow condition holds: " + namesOf(e.conditions, EffectAllow, e.reasons)
+	names := namesOf(e.conditions, EffectAllow, e.reasons)
+	if names == "" {
+		return ""
+	}
+	return "no Allow condition holds: " + names
 }
 
 // namesOf names the conditions of an effect, with the reasons that some have for what they

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -156,7 +157,10 @@ func (a *asker) covers(rules *Rules, path fieldpath.Path) bool {
 		if ok {
 			return true
 		}
-		candidates = append(candidates, fmt.Sprintf("%q", verb))
+		// A schema and a mapping may say the same.
+		if quoted := fmt.Sprintf("%q", verb); !slices.Contains(candidates, quoted) {
+			candidates = append(candidates, quoted)
+		}
 	}
 	a.result.Reason = refusal(path, candidates, notes)
 	return false
@@ -181,8 +185,8 @@ func (r *rule) verb(ctx context.Context, path fieldpath.Path) (string, error) {
 	if r.parameter == nil {
 		return verbOf(r.permission), nil
 	}
-	at := r.pattern.lastAny()
-	if at < 0 || at >= len(path) {
+	at := r.parameter.step
+	if at >= len(path) {
 		return "", fmt.Errorf("permission %q: %w", r.permission, errNoKey)
 	}
 	text, err := r.parameter.of(ctx, path[at])

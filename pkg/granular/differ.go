@@ -148,6 +148,9 @@ func contentOf(kind schema.GroupVersionKind, object runtime.Object) (map[string]
 	if content == nil {
 		content = map[string]any{}
 	}
+	if status, ok := content["status"].(map[string]any); ok && len(status) == 0 {
+		delete(content, "status") // servers with types write one into every object; nobody gave it
+	}
 	// Objects that were converted in memory may have lost them.
 	content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()
 	return content, nil

@@ -32,7 +32,14 @@ type rule struct {
 
 // grants says which permission a rule asks for; rules that agree in it may stand beside
 // each other.
-func (r *rule) grants() string { return r.permission + " with parameter " + r.parameter.String() }
+func (r *rule) grants() string {
+	text := r.permission + " with parameter " + r.parameter.String()
+	if r.parameter != nil {
+		// Of two keys in a path, another one is another parameter.
+		text += fmt.Sprintf(" of step %d", r.parameter.step)
+	}
+	return text
+}
 
 // String tells rules apart.
 func (r *rule) String() string {
@@ -127,8 +134,8 @@ func compileField(f *policy.FieldPermission, at *field.Path) (r *rule, warnings 
 }
 
 func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (*parameter, field.ErrorList) {
-	result := &parameter{key: f.Parameter.Key}
-	if in.lastAny() < 0 {
+	result := &parameter{key: f.Parameter.Key, step: in.lastAny()}
+	if result.step < 0 {
 		return nil, field.ErrorList{field.Invalid(at, f.Path, "there is no [*] in the path that could be the parameter")}
 	}
 	if treatment := f.Parameter.Treatment; (treatment == policy.ParameterTreatmentExpression) != (f.Parameter.Expression != "") {

@@ -28,8 +28,9 @@ const (
 	computed                              // what an expression makes of it
 )
 
-// parameter makes the parameter of a verb from the last [*] of a pattern.
+// parameter makes the parameter of a verb from a [*] of a pattern.
 type parameter struct {
+	step       int    // of the pattern: that of the [*]
 	key        string // of the elements of a list; empty for the only one
 	treatment  treatment
 	expression *expression

@@ -89,7 +89,7 @@ func TestMappingWithoutResources(t *testing.T) {
 			}
 		}
 		checker := granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}
-		changes, err := granular.Differ{Types: thingTypes(t)}.Changes(thing, object(parse(t, "metadata: {name: a}")), object(parse(t, "metadata: {name: a, labels: {a: b}}")))
+		changes, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(parse(t, "metadata: {name: a}")), object(parse(t, "metadata: {name: a, labels: {a: b}}")))
 		if err != nil {
 			t.Fatal(err)
 		}

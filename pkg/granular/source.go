@@ -5,14 +5,28 @@ SPDX-License-Identifier: Apache-2.0
 
 package granular
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// Source holds the mappings that are in force. Its zero value has none yet: until there are,
-// nothing is included, and writes to everything may be excluded. It is safe for concurrent
-// use.
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+// Source holds the mappings that are in force. Its zero value has none yet, and schemas
+// without markers: until mappings are published, nothing is included, and writes to
+// everything may be excluded. It is safe for concurrent use.
 type Source struct {
-	table atomic.Pointer[Table]
-	stale atomic.Pointer[string]
+	markers *Markers
+	table   atomic.Pointer[Table]
+	stale   atomic.Pointer[string]
+}
+
+// NewSource makes a Source of the markers in schemas. They are in force when mappings are
+// published.
+func NewSource(markers *Markers) *Source { return &Source{markers: markers} }
+
+// Publish puts mappings in force, beside what the schemas say.
+func (s *Source) Publish(mappings ...*policy.FieldPermissionMapping) {
+	s.Store(s.markers.NewTable(mappings...))
 }
 
 // Store puts a table in force.

@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,8 +20,8 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 )
 
-// Table is what fields need, of every resource. It is immutable; that of
-// no mappings has the built-in one only.
+// Table is what fields need, of every resource: by the built-in mapping, by markers in
+// schemas and by mappings. It is immutable; that of neither has the built-in one only.
 type Table struct {
 	byResource map[schema.GroupResource][]entry
 	// everywhere are the rules of broken mappings that do not say which resources they are for.
@@ -41,17 +42,26 @@ type entry struct {
 // it excludes anything, its resources cannot be written at all: nobody can tell what it
 // protects.
 func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
+	return (*Markers)(nil).NewTable(mappings...)
+}
+
+// NewTable makes a table of markers and mappings, for which the function NewTable has the
+// rules. The receiver may be nil, which is no markers.
+func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	t := &Table{byResource: map[schema.GroupResource][]entry{}, invalid: map[string]string{}}
 	hash := sha256.New()
+	for _, marked := range m.all() {
+		t.add(hash, marked.resource.GroupResource(), []string{marked.resource.Version}, marked.rule)
+	}
 	mappings = slices.SortedStableFunc(slices.Values(mappings), func(a, b *policy.FieldPermissionMapping) int { return cmp.Compare(a.Name, b.Name) })
-	for _, m := range mappings {
-		compiled, _, errs := Compile(m.Name, &m.Spec)
+	for _, mapping := range mappings {
+		compiled, _, errs := Compile(mapping.Name, &mapping.Spec)
 		if len(compiled.resources) == 0 { // it was not stored by this server
 			errs = append(errs, field.Required(field.NewPath("spec", "resources"), "a mapping without resources is about no field"))
 		}
 		if len(errs) > 0 {
-			compiled.rules = brokenRules(m, errs[0])
-			t.invalid[sourceOf(m.Name)] = shorten(errs[0].Error())
+			compiled.rules = brokenRules(mapping, errs[0])
+			t.invalid[sourceOf(mapping.Name)] = shorten(errs[0].Error())
 			if len(compiled.resources) == 0 {
 				for _, r := range compiled.rules {
 					t.everywhere, t.excludes = append(t.everywhere, r), true
@@ -62,14 +72,19 @@ func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 		for _, resource := range compiled.resources {
 			of := schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}
 			for _, r := range compiled.rules {
-				t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(resource.APIVersions...), rule: r})
-				t.excludes = t.excludes || r.excluded
-				_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, resource.APIVersions, r.source, &r)
+				t.add(hash, of, resource.APIVersions, r)
 			}
 		}
 	}
 	t.digest = hex.EncodeToString(hash.Sum(nil))
 	return t
+}
+
+// add adds a rule for versions of a resource, for all if there are none.
+func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, r rule) {
+	t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(versions...), rule: r})
+	t.excludes = t.excludes || r.excluded
+	_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, versions, r.source, &r)
 }
 
 // Digest is the same for tables that say the same, in any process.

@@ -138,7 +138,7 @@ func (c *MappingController) publish() {
 			}
 			mappings = append(mappings, hub)
 		}
-		c.config.Source.Store(granular.NewTable(mappings...))
+		c.config.Source.Publish(mappings...)
 		c.remember(current)
 	}
 	for _, stored := range current {

@@ -38,9 +38,11 @@ type VirtualMachineSpec struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 	// nodeName is the node that the machine is placed on: a DNS subdomain name.
 	// +optional
+	// +k8s:openapi-gen=x-kubernetes-permission-verb:nodeAssignment
 	NodeName string `json:"nodeName,omitempty"`
 	// adminAccess gives the machine access to devices in use.
 	// +optional
+	// +k8s:openapi-gen=x-kubernetes-permission-verb:adminDevices
 	AdminAccess *bool `json:"adminAccess,omitempty"`
 	// cpuShare is the number of processors that the machine is guaranteed, fractions
 	// included; greater than 0 and at most 1024. Defaults to 1.
@@ -55,16 +57,23 @@ type VirtualMachineSpec struct {
 	// +patchStrategy=merge
 	// +listType=map
 	// +listMapKey=name
+	// +k8s:openapi-gen=x-kubernetes-permission-verb:storage
 	Disks []VirtualMachineDisk `json:"disks,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 	// tags are words that describe the machine; at most 64, without duplicates.
 	// +optional
 	// +listType=set
+	// +k8s:openapi-gen=x-kubernetes-permission-verb:tag
+	// +k8s:openapi-gen=x-kubernetes-permission-parameter-source:tag
+	// +k8s:openapi-gen=x-kubernetes-permission-parameterized-by:tag
 	Tags []string `json:"tags,omitempty"`
 }
 
 // VirtualMachineDisk is a disk of a machine.
+// +k8s:openapi-gen=x-kubernetes-permission-verb:disk
+// +k8s:openapi-gen=x-kubernetes-permission-parameterized-by:disk-name
 type VirtualMachineDisk struct {
 	// name identifies the disk within its machine: a DNS label.
+	// +k8s:openapi-gen=x-kubernetes-permission-parameter-source:disk-name
 	Name string `json:"name"`
 	// sizeGiB is the size of the disk in GiB, fractions included; greater than 0.
 	SizeGiB float64 `json:"sizeGiB"`

@@ -10,14 +10,9 @@ import (
 	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/kube-openapi/pkg/builder3"
-	"k8s.io/kube-openapi/pkg/common"
-	openapiutil "k8s.io/kube-openapi/pkg/util"
+	"k8s.io/klog/v2"
 
-	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
-	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/features"
@@ -50,13 +45,20 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*fineGrain
 	if !gates.Enabled(features.FineGrainedAuthorization) || !gates.Enabled(features.ConditionalAuthorization) {
 		return nil, nil
 	}
-	types, err := servedTypes(config.GenericConfig.OpenAPIV3Config)
+	kubeAPIServer, err := loadClientConfig(o.CoreAPI.CoreAPIKubeconfigPath)
 	if err != nil {
-		return nil, fmt.Errorf("schemas of fields: %w", err)
+		return nil, fmt.Errorf("--kubeconfig: %w", err)
 	}
-	config.ExtraConfig.Mappings = &granular.Source{}
+	schemas, err := apiserver.NewFields(config.GenericConfig.OpenAPIV3Config, kubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range schemas.Markers.Warnings() {
+		klog.Background().Info("A marker in a schema should be another one", "warning", warning)
+	}
+	config.ExtraConfig.Mappings = granular.NewSource(schemas.Markers)
 	f := &fineGrained{checks: &chainOf{}}
-	asks := granular.Config{Authorizer: f.checks, Types: types, Table: config.ExtraConfig.Mappings.Table, Stale: config.ExtraConfig.Mappings.Stale}
+	asks := granular.Config{Authorizer: f.checks, Types: schemas.Types, Table: config.ExtraConfig.Mappings.Table, Stale: config.ExtraConfig.Mappings.Stale}
 	f.exclude.Name, f.include.Name = authorizerExclude, authorizerInclude
 	if f.exclude.Authorizer, err = granular.NewExclude(asks); err != nil {
 		return nil, err
@@ -71,20 +73,4 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*fineGrain
 		}
 	}
 	return f, nil
-}
-
-// servedTypes are the schemas of the kinds that this server stores. Objects of others, in
-// reviews, are compared without.
-func servedTypes(config *common.OpenAPIV3Config) (granular.Types, error) {
-	var names []string
-	for _, kind := range []runtime.Object{
-		&demov1alpha1.VirtualMachine{}, &policyv1alpha1.ClusterAuthorizationPolicy{}, &policyv1alpha1.AuthorizationPolicy{}, &policyv1alpha1.FieldPermissionMapping{},
-	} {
-		names = append(names, openapiutil.GetCanonicalTypeName(kind))
-	}
-	schemas, err := builder3.BuildOpenAPIDefinitionsForResources(config, names...)
-	if err != nil {
-		return nil, err
-	}
-	return granular.NewTypes(schemas)
 }

@@ -90,6 +90,18 @@ func (d *Discovery) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, e
 	return nil, fmt.Errorf("cannot resolve %s: %w", kind, resolver.ErrSchemaNotFound)
 }
 
+// Missing returns why a version may be missing among what is published: a server cannot be
+// asked, or says that one behind it is down. It returns nil if nothing is missing.
+func (d *Discovery) Missing(version schema.GroupVersion) error {
+	var errs []error
+	for _, s := range d.servers {
+		s.refresh()
+		_, _, stale, err := s.cache.GroupsAndMaybeResources()
+		errs = append(errs, err, stale[version])
+	}
+	return errors.Join(errs...)
+}
+
 // cachedDiscovery is what a cache in memory can do: its aggregated form also lists the
 // versions whose server is down, which are in no group.
 type cachedDiscovery interface {

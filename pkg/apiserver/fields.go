@@ -1,0 +1,126 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/discovery"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/kube-openapi/pkg/builder3"
+	"k8s.io/kube-openapi/pkg/common"
+	openapiutil "k8s.io/kube-openapi/pkg/util"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+)
+
+// schemaTimeout bounds the reading of one schema document, of which the largest has a few
+// megabytes.
+const schemaTimeout = 10 * time.Second
+
+// servedVersions are the versions that this server serves, and nobody else.
+var servedVersions = []schema.GroupVersion{authorizationv1alpha1.SchemeGroupVersion, policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion}
+
+// stored are the resources whose objects have fields that one can have permission on.
+var stored = []struct {
+	version  schema.GroupVersion
+	resource string
+	object   runtime.Object
+}{
+	{demov1alpha1.SchemeGroupVersion, "virtualmachines", &demov1alpha1.VirtualMachine{}},
+	{policyv1alpha1.SchemeGroupVersion, "clusterauthorizationpolicies", &policyv1alpha1.ClusterAuthorizationPolicy{}},
+	{policyv1alpha1.SchemeGroupVersion, "authorizationpolicies", &policyv1alpha1.AuthorizationPolicy{}},
+	{policyv1alpha1.SchemeGroupVersion, "fieldpermissionmappings", &policyv1alpha1.FieldPermissionMapping{}},
+}
+
+// Fields are what schemas say about the fields of objects.
+type Fields struct {
+	// Types are the schemas of all kinds: of those that this server serves its own, and of
+	// others what kube-apiserver publishes. While it decides about its own, it reads none.
+	Types granular.Types
+	// Markers are the permissions that its own schemas give fields.
+	Markers *granular.Markers
+}
+
+// NewFields reads the schemas of the server. The configuration is that of kube-apiserver; nil
+// means that kinds of others are compared without schema. A marker that cannot be understood
+// is an error that names its field.
+func NewFields(openAPI *common.OpenAPIV3Config, kubeAPIServer *restclient.Config) (Fields, error) {
+	own, markers, err := ownFields(openAPI)
+	if err != nil {
+		return Fields{}, fmt.Errorf("schemas of fields: %w", err)
+	}
+	fields := Fields{Types: own, Markers: markers}
+	if kubeAPIServer == nil {
+		return fields, nil
+	}
+	published, err := newDiscovery(kubeAPIServer)
+	if err != nil {
+		return Fields{}, err
+	}
+	fields.Types = granular.Divide(own, servedVersions, granular.NewPublished(schemaReader(published)))
+	return fields, nil
+}
+
+func ownFields(openAPI *common.OpenAPIV3Config) (granular.Types, *granular.Markers, error) {
+	var names []string
+	resources := map[schema.GroupVersionKind]string{}
+	for _, s := range stored {
+		names = append(names, openapiutil.GetCanonicalTypeName(s.object))
+		resources[s.version.WithKind(reflect.TypeOf(s.object).Elem().Name())] = s.resource
+	}
+	schemas, err := builder3.BuildOpenAPIDefinitionsForResources(openAPI, names...)
+	if err != nil {
+		return nil, nil, err
+	}
+	types, err := granular.NewTypes(schemas)
+	if err != nil {
+		return nil, nil, err
+	}
+	markers, err := granular.NewMarkers(schemas, resources)
+	return types, markers, err
+}
+
+// schemaReader reads what is published. That nobody has a schema of a kind is known only if
+// all servers behind the one that is asked are there.
+func schemaReader(published *typechecking.Discovery) granular.SchemaReader {
+	return func(kind schema.GroupVersionKind) (*spec.Schema, error) {
+		found, err := published.ResolveSchema(kind)
+		if !errors.Is(err, resolver.ErrSchemaNotFound) {
+			return found, err
+		}
+		if err := published.Missing(kind.GroupVersion()); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("%w: %s", granular.ErrNoSchema, kind)
+	}
+}
+
+// newDiscovery makes clients of what servers publish.
+func newDiscovery(configs ...*restclient.Config) (*typechecking.Discovery, error) {
+	var clients []discovery.DiscoveryInterface
+	for _, config := range configs {
+		config = restclient.CopyConfig(config)
+		config.Timeout = schemaTimeout
+		client, err := discovery.NewDiscoveryClientForConfig(config)
+		if err != nil {
+			return nil, fmt.Errorf("client of schemas: %w", err)
+		}
+		clients = append(clients, client)
+	}
+	return typechecking.NewDiscovery(clients...), nil
+}

@@ -1,0 +1,388 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+var (
+	errRoot      = errors.New("is about no field; permission on the whole object is that of the verb of the request")
+	errNoSource  = errors.New("names no source: a map, a set or a list with keys must have it as " + markerSource + ", the field itself or one that it is in")
+	errNotKey    = errors.New("must be at a map, at a set, at a list with one key or at the key of a list: there is no key here")
+	errTwoKeys   = errors.New("names two keys in the path of one field")
+	errNowhere   = errors.New("there are markers where a schema describes no field: in anyOf, oneOf, not, patternProperties, allOf or tuples, or for any field beside others")
+	errEndless   = errors.New("the schema contains itself, so that its markers are about endlessly many fields")
+	errReference = errors.New("the schema refers to one that is not there, or to itself")
+	errSamePath  = errors.New("the field has two permissions")
+	errTwoNames  = errors.New("has another parameter in another place of the schema, so that its verb would mean two things")
+)
+
+// markerReader reads the markers of one kind.
+type markerReader struct {
+	schemas  map[string]*spec.Schema
+	resource schema.GroupVersionResource
+	source   string
+
+	rules    []rule
+	warnings []string
+	errs     []error
+}
+
+// read reads the schema of the kind.
+func (r *markerReader) read(root *spec.Schema) {
+	r.visit(root, place{})
+	paths, parameters := map[string]bool{}, map[string]string{}
+	for i := range r.rules {
+		rule := &r.rules[i]
+		path, parameter := rule.pattern.String(), rule.parameter.String()
+		if paths[path] {
+			r.fail(rule.pattern, errSamePath)
+		}
+		if other, ok := parameters[rule.permission]; ok && other != parameter {
+			r.fail(rule.pattern, fmt.Errorf("permission %q %w", rule.permission, errTwoNames))
+		}
+		paths[path], parameters[rule.permission] = true, parameter
+	}
+}
+
+func (r *markerReader) fail(at pattern, err error) {
+	path := at.String()
+	if path == "" {
+		path = "the object"
+	}
+	r.errs = append(r.errs, fmt.Errorf("%s: %s: %w", r.source, path, err))
+}
+
+// place is where in a kind a schema is.
+type place struct {
+	pattern pattern
+	sources map[string]key
+	within  []string // the named schemas that it is in
+	keys    []string // those of its fields that are keys of a list
+	isKey   bool     // it is such a field, or an element of a set
+	atomic  bool     // it is within something of one piece
+}
+
+// key is a key in a path: that of the [*] at a step, and if it has several the one with a
+// name.
+type key struct {
+	step int
+	name string
+}
+
+// in returns the place of something in a place.
+func (p place) in(s step) place {
+	p.pattern = append(slices.Clip(p.pattern), s)
+	p.keys, p.isKey = nil, false
+	return p
+}
+
+// addSource makes a key known to everything in a place.
+func (r *markerReader) addSource(at place, name string, k key) place {
+	if _, ok := at.sources[name]; ok {
+		r.fail(at.pattern, fmt.Errorf("%s %q %w", markerSource, name, errTwoKeys))
+		return at
+	}
+	sources := map[string]key{name: k}
+	maps.Copy(sources, at.sources)
+	at.sources = sources
+	return at
+}
+
+// node is a schema, after the schemas that refer to it.
+type node struct {
+	*spec.Schema
+	layers []*spec.Schema
+	names  []string // of the schemas that were referred to
+}
+
+// resolve follows the references of a schema.
+func (r *markerReader) resolve(s *spec.Schema) (node, error) {
+	n := node{Schema: s, layers: []*spec.Schema{s}}
+	for {
+		name := reference(n.Schema)
+		if name == "" {
+			return n, nil
+		}
+		if n.Schema = r.schemas[name]; n.Schema == nil || slices.Contains(n.names, name) {
+			return node{}, fmt.Errorf("%w: %s", errReference, name)
+		}
+		n.layers, n.names = append(n.layers, n.Schema), append(n.names, name)
+	}
+}
+
+// reference returns the name of the schema that one refers to, or nothing. A reference that
+// has something beside it is the only member of allOf.
+func reference(s *spec.Schema) string {
+	text := s.Ref.String()
+	if text == "" && len(s.AllOf) == 1 {
+		text = s.AllOf[0].Ref.String()
+	}
+	return text[strings.LastIndexByte(text, '/')+1:]
+}
+
+// extension returns an extension that is a text, of the schema that is next to the field.
+func (n node) extension(name string) string {
+	for _, layer := range n.layers {
+		if text, ok := layer.Extensions.GetString(name); ok {
+			return text
+		}
+	}
+	return ""
+}
+
+func (n node) isArray() bool { return n.Items != nil && n.Items.Schema != nil }
+
+func (n node) isSet() bool { return n.isArray() && n.extension("x-kubernetes-list-type") == "set" }
+
+// isMap reports whether an object has any fields, instead of those of a struct.
+func (n node) isMap() bool {
+	return n.AdditionalProperties != nil && n.AdditionalProperties.Schema != nil && len(n.Properties) == 0
+}
+
+// listKeys returns the fields of the elements of a list by which they are told apart.
+func (n node) listKeys() []string {
+	if !n.isArray() || n.extension("x-kubernetes-list-type") != "map" {
+		return nil
+	}
+	for _, layer := range n.layers {
+		if keys, ok := layer.Extensions.GetStringSlice("x-kubernetes-list-map-keys"); ok {
+			return keys
+		}
+	}
+	return nil
+}
+
+// isAtomic reports whether structured-merge-diff takes it to be of one piece.
+func (n node) isAtomic() bool {
+	if n.isArray() {
+		return !n.isSet() && len(n.listKeys()) == 0
+	}
+	return n.extension("x-kubernetes-map-type") == "atomic"
+}
+
+// key returns the key of the elements of a map or list that is at a step, if there is one and
+// no choice.
+func (n node) key(at int) (key, bool) {
+	keys := n.listKeys()
+	switch {
+	case n.isMap() && !n.isAtomic(), n.isSet():
+		return key{step: at}, true
+	case len(keys) == 1:
+		return key{step: at, name: keys[0]}, true
+	}
+	return key{}, false
+}
+
+// visit reads the markers of a schema and of what is in it. Most have none.
+func (r *markerReader) visit(s *spec.Schema, at place) {
+	if !r.reaches(s, map[string]bool{}) {
+		return
+	}
+	n, err := r.resolve(s)
+	switch {
+	case err != nil:
+		r.fail(at.pattern, err)
+		return
+	case len(at.pattern) > maxSteps:
+		r.fail(at.pattern, errPathDeep)
+		return
+	case slices.ContainsFunc(n.names, func(name string) bool { return slices.Contains(at.within, name) }):
+		r.fail(at.pattern, errEndless)
+		return
+	}
+	if slices.ContainsFunc(n.layers, r.hidesMarkers) {
+		r.fail(at.pattern, errNowhere)
+	}
+	m, err := markerOf(n.layers)
+	if err != nil {
+		r.fail(at.pattern, err)
+		return
+	}
+	below := at
+	below.within, below.atomic = append(slices.Clip(at.within), n.names...), at.atomic || n.isAtomic()
+	if m.source != "" && !at.isKey {
+		k, ok := n.key(len(at.pattern))
+		if !ok {
+			r.fail(at.pattern, fmt.Errorf("%s %w", markerSource, errNotKey))
+			return
+		}
+		below = r.addSource(below, m.source, k)
+	}
+	if m.verb != "" {
+		r.addRule(m, at, below)
+	}
+	r.visitFields(n, below)
+	r.visitElements(n, below)
+}
+
+func (r *markerReader) visitFields(n node, at place) {
+	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
+		property := n.Properties[name]
+		field := at.in(step{kind: stepName, name: name})
+		field.isKey = slices.Contains(at.keys, name)
+		r.visit(&property, field)
+	}
+	if n.isMap() {
+		r.visit(n.AdditionalProperties.Schema, at.in(step{kind: stepAny}))
+	}
+}
+
+// visitElements reads the elements of a list. What is in them is in reach of their keys.
+func (r *markerReader) visitElements(n node, at place) {
+	if !n.isArray() {
+		return
+	}
+	element := at.in(step{kind: stepAny})
+	fields, err := r.resolve(n.Items.Schema)
+	if err != nil {
+		r.fail(element.pattern, err)
+		return
+	}
+	if n.isSet() {
+		element.isKey = true
+		element = r.addKey(element, fields.layers, key{step: len(at.pattern)})
+	}
+	element.keys = n.listKeys()
+	for _, name := range element.keys {
+		property, ok := fields.Properties[name]
+		if !ok {
+			continue
+		}
+		resolved, err := r.resolve(&property)
+		if err != nil {
+			r.fail(element.pattern, err)
+			return
+		}
+		element = r.addKey(element, resolved.layers, key{step: len(at.pattern), name: name})
+	}
+	r.visit(n.Items.Schema, element)
+}
+
+// addKey makes a key known by the name that its own schema gives it, if it does. What is wrong
+// with that is found when it is visited.
+func (r *markerReader) addKey(at place, layers []*spec.Schema, k key) place {
+	if m, err := markerOf(layers); err == nil && m.source != "" {
+		return r.addSource(at, m.source, k)
+	}
+	return at
+}
+
+// addRule adds what a marker says about a field. If its own keys are the parameter, it is about
+// the elements.
+func (r *markerReader) addRule(m marker, at, below place) {
+	result := rule{pattern: at.pattern, permission: m.verb, excluded: m.excluded, source: r.source}
+	if m.by != "" {
+		k, ok := below.sources[m.by]
+		if !ok {
+			r.fail(at.pattern, fmt.Errorf("%s %q %w", markerBy, m.by, errNoSource))
+			return
+		}
+		if k.step == len(at.pattern) {
+			result.pattern = below.in(step{kind: stepAny}).pattern
+		}
+		result.parameter = &parameter{step: k.step, key: k.name, treatment: m.treatment}
+	}
+	if len(result.pattern) == 0 {
+		r.fail(nil, fmt.Errorf("%s %w", markerVerb, errRoot))
+		return
+	}
+	if reason := result.pattern.isOwned(); reason != "" {
+		r.fail(result.pattern, errors.New(reason))
+		return
+	}
+	warnings, err := ValidatePermission(m.verb, result.pattern.names())
+	if err != nil {
+		r.fail(result.pattern, fmt.Errorf("%s %q %w", markerVerb, m.verb, err))
+		return
+	}
+	if at.atomic && !m.excluded {
+		warnings = append(warnings, fmt.Sprintf("permission %q is of no use: what the field is in changes as a whole", m.verb))
+	}
+	for _, w := range warnings {
+		r.warnings = append(r.warnings, fmt.Sprintf("%s: %s: %s", r.source, result.pattern, w))
+	}
+	for _, b := range builtInFor(r.resource.GroupResource()) {
+		if b.pattern.String() == result.pattern.String() && b.grants() != result.grants() {
+			r.fail(result.pattern, fmt.Errorf("%s %q is not the built-in permission %s of the field, which is the same for every object", markerVerb, m.verb, b.permission))
+			return
+		}
+	}
+	r.rules = append(r.rules, result)
+}
+
+// reaches reports whether there are markers in a schema or in one that it refers to. Seen are
+// the references that were followed.
+func (r *markerReader) reaches(s *spec.Schema, seen map[string]bool) bool {
+	if s == nil {
+		return false
+	}
+	if hasMarkers(s) {
+		return true
+	}
+	if name := s.Ref.String(); name != "" && !seen[name] {
+		seen[name] = true
+		if r.reaches(r.schemas[reference(s)], seen) {
+			return true
+		}
+	}
+	if slices.ContainsFunc(fieldsOf(s), func(field *spec.Schema) bool { return r.reaches(field, seen) }) {
+		return true
+	}
+	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool { return r.reaches(part, seen) })
+}
+
+// hidesMarkers reports whether a schema has markers where it describes no field.
+func (r *markerReader) hidesMarkers(s *spec.Schema) bool {
+	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool {
+		return (len(s.AllOf) != 1 || part != &s.AllOf[0] || part.Ref.String() == "" || hasMarkers(part)) && r.reaches(part, map[string]bool{})
+	})
+}
+
+// fieldsOf returns the schemas of the fields of a schema, or of its elements.
+func fieldsOf(s *spec.Schema) []*spec.Schema {
+	var fields []*spec.Schema
+	for _, property := range s.Properties {
+		fields = append(fields, &property)
+	}
+	if len(s.Properties) == 0 && s.AdditionalProperties != nil {
+		fields = append(fields, s.AdditionalProperties.Schema)
+	}
+	if s.Items != nil {
+		fields = append(fields, s.Items.Schema)
+	}
+	return fields
+}
+
+// partsOf returns the schemas in a schema that are not those of a field of its own.
+func partsOf(s *spec.Schema) []*spec.Schema {
+	parts := []*spec.Schema{s.Not}
+	for _, list := range [][]spec.Schema{s.AllOf, s.AnyOf, s.OneOf} {
+		for i := range list {
+			parts = append(parts, &list[i])
+		}
+	}
+	if s.Items != nil {
+		for i := range s.Items.Schemas {
+			parts = append(parts, &s.Items.Schemas[i])
+		}
+	}
+	for _, some := range s.PatternProperties {
+		parts = append(parts, &some)
+	}
+	if len(s.Properties) > 0 && s.AdditionalProperties != nil {
+		parts = append(parts, s.AdditionalProperties.Schema)
+	}
+	return parts
+}

@@ -1,0 +1,320 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/yaml"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+// schemasOf parses the schemas of a document. In it "verb", "source", "by", "treatment" and
+// "excluded" stand for the markers. That by the name thing is the kind's.
+func schemasOf(t testing.TB, document string) map[string]*spec.Schema {
+	t.Helper()
+	text := strings.NewReplacer(
+		"(verb", "x-kubernetes-permission-verb", "(source", "x-kubernetes-permission-parameter-source", "(by", "x-kubernetes-permission-parameterized-by",
+		"(treatment", "x-kubernetes-permission-parameter-treatment", "(excluded", "x-kubernetes-permission-excluded", "(other", "x-kubernetes-permission-verbs",
+		"(set", "x-kubernetes-list-type: set", "(map", "x-kubernetes-list-type: map, x-kubernetes-list-map-keys",
+	).Replace(document)
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text)
+	}
+	schemas := map[string]*spec.Schema{}
+	if err := json.Unmarshal(content, &schemas); err != nil {
+		t.Fatal(err)
+	}
+	if s := schemas["thing"]; s != nil {
+		s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": thing.Group, "version": thing.Version, "kind": thing.Kind}})
+	}
+	return schemas
+}
+
+// specOf is a thing whose spec has fields.
+func specOf(fields string) string {
+	return "thing: {type: object, properties: {metadata: {type: object}, spec: {type: object, properties: {" + fields + "}}}}\n"
+}
+
+func readMarkers(t testing.TB, document string) (*granular.Markers, error) {
+	t.Helper()
+	return granular.NewMarkers(schemasOf(t, document), map[schema.GroupVersionKind]string{thing: "machines"})
+}
+
+func mustReadMarkers(t testing.TB, document string) *granular.Markers {
+	t.Helper()
+	markers, err := readMarkers(t, document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return markers
+}
+
+const disk = `
+disk: {type: object, (verb: disk, (by: disk-name, properties: {
+  name: {type: string, (source: disk-name},
+  size: {type: integer, (verb: diskSize, (by: disk-name}}}
+`
+
+// TestMarkers are markers in schemas of every shape.
+func TestMarkers(t *testing.T) {
+	t.Parallel()
+	const ref = "$ref: '#/components/schemas/disk'"
+	for _, tc := range []struct {
+		name, document string
+		want           string // "field verb parameter excluded" for each
+		warn           string
+	}{
+		{"none", specOf("a: {type: string}"), "", ""},
+		{"a field", specOf("nodeName: {type: string, (verb: nodeAssignment}"), "spec.nodeName granular:nodeAssignment", ""},
+		{"a field that is excluded", specOf("boom: {type: boolean, (verb: selfDestruction, (excluded: true}"), "spec.boom granular:selfDestruction excluded", ""},
+		{"as Go types have it", specOf(`boom: {type: boolean, (verb: selfDestruction, (excluded: "true"}`), "spec.boom granular:selfDestruction excluded", ""},
+		{"a field that is not excluded", specOf("boom: {type: boolean, (verb: selfDestruction, (excluded: false}"), "spec.boom granular:selfDestruction", ""},
+		{"a type", specOf("disk: {allOf: [{$ref: '#/components/schemas/other'}], default: {}}") + "other: {type: object, (verb: storage}", "spec.disk granular:storage", ""},
+		{"a field and its type", specOf("disk: {allOf: [{$ref: '#/components/schemas/other'}], (verb: storage}") + "other: {type: object, (verb: storage}", "spec.disk granular:storage", ""},
+		{"a type of a type", specOf("disk: {$ref: '#/components/schemas/other'}") + "other: {allOf: [{$ref: '#/components/schemas/more'}]}\nmore: {type: object, (verb: storage}", "spec.disk granular:storage", ""},
+		{"a type in two places", specOf("a: {$ref: '#/components/schemas/other'}, b: {$ref: '#/components/schemas/other'}") + "other: {type: object, (verb: storage}", "spec.a granular:storage; spec.b granular:storage", ""},
+		{"a map", specOf("tiers: {type: object, (verb: levels, (source: k, additionalProperties: {type: string, (verb: level, (by: k}}"),
+			"spec.tiers granular:levels; spec.tiers[*] granular:level(…) the key", ""},
+		{"a map in one place", specOf("tiers: {type: object, (verb: level, (by: k, (source: k, (treatment: slash-delimited-prefix, additionalProperties: {type: string}}"),
+			"spec.tiers[*] granular:level(…) the key, up to its first slash", ""},
+		{"a set", specOf("tags: {type: array, (set, (verb: words, items: {type: string, (source: k, (verb: word, (by: k}}"), "spec.tags granular:words; spec.tags[*] granular:word(…) the key", ""},
+		{"a set in one place", specOf("tags: {type: array, (set, (verb: word, (source: k, (by: k, items: {type: string}}"), "spec.tags[*] granular:word(…) the key", ""},
+		{"a set, its elements and one permission", specOf("tags: {type: array, (set, items: {type: string, (verb: word}}"), "spec.tags[*] granular:word", ""},
+		{"a list with a key", specOf("disks: {type: array, (map: [name], (verb: storage, items: {"+ref+"}}") + disk,
+			"spec.disks granular:storage; spec.disks[*] granular:disk(…) the key `name`; spec.disks[*].size granular:diskSize(…) the key `name`", ""},
+		{"a list with a key, in one place", specOf("disks: {type: array, (map: [name], (verb: volume, (source: v, (by: v, items: {type: object, properties: {name: {type: string}}}}"),
+			"spec.disks[*] granular:volume(…) the key `name`", ""},
+		{"a list with two keys", specOf("ports: {type: array, (map: [port, protocol], items: {type: object, (verb: gate, (by: p, properties: {port: {type: integer, (source: p}, protocol: {type: string, (source: q}, note: {type: string, (verb: remark, (by: q}}}}"),
+			"spec.ports[*] granular:gate(…) the key `port`; spec.ports[*].note granular:remark(…) the key `protocol`", ""},
+		{"a list in a list, by the outer key", specOf("disks: {type: array, (map: [name], items: {type: object, properties: {name: {type: string, (source: d}, parts: {type: array, (map: [id], items: {type: object, (verb: partition, (by: d, properties: {id: {type: string}}}}}}}"),
+			"spec.disks[*].parts[*] granular:partition(…) the key `name` of `spec.disks[*]`", ""},
+		{"a key without permission", specOf("disks: {type: array, (map: [name], items: {type: object, properties: {name: {type: string, (source: d}}}}"), "", ""},
+		{"a schema that contains itself, without markers", specOf("a: {$ref: '#/components/schemas/other'}, b: {type: string, (verb: beauty}") + "other: {type: object, properties: {more: {$ref: '#/components/schemas/other'}}}",
+			"spec.b granular:beauty", ""},
+		{"keys that are no identifiers", specOf("$ref-kind.x: {type: string, (verb: reference}"), `spec["$ref-kind.x"] granular:reference`, ""},
+		{"a name that should be another", specOf("nodeName: {type: string, (verb: nodeName}, x: {type: string, (verb: setX}"), "spec.nodeName granular:nodeName; spec.x granular:setX",
+			`the schema of Thing in example.com/v1: spec.nodeName: permission "nodeName" is the name of a field; it should be that of a concept, under which fields of other kinds and versions fit, too
+the schema of Thing in example.com/v1: spec.x: permission "setX" should be a noun, but begins with "set"`},
+		{"within something of one piece", specOf("disks: {type: array, items: {type: object, properties: {size: {type: integer, (verb: capacity}}}}"), "spec.disks[*].size granular:capacity",
+			`the schema of Thing in example.com/v1: spec.disks[*].size: permission "capacity" is of no use: what the field is in changes as a whole`},
+		{"within a map of one piece", specOf("disk: {type: object, x-kubernetes-map-type: atomic, properties: {size: {type: integer, (verb: capacity}, boom: {type: string, (verb: explosion, (excluded: true}}}"),
+			"spec.disk.boom granular:explosion excluded; spec.disk.size granular:capacity", `the schema of Thing in example.com/v1: spec.disk.size: permission "capacity" is of no use: what the field is in changes as a whole`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			markers, err := readMarkers(t, tc.document)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, l := range markers.List() {
+				text := strings.TrimSpace(l.Field + " " + l.Verb + " " + l.Parameter)
+				if l.Excluded {
+					text += " excluded"
+				}
+				got = append(got, text)
+				if l.Resource != machinesResource {
+					t.Errorf("got resource %s", l.Resource)
+				}
+			}
+			if diff := cmp.Diff(tc.want, strings.Join(got, "; ")); diff != "" {
+				t.Errorf("permissions (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.warn, strings.Join(markers.Warnings(), "\n")); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMalformedMarkers are refused, and the refusal names the field.
+func TestMalformedMarkers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, document, want string
+	}{
+		{"no text", specOf("a: {type: string, (verb: 1}"), "spec.a: x-kubernetes-permission-verb must be a text"},
+		{"an empty text", specOf(`a: {type: string, (verb: ""}`), "spec.a: x-kubernetes-permission-verb must be a text"},
+		{"an unknown marker", specOf("a: {type: string, (other: x}"), "spec.a: x-kubernetes-permission-verbs is no marker that is known"},
+		{"a name in another case", specOf("a: {type: string, (verb: NodeAssignment}"), `spec.a: x-kubernetes-permission-verb "NodeAssignment" must be in lowerCamelCase`},
+		{"a name with an ancestor", specOf("a: {type: string, (verb: specA}"), `spec.a: x-kubernetes-permission-verb "specA" must not refer to the field "spec"`},
+		{"a long name", specOf("a: {type: string, (verb: " + strings.Repeat("a", 64) + "}"), "must have at most 63 bytes"},
+		{"an exclusion that is no truth value", specOf("a: {type: string, (verb: beauty, (excluded: sometimes}"), "spec.a: x-kubernetes-permission-excluded must be true or false"},
+		{"an exclusion of nothing", specOf("a: {type: string, (excluded: true}"), "spec.a: x-kubernetes-permission-excluded needs x-kubernetes-permission-verb"},
+		{"a parameter of nothing", specOf("a: {type: object, (source: k, (by: k, additionalProperties: {type: string}}"), "spec.a: x-kubernetes-permission-parameterized-by needs x-kubernetes-permission-verb"},
+		{"a treatment of nothing", specOf("a: {type: string, (verb: beauty, (treatment: slash-delimited-prefix}"), "spec.a: x-kubernetes-permission-parameter-treatment needs x-kubernetes-permission-parameterized-by"},
+		{"an unknown treatment", specOf("a: {type: object, (verb: beauty, (source: k, (by: k, (treatment: lowercase, additionalProperties: {type: string}}"), "spec.a: x-kubernetes-permission-parameter-treatment must be slash-delimited-prefix"},
+		{"a parameter of no source", specOf("a: {type: object, (verb: beauty, (source: k, (by: l, additionalProperties: {type: string}}"), `spec.a: x-kubernetes-permission-parameterized-by "l" names no source`},
+		{"a source beside the field", specOf("a: {type: object, (source: k, additionalProperties: {type: string}}, b: {type: string, (verb: beauty, (by: k}"), `spec.b: x-kubernetes-permission-parameterized-by "k" names no source`},
+		{"a source that is no key", specOf("a: {type: string, (source: k}"), "spec.a: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source at an object", specOf("a: {type: object, (source: k, properties: {b: {type: string}}}"), "spec.a: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source at a list of one piece", specOf("a: {type: array, (source: k, items: {type: string}}"), "spec.a: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source at a map of one piece", specOf("a: {type: object, x-kubernetes-map-type: atomic, (source: k, additionalProperties: {type: string}}"), "spec.a: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source at a list with two keys", specOf("a: {type: array, (map: [b, c], (source: k, items: {type: object, properties: {b: {type: string}, c: {type: string}}}}"), "spec.a: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source at another field of an element", specOf("a: {type: array, (map: [b], items: {type: object, properties: {b: {type: string}, c: {type: string, (source: k}}}}"), "spec.a[*].c: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source by the name of a key, elsewhere", specOf("a: {type: array, (map: [b], items: {type: object, properties: {b: {type: string}, c: {type: object, properties: {b: {type: string, (source: k}}}}}}"), "spec.a[*].c.b: x-kubernetes-permission-parameter-source must be at a map"},
+		{"a source that is taken", specOf("a: {type: object, (source: k, additionalProperties: {type: object, (source: k, additionalProperties: {type: string}}}"), `spec.a[*]: x-kubernetes-permission-parameter-source "k" names two keys`},
+		{"a field and its type, differently", specOf("a: {allOf: [{$ref: '#/components/schemas/other'}], (verb: storage}") + "other: {type: object, (verb: volumes}", `spec.a: x-kubernetes-permission-verb says one thing at the field and another at its type: "storage" and "volumes"`},
+		{"a list and its elements, for the elements", specOf("a: {type: array, (set, (verb: word, (source: k, (by: k, items: {type: string, (verb: letters}}"), "spec.a[*]: the field has two permissions"},
+		{"one name with two parameters", specOf("a: {type: object, (verb: word, (source: k, (by: k, additionalProperties: {type: string}}, b: {type: string, (verb: word}"), `spec.b: permission "word" has another parameter in another place of the schema`},
+		{"the whole object", "thing: {type: object, (verb: everything}", "the object: x-kubernetes-permission-verb is about no field"},
+		{"what is built in, differently", specOf("replicas: {type: integer, (verb: copies}"), `spec.replicas: x-kubernetes-permission-verb "copies" is not the built-in permission replicas`},
+		{"what the server owns", "thing: {type: object, properties: {metadata: {type: object, properties: {uid: {type: string, (verb: identity}}}}}", "metadata.uid: the server owns metadata.uid"},
+		{"a schema that contains itself", specOf("a: {$ref: '#/components/schemas/other'}") + "other: {type: object, properties: {more: {$ref: '#/components/schemas/other'}, x: {type: string, (verb: beauty}}}", "spec.a.more: the schema contains itself"},
+		{"a reference to nothing", specOf("a: {$ref: '#/components/schemas/other', (verb: beauty}"), "spec.a: the schema refers to one that is not there, or to itself: other"},
+		{"a reference to itself", specOf("a: {allOf: [{$ref: '#/components/schemas/other'}], (verb: beauty}") + "other: {$ref: '#/components/schemas/other'}", "spec.a: the schema refers to one that is not there, or to itself: other"},
+		{"a choice", specOf("a: {anyOf: [{type: string, (verb: beauty}, {type: integer}]}"), "spec.a: there are markers where a schema describes no field"},
+		{"one of several", specOf("a: {oneOf: [{$ref: '#/components/schemas/other'}]}") + "other: {type: object, properties: {x: {type: string, (verb: beauty}}}", "spec.a: there are markers where a schema describes no field"},
+		{"not", specOf("a: {not: {type: string, (verb: beauty}}"), "spec.a: there are markers where a schema describes no field"},
+		{"part of all", specOf("a: {allOf: [{type: string, (verb: beauty}]}"), "spec.a: there are markers where a schema describes no field"},
+		{"beside a reference in all", specOf("a: {allOf: [{$ref: '#/components/schemas/other'}, {type: object, (verb: beauty}]}") + "other: {type: object}", "spec.a: there are markers where a schema describes no field"},
+		{"any field beside others", specOf("a: {type: object, properties: {b: {type: string}}, additionalProperties: {type: string, (verb: beauty}}"), "spec.a: there are markers where a schema describes no field"},
+		{"no schema", "other: {type: object}", "the schema of Thing in example.com/v1: there is no schema of it"},
+		{"too deep", specOf(strings.Repeat("a: {type: object, properties: {", 40) + "b: {type: string, (verb: beauty}" + strings.Repeat("}}", 40)), "must have at most 32 steps"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			markers, err := readMarkers(t, tc.document)
+			if err == nil || markers != nil || !strings.Contains(err.Error(), tc.want) || !strings.HasPrefix(err.Error(), "the schema of Thing in example.com/v1: ") {
+				t.Errorf("got %v\nwant %s", err, tc.want)
+			}
+		})
+	}
+	_, err := readMarkers(t, specOf("a: {type: string, (verb: A}, b: {type: string, (verb: B}"))
+	if err == nil || !strings.Contains(err.Error(), "spec.a: ") || !strings.Contains(err.Error(), "spec.b: ") {
+		t.Errorf("two mistakes: got %v, want both", err)
+	}
+}
+
+// TestMarkersAndMappings are schemas beside mappings: what they agree in holds, and neither
+// holds where they contradict each other.
+func TestMarkersAndMappings(t *testing.T) {
+	t.Parallel()
+	document := `
+thing: {type: object, properties: {metadata: {type: object}, spec: {type: object, properties: {
+  tags: {type: array, (set, (verb: word, (source: w, (by: w, (treatment: slash-delimited-prefix, items: {type: string}},
+  replicas: {type: string, (verb: replicas, (excluded: true},
+  containers: {type: array, (map: [name], items: {type: object, properties: {
+    name: {type: string, (source: c},
+    ports: {type: array, (map: [port, protocol], items: {type: object, (verb: gate, (by: c, properties: {port: {type: string}, protocol: {type: string}}}}}}}}}}}
+`
+	const (
+		plain = "metadata: {name: a}\n"
+		port  = plain + "spec: {containers: [{name: main, ports: [{port: p, protocol: TCP}]}]}"
+		none  = plain + "spec: {containers: [{name: main}]}"
+	)
+	mark := func(f policy.FieldPermission, versions ...string) []*policy.FieldPermissionMapping {
+		return []*policy.FieldPermissionMapping{mapping("m", machines(f), versions...)}
+	}
+	prefixed := policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
+	computed := policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentExpression, Expression: `parameter.split("/")[7]`}
+	for _, tc := range []struct {
+		name          string
+		mappings      []*policy.FieldPermissionMapping
+		version       string // that of the request, if it is not v1
+		before, after string
+		verbs         string
+		exclude       bool
+		want          string // the reason of the refusal; "" if it is allowed
+	}{
+		{"the permission of a schema", nil, "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
+		{"another one", nil, "", plain, plain + "spec: {tags: [z/y]}", "granular:word(x)", false, `spec.tags["z/y"] needs the verb "granular:specification" or "granular:word(z)"`},
+		{"in another version", nil, "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, `spec.tags["x/y"] needs the verb "granular:specification"`},
+		{"in another version, by a mapping", mark(parameterized("spec.tags[*]", "word", prefixed), "v2"), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
+		{"the outer key", nil, "", none, port, "granular:gate(main)", false, ""},
+		{"not the inner one", nil, "", none, port, "granular:gate(p)", false, `needs the verb "granular:specification" or "granular:gate(main)"`},
+		{"a mapping that agrees", mark(parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
+		{"a mapping that agrees, in a refusal", mark(parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(z)", false, `needs the verb "granular:specification" or "granular:word(x)" (end)`},
+		{"a mapping with another name", mark(parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:letter(x)", false,
+			`spec.tags[*] has permission "letter" by FieldPermissionMapping "m" and "word" by the schema of Thing in example.com/v1`},
+		{"a mapping with another treatment", mark(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{})), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:word(x/y)", false, `spec.tags[*] has permission "word" by`},
+		{"a mapping with another key", mark(parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "port"})), "", none, port, "granular:gate(main) granular:gate(p)", false, `spec.containers[*].ports[*] has permission "gate" by`},
+		{"a mapping with the same key of another list", mark(parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "name"})), "", none, port, "granular:gate(main)", false, `spec.containers[*].ports[*] has permission "gate" by`},
+		{"a mapping whose expression fails", mark(parameterized("spec.tags[*]", "word", computed)), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, "the expression failed"},
+		{"a more general permission covers what contradicts", mark(parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:specification", false, ""},
+		{"excluded by a schema", nil, "", plain, plain + "spec: {replicas: x}", "granular:specification", true, `the field spec.replicas is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
+		{"excluded by a schema, with its permission", nil, "", plain, plain + "spec: {replicas: x}", "granular:replicas", true, ""},
+		{"another field", nil, "", plain, plain + "spec: {tags: [x]}", "", true, ""},
+		{"a version that nobody knows", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `spec.tags["x"] is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
+		{"a version that a mapping knows", mark(excludedField("spec.copies", "replicas", ""), "v2"), "v2", plain, plain + "spec: {tags: [x]}", "", true, ""},
+		{"excluded by a mapping, too, for some values", mark(excludedField("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas" besides`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source := granular.NewSource(mustReadMarkers(t, document))
+			source.Publish(tc.mappings...)
+			resource := machinesResource
+			if tc.version != "" {
+				resource.Version = tc.version
+			}
+			changes, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			checker := granular.Checker{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}}
+			check := checker.Include
+			if tc.exclude {
+				check = checker.Exclude
+			}
+			got := check(t.Context(), source.Table().For(resource), changes, updateByBob)
+			if got.Allowed != (tc.want == "") || !strings.Contains(got.Reason+" (end)", tc.want) {
+				t.Errorf("got  allowed %v: %s\nwant %s", got.Allowed, got.Reason, tc.want)
+			}
+			if excludes := source.Table().Excludes(resource.GroupResource()); !excludes {
+				t.Error("the table excludes nothing")
+			}
+		})
+	}
+	with, without := mustReadMarkers(t, document).NewTable(), granular.NewTable()
+	if with.Digest() == without.Digest() || with.Digest() != mustReadMarkers(t, document).NewTable().Digest() {
+		t.Errorf("the digests do not tell tables apart, or the same ones do: %s, %s", with.Digest(), without.Digest())
+	}
+}
+
+// FuzzMarkers reads schemas of any shape: each is read or refused, the same every time.
+func FuzzMarkers(f *testing.F) {
+	for _, seed := range []string{
+		specOf("nodeName: {type: string, (verb: nodeAssignment}"), specOf("disks: {type: array, (map: [name], items: {$ref: '#/components/schemas/disk'}}") + disk,
+		"thing: {$ref: '#/components/schemas/thing', (verb: x}", "thing: {items: [{(verb: x}]}",
+	} {
+		content, err := json.Marshal(schemasOf(f, seed))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(content))
+	}
+	f.Fuzz(func(t *testing.T, content string) {
+		read := func() string {
+			schemas := map[string]*spec.Schema{}
+			if json.Unmarshal([]byte(content), &schemas) != nil {
+				return ""
+			}
+			for _, s := range schemas {
+				if s == nil {
+					return ""
+				}
+			}
+			markers, err := granular.NewMarkers(schemas, map[schema.GroupVersionKind]string{thing: "machines"})
+			if err != nil {
+				return err.Error()
+			}
+			return fmt.Sprint(markers.List())
+		}
+		if one, other := read(), read(); one != other {
+			t.Errorf("read as %s and as %s", one, other)
+		}
+	})
+}

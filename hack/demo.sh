@@ -81,7 +81,8 @@ say "kube-apiserver tells Proviso whose certificate it is; forged headers are ig
 
 title "8. An imaginary resource to try things on"
 # What a walk that was interrupted has left.
-kubectl delete --ignore-not-found -f artifacts/enforcement/policy.yaml -f artifacts/front-door/example.yaml > /dev/null
+kubectl delete --ignore-not-found -f artifacts/enforcement/policy.yaml -f artifacts/front-door/example.yaml \
+  -f artifacts/examples/fine-grained/operator.yaml -f artifacts/examples/fine-grained/exclusion.yaml > /dev/null
 run kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml
 run kubectl --context alice get virtualmachines --namespace demo
 fails kubectl --context alice delete virtualmachine one --namespace demo
@@ -110,6 +111,19 @@ run kubectl --context alice --namespace demo delete virtualmachine alice-dev
 say "alice can find that out beforehand:"
 run kubectl --context alice create -f artifacts/enforcement/review.yaml -o "jsonpath={.status.conditionsChain}{'\\n'}"
 run kubectl delete -f artifacts/enforcement/policy.yaml
+
+title "11. Permission on fields: carol writes what is under super.safe.com/, and alice all but one value"
+fields=artifacts/examples/fine-grained
+run kubectl apply -f "${fields}/operator.yaml" -f "${fields}/exclusion.yaml"
+run kubectl wait --for=condition=Ready fieldpermissionmapping/admin-access
+run kubectl get fieldpermissionmappings
+run kubectl --context carol --namespace demo label virtualmachine one super.safe.com/checked=true --overwrite
+fails kubectl --context carol --namespace demo label virtualmachine one team=red --overwrite
+say "RBAC lets carol write no machines, but has the verb granular for her, and those of some labels."
+run kubectl --context alice --namespace demo label virtualmachine one tier=web --overwrite
+fails kubectl --context alice --namespace demo patch virtualmachine one --type=merge --patch='{"spec":{"adminAccess":true}}'
+say "RBAC lets alice write machines now. That value is excluded from it, and takes a verb of its own."
+run kubectl delete -f "${fields}/operator.yaml" -f "${fields}/exclusion.yaml"
 
 title "It goes on running. Try:"
 cat <<TRY

@@ -44,7 +44,9 @@ func run(ctx context.Context, args []string) error {
 		Bin:       filepath.Join(root, "_output", "bin"),
 		Manifests: filepath.Join(root, "artifacts"),
 		Detached:  true,
-		Log:       func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
+		// What is off by default can be tried here.
+		Args: []string{"--feature-gates=FineGrainedAuthorization=true"},
+		Log:  func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
 	})
 	if err != nil {
 		return err

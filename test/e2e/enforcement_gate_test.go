@@ -126,6 +126,9 @@ func (x *table) unconditional(t *testing.T, c *tableCase) bool {
 
 // firstQuestion is what is asked before anything of the object is known.
 func (c *tableCase) firstQuestion() question {
+	if c.Do == "client-apply" && c.Old != nil {
+		return question{verb: "patch", name: c.object()}
+	}
 	switch c.Do {
 	case "create", "client-apply":
 		return question{verb: "create"}

@@ -19,6 +19,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -35,7 +36,7 @@ type apiRequest struct {
 
 // send sends the request, and returns the answer of the server.
 func (r apiRequest) send(ctx context.Context, client rest.Interface) (map[string]any, error) {
-	request := client.Verb(r.method).AbsPath(r.path)
+	request := client.Verb(r.method).AbsPath(r.path).SetHeader("Accept", "application/json")
 	for key, values := range r.query {
 		for _, value := range values {
 			request.Param(key, value)
@@ -75,8 +76,28 @@ type tableCase struct {
 	*tableRow
 	set   *tableSet
 	route string
+	// of is what it is about, if not machines.
+	of *tableResource
 	// stored are the machines that were there before.
 	stored []map[string]any
+}
+
+// tableResource is a resource that rows are about.
+type tableResource struct {
+	schema.GroupVersionResource
+	kind string
+	spec map[string]any // of every object, which rows add to
+}
+
+var machinesOfRows = &tableResource{
+	GroupVersionResource: demov1alpha1.SchemeGroupVersion.WithResource(machines), kind: "VirtualMachine", spec: map[string]any{"image": "debian-12"},
+}
+
+func (c *tableCase) about() *tableResource {
+	if c.of != nil {
+		return c.of
+	}
+	return machinesOfRows
 }
 
 func (c *tableCase) label() string { return "row=" + c.id + "-" + c.route }
@@ -92,9 +113,9 @@ func (c *tableCase) object() string {
 // machine is a machine of the row, with what the row says of it.
 func (c *tableCase) machine(name string, with any) map[string]any {
 	machine := map[string]any{
-		"apiVersion": demov1alpha1.SchemeGroupVersion.String(), "kind": "VirtualMachine",
+		"apiVersion": c.about().GroupVersion().String(), "kind": c.about().kind,
 		"metadata": map[string]any{"name": name, "namespace": c.set.namespace(), "labels": map[string]any{"row": c.id + "-" + c.route}},
-		"spec":     map[string]any{"image": "debian-12"},
+		"spec":     c.about().spec,
 	}
 	merged := mergeJSON(machine, with).(map[string]any)
 	metadata := merged["metadata"].(map[string]any)
@@ -125,7 +146,11 @@ func mergeJSON(target, patch any) any {
 }
 
 func (c *tableCase) collection() string {
-	return fmt.Sprintf("/apis/%s/namespaces/%s/%s", demov1alpha1.SchemeGroupVersion, c.set.namespace(), machines)
+	root := "/apis/"
+	if c.about().Group == "" {
+		root = "/api/"
+	}
+	return fmt.Sprintf("%s%s/namespaces/%s/%s", root, c.about().GroupVersion(), c.set.namespace(), c.about().Resource)
 }
 
 // request is what the row sends, or a rehearsal of it.
@@ -140,12 +165,21 @@ func (c *tableCase) request(dryRun bool) apiRequest {
 	if c.Options.FieldManager != "" {
 		r.query.Set("fieldManager", c.Options.FieldManager)
 	}
+	if c.Validation != "" {
+		r.query.Set("fieldValidation", c.Validation)
+	}
 	switch c.Do {
 	case "create", "client-apply":
 		r.method, r.path, r.body = http.MethodPost, c.collection(), c.machine(c.object(), c.Body)
+		if c.Do == "client-apply" {
+			r.body = mergeJSON(r.body, map[string]any{"metadata": map[string]any{"annotations": map[string]any{lastApplied: "{}"}}})
+		}
+		if c.Do == "client-apply" && c.Old != nil { // as kubectl applies to what is there
+			r.method, r.path, r.contentType = http.MethodPatch, r.path+"/"+c.object(), string(types.MergePatchType)
+		}
 	case "update":
 		r.method, r.body = http.MethodPut, c.replacement()
-	case "json", "merge", "strategic", "label", "annotate":
+	case "json", "merge", "strategic", "label", "annotate", "edit":
 		r.method, r.body, r.contentType = http.MethodPatch, c.Body, string(map[string]types.PatchType{
 			"json": types.JSONPatchType, "strategic": types.StrategicMergePatchType,
 		}[c.Do])
@@ -179,6 +213,9 @@ func (c *tableCase) request(dryRun bool) apiRequest {
 	}
 	return r
 }
+
+// lastApplied is the annotation in which kubectl keeps what it applied.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
 // replacement is what an update sends: what is there with the changes of the row.
 func (c *tableCase) replacement() map[string]any {
@@ -227,9 +264,20 @@ func (c *tableCase) kubectl() (args []string, input string) {
 	case "client-apply":
 		return append(args, "apply", "-f", "-"), string(mustJSON(c.machine(c.object(), c.Body)))
 	case "apply":
-		return append(args, "apply", "--server-side", "-f", "-"), string(mustJSON(c.machine(c.object(), c.Body)))
+		args = append(append(args, "apply", "--server-side", "-f", "-"), rehearse...)
+		if c.Options.Force {
+			args = append(args, "--force-conflicts")
+		}
+		if c.Sub != "" {
+			args = append(args, "--subresource", c.Sub)
+		}
+		return args, string(mustJSON(c.machine(c.object(), c.Body)))
 	case "update":
-		return append(args, "replace", "-f", "-"), string(mustJSON(c.replacement()))
+		args = append(append(args, "replace", "-f", "-"), rehearse...)
+		if c.Sub != "" {
+			args = append(args, "--subresource", c.Sub)
+		}
+		return args, string(mustJSON(c.replacement()))
 	case "json", "merge", "strategic":
 		args = append(args, "patch", machines, c.object(), "--type", c.Do, "--patch", string(mustJSON(c.Body)))
 		if c.Sub != "" {
@@ -237,7 +285,13 @@ func (c *tableCase) kubectl() (args []string, input string) {
 		}
 		return args, ""
 	case "label", "annotate":
-		return append(append(args, c.Do, machines, c.object()), c.assignments()...), ""
+		return append(append(append(args, c.Do, machines, c.object()), c.assignments()...), rehearse...), ""
+	case "edit":
+		args = append(args, "edit", machines, c.object())
+		if c.Sub != "" {
+			args = append(args, "--subresource", c.Sub)
+		}
+		return args, ""
 	case "delete":
 		args = append(args, "delete", "--wait=false", machines, c.object())
 		if grace := c.Options.GracePeriodSeconds; grace != nil {
@@ -283,12 +337,14 @@ func (c *tableCase) make(t *testing.T, client rest.Interface, context string) (o
 		return outcomeOf(err), fmt.Sprint(err)
 	}
 	args, input := c.kubectl()
-	_, errs, err := kubectlWithInput(t, context, input, args...)
+	_, errs, err := kubectlWithEditor(t, context, "sed -i -e '"+c.Editor+"'", input, args...)
 	if err == nil {
 		return outcomeAllowed, ""
 	}
 	for text, outcome := range map[string]string{
 		"(Forbidden)": outcomeForbidden, "(NotFound)": "not found", "(Conflict)": "conflict", "(AlreadyExists)": "exists", "is invalid:": "invalid",
+		"is forbidden: User":    outcomeForbidden, // as `kubectl edit` prints it
+		"strict decoding error": "BadRequest",
 	} {
 		if strings.Contains(errs, text) {
 			return outcome, errs

@@ -66,8 +66,13 @@ func (x *table) occasions(t *testing.T, c *tableCase) []occasion {
 			})
 		}
 		return each
-	case "create", "client-apply":
+	case "create":
 		o.operation, o.questions = "CREATE", []question{{"create", ""}}
+	case "client-apply":
+		o.operation, o.questions = "CREATE", []question{{"create", ""}}
+		if c.Old != nil {
+			o.operation, o.questions = "", []question{{"patch", name}}
+		}
 	case "update":
 		o.questions = []question{{verb, name}}
 	default:
@@ -93,7 +98,7 @@ func (x *table) occasions(t *testing.T, c *tableCase) []occasion {
 // rehearse returns the object that the request would write.
 func (x *table) rehearse(t *testing.T, c *tableCase) map[string]any {
 	t.Helper()
-	object, err := c.request(true).send(t.Context(), x.admin())
+	object, err := c.request(true).send(t.Context(), x.adminOf(c))
 	switch {
 	case apierrors.IsAlreadyExists(err): // which is found out after admission
 		return c.machine(c.object(), c.Body)
@@ -121,8 +126,8 @@ func (c *tableCase) connectOptions() map[string]any {
 
 // review decides a row by reviews instead of a request: what may the user do, and what do
 // the conditions say of the objects? The user asks in a form for people, and admin, who may
-// read the policies, in the form for programs.
-func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) {
+// read the policies, in the form for programs. It returns why they were refused.
+func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) (refusals []string) {
 	t.Helper()
 	want := c.Want == outcomeAllowed
 	for _, asked := range []struct {
@@ -141,6 +146,7 @@ func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) {
 				var ok bool
 				if ok, why = x.evaluate(t, c, o, status, asked.by); !ok {
 					allowed = false
+					refusals = append(refusals, why)
 				}
 			}
 		}
@@ -148,6 +154,7 @@ func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) {
 			t.Errorf("reviewed by %s: allowed is %t (%s), want %s", asked.who, allowed, why, c.Want)
 		}
 	}
+	return refusals
 }
 
 // modeFor asks for no conditions where nobody would enforce them.
@@ -160,7 +167,7 @@ func modeFor(o occasion, mode authorizationv1alpha1.ConditionsMode) *authorizati
 
 func (c *tableCase) attributes(o occasion, q question) *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{
-		Verb: q.verb, Group: demov1alpha1.GroupName, Version: machinesVersion, Resource: machines, Subresource: o.subresource,
+		Verb: q.verb, Group: c.about().Group, Version: c.about().Version, Resource: c.about().Resource, Subresource: o.subresource,
 		Namespace: c.set.namespace(), Name: q.name,
 	}
 }
@@ -202,15 +209,15 @@ func (x *table) evaluate(t *testing.T, c *tableCase, o occasion, status authoriz
 		t.Fatal(err)
 	}
 	namespace.APIVersion, namespace.Kind = "v1", "Namespace"
-	kind := "VirtualMachine"
+	group, version, resource, kind := c.about().Group, c.about().Version, c.about().Resource, c.about().kind
 	if o.operation == "CONNECT" {
 		kind = "VirtualMachineConsoleOptions"
 	}
 	answer, err := by.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), &authorizationv1alpha1.AuthorizationConditionsReview{
 		Request: &authorizationv1alpha1.AuthorizationConditionsRequest{
 			ConditionSets: status.ConditionsChain, Operation: authorizationv1alpha1.Operation(o.operation),
-			Kind:        &metav1.GroupVersionKind{Group: demov1alpha1.GroupName, Version: machinesVersion, Kind: kind},
-			Resource:    &metav1.GroupVersionResource{Group: demov1alpha1.GroupName, Version: machinesVersion, Resource: machines},
+			Kind:        &metav1.GroupVersionKind{Group: group, Version: version, Kind: kind},
+			Resource:    &metav1.GroupVersionResource{Group: group, Version: version, Resource: resource},
 			SubResource: o.subresource, Name: o.name, Namespace: c.set.namespace(), NamespaceObject: &runtime.RawExtension{Raw: mustJSON(namespace)},
 			UserInfo: &authenticationv1.UserInfo{Username: c.As, Groups: []string{"system:authenticated"}},
 			Object:   extension(o.object), OldObject: extension(o.oldObject), Options: extension(o.options), DryRun: o.dryRun,

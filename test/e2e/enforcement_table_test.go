@@ -80,7 +80,11 @@ type tableRow struct {
 	Options tableOptions     `json:"options,omitempty"`
 	DryRun  bool             `json:"dryRun,omitempty"`
 	Stale   bool             `json:"stale,omitempty"`
-	Want    string           `json:"want"`
+	// Validation is what becomes of unknown fields; Editor is what sed does to what `kubectl
+	// edit` shows.
+	Validation string `json:"validation,omitempty"`
+	Editor     string `json:"editor,omitempty"`
+	Want       string `json:"want"`
 
 	id string
 }

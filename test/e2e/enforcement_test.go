@@ -83,6 +83,14 @@ func newTable(t *testing.T) *table {
 // admin makes requests of admin's, to which no policy applies.
 func (x *table) admin() rest.Interface { return x.proviso.DemoV1alpha1().RESTClient() }
 
+// adminOf makes requests of admin's about what a row is about.
+func (x *table) adminOf(c *tableCase) rest.Interface {
+	if c.of != nil { // which kube-apiserver serves
+		return x.kube.CoreV1().RESTClient()
+	}
+	return x.admin()
+}
+
 // install makes the namespace of a set, with the rights of bob and alice, and its policies,
 // and waits until those are in force.
 func (x *table) install(t *testing.T, set *tableSet) {
@@ -194,10 +202,10 @@ func (x *table) prepare(t *testing.T, c *tableCase) {
 	for i, old := range olds {
 		machine := c.machine(names[i], old)
 		create := apiRequest{method: http.MethodPost, path: c.collection(), body: machine, contentType: "application/json", query: url.Values{"fieldManager": {"setup"}}}
-		stored, err := create.send(t.Context(), x.admin())
+		stored, err := create.send(t.Context(), x.adminOf(c))
 		if err == nil && machine["status"] != nil {
 			status := apiRequest{method: http.MethodPut, path: c.collection() + "/" + names[i] + "/status", body: mergeJSON(stored, map[string]any{"status": machine["status"]}), contentType: "application/json"}
-			stored, err = status.send(t.Context(), x.admin())
+			stored, err = status.send(t.Context(), x.adminOf(c))
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -97,11 +97,18 @@ func kubectl(t *testing.T, user string, args ...string) (stdout, stderr string, 
 
 func kubectlWithInput(t *testing.T, user, input string, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	return kubectlWithEditor(t, user, "false", input, args...)
+}
+
+// kubectlWithEditor runs kubectl with an editor, which `kubectl edit` starts.
+func kubectlWithEditor(t *testing.T, user, editor, input string, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
 	// The context of a test has ended when its cleanups run.
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(stack.Bin, "kubectl"),
 		append([]string{"--kubeconfig", stack.Kubeconfig(), "--context", user, "--cache-dir", filepath.Join(stack.Dir, "kubectl-cache", user)}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errs
+	cmd.Env = append(os.Environ(), "KUBE_EDITOR="+editor)
 	err = cmd.Run()
 	return out.String(), errs.String(), err
 }

@@ -98,24 +98,26 @@ func (c *Cluster) Register(ctx context.Context) error {
 // waitForDiscovery waits until kube-apiserver lists what an available APIService serves,
 // which takes it a moment: kubectl knows a kind from there, and validates by it.
 func (c *Cluster) waitForDiscovery(ctx context.Context) error {
-	const resource = "authorizationconditionsreviews"
+	resources := []string{"authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // one of each group
 	lists := []struct{ path, accept string }{
 		{"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
 		{"/openapi/v3", "application/json"},
 		{"/openapi/v2", "application/json"},
 	}
 	for _, list := range lists {
-		wanted := resource
+		wanted := resources
 		if list.path == "/openapi/v3" {
-			wanted = "apis/authorization.k8s.io/v1alpha1"
+			wanted = []string{"apis/authorization.k8s.io/v1alpha1", "apis/policy.proviso.dev/v1alpha1", "apis/demo.proviso.dev/v1alpha1"}
 		}
 		check := func(response *http.Response) error {
 			body, err := io.ReadAll(response.Body)
 			if err != nil {
 				return err
 			}
-			if !strings.Contains(string(body), wanted) {
-				return fmt.Errorf("%s does not list %s yet", list.path, wanted)
+			for _, name := range wanted {
+				if !strings.Contains(string(body), name) {
+					return fmt.Errorf("%s does not list %s yet", list.path, name)
+				}
 			}
 			return nil
 		}

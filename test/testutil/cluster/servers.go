@@ -200,7 +200,8 @@ func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop
 	if err != nil {
 		return "", stop, err
 	}
-	serving, err := c.ca.Server("replica", ServerName, "localhost", "127.0.0.1")
+	// Tests start replicas at the same time, each with a certificate of its own.
+	serving, err := c.ca.Server(fmt.Sprintf("replica-%d", ports[0]), ServerName, "localhost", "127.0.0.1")
 	if err != nil {
 		return "", stop, err
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
@@ -36,7 +37,12 @@ type mappingRig struct {
 
 func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) *mappingRig {
 	t.Helper()
-	r := &mappingRig{client: client, source: &granular.Source{}}
+	return startMappingRigOf(t, client, bound, &granular.Source{})
+}
+
+func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration, source *granular.Source) *mappingRig {
+	t.Helper()
+	r := &mappingRig{client: client, source: source}
 	controller, err := policy.NewMappingController(policy.MappingConfig{Client: client, Source: r.source, StalenessBound: bound})
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +185,34 @@ func TestMappingStatus(t *testing.T) {
 	one.Status.Conditions[0].Status, one.Status.Conditions[0].Reason = metav1.ConditionFalse, "Mine"
 	r.put(t, one)
 	says("one", ready)
+}
+
+// TestMappingsBesideSchemas has a schema that excludes a field: it does so whatever mappings
+// there are, and a mapping that contradicts it says so.
+func TestMappingsBesideSchemas(t *testing.T) {
+	t.Parallel()
+	pod := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	root, boom := &spec.Schema{}, spec.BoolProperty()
+	boom.AddExtension("x-kubernetes-permission-verb", "selfDestruction")
+	boom.AddExtension("x-kubernetes-permission-excluded", true)
+	root.SetProperty("spec", *(&spec.Schema{}).SetProperty("boom", *boom))
+	root.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": "", "version": "v1", "kind": "Pod"}})
+	markers, err := granular.NewMarkers(map[string]*spec.Schema{"pod": root}, map[schema.GroupVersionKind]string{pod: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := startMappingRigOf(t, fake.NewSimpleClientset(), time.Minute, granular.NewSource(markers))
+	if !r.excludes("pods") {
+		t.Error("without mappings: what the schema excludes is not")
+	}
+	r.put(t, newMapping("one", "spec.boom", "noise", nil))
+	const want = `False Contradicted: in pods, spec.boom has permission "noise" by FieldPermissionMapping "one" and "selfDestruction" by the schema of Pod in v1.`
+	r.eventually(t, want, func() bool { return strings.HasPrefix(r.status(t, "one"), want) })
+	if !r.excludes("pods") {
+		t.Error("with a mapping: what the schema excludes is not")
+	}
+	r.put(t, newMapping("one", "spec.boom", "selfDestruction", nil))
+	r.eventually(t, "it agrees", func() bool { return strings.HasPrefix(r.status(t, "one"), "True Compiled") })
 }
 
 // TestMappingStatusPublishesNothing writes a status: that of mappings makes no new table.

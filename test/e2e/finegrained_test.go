@@ -47,6 +47,7 @@ func TestFineGrained(t *testing.T) {
 	safe := []string{"granular", "granular:label(super.safe.com)", "granular:annotation(super.safe.com)", "granular:finalizer(super.safe.com)", "granular:condition(SuperSafe)"}
 	grantMachines(t, "e2e-supersafe", safe...)
 	grantMachines(t, "e2e-writer", "create", "update", "patch", "granular", "granular:specification")
+	grantMachines(t, "e2e-tagger", "granular", "granular:tag(blue)", "granular:disk(data)")
 	grantMachines(t, "e2e-owner", "create", "update", "patch", "granular:adminDevices")
 	admin := as("admin")
 	if err := makeMachine(t, admin, "e2e-fields", "dev"); err != nil {
@@ -84,6 +85,10 @@ func TestFineGrained(t *testing.T) {
 		{"a spec by JSON patch", "e2e-supersafe", json, `[{"op":"replace","path":"/spec/image","value":"other"}]`, "", "changing the field spec.image needs"},
 		{"a finalizer applied", "e2e-supersafe", apply, `{` + head + `,"metadata":{"finalizers":["super.safe.com/x"]}}`, "", ""},
 		{"a tag applied", "e2e-supersafe", apply, `{` + head + `,"spec":{"tags":["a"]}}`, "", `changing the field spec.tags["a"] needs`},
+		{"a tag, by the marker in the schema", "e2e-tagger", apply, `{` + head + `,"spec":{"tags":["blue"]}}`, "", ""},
+		{"another tag", "e2e-tagger", apply, `{` + head + `,"spec":{"tags":["red"]}}`, "", `changing the field spec.tags["red"] needs the verb "granular:specification" or "granular:tag(red)"`},
+		{"a disk, by the marker in the schema", "e2e-tagger", merge, `{"spec":{"disks":[{"name":"data","sizeGiB":1}]}}`, "", ""},
+		{"another disk", "e2e-tagger", merge, `{"spec":{"disks":[{"name":"root","sizeGiB":1}]}}`, "", `needs the verb "granular:specification" or "granular:storage" or "granular:disk(root)"`},
 		{"its condition", "e2e-supersafe", merge, `{"status":{"conditions":[{"type":"SuperSafe","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status", ""},
 		{"another condition", "e2e-supersafe", merge, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status", `status.conditions[type="Ready"]`},
 		{"the excluded value", "e2e-writer", merge, `{"spec":{"adminAccess":true}}`, "", `the field spec.adminAccess is excluded from general permission: changing it needs the verb "granular:adminDevices" besides`},

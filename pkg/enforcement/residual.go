@@ -80,8 +80,8 @@ func Carried(ctx context.Context) []authorization.Set {
 type narrowedKey struct{}
 
 // narrow returns the chain that decides about a request, or about the create that it also
-// needs, and the context for it.
-func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes) (context.Context, *authorization.Chain) {
+// needs, and the context for it. Where the request goes, the create goes, too.
+func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes, earlier *record) (context.Context, *authorization.Chain) {
 	s := slotFrom(ctx)
 	if s == nil {
 		return ctx, e.config.Chain
@@ -91,7 +91,9 @@ func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes) (context
 	switch {
 	case len(s.residual) == 0:
 		return ctx, e.config.Chain
-	case e.carries != nil && e.carries(a):
+	case s.carries:
+		return ctx, e.config.Chain
+	case earlier == nil && e.carries != nil && e.carries(a):
 		s.carries = true
 		return ctx, e.config.Chain
 	}

@@ -130,6 +130,8 @@ type rigConfig struct {
 	constrained bool
 	// authorizations is how often the request is authorized, once if it is nil.
 	authorizations *int
+	// narrow is what narrows the request before it is authorized.
+	narrow []authorization.Set
 	// behind is what is behind the filters. The answer is 200 if it is nil or returns nil.
 	behind func(ctx context.Context, r *rig) error
 }
@@ -184,6 +186,7 @@ func (r *rig) filters(handler http.Handler, c *genericapiserver.Config, config r
 	for range ptr.Deref(config.authorizations, 1) {
 		handler = genericapifilters.WithAuthorization(handler, c.Authorization.Authorizer, codecs)
 	}
+	handler = narrowedBy(handler, config.narrow)
 	if config.constrained {
 		handler = impersonation.WithConstrainedImpersonation(handler, c.Authorization.Authorizer, codecs)
 	} else {
@@ -195,6 +198,17 @@ func (r *rig) filters(handler http.Handler, c *genericapiserver.Config, config r
 	}), http.NotFoundHandler(), nil, nil)
 	handler = genericapifilters.WithRequestInfo(handler, &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()})
 	return genericapifilters.WithAuditInit(handler)
+}
+
+// narrowedBy narrows requests where an impersonation filter does it.
+func narrowedBy(handler http.Handler, sets []authorization.Set) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := enforcement.Narrow(r.Context(), sets...); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
 }
 
 // ProcessEvents keeps what is audited.
@@ -236,7 +250,7 @@ func admit(ctx context.Context, operation admission.Operation, change func(*targ
 	if change != nil {
 		change(&to)
 	}
-	return enforcement.Enforce(ctx, admission.NewAttributesRecord(to.object, nil, to.kind, to.namespace, to.name, to.resource, to.subresource, operation, nil, false, to.user),
+	return enforcement.Enforce(ctx, admission.NewAttributesRecord(to.object, to.old, to.kind, to.namespace, to.name, to.resource, to.subresource, operation, nil, false, to.user),
 		admission.NewObjectInterfacesFromScheme(scheme))
 }
 
@@ -245,7 +259,7 @@ type target struct {
 	resource                     schema.GroupVersionResource
 	subresource, namespace, name string
 	user                         user.Info
-	object                       runtime.Object
+	object, old                  runtime.Object
 }
 
 func admitting(operation admission.Operation) func(context.Context, *rig) error {

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package impersonation
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	kjson "sigs.k8s.io/json"
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -36,6 +36,7 @@ const MaxExtraBytes = 16 * 1024
 
 var (
 	errExtraTooLong = fmt.Errorf("the conditions that remain of the impersonation take more than the %d bytes that can be carried on", MaxExtraBytes)
+	errMangled      = fmt.Errorf("%w: they are not as they were written", authorization.ErrInvalidConditions)
 	errReserved     = errors.New("the extra " + ExtraConditions + " is reserved for what remains of an impersonation between servers")
 )
 
@@ -109,14 +110,13 @@ func decodeValue(value string) ([]authorization.Set, error) {
 	if len(value) > MaxExtraBytes {
 		return nil, errExtraTooLong
 	}
-	decoder := json.NewDecoder(bytes.NewReader([]byte(value)))
-	decoder.DisallowUnknownFields()
-	var versioned []v1alpha1.SubjectAccessReviewConditionSet
-	if err := decoder.Decode(&versioned); err != nil {
-		return nil, fmt.Errorf("%w: %w", authorization.ErrInvalidConditions, err)
+	if ascii(value) != value {
+		return nil, errMangled
 	}
-	if decoder.More() {
-		return nil, fmt.Errorf("%w: something follows them", authorization.ErrInvalidConditions)
+	var versioned []v1alpha1.SubjectAccessReviewConditionSet
+	strict, err := kjson.UnmarshalStrict([]byte(value), &versioned)
+	if err := errors.Join(append(strict, err)...); err != nil {
+		return nil, fmt.Errorf("%w: %w", authorization.ErrInvalidConditions, err)
 	}
 	wire := make([]api.SubjectAccessReviewConditionSet, len(versioned))
 	for i := range versioned {
@@ -127,9 +127,14 @@ func decodeValue(value string) ([]authorization.Set, error) {
 	return authorization.SetsFromWire(wire)
 }
 
-// refuseReserved refuses to impersonate anybody with the reserved extra.
+// refuseReserved refuses to impersonate anybody with the reserved extra. Keys have no case
+// once they have been through the headers of a front proxy.
 func refuseReserved(requester user.Info, wanted user.Info) error {
-	if _, found := wanted.GetExtra()[ExtraConditions]; !found {
+	found := false
+	for key := range wanted.GetExtra() {
+		found = found || strings.EqualFold(key, ExtraConditions)
+	}
+	if !found {
 		return nil
 	}
 	return responsewriters.ForbiddenStatusError(authorizer.AttributesRecord{

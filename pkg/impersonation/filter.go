@@ -102,8 +102,9 @@ type attempt struct {
 	ctx     context.Context // of the request, for those who are asked
 	user    user.Info       // nil if it was refused
 	mode    string
-	decided bool // false if the request was no impersonation that could be decided
-	asked   bool // somebody was asked
+	decided bool  // false if the request was no impersonation that could be decided
+	asked   bool  // somebody was asked
+	refused Check // the last that was not allowed
 	refusal response
 }
 
@@ -116,7 +117,9 @@ func attemptFrom(ctx context.Context) *attempt {
 
 // try runs one pass. It gets copies of the headers, since it takes away those that it has
 // understood, and a context without the audit event, since what it comes to may not count.
-func try(pass http.Handler, r *http.Request) *attempt {
+// If the headers have been read, it gets what they came to: two that name the same key of
+// extra have no order, and every mode must decide about the same user.
+func try(pass http.Handler, r *http.Request, wanted *user.DefaultInfo) *attempt {
 	a := &attempt{ctx: r.Context()}
 	ctx := context.WithValue(withoutValues{r.Context()}, attemptKey{}, a)
 	if requester, ok := genericapirequest.UserFrom(r.Context()); ok {
@@ -127,16 +130,20 @@ func try(pass http.Handler, r *http.Request) *attempt {
 	}
 	clone := r.WithContext(ctx)
 	clone.Header = maps.Clone(r.Header)
+	if wanted != nil {
+		TakeHeaders(clone.Header)
+		maps.Copy(clone.Header, headersOf(wanted))
+	}
 	pass.ServeHTTP(&a.refusal, clone)
 	return a
 }
 
 // constraint is the verb that audit records (KEP-5284, "Auditing").
 func (a *attempt) constraint() string {
-	switch api.ImpersonationMode(a.mode) {
-	case api.ImpersonationModeLegacy:
+	switch a.mode {
+	case string(api.ImpersonationModeLegacy):
 		return ""
-	case api.ImpersonationModeConditional:
+	case string(api.ImpersonationModeConditional):
 		return VerbConditional
 	}
 	return verbImpersonate + a.mode
@@ -156,7 +163,13 @@ func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := f.impersonate(r)
 	duration := time.Since(start)
 	if !a.decided {
-		a.refusal.copyTo(w)
+		if a.user == nil {
+			a.refusal.copyTo(w)
+			return
+		}
+		// The headers are there, but ask for nobody. The request is the requester's own.
+		TakeHeaders(r.Header)
+		f.next.ServeHTTP(w, r)
 		return
 	}
 	genericapirequest.TrackImpersonationLatency(r.Context(), duration)
@@ -178,14 +191,14 @@ func (f *Filter) impersonate(r *http.Request) *attempt {
 	wanted := wantedFrom(r.Header)
 	attributes, err := genericapifilters.GetAuthorizerAttributes(r.Context())
 	if wanted == nil || err != nil || attributes.GetUser() == nil {
-		return try(f.legacy, r) // which answers what is wrong with it
+		return try(f.legacy, r, wanted) // which answers what is wrong with it
 	}
 	if err := refuseReserved(attributes.GetUser(), wanted); err != nil {
 		return f.refuse(r, err)
 	}
 	constrained := &attempt{}
 	if f.constrained != nil {
-		if constrained = try(f.constrained, r); constrained.user != nil {
+		if constrained = try(f.constrained, r, wanted); constrained.user != nil {
 			return constrained
 		}
 	}
@@ -198,7 +211,7 @@ func (f *Filter) impersonate(r *http.Request) *attempt {
 		return allowed
 	}
 	// What holds for every object is better than what depends on it.
-	legacy := try(f.legacy, r)
+	legacy := try(f.legacy, r, wanted)
 	switch {
 	case legacy.user != nil:
 		return f.narrowed(r, legacy, conditional.otherwise)
@@ -206,6 +219,8 @@ func (f *Filter) impersonate(r *http.Request) *attempt {
 		return f.narrowed(r, allowed, conditional.Residual)
 	case legacy.decided && constrained.asked:
 		legacy.refusal = constrained.refusal // the filter's own choice: that of the first mode that was for such a user
+	case legacy.asked && f.constrained == nil:
+		return f.refuse(r, legacy.refused.forbidden()) // the first mode that was for such a user is off
 	}
 	return legacy
 }
@@ -241,7 +256,8 @@ func (c counting) Authorize(ctx context.Context, attributes authorizer.Attribute
 	if c.masked(attributes.GetVerb()) {
 		return authorizer.DecisionNoOpinion, "", nil
 	}
-	if a := attemptFrom(ctx); a != nil {
+	a := attemptFrom(ctx)
+	if a != nil {
 		a.asked, ctx = true, a.ctx
 	}
 	start := time.Now()
@@ -249,6 +265,8 @@ func (c counting) Authorize(ctx context.Context, attributes authorizer.Attribute
 	label := "denied"
 	if decision == authorizer.DecisionAllow {
 		label = "allowed"
+	} else if a != nil {
+		a.refused = Check{Attributes: recordOf(attributes), Decision: decision, Reason: reason} // that filter tells no errors
 	}
 	metrics.RecordImpersonationAuthorizationCall(string(modeOf(attributes.GetVerb())), label, time.Since(start))
 	return decision, reason, err

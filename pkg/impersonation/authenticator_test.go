@@ -129,7 +129,8 @@ func TestAuthenticator(t *testing.T) {
 				Narrow: func(_ context.Context, sets ...authorization.Set) error {
 					for _, set := range sets {
 						if set.Decision.IsDeny() {
-							narrowed = append(narrowed, "denied: "+set.Decision.Reason())
+							reason, _, _ := strings.Cut(set.Decision.Reason(), ":")
+							narrowed = append(narrowed, "denied: "+reason)
 						}
 					}
 					narrowed = append(narrowed, textsOf(sets)...)

@@ -83,7 +83,7 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 // made from, if any. The record is nil if they cannot become allowed; the decision then is
 // unconditional and says why.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
-	ctx, chain := e.narrow(ctx, a)
+	ctx, chain := e.narrow(ctx, a, earlier)
 	if !e.Covers(a) {
 		if earlier != nil && earlier.lazy != nil {
 			ctx = earlier.lazy.Pin(ctx)

@@ -7,8 +7,10 @@ package enforcement
 
 import (
 	"context"
+	"strings"
 
 	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 
@@ -36,7 +38,7 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if s == nil || !describesRequest(ctx, a) {
 		return f.folding.Authorize(ctx, a)
 	}
-	if u := a.GetUser(); u != nil && u.GetExtra()[authorizationapi.ExtraImpersonationConditions] != nil {
+	if hasReservedExtra(a.GetUser()) {
 		return authorizer.DecisionDeny, reasonReserved, nil
 	}
 	request, decision := s.enforcer.decide(ctx, a, nil)
@@ -68,6 +70,20 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 // reasonReserved: either nobody has read what the extra says, and the request would do more
 // than a server in front allowed, or somebody was impersonated into it.
 const reasonReserved = "the extra " + authorizationapi.ExtraImpersonationConditions + " is reserved for what remains of an impersonation between servers, and has not been read here"
+
+// hasReservedExtra reports whether a user has the reserved extra. Keys have no case once they
+// have been through the headers of a front proxy.
+func hasReservedExtra(u user.Info) bool {
+	if u == nil {
+		return false
+	}
+	for key := range u.GetExtra() {
+		if strings.EqualFold(key, authorizationapi.ExtraImpersonationConditions) {
+			return true
+		}
+	}
+	return false
+}
 
 // describesRequest reports whether attributes are those of the request in ctx. The checks
 // of the impersonation filter, which come before, have verbs that no request has.

@@ -82,7 +82,8 @@ say "kube-apiserver tells Proviso whose certificate it is; forged headers are ig
 title "8. An imaginary resource to try things on"
 # What a walk that was interrupted has left.
 kubectl delete --ignore-not-found -f artifacts/enforcement/policy.yaml -f artifacts/front-door/example.yaml \
-  -f artifacts/examples/fine-grained/operator.yaml -f artifacts/examples/fine-grained/exclusion.yaml > /dev/null
+  -f artifacts/examples/fine-grained/operator.yaml -f artifacts/examples/fine-grained/exclusion.yaml \
+  -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml > /dev/null
 run kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml
 run kubectl --context alice get virtualmachines --namespace demo
 fails kubectl --context alice delete virtualmachine one --namespace demo
@@ -124,6 +125,17 @@ run kubectl --context alice --namespace demo label virtualmachine one tier=web -
 fails kubectl --context alice --namespace demo patch virtualmachine one --type=merge --patch='{"spec":{"adminAccess":true}}'
 say "RBAC lets alice write machines now. That value is excluded from it, and takes a verb of its own."
 run kubectl delete -f "${fields}/operator.yaml" -f "${fields}/exclusion.yaml"
+
+title "12. Impersonation on conditions: agent acts as alice, and must leave a label on what it writes"
+run kubectl apply -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml
+run kubectl wait --for=condition=Ready clusterauthorizationpolicy/agent-leaves-a-label
+fails kubectl --context agent-direct --as alice create -f artifacts/enforcement/dev.yaml
+run kubectl --context agent-direct --as alice create -f artifacts/impersonation/machine.yaml
+fails kubectl --context agent-direct --as alice --namespace demo delete virtualmachine by-agent
+run kubectl --context bob --namespace demo delete virtualmachine by-agent
+say "The label is known when the object is: the request passed impersonation on a condition that only then held, or did not."
+run kubectl --context alice create -f artifacts/impersonation/review.yaml -o "jsonpath={.status.mode} {.status.conditionsChain[*].conditions[*].condition}{'\\n'}"
+run kubectl delete -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml
 
 title "It goes on running. Try:"
 cat <<TRY

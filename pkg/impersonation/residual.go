@@ -133,7 +133,10 @@ func (c *Conditional) noneOf(conditions []authorization.Condition) (authorizatio
 		}
 		texts, labels = append(texts, condition.Text), append(labels, condition.Label())
 	}
-	none.Description = shorten("unless on the object: " + strings.Join(labels, "; "))
+	none.Description = shorten("none of these holds for the object: " + strings.Join(labels, "; "))
+	if len(conditions) == 1 {
+		none.Description = shorten(strings.TrimSuffix("it does not hold for the object: "+conditions[0].Description, ": "))
+	}
 	var err error
 	none.Text, err = c.Partial.NoneOf(texts...)
 	return none, err

@@ -296,10 +296,12 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 	t.Cleanup(func() {
 		_, _, _ = kubectl(t, "admin", "delete", "clusterrolebinding/e2e-impersonator", "clusterrole/e2e-impersonator")
 	})
-	for _, user := range []string{"agent", "agent-direct"} {
+	// Of the refusals of several modes kube-apiserver words that of the mode that was used last,
+	// Proviso that of the first.
+	for user, want := range map[string]string{"agent": "nobody may impersonate into it", "agent-direct": `User "agent" cannot impersonate-on:user-info:get`} {
 		mustKubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra=example.com/x=true")
 		_, errs, err := kubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra="+webhook.DelegationMarker+"=true")
-		if err == nil || !strings.Contains(errs, "nobody may impersonate into it") {
+		if err == nil || !strings.Contains(errs, want) {
 			t.Errorf("%s: got %v: %s, want a refusal", user, err, errs)
 		}
 	}

@@ -166,13 +166,13 @@ type made[T any] struct {
 }
 
 // kept makes something, unless the cache has it already.
-func kept[T any](cache *lru.Cache, key string, make func() (T, error)) (T, error) {
+func kept[T any](cache *lru.Cache, key string, create func() (T, error)) (T, error) {
 	if found, ok := cache.Get(key); ok {
 		if m, ok := found.(made[T]); ok {
 			return m.value, m.err
 		}
 	}
-	value, err := make()
+	value, err := create()
 	cache.Add(key, made[T]{value, err})
 	return value, err
 }

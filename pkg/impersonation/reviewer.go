@@ -71,7 +71,7 @@ var errNoAnswer = errors.New("the impersonation filter gave no answer")
 // every object; what the mode conditional denies remains denied.
 func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (Answer, error) {
 	if err := refuseReserved(attributes.User, wanted); err != nil {
-		return Answer{Reason: err.Error()}, nil
+		return Answer{Reason: err.Error()}, nil //nolint:nilerr // the refusal is the answer
 	}
 	if r.conditional == nil {
 		return r.filter(ctx, attributes, wanted, func(verb string) bool { return isConstrained(verb) && !r.constrained })

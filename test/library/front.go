@@ -11,7 +11,7 @@ import (
 	"net/url"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/transport"
 
 	"github.com/proviso-authz/proviso/pkg/enforcement"
@@ -24,7 +24,7 @@ import (
 func PassOn(enforcer *enforcement.Enforcer, group string, server *url.URL, frontProxy http.RoundTripper) http.Handler {
 	enforcer.Carry(func(a authorizer.Attributes) bool { return a.GetAPIGroup() == group })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u, ok := request.UserFrom(r.Context())
+		u, ok := genericapirequest.UserFrom(r.Context())
 		if !ok {
 			http.Error(w, "no user", http.StatusInternalServerError)
 			return

@@ -66,6 +66,8 @@ type Config struct {
 	Deployment bool
 	// Args are for proviso-apiserver, after those that it needs. The Deployment has its own.
 	Args []string
+	// KubeAPIServerArgs are for kube-apiserver, after those that it needs.
+	KubeAPIServerArgs []string
 	// Log is told what happens. May be nil.
 	Log func(format string, args ...any)
 }

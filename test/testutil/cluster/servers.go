@@ -108,7 +108,7 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 			return err
 		}
 	}
-	err = c.KubeAPIServer.start(c.binary("kube-apiserver"), []string{
+	err = c.KubeAPIServer.start(c.binary("kube-apiserver"), append([]string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.KubeAPIServer),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
 		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
@@ -126,7 +126,7 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 		"--authorization-config=" + authorization,
 		"--disable-admission-plugins=ServiceAccount", // no controller makes the default accounts
 		"--audit-policy-file=" + policy, "--audit-log-path=" + c.AuditLog(), "--audit-log-maxsize=100", "--audit-log-maxbackup=1",
-	}, nil)
+	}, c.KubeAPIServerArgs...), nil)
 	if err != nil {
 		return err
 	}

@@ -146,18 +146,19 @@ func publish(tb testing.TB, source *engine.Source, policies []policyv1alpha1.Aut
 	source.Publish(engine.NewBuilder().Apply(compiled))
 }
 
-// conditionalOver is the mode conditional that decides from a source, and from what others grant.
-func conditionalOver(tb testing.TB, source *engine.Source, others authorizer.AuthorizerFunc) impersonation.Conditional {
+// conditionalOver is the mode conditional that decides from a source, from what others grant,
+// and from what those say who come last.
+func conditionalOver(tb testing.TB, source *engine.Source, others authorizer.AuthorizerFunc, last ...authorization.Member) impersonation.Conditional {
 	tb.Helper()
 	c, err := compilers()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	chain, err := authorization.NewChain(
-		authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}},
-		authorization.Member{Name: "others", Authorizer: unconditional{others}},
-		authorization.Member{Name: "granting", Authorizer: &engine.Authorizer{Source: source, Part: engine.Granting}},
-	)
+	chain, err := authorization.NewChain(append([]authorization.Member{
+		{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}},
+		{Name: "others", Authorizer: unconditional{others}},
+		{Name: "granting", Authorizer: &engine.Authorizer{Source: source, Part: engine.Granting}},
+	}, last...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}

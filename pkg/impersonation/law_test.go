@@ -175,7 +175,7 @@ func TestConditionalLaw(t *testing.T) {
 				return authorizer.DecisionAllow, "", nil
 			}
 			return authorizer.DecisionNoOpinion, "", nil
-		})
+		}, authorization.Member{Name: "last", Authorizer: unconditional{lastDenying(r.IntN(4) == 0)}})
 		var residual []authorization.Set
 		filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{
 			Authorizer: conditional.Chain, Constrained: r.IntN(2) == 0, Conditional: conditional, Serializer: scheme.Codecs,
@@ -241,6 +241,17 @@ func TestConditionalLaw(t *testing.T) {
 	}
 	if n := outcomes["refused since it cannot be enforced"]; n > sites*requests*len(objects)/10 {
 		t.Errorf("%d cases cannot be enforced", n)
+	}
+}
+
+// lastDenying has somebody deny behind everybody else, if at all, whatever has not been
+// allowed of user names: they are always asked about, unless somebody has denied already.
+func lastDenying(denies bool) authorizer.AuthorizerFunc {
+	return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if denies && a.GetVerb() == "constrainedimpersonate" && a.GetResource() == "users" && a.GetName() == "bob" {
+			return authorizer.DecisionDeny, "forbidden by the test", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
 	}
 }
 

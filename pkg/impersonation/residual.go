@@ -50,16 +50,11 @@ func (c *Conditional) denyOnly(decision authorization.Decision) (remains remaind
 	var unless []authorization.Condition // one of these must hold
 	chain := decision.Chain()
 	for i, set := range chain {
-		switch {
-		case set.Decision.IsUnconditional():
-			continue // an Allow has been looked at with the set before it
-		case len(unless) > 0:
-			// What comes after a set that could allow counts only if that one does not.
-			return remainder{}, errShape
-		case len(set.Decision.Chain()) > 0:
-			return remainder{}, errNested
-		case set.FailureMode == authorization.FailureModeNoOpinion:
-			return remainder{}, errFailure
+		if set.Decision.IsUnconditional() {
+			continue // it is the last: an Allow is looked at with the set before it, a Deny below
+		}
+		if err := unsayable(set, unless); err != nil {
+			return remainder{}, err
 		}
 		var denials, without []authorization.Condition
 		denials, without, unless = split(set.Decision.Conditions(), i+1 < len(chain) && chain[i+1].Decision.IsAllow())
@@ -73,12 +68,30 @@ func (c *Conditional) denyOnly(decision authorization.Decision) (remains remaind
 		}
 		remains.all = appendSet(remains.all, none)
 	}
+	if n := len(chain); n > 0 && chain[n-1].Decision.IsDeny() {
+		remains.denials = remains.all // whatever is not allowed is denied
+	}
 	for _, set := range remains.all {
 		if err := validateResidual(c.Compiler, set); err != nil {
 			return remainder{}, err
 		}
 	}
 	return remains, nil
+}
+
+// unsayable reports why a set cannot be said in conditions that only deny, if one of some
+// conditions must hold for those before it to allow.
+func unsayable(set authorization.Set, unless []authorization.Condition) error {
+	switch {
+	case len(unless) > 0:
+		// What comes after a set that could allow counts only if that one does not.
+		return errShape
+	case len(set.Decision.Chain()) > 0:
+		return errNested
+	case set.FailureMode == authorization.FailureModeNoOpinion:
+		return errFailure
+	}
+	return nil
 }
 
 func appendSet(sets []authorization.Set, conditions ...authorization.Condition) []authorization.Set {

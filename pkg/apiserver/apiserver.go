@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -60,6 +61,9 @@ type ExtraConfig struct {
 	Requests *authorization.Chain
 	// Policies are what both chains decide from. The server fills it.
 	Policies *engine.Source
+	// AlwaysAllowGroups are the groups that both chains allow everything, whatever policies
+	// deny.
+	AlwaysAllowGroups []string
 	// PolicyStalenessBound is how long the store of policies may be out of reach before
 	// Allow policies grant nothing.
 	PolicyStalenessBound time.Duration
@@ -113,7 +117,7 @@ type completedConfig struct {
 	policies      *cel.PartialCompiler
 	authors       *authorizationpolicy.Authors
 	impersonation *impersonation.Reviewer
-	// restrictions are the policies that only deny.
+	// restrictions are the policies that only deny, behind those whom they do not bind.
 	restrictions *authorization.Chain
 }
 
@@ -193,9 +197,10 @@ func (c *completedConfig) makeCompilers() (err error) {
 }
 
 func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
-	c.restrictions, err = authorization.NewChain(authorization.Member{
-		Name: "deny.policy.proviso.dev", Authorizer: &engine.Authorizer{Source: c.extra.Policies, Part: engine.Restricting},
-	})
+	c.restrictions, err = authorization.NewChain(
+		authorization.Member{Name: "kubernetes.io/always-allow-groups", Authorizer: authorizerfactory.NewPrivilegedGroups(c.extra.AlwaysAllowGroups...)},
+		authorization.Member{Name: "deny.policy.proviso.dev", Authorizer: &engine.Authorizer{Source: c.extra.Policies, Part: engine.Restricting}},
+	)
 	if err != nil {
 		return err
 	}

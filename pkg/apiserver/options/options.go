@@ -305,6 +305,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		return fmt.Errorf("authorization: %w", err)
 	}
 	config.ExtraConfig.Reviews, config.ExtraConfig.Requests = reviews, requests
+	config.ExtraConfig.AlwaysAllowGroups = o.Authorization.AlwaysAllowGroups
 	generic.Authorization.Authorizer = requests
 	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
 		return fmt.Errorf("auditing: %w", err)

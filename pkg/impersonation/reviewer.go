@@ -73,8 +73,11 @@ func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesR
 	if err := refuseReserved(attributes.User, wanted); err != nil {
 		return Answer{Reason: err.Error()}, nil //nolint:nilerr // the refusal is the answer
 	}
-	if r.conditional == nil {
-		return r.filter(ctx, attributes, wanted, func(verb string) bool { return isConstrained(verb) && !r.constrained })
+	switch {
+	case r.conditional == nil && r.constrained:
+		return r.filter(ctx, attributes, wanted, func(string) bool { return false })
+	case r.conditional == nil:
+		return r.legacy(ctx, attributes, wanted)
 	}
 	constrained, err := r.filter(ctx, attributes, wanted, func(verb string) bool { return isLegacy(verb) || !r.constrained })
 	if err != nil || constrained.User != nil {
@@ -85,7 +88,7 @@ func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesR
 	if conditional.final || conditional.User != nil && len(conditional.Residual) == 0 {
 		return conditional.Answer, nil
 	}
-	legacy, err := r.filter(ctx, attributes, wanted, isConstrained)
+	legacy, err := r.legacy(ctx, attributes, wanted)
 	legacy.Checks = append(conditional.Checks, legacy.Checks...)
 	switch {
 	case err != nil:
@@ -98,6 +101,18 @@ func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesR
 		legacy.Reason = constrained.Reason // the filter's own choice: the first mode that was for such a user
 	}
 	return legacy, err
+}
+
+// legacy asks the filter for the legacy mode only. If the constrained modes are off, nothing
+// refuses in their words.
+func (r *Reviewer) legacy(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (Answer, error) {
+	answer, err := r.filter(ctx, attributes, wanted, isConstrained)
+	if err == nil && answer.User == nil && !r.constrained && len(answer.Checks) > 0 {
+		last := answer.last()
+		last.Err = nil // such a server tells no errors
+		answer.Reason = last.forbidden().Error()
+	}
+	return answer, err
 }
 
 func isLegacy(verb string) bool { return verb == verbLegacy }

@@ -60,16 +60,18 @@ type conditionally struct {
 	otherwise []authorization.Set
 }
 
+// maxConditionalParts bounds the parts of one user that have conditions, which are compiled
+// for each of them: anybody may name as many groups as fit into headers. No review can have
+// more parts.
+const maxConditionalParts = 2 + api.MaxImpersonatedGroups + api.MaxImpersonatedExtraValues
+
 // review checks the parts of the wanted user until one does not pass, all of them by the
-// same policies. A denial of any part is final, also one that depends on the object.
+// same policies and within one budget. A denial of any part is final, also one that depends
+// on the object.
 func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionally) {
 	impersonated, username, passed := identify(wanted)
 	ctx = c.Chain.Pin(ctx)
-	known := cel.Values{
-		cel.ImpersonatedRequest: cel.Known(requestValueOf(request)),
-		cel.ImpersonatedUser:    cel.Known(userValueOf(impersonated)),
-	}
-	var remains remainder
+	sum := c.newSum(request, impersonated)
 	for _, p := range append([]part{username}, partsOf(wanted)...) {
 		chain := c.Chain
 		if !passed {
@@ -80,11 +82,8 @@ func (c *Conditional) review(ctx context.Context, request authorizer.AttributesR
 		}
 		check := Check{Mode: api.ImpersonationModeConditional, Attributes: p.attributes(request.User)}
 		start := time.Now()
-		remaining := c.check(ctx, chain, &check, known, authorization.AsksAboutMany(request))
-		remains.add(remaining)
-		if len(remains.all) > api.MaxConditionSets {
-			check.deny(errMany)
-		}
+		remaining := c.check(ctx, chain, &check, sum.evaluator, authorization.AsksAboutMany(request))
+		sum.add(&check, remaining)
 		if passed || check.Decision == authorizer.DecisionDeny || len(remaining.denials) > 0 {
 			c.measure(&check, time.Since(start))
 			answer.Checks = append(answer.Checks, check)
@@ -95,12 +94,42 @@ func (c *Conditional) review(ctx context.Context, request authorizer.AttributesR
 		}
 		passed = passed && check.passes()
 	}
-	answer.otherwise = named(remains.denials)
+	answer.otherwise = named(sum.denials)
 	if passed {
-		answer.Residual = named(remains.all)
+		answer.Residual = named(sum.all)
 		answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
 	}
 	return answer
+}
+
+// sum is what the parts of a user come to together.
+type sum struct {
+	remainder
+	// evaluator evaluates the conditions on all of them, and spends one budget.
+	evaluator *authorization.CELEvaluator
+	// conditional is how many of them have conditions.
+	conditional int
+}
+
+func (c *Conditional) newSum(request authorizer.AttributesRecord, impersonated user.Info) *sum {
+	return &sum{evaluator: &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
+		cel.ImpersonatedRequest: cel.Known(requestValueOf(request)),
+		cel.ImpersonatedUser:    cel.Known(userValueOf(impersonated)),
+	}}}
+}
+
+// add adds a part, and denies it if it is too much.
+func (s *sum) add(check *Check, remaining remainder) {
+	s.remainder.add(remaining)
+	if len(check.Conditions) > 0 {
+		s.conditional++
+	}
+	switch {
+	case len(s.all) > api.MaxConditionSets:
+		check.deny(reasonUnenforceable, errMany)
+	case s.conditional > maxConditionalParts:
+		check.deny("the conditions on the user are too many to be evaluated", errParts)
+	}
 }
 
 func (c *Conditional) measure(check *Check, duration time.Duration) {
@@ -117,13 +146,13 @@ func (c *Conditional) measure(check *Check, duration time.Duration) {
 // check asks a chain about one part, and returns what then remains to be enforced on the object.
 // Conditions are written for one version of one resource, so that there are none for a
 // review that asks about many.
-func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, check *Check, known cel.Values, many bool) remainder {
+func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, check *Check, evaluator *authorization.CELEvaluator, many bool) remainder {
 	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
 	if many {
 		decision = decision.Fold()
 	}
 	if !decision.IsUnconditional() {
-		decision = c.evaluate(ctx, check, decision, known)
+		decision = evaluate(ctx, check, decision, evaluator)
 	}
 	if decision.IsUnconditional() {
 		check.Decision, check.Reason, check.Err = decision.Concrete()
@@ -131,7 +160,7 @@ func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, che
 	}
 	remains, err := c.denyOnly(decision)
 	if err != nil {
-		check.deny(err)
+		check.deny(reasonUnenforceable, err)
 		return remainder{}
 	}
 	check.Decision, check.Reason = authorizer.DecisionNoOpinion, "nobody can allow it, whatever the object is"
@@ -141,15 +170,16 @@ func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, che
 	return remains
 }
 
-// deny denies because what remains of the check cannot be enforced.
-func (c *Check) deny(err error) {
+const reasonUnenforceable = "what is left to be decided on the object cannot be enforced"
+
+func (c *Check) deny(reason string, err error) {
 	c.OnObject = false
-	c.Decision, c.Reason, c.Err = authorizer.DecisionDeny, "what is left to be decided on the object cannot be enforced", err
+	c.Decision, c.Reason, c.Err = authorizer.DecisionDeny, reason, err
 }
 
 // evaluate evaluates conditions as they are on the wire, as a server that had them from a
 // review would. What does not fit there fails closed.
-func (c *Conditional) evaluate(ctx context.Context, check *Check, decision authorization.Decision, known cel.Values) authorization.Decision {
+func evaluate(ctx context.Context, check *Check, decision authorization.Decision, evaluator *authorization.CELEvaluator) authorization.Decision {
 	status := authorization.Status(decision)
 	if len(status.ConditionsChain) == 0 {
 		return decision.Fold()
@@ -159,7 +189,6 @@ func (c *Conditional) evaluate(ctx context.Context, check *Check, decision autho
 	if err != nil {
 		return authorization.Deny("", err)
 	}
-	evaluator := &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: known}
 	return authorization.Chained(sets...).Evaluate(ctx, evaluator)
 }
 

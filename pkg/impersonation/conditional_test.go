@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	api "github.com/proviso-authz/proviso/apis/authorization"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -335,3 +336,41 @@ var allButLegacy = authorizer.AuthorizerFunc(func(_ context.Context, a authorize
 	}
 	return authorizer.DecisionAllow, "", nil
 })
+
+// TestConditionalReviewBounds: whoever names many groups does not make the server evaluate a
+// condition on all of them for each of them.
+func TestConditionalReviewBounds(t *testing.T) {
+	t.Parallel()
+	onGroups := policies{denyIf(`impersonatedUser.groups.exists(g, g == "x" || g == request.name + "x")`, "groups")}
+	legacy := func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetVerb() == "impersonate" {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	for _, tc := range []struct {
+		name       string
+		policies   policies
+		groups     int
+		bytes      int
+		wantReason string // empty if it is allowed
+	}{
+		{name: "many without conditions", policies: policies{denyIf("", "uids")}, groups: 5000, bytes: 8},
+		{name: "as many as a review may name", policies: onGroups, groups: api.MaxImpersonatedGroups, bytes: 8},
+		{name: "as many as have conditions at most", policies: policies{denyIf(`impersonatedUser.uid == "7"`, "groups")}, groups: 258, bytes: 8},
+		{name: "one more", policies: policies{denyIf(`impersonatedUser.uid == "7"`, "groups")}, groups: 259, bytes: 8, wantReason: "more than 258 parts of the user have conditions"},
+		{name: "costly", policies: policies{denyIf(`impersonatedUser.groups.exists(g, g.contains(request.name + "x"))`, "groups")}, groups: 200, bytes: 200, wantReason: "may cost 10000000 together"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			wanted := &user.DefaultInfo{Name: "bob"}
+			for i := range tc.groups {
+				wanted.Groups = append(wanted.Groups, fmt.Sprintf("%0*d", tc.bytes, i))
+			}
+			answer, err := conditionalReviewer(t, tc.policies, legacy).Review(t.Context(), getPod, wanted)
+			if err != nil || (answer.User != nil) != (tc.wantReason == "") || !strings.Contains(answer.Reason, tc.wantReason) {
+				t.Errorf("got %v, %s, %v, want %q", answer.User != nil, answer.Reason, err, tc.wantReason)
+			}
+		})
+	}
+}

@@ -112,11 +112,7 @@ func newSite(t *testing.T, config siteConfig) *site {
 	generic.Authentication.Authenticator = authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		name := r.Header.Get("X-Test-User")
 		s.trace.add("authenticate %s", name)
-		u := &user.DefaultInfo{Name: name}
-		if values := r.Header.Values("X-Test-Extra"); len(values) > 0 {
-			u.Extra = map[string][]string{impersonation.ExtraConditions: values}
-		}
-		return &authenticator.Response{User: u}, name != "", nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: name}}, name != "", nil
 	})
 	generic.AuditBackend, generic.AuditPolicyRuleEvaluator = &s.trace, policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil)
 	asked := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -34,12 +34,12 @@ var _ authorizer.Authorizer = &filter{}
 // Authorize decides. Allow may mean that the request is allowed on conditions, which are
 // then in its slot.
 func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if hasReservedExtra(a.GetUser()) { // nor may such a user become another one
+		return authorizer.DecisionDeny, reasonReserved, nil
+	}
 	s := slotFrom(ctx)
 	if s == nil || !describesRequest(ctx, a) {
 		return f.folding.Authorize(ctx, a)
-	}
-	if hasReservedExtra(a.GetUser()) {
-		return authorizer.DecisionDeny, reasonReserved, nil
 	}
 	request, decision := s.enforcer.decide(ctx, a, nil)
 	if request == nil {

@@ -213,6 +213,36 @@ func TestNarrowPrivileged(t *testing.T) {
 	}
 }
 
+// TestReservedExtra: where nobody has read what the reserved extra says, whoever has it may do
+// nothing, whatever its case, and nobody may leave it behind by becoming another user.
+func TestReservedExtra(t *testing.T) {
+	t.Parallel()
+	const reserved, mixed = "authorization.proviso.dev/impersonation-conditions", "Authorization.Proviso.dev/impersonation-Conditions"
+	for _, tc := range []struct {
+		name     string
+		headers  []string
+		wantCode int
+	}{
+		{"another extra", []string{"X-Test-Extra", "k"}, 200},
+		{"another extra, impersonating", []string{"X-Test-Extra", "k", "Impersonate-User", "bob"}, 200},
+		{"the requester", []string{"X-Test-Extra", reserved}, 403},
+		{"the requester, in another case", []string{"X-Test-Extra", mixed}, 403},
+		{"the requester, impersonating", []string{"X-Test-Extra", reserved, "Impersonate-User", "bob"}, 403},
+		{"the requester, in another case, impersonating", []string{"X-Test-Extra", mixed, "Impersonate-User", "bob"}, 403},
+		{"impersonated", []string{"Impersonate-User", "bob", "Impersonate-Extra-" + mixed, "[]"}, 403},
+	} {
+		for _, constrained := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%v", tc.name, constrained), func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, constrained: constrained})
+				if got := r.send(http.MethodGet, machines+"/x", tc.headers...); got.Code != tc.wantCode || got.Code == 403 && !strings.Contains(got.Body.String(), "has not been read here") {
+					t.Errorf("got %d %s, want %d", got.Code, got.Body, tc.wantCode)
+				}
+			})
+		}
+	}
+}
+
 // TestNarrowWhen: a request can be narrowed until it is authorized, and not elsewhere.
 func TestNarrowWhen(t *testing.T) {
 	t.Parallel()

@@ -194,7 +194,7 @@ func (r *rig) filters(handler http.Handler, c *genericapiserver.Config, config r
 	}
 	handler = genericapifilters.WithAudit(handler, r, policy.NewFakePolicyRuleEvaluator(auditinternal.LevelMetadata, nil), nil)
 	handler = genericapifilters.WithAuthentication(handler, authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
-		return &authenticator.Response{User: &user.DefaultInfo{Name: r.Header.Get("X-Test-User")}}, true, nil
+		return &authenticator.Response{User: &user.DefaultInfo{Name: r.Header.Get("X-Test-User"), Extra: map[string][]string{r.Header.Get("X-Test-Extra"): {"[]"}}}}, true, nil
 	}), http.NotFoundHandler(), nil, nil)
 	handler = genericapifilters.WithRequestInfo(handler, &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()})
 	return genericapifilters.WithAuditInit(handler)

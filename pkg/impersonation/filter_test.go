@@ -273,6 +273,7 @@ func TestFilter(t *testing.T) {
 		{name: "reserved, an empty value", headers: headers("Impersonate-User", "bob", reserved, ""), granted: everything, wantCode: 403, wantBody: "is reserved"},
 		{name: "reserved, a bare slash", headers: headers("Impersonate-User", "bob", "Impersonate-Extra-Authorization.proviso.dev/impersonation-Conditions", "[]"), granted: everything, wantCode: 403, wantBody: "is reserved"},
 		{name: "reserved, without values", headers: http.Header{"Impersonate-User": {"bob"}, reserved: {}}, granted: []string{legacy}, want: bobs},
+		{name: "reserved, of the requester", headers: asBob, request: &authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "agent", Extra: map[string][]string{"Authorization.proviso.dev/impersonation-conditions": {"[]"}}}, Verb: "get", Path: "/x"}, granted: everything, wantCode: 403, wantBody: "is reserved"},
 
 		// Bad requests.
 		{name: "no name, but a uid", headers: headers("Impersonate-Uid", "7"), granted: everything, wantCode: 400, wantBody: "without impersonating a user name"},

@@ -47,8 +47,8 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	case many:
 		decision = decision.Fold()
 		warnings = append(warnings, warningMany)
-	case r.Enforced == nil || !r.Enforced(attributes):
-		warnings = append(warnings, fmt.Sprintf(warningNotEnforced, describe(record)))
+	default:
+		warnings = r.Warnings(record)
 	}
 	status := Status(decision)
 	if message := SelectorErrors(record); message != "" {
@@ -64,6 +64,15 @@ const (
 	warningMany        = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
 	warningNotEnforced = "nobody here enforces conditions on %s: who acts on this answer must evaluate them with an AuthorizationConditionsReview"
 )
+
+// Warnings returns what a caller should know who is given conditions on a request: nothing if
+// this server enforces them.
+func (r *Reviewer) Warnings(record authorizer.AttributesRecord) []string {
+	if r.Enforced != nil && r.Enforced(Attributes{AttributesRecord: record}) {
+		return nil
+	}
+	return []string{fmt.Sprintf(warningNotEnforced, describe(record))}
+}
 
 // describe names what a review asks about.
 func describe(record authorizer.AttributesRecord) string {

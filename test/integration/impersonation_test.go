@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
@@ -292,4 +293,62 @@ func FuzzImpersonationReview(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestImpersonationReviewOnTheObject: what remains of an impersonation is shown to whoever asks
+// for conditions, with a warning where a request would be refused since nobody enforces them.
+func TestImpersonationReviewOnTheObject(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: onTheObject{impersonators}, Extra: func(c *apiserver.ExtraConfig) { c.ConditionalImpersonation = true }})
+	const conditions = `"conditionalAuthorization":{"mode":"HumanReadable"},`
+	for _, tc := range []struct {
+		name, spec, verb string
+		wantShown        bool
+		wantWarning      string
+	}{
+		{"enforced", conditions, "create", true, ""},
+		{"not enforced", conditions, "list", true, `nobody here enforces conditions on list subjectaccessreviews.authorization.k8s.io`},
+		{"not asked for", "", "create", false, ""},
+		{"not asked for, not enforced", "", "list", false, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := post(s, "labeller", impersonations, "application/json", impersonation(tc.spec+`"impersonate":{"username":"bob"},
+				"resourceAttributes":{"verb":"`+tc.verb+`","group":"authorization.k8s.io","version":"v1alpha1","resource":"subjectaccessreviews"}`))
+			if warning := got.Header().Get("Warning"); got.Code != http.StatusCreated || (warning != "") != (tc.wantWarning != "") || !strings.Contains(warning, tc.wantWarning) {
+				t.Errorf("got %d with warning %q, want %q", got.Code, warning, tc.wantWarning)
+			}
+			var review authorizationv1alpha1.ImpersonationReview
+			if err := json.Unmarshal(got.Body.Bytes(), &review); err != nil {
+				t.Fatal(err)
+			}
+			if shown := len(review.Status.ConditionsChain) == 1; shown != tc.wantShown || review.Status.Denied == tc.wantShown || review.Status.Allowed {
+				t.Errorf("got %+v", review.Status)
+			}
+		})
+	}
+}
+
+// onTheObject lets labeller become anybody, as far as what it writes has a label.
+type onTheObject struct{ authorizer.AuthorizerFunc }
+
+func (a onTheObject) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	if attributes.GetUser().GetName() == "labeller" && attributes.GetVerb() == "constrainedimpersonate" {
+		return authorization.ToUpstream(authorization.Conditions(authorization.Condition{
+			ID: "example.com/label", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: `"k" in object.metadata.labels`,
+		}))
+	}
+	decision, reason, err := a.Authorize(ctx, attributes)
+	switch decision {
+	case authorizer.DecisionAllow:
+		return authorizer.ConditionsAwareDecisionAllow(reason, err)
+	case authorizer.DecisionNoOpinion:
+		return authorizer.ConditionsAwareDecisionNoOpinion(reason, err)
+	default:
+		return authorizer.ConditionsAwareDecisionDeny(reason, err)
+	}
+}
+
+func (onTheObject) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionDeny, "", nil
 }

@@ -19,8 +19,13 @@ import (
 // the answer as warnings.
 func Review(ctx context.Context, reviewer *authorization.Reviewer, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) authorizationapi.SubjectAccessReviewStatus {
 	status, warnings := reviewer.Review(ctx, record, config)
+	Warn(ctx, warnings...)
+	return status
+}
+
+// Warn passes on warnings to the caller.
+func Warn(ctx context.Context, warnings ...string) {
 	for _, text := range warnings {
 		warning.AddWarning(ctx, "", text)
 	}
-	return status
 }

@@ -54,6 +54,9 @@ type Config struct {
 	// Generic changes the configuration of the generic server, such as its auditing. May be
 	// nil.
 	Generic func(*genericapiserver.Config)
+	// Extra changes what the server is beyond a generic one, such as its feature gates. May be
+	// nil.
+	Extra func(*apiserver.ExtraConfig)
 	// EtcdDir is a directory for an embedded etcd, short enough for a socket. Without it
 	// there is a temporary one, and the demo API is not served.
 	EtcdDir string
@@ -107,6 +110,9 @@ func New(tb testing.TB, config Config) *Server {
 	generic.AdmissionControl = admission.NewChainHandler(append(slices.Clone(config.Admission), plugin)...)
 	if config.Generic != nil {
 		config.Generic(&generic.Config)
+	}
+	if config.Extra != nil {
+		config.Extra(&extra)
 	}
 	completed, err := (&apiserver.Config{GenericConfig: generic, ExtraConfig: extra}).Complete()
 	if err != nil {

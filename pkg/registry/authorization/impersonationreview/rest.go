@@ -121,6 +121,9 @@ func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizat
 	if message := authorization.SelectorErrors(attributes); message != "" && err == nil {
 		status.EvaluationError = message
 	}
+	if len(status.ConditionsChain) > 0 {
+		virtual.Warn(ctx, r.reviews.Warnings(attributes)...)
+	}
 	if !status.Denied {
 		attributes.User = answer.User
 		decision := virtual.Review(ctx, r.reviews, attributes, spec.ConditionalAuthorization)

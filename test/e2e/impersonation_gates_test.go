@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -135,5 +136,65 @@ func TestImpersonationGates(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+}
+
+// TestPrivilegedImpersonation: what policies deny of impersonation does not bind the groups
+// that are always allowed, also for a user whom only the legacy mode impersonates.
+func TestPrivilegedImpersonation(t *testing.T) {
+	t.Parallel()
+	const target = "ip-root"
+	url, stop, err := stack.Replica(t.Context(), "--feature-gates=ConditionalImpersonation=true")
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := func(c *rest.Config) versioned.Interface {
+		t.Helper()
+		c.Host, c.CAFile, c.QPS = url, stack.CAFile(), -1
+		client, err := versioned.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	certFile, keyFile, err := stack.NewUser("ip-deputy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, _ := clients(t, "admin")
+	meta := metav1.ObjectMeta{Name: "e2e-ip"}
+	if _, err := kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"users", "groups"}, Verbs: []string{"impersonate"}}}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "ip-deputy"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	policies := to(config(t, "admin-direct")).PolicyV1alpha1().ClusterAuthorizationPolicies()
+	if _, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: meta, Spec: policyv1alpha1.AuthorizationPolicySpec{
+		Effect: policyv1alpha1.PolicyEffectDeny,
+		Rules:  []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, ResourceNames: []string{target}}},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = policies.Delete(context.Background(), meta.Name, metav1.DeleteOptions{}) })
+
+	as := func(c *rest.Config) error {
+		c.Impersonate = rest.ImpersonationConfig{UserName: target, Groups: []string{"system:masters"}}
+		_, err := to(c).DemoV1alpha1().VirtualMachines("demo").List(t.Context(), metav1.ListOptions{})
+		return err
+	}
+	retry(t, func() error { // until the policy is in force
+		err := as(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: certFile, KeyFile: keyFile}})
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "constrainedimpersonate") {
+			return fmt.Errorf("whoever has the legacy permission: got %w, want the policy to deny", err)
+		}
+		return nil
+	})
+	if err := as(config(t, "admin-direct")); err != nil {
+		t.Errorf("a member of system:masters: %v", err)
 	}
 }

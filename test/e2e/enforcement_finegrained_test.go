@@ -7,7 +7,9 @@ package e2e_test
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -40,44 +42,66 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 			on.clients[user+route.suffix] = f.as(t, user+route.suffix, "")
 		}
 	}
+	on.reviewed, off.reviewed = "direct", "direct"
 	var requests, questions atomic.Int32
 	t.Run("sets", func(t *testing.T) {
 		for _, set := range on.sets {
 			t.Run(set.Set, func(t *testing.T) {
 				t.Parallel()
+				set.Rows = slices.DeleteFunc(set.Rows, func(row *tableRow) bool {
+					return row.By == "kubectl" && row.Do == "client-apply" // sends what it finds out only then
+				})
+				for _, row := range set.Rows {
+					row.By = ""
+				}
 				on.install(t, set)
 				off.install(t, set)
-				for _, row := range set.Rows {
-					if row.By == "kubectl" && row.Do == "client-apply" {
-						continue // sends what it finds out only then
-					}
-					row.By = ""
-					for _, route := range enforcementRoutes {
-						c := &tableCase{tableRow: row, set: set, route: route.name}
-						t.Run(route.name+"/"+row.Name, func(t *testing.T) { on.run(t, c, row.As+route.suffix) })
-						requests.Add(1)
-					}
-					c := &tableCase{tableRow: row, set: set, route: "reviews"}
-					for _, mode := range []authorizationv1alpha1.ConditionsMode{"", authorizationv1alpha1.ConditionsModeHumanReadable, authorizationv1alpha1.ConditionsModeOptimized} {
-						conditional := &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: mode}
-						if mode == "" {
-							conditional = nil
+				// The rows wait for the servers, and do not need each other.
+				var ways sync.WaitGroup
+				for _, route := range enforcementRoutes {
+					ways.Go(func() {
+						for _, row := range set.Rows {
+							c := &tableCase{tableRow: row, set: set, route: route.name}
+							t.Run(route.name+"/"+row.Name, func(t *testing.T) { on.run(t, c, row.As+route.suffix) })
+							requests.Add(1)
 						}
-						attributes := c.attributes(occasion{subresource: c.Sub}, c.firstQuestion())
-						if diff := cmp.Diff(off.askAdmin(t, c, attributes, conditional), on.askAdmin(t, c, attributes, conditional)); diff != "" {
-							t.Errorf("%s: the answer to a review in mode %q (-off +on):\n%s", row.Name, mode, diff)
-						}
-						questions.Add(1)
-					}
+					})
 				}
+				ways.Go(func() {
+					for _, row := range set.Rows {
+						c := &tableCase{tableRow: row, set: set, route: "reviews"}
+						t.Run("reviews/"+row.Name, func(t *testing.T) { questions.Add(int32(compareReviews(t, c, off, on))) })
+					}
+				})
+				ways.Wait()
 			})
 		}
+		t.Run("examples", func(t *testing.T) {
+			t.Parallel()
+			f.checkExamples(t)
+		})
 	})
 	t.Logf("%d requests, %d questions", requests.Load(), questions.Load())
 	if requests.Load() < 600 || questions.Load() < 900 {
 		t.Errorf("%d requests and %d questions prove little", requests.Load(), questions.Load())
 	}
-	f.checkExamples(t)
+}
+
+// compareReviews asks two servers about a row in every mode, and returns how often.
+func compareReviews(t *testing.T, c *tableCase, off, on *table) (questions int) {
+	t.Helper()
+	modes := []authorizationv1alpha1.ConditionsMode{"", authorizationv1alpha1.ConditionsModeHumanReadable, authorizationv1alpha1.ConditionsModeOptimized}
+	for _, mode := range modes {
+		conditional := &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: mode}
+		if mode == "" {
+			conditional = nil
+		}
+		attributes := c.attributes(occasion{subresource: c.Sub}, c.firstQuestion())
+		if diff := cmp.Diff(off.askAdmin(t, c, attributes, conditional), on.askAdmin(t, c, attributes, conditional)); diff != "" {
+			t.Errorf("the answer to a review in mode %q (-off +on):\n%s", mode, diff)
+		}
+	}
+	return len(modes)
 }
 
 // as is a client in a context of the cluster, or of another server with the same users.
@@ -110,24 +134,50 @@ func (f *fine) checkExamples(t *testing.T) {
 		}
 		return out
 	}
-	for _, file := range examples(t) {
-		for _, user := range []string{"alice", "alice-direct"} {
-			golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".golden.yaml", mustRun(user, "create", "-f", file, "-o", "yaml"))
-			if _, errs, err := f.run(t, strings.Replace(user, "alice", "carol", 1), "", "", "create", "-f", file); (err == nil) != strings.Contains(filepath.Base(file), "self") {
-				t.Errorf("%s by carol: %v: %s", file, err, errs)
-			}
+	reviews := examples(t)
+	for _, user := range []string{"alice", "alice-direct"} {
+		compareDocuments(t, reviews, mustRun(user, fromFiles(reviews, "create", "-o", "yaml")...))
+	}
+	about := func(file string) bool { return strings.HasPrefix(filepath.Base(file), "self-") }
+	others := len(slices.DeleteFunc(slices.Clone(reviews), about))
+	for _, user := range []string{"carol", "carol-direct"} {
+		out, errs, _ := f.run(t, user, "", "", fromFiles(reviews, "create", "-o", "name")...)
+		if got := strings.Count(errs, "(Forbidden)"); got != others || strings.Count(out, "\n") != len(reviews)-others || strings.Count(out, "selfsubjectaccessreview.") != len(reviews)-others {
+			t.Errorf("%s was refused %d reviews, want %d, and those about herself alone allowed: %s: %s", user, got, others, out, errs)
 		}
 	}
+	var policies, asked []string
 	for _, tc := range useCases {
-		policies := useCaseFile(tc.name, "policy.yaml")
-		mustRun("admin", "apply", "-f", policies)
-		mustRun("admin", "wait", "--for=condition=Ready", "--timeout=30s", "-f", policies)
-		golden.Compare(t, useCaseFile(tc.name, "review.golden.yaml"), mustRun("bob", "create", "-f", useCaseFile(tc.name, "review.yaml"), "-o", "yaml"))
+		policies, asked = append(policies, useCaseFile(tc.name, "policy.yaml")), append(asked, useCaseFile(tc.name, "review.yaml"))
+	}
+	mustRun("admin", fromFiles(policies, "apply")...)
+	mustRun("admin", fromFiles(policies, "wait", "--for=condition=Ready", "--timeout=30s")...)
+	compareDocuments(t, asked, mustRun("bob", fromFiles(asked, "create", "-o", "yaml")...))
+	for _, tc := range useCases {
 		if client := f.as(t, "bob", ""); tc.atOnce {
 			checkAnswers(t, client, tc.name)
 		} else {
 			checkConditions(t, client, tc.name)
 		}
-		mustRun("admin", "delete", "-f", policies)
+	}
+}
+
+// fromFiles is a command line of kubectl that is about files: one process does for all.
+func fromFiles(files []string, args ...string) []string {
+	for _, file := range files {
+		args = append(args, "-f", file)
+	}
+	return args
+}
+
+// compareDocuments compares what kubectl printed about files with their golden files.
+func compareDocuments(t *testing.T, files []string, printed string) {
+	t.Helper()
+	documents := strings.Split(printed, "---\n")
+	if len(documents) != len(files) {
+		t.Fatalf("%d answers to %d reviews: %s", len(documents), len(files), printed)
+	}
+	for i, file := range files {
+		golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".golden.yaml", documents[i])
 	}
 }

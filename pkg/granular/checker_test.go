@@ -394,3 +394,23 @@ func FuzzInclude(f *testing.F) {
 		}
 	})
 }
+
+// TestKeysThatAreNumbers writes one number in two ways, which are stored as one.
+func TestKeysThatAreNumbers(t *testing.T) {
+	t.Parallel()
+	excluded := excludedField(`metadata.ownerReferences[uid="80"]`, "owner", "")
+	for _, tc := range []struct {
+		uid     any
+		allowed bool
+	}{{int64(80), false}, {80.0, false}, {"80", false}, {80.5, true}, {int64(81), true}, {1e300, true}} {
+		changes, err := granular.Differ{}.Changes(t.Context(), thing, object(map[string]any{}),
+			object(map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{"uid": tc.uid}}}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules := granular.NewTable(mapping("m", machines(excluded))).For(machinesResource)
+		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changes, updateByBob); got.Allowed != tc.allowed {
+			t.Errorf("the key %T %v: got allowed %t: %s, want %t", tc.uid, tc.uid, got.Allowed, got.Reason, tc.allowed)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -112,6 +113,8 @@ func textOf(v value.Value) (string, error) {
 		return v.AsString(), nil
 	case v.IsInt():
 		return strconv.FormatInt(v.AsInt(), 10), nil
+	case v.IsFloat() && v.AsFloat() == math.Trunc(v.AsFloat()) && math.Abs(v.AsFloat()) < 1<<53:
+		return strconv.FormatFloat(v.AsFloat(), 'f', -1, 64), nil // is the same key, and is stored as one
 	case v.IsBool():
 		return strconv.FormatBool(v.AsBool()), nil
 	}

@@ -58,6 +58,8 @@ type asker struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	attributes authorizer.Attributes
 	answers    map[string]bool
+	changes    *Changes // of a check of exclusions
+	effort     effort
 	result     Result
 }
 
@@ -144,7 +146,7 @@ func (a *asker) covers(rules *Rules, path fieldpath.Path) bool {
 		if len(r.pattern) == 0 || !r.pattern.covers(path) {
 			continue
 		}
-		verb, err := r.verb(a.ctx, path)
+		verb, err := a.verb(r, path)
 		if err != nil {
 			notes = append(notes, err.Error())
 			continue
@@ -178,7 +180,7 @@ func refusal(path fieldpath.Path, candidates, notes []string) string {
 }
 
 // verb returns the verb that a rule needs for a field that it covers.
-func (r *rule) verb(ctx context.Context, path fieldpath.Path) (string, error) {
+func (a *asker) verb(r *rule, path fieldpath.Path) (string, error) {
 	if r.broken != "" {
 		return "", errors.New(r.broken)
 	}
@@ -189,7 +191,12 @@ func (r *rule) verb(ctx context.Context, path fieldpath.Path) (string, error) {
 	if at >= len(path) {
 		return "", fmt.Errorf("permission %q: %w", r.permission, errNoKey)
 	}
-	text, err := r.parameter.of(ctx, path[at])
+	if r.parameter.treatment == computed {
+		if err := a.effort.evaluate(); err != nil {
+			return "", err
+		}
+	}
+	text, err := r.parameter.of(a.ctx, path[at])
 	if err != nil {
 		return "", fmt.Errorf("permission %q of %s: %w", r.permission, r.source, err)
 	}
@@ -200,12 +207,13 @@ func (r *rule) verb(ctx context.Context, path fieldpath.Path) (string, error) {
 // permission, whatever more general ones the user has.
 func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, attributes authorizer.Attributes) Result {
 	a := c.ask(ctx, attributes)
+	a.changes = changes
 	for _, path := range changes.Paths() {
 		a.result.Fields++
 		noted := false
 		for i := range rules.rules {
 			r := &rules.rules[i]
-			if !r.excluded || !r.isChanged(ctx, path, changes) {
+			if !r.excluded || !a.isChanged(r, path) {
 				continue
 			}
 			if !noted {
@@ -222,7 +230,7 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 }
 
 func (a *asker) hasExcluded(r *rule, path fieldpath.Path) bool {
-	verb, err := r.verb(a.ctx, path)
+	verb, err := a.verb(r, path)
 	if err != nil {
 		a.result.Reason = fmt.Sprintf("the field %s is excluded from general permission, and no permission covers it (%v)", NameOf(path), err)
 		return false
@@ -234,54 +242,9 @@ func (a *asker) hasExcluded(r *rule, path fieldpath.Path) bool {
 	}
 	if !ok {
 		a.result.Reason = fmt.Sprintf("the field %s is excluded from general permission: changing it needs the verb %q besides", NameOf(path), verb)
+		if r.newValues != nil && a.effort.isSpent() {
+			a.result.Reason += "; the request changes too much to look at all values"
+		}
 	}
 	return ok
-}
-
-// isChanged reports whether a change of a field changes what an exclusion is about.
-func (r *rule) isChanged(ctx context.Context, path fieldpath.Path, changes *Changes) bool {
-	switch {
-	case r.pattern.covers(path):
-		return r.excludesValues(ctx, path[:len(r.pattern)], changes)
-	case r.pattern.isBelow(path):
-		return r.isChangedWithin(ctx, path, changes)
-	}
-	return false
-}
-
-// isChangedWithin is isChanged for a field that is of one piece, such as an atomic list, or
-// that was replaced as a whole. What cannot be found in it counts as changed.
-func (r *rule) isChangedWithin(ctx context.Context, path fieldpath.Path, changes *Changes) bool {
-	before, foundBefore := lookup(changes.before, path)
-	after, foundAfter := lookup(changes.after, path)
-	if foundBefore && foundAfter && isEmpty(before) && isEmpty(after) {
-		return false
-	}
-	within := path.Copy()
-	for _, s := range r.pattern[len(path):] {
-		if s.kind != stepName {
-			return true
-		}
-		within = append(within, fieldpath.FieldNameElement(s.name))
-	}
-	before, foundBefore = lookup(changes.before, within)
-	after, foundAfter = lookup(changes.after, within)
-	if foundBefore && foundAfter && equal(before, after) {
-		return false
-	}
-	return r.excludesValues(ctx, within, changes)
-}
-
-// excludesValues reports whether an exclusion is about the change of the field at a path.
-func (r *rule) excludesValues(ctx context.Context, path fieldpath.Path, changes *Changes) bool {
-	if r.newValues == nil {
-		return true
-	}
-	before, foundBefore := lookup(changes.before, path)
-	after, foundAfter := lookup(changes.after, path)
-	if !foundBefore || !foundAfter {
-		return true
-	}
-	excluded, err := r.newValues.excludes(ctx, before, after)
-	return excluded || err != nil
 }

@@ -395,6 +395,51 @@ func FuzzInclude(f *testing.F) {
 	})
 }
 
+// TestExcludeDoesNotLookForever changes more elements than a check looks at: the values of
+// the rest are not known, so that they count as excluded.
+func TestExcludeDoesNotLookForever(t *testing.T) {
+	t.Parallel()
+	upToSlash := &policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
+	isB := &policy.FieldExclusion{NewValues: "value == 'b'"}
+	finalizers := policy.FieldPermission{Path: "metadata.finalizers[*]", Permission: "finalizer", Parameter: upToSlash, Exclusion: isB}
+	labels := policy.FieldPermission{Path: "metadata.labels[*]", Permission: "label", Parameter: upToSlash, Exclusion: isB}
+	tags := policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Exclusion: &policy.FieldExclusion{}, Parameter: &policy.FieldPermissionParameter{Treatment: "Expression", Expression: "'one'"}}
+	for _, tc := range []struct {
+		name     string
+		excluded policy.FieldPermission
+		n        int
+		want     string
+	}{
+		{"a thousand elements of a list", finalizers, 1000, ""},
+		{"nine thousand elements of a list", finalizers, 9000, "too much to look at all values"},
+		{"as many expressions as there may be", labels, 9_999, ""},
+		{"more expressions than there may be", labels, 10_001, "too much to look at all values"},
+		{"as many expressions of parameters as there may be", tags, 10_000, ""},
+		{"more expressions of parameters than there may be", tags, 10_001, "more than the 10000 evaluations"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			list, keys := []any{}, map[string]any{}
+			for i := range tc.n {
+				key := fmt.Sprintf("a/%05d", i)
+				list, keys[key] = append(list, key), "x"
+			}
+			after := map[string]map[string]any{
+				finalizers.Path: {"metadata": map[string]any{"finalizers": list}}, labels.Path: {"metadata": map[string]any{"labels": keys}}, tags.Path: {"spec": map[string]any{"tags": list}},
+			}[tc.excluded.Path]
+			changes, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(map[string]any{}), object(after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := granular.NewTable(mapping("m", machines(tc.excluded))).For(machinesResource)
+			result := granular.Checker{Authorizer: &grants{verbs: []string{"granular:tag(one)"}}}.Exclude(t.Context(), rules, changes, updateByBob)
+			if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
+				t.Errorf("got allowed %t: %s, want %q", result.Allowed, result.Reason, tc.want)
+			}
+		})
+	}
+}
+
 // TestKeysThatAreNumbers writes one number in two ways, which are stored as one.
 func TestKeysThatAreNumbers(t *testing.T) {
 	t.Parallel()

@@ -11,22 +11,22 @@ import (
 )
 
 // lookup returns what an object has at a path, nil if there is nothing. It is false if that
-// cannot be told: several elements have the same key, or a field on the way is of another
-// type.
-func lookup(object map[string]any, path fieldpath.Path) (found any, ok bool) {
+// cannot be told: several elements have the same key, a field on the way is of another
+// type, or look, which is asked before each element of a list, says that it is enough.
+func lookup(object map[string]any, path fieldpath.Path, look func() bool) (found any, ok bool) {
 	found = object
 	for _, e := range path {
 		if found == nil {
 			return nil, true
 		}
-		if found, ok = lookupElement(found, e); !ok {
+		if found, ok = lookupElement(found, e, look); !ok {
 			return nil, false
 		}
 	}
 	return found, true
 }
 
-func lookupElement(in any, e fieldpath.PathElement) (any, bool) {
+func lookupElement(in any, e fieldpath.PathElement, look func() bool) (any, bool) {
 	if e.FieldName != nil {
 		fields, ok := in.(map[string]any)
 		return fields[*e.FieldName], ok
@@ -38,6 +38,9 @@ func lookupElement(in any, e fieldpath.PathElement) (any, bool) {
 	var found any
 	seen := false
 	for i, element := range list {
+		if !look() {
+			return nil, false
+		}
 		if !isElement(element, i, e) {
 			continue
 		}

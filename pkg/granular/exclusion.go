@@ -1,0 +1,97 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular
+
+import (
+	"fmt"
+
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+const (
+	// maxLooked bounds the elements of lists that one check looks at to find values: a quarter
+	// of a second. A list of n elements that all change takes 2n², and 3 MiB have room for
+	// hundreds of thousands of finalizers.
+	maxLooked = 1 << 22
+	// maxEvaluations bounds the expressions that one check evaluates, each of which may cost
+	// expressionCost: some seconds at worst, and less than a tenth of one for short ones.
+	maxEvaluations = 10_000
+)
+
+var errTooManyEvaluations = fmt.Errorf("the request needs more than the %d evaluations of expressions that one may cause", maxEvaluations)
+
+// effort is what one check has done that grows faster than the object.
+type effort struct{ looked, evaluated int }
+
+// look reports whether one more element may be looked at.
+func (e *effort) look() bool {
+	e.looked++
+	return e.looked <= maxLooked
+}
+
+// evaluate returns why no more expression may be evaluated, or nil.
+func (e *effort) evaluate() error {
+	if e.evaluated == maxEvaluations {
+		return errTooManyEvaluations
+	}
+	e.evaluated++
+	return nil
+}
+
+// isSpent reports whether values were not found, or looked at, because that takes too long.
+func (e *effort) isSpent() bool { return e.looked > maxLooked || e.evaluated == maxEvaluations }
+
+// isChanged reports whether a change of a field changes what an exclusion is about.
+func (a *asker) isChanged(r *rule, path fieldpath.Path) bool {
+	switch {
+	case r.pattern.covers(path):
+		return a.excludesValues(r, path[:len(r.pattern)])
+	case r.pattern.isBelow(path):
+		return a.isChangedWithin(r, path)
+	}
+	return false
+}
+
+// isChangedWithin is isChanged for a field that is of one piece, such as an atomic list, or
+// that was replaced as a whole. What cannot be found in it counts as changed.
+func (a *asker) isChangedWithin(r *rule, path fieldpath.Path) bool {
+	before, after, found := a.find(path)
+	if found && isEmpty(before) && isEmpty(after) {
+		return false
+	}
+	within := path.Copy()
+	for _, s := range r.pattern[len(path):] {
+		if s.kind != stepName {
+			return true
+		}
+		within = append(within, fieldpath.FieldNameElement(s.name))
+	}
+	before, after, found = a.find(within)
+	if found && equal(before, after) {
+		return false
+	}
+	return a.excludesValues(r, within)
+}
+
+// excludesValues reports whether an exclusion is about the change of the field at a path.
+func (a *asker) excludesValues(r *rule, path fieldpath.Path) bool {
+	if r.newValues == nil {
+		return true
+	}
+	before, after, found := a.find(path)
+	if !found || a.effort.evaluate() != nil {
+		return true
+	}
+	excluded, err := r.newValues.excludes(a.ctx, before, after)
+	return excluded || err != nil
+}
+
+// find returns the values of a field. It is false if one of them cannot be told.
+func (a *asker) find(path fieldpath.Path) (before, after any, found bool) {
+	before, foundBefore := lookup(a.changes.before, path, a.effort.look)
+	after, foundAfter := lookup(a.changes.after, path, a.effort.look)
+	return before, after, foundBefore && foundAfter
+}

@@ -42,7 +42,7 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 			on.clients[user+route.suffix] = f.as(t, user+route.suffix, "")
 		}
 	}
-	on.reviewed, off.reviewed = "direct", "direct"
+	on.reviewed = "direct" // what a review says does not depend on its way
 	var requests, questions atomic.Int32
 	t.Run("sets", func(t *testing.T) {
 		for _, set := range on.sets {

@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,6 +55,8 @@ func withGate(t *testing.T, gate string) {
 	restart(strings.Replace(string(before), last, last+"\n    - op: add\n      path: /spec/template/spec/containers/0/args/-\n      value: --feature-gates="+gate+"=true", 1))
 }
 
+const fieldRowsAtOnce = 6
+
 // TestFields makes every request of the table on every route: each ends as it should, each
 // refusal names a field that is in the way, and what is stored is what was asked for or what
 // was there. Reviews and an evaluation by hand must come to the same. It is not parallel,
@@ -66,7 +69,11 @@ func TestFields(t *testing.T) {
 		_, x.clients["agent"+route.suffix] = clients(t, "agent"+route.suffix)
 	}
 	x.install(t)
+	x.reviewed = "direct" // what a review says does not depend on its way; verbs are asked for on both
 	t.Run("rows", func(t *testing.T) {
+		// Rows wait for servers: more of them at a time than there are processors.
+		slots := make(chan struct{}, fieldRowsAtOnce)
+		var running sync.WaitGroup
 		for _, set := range x.fields.Sets {
 			for _, route := range enforcementRoutes {
 				for _, row := range set.Rows {
@@ -74,13 +81,15 @@ func TestFields(t *testing.T) {
 					if route.name == "kube" && row.Of != "" {
 						continue // reviews are the same
 					}
-					t.Run(set.Set+"/"+route.name+"/"+row.As+", "+row.Name, func(t *testing.T) {
-						t.Parallel()
-						x.run(t, c, row.As+route.suffix)
+					slots <- struct{}{}
+					running.Go(func() {
+						defer func() { <-slots }()
+						t.Run(set.Set+"/"+route.name+"/"+row.As+", "+row.Name, func(t *testing.T) { x.run(t, c, row.As+route.suffix) })
 					})
 				}
 			}
 		}
+		running.Wait()
 	})
 	t.Run("verbs", x.reviewVerbs)
 	x.document(t)
@@ -278,8 +287,10 @@ func (x *fieldTest) run(t *testing.T, c *fieldCase, as string) {
 			}
 			inTheWay = append(inTheWay, fields...)
 		}
-		for _, why := range x.review(t, row, data, as) {
-			c.checkRefusal(t, "a review", why, inTheWay)
+		if c.of != nil || x.reviews(row) {
+			for _, why := range x.review(t, row, data, as) {
+				c.checkRefusal(t, "a review", why, inTheWay)
+			}
 		}
 	}
 	if c.of != nil {

@@ -7,6 +7,7 @@ package granular_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
@@ -225,5 +226,33 @@ func TestBadSchemas(t *testing.T) {
 	s.AddExtension("x-kubernetes-group-version-kind", "Thing")
 	if _, err := granular.NewTypes(map[string]*spec.Schema{"thing": &s}); err == nil {
 		t.Error("a schema of kinds that cannot be read was accepted")
+	}
+}
+
+// TestChangesOfLargeObjects refuses what would take minutes to compare.
+func TestChangesOfLargeObjects(t *testing.T) {
+	t.Parallel()
+	differ := granular.Differ{Types: thingTypes(t)}
+	small := object(map[string]any{"metadata": map[string]any{}})
+	for _, tc := range []struct {
+		name, field string
+		n           int
+		allowed     bool
+	}{
+		{"a list as long as may be", "finalizers", 20_000, true}, {"a longer list", "finalizers", 20_001, false},
+		{"a map as large as may be", "labels", 20_000, true}, {"a larger map", "labels", 20_001, false},
+	} {
+		list, entries := []any{}, map[string]any{}
+		for i := range tc.n {
+			key := fmt.Sprintf("a/%05d", i)
+			list, entries[key] = append(list, key), "x"
+		}
+		large := object(map[string]any{"metadata": map[string]any{tc.field: map[string]any{"finalizers": list, "labels": entries}[tc.field]}})
+		for of, pair := range map[string][2]runtime.Object{"the new object": {small, large}, "the old object": {large, small}} {
+			_, err := differ.Changes(t.Context(), thing, pair[0], pair[1])
+			if (err == nil) != tc.allowed || err != nil && !strings.Contains(err.Error(), of+" has a list or map of more than 20000 entries") {
+				t.Errorf("%s, %s: got %v, want it to be compared: %t", tc.name, of, err, tc.allowed)
+			}
+		}
 	}
 }

@@ -86,21 +86,30 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	table := s.Table()
 	if s.name == sideExclude {
-		isWrite := attributes.GetVerb() == all || slices.Contains(writes, attributes.GetVerb())
-		if isWrite && table == nil {
-			return authorizer.ConditionsAwareDecisionDeny("", errNotLoaded)
-		}
-		resource := schema.GroupResource{Group: attributes.GetAPIGroup(), Resource: attributes.GetResource()}
-		if !isWrite || !table.Excludes(resource) {
-			return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
-		}
-		return s.conditional(table, attributes, authorization.Condition{
-			ID: ExcludeID, Effect: authorization.EffectDeny,
-			Description: "a field that is excluded from general permission changes without its own",
-		})
+		return s.exclude(attributes)
 	}
+	return s.include(ctx, attributes)
+}
+
+func (s *side) exclude(attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	table := s.Table()
+	isWrite := attributes.GetVerb() == all || slices.Contains(writes, attributes.GetVerb())
+	if isWrite && table == nil {
+		return authorizer.ConditionsAwareDecisionDeny("", errNotLoaded)
+	}
+	resource := schema.GroupResource{Group: attributes.GetAPIGroup(), Resource: attributes.GetResource()}
+	if !isWrite || !table.Excludes(resource) {
+		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+	}
+	return s.conditional(table, attributes, authorization.Condition{
+		ID: ExcludeID, Effect: authorization.EffectDeny,
+		Description: "a field that is excluded from general permission changes without its own",
+	})
+}
+
+func (s *side) include(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	table := s.Table()
 	question, ok := Question(attributes)
 	if table == nil || !ok {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)

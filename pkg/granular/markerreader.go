@@ -21,7 +21,7 @@ var (
 	errNoSource  = errors.New("names no source: a map, a set or a list with keys must have it as " + markerSource + ", the field itself or one that it is in")
 	errNotKey    = errors.New("must be at a map, at a set, at a list with one key or at the key of a list: there is no key here")
 	errTwoKeys   = errors.New("names two keys in the path of one field")
-	errNowhere   = errors.New("there are markers where a schema describes no field: in anyOf, oneOf, not, patternProperties, allOf or tuples, or for any field beside others")
+	errNowhere   = errors.New("there are markers where a schema describes no field: in anyOf, oneOf, not, patternProperties, allOf or tuples, for any field beside others, or beside a reference")
 	errEndless   = errors.New("the schema contains itself, so that its markers are about endlessly many fields")
 	errReference = errors.New("the schema refers to one that is not there, or to itself")
 	errSamePath  = errors.New("the field has two permissions")
@@ -191,19 +191,12 @@ func (r *markerReader) visit(s *spec.Schema, at place) {
 		return
 	}
 	n, err := r.resolve(s)
-	switch {
-	case err != nil:
+	if err == nil {
+		err = r.check(n, at)
+	}
+	if err != nil {
 		r.fail(at.pattern, err)
 		return
-	case len(at.pattern) > maxSteps:
-		r.fail(at.pattern, errPathDeep)
-		return
-	case slices.ContainsFunc(n.names, func(name string) bool { return slices.Contains(at.within, name) }):
-		r.fail(at.pattern, errEndless)
-		return
-	}
-	if slices.ContainsFunc(n.layers, r.hidesMarkers) {
-		r.fail(at.pattern, errNowhere)
 	}
 	m, err := markerOf(n.layers)
 	if err != nil {
@@ -225,6 +218,22 @@ func (r *markerReader) visit(s *spec.Schema, at place) {
 	}
 	r.visitFields(n, below)
 	r.visitElements(n, below)
+}
+
+// check returns why the markers in a schema could not all be read, or nil. Of a schema that
+// refers to another one, only the other's fields are visited.
+func (r *markerReader) check(n node, at place) error {
+	inField := func(field *spec.Schema) bool { return r.reaches(field, map[string]bool{}) }
+	beside := func(layer *spec.Schema) bool { return slices.ContainsFunc(fieldsOf(layer), inField) }
+	switch {
+	case len(at.pattern) > maxSteps:
+		return errPathDeep
+	case slices.ContainsFunc(n.names, func(name string) bool { return slices.Contains(at.within, name) }):
+		return errEndless
+	case slices.ContainsFunc(n.layers, r.hidesMarkers), slices.ContainsFunc(n.layers[:len(n.layers)-1], beside):
+		return errNowhere
+	}
+	return nil
 }
 
 func (r *markerReader) visitFields(n node, at place) {
@@ -313,13 +322,21 @@ func (r *markerReader) addRule(m marker, at, below place) {
 	for _, w := range warnings {
 		r.warnings = append(r.warnings, fmt.Sprintf("%s: %s: %s", r.source, result.pattern, w))
 	}
-	for _, b := range builtInFor(r.resource.GroupResource()) {
-		if b.pattern.String() == result.pattern.String() && b.grants() != result.grants() {
-			r.fail(result.pattern, fmt.Errorf("%s %q is not the built-in permission %s of the field, which is the same for every object", markerVerb, m.verb, b.permission))
-			return
-		}
+	if err := r.againstBuiltIn(&result); err != nil {
+		r.fail(result.pattern, err)
+		return
 	}
 	r.rules = append(r.rules, result)
+}
+
+// againstBuiltIn refuses a rule that contradicts a built-in one.
+func (r *markerReader) againstBuiltIn(result *rule) error {
+	for _, b := range builtInFor(r.resource.GroupResource()) {
+		if b.pattern.String() == result.pattern.String() && b.grants() != result.grants() {
+			return fmt.Errorf("%s %q is not the built-in permission %s of the field, which is the same for every object", markerVerb, result.permission, b.permission)
+		}
+	}
+	return nil
 }
 
 // reaches reports whether there are markers in a schema or in one that it refers to. Seen are

@@ -459,3 +459,27 @@ func TestKeysThatAreNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestNewValuesThatAreNumbers looks at numbers as typed objects have them, and as they are
+// decoded: requests and reviews must come to the same.
+func TestNewValuesThatAreNumbers(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		expression string
+		value      any
+		allowed    bool
+	}{
+		{"value * 2 > 10", int64(3), true}, {"value * 2 > 10", 3.0, true}, {"value * 2 > 10", 6.0, false},
+		{"value[0].a * 2 > 10", []any{map[string]any{"a": 3.0}}, true},
+		{"value == 0.5", 0.5, false}, {"value > 0.4", 0.3, true}, {"value < 1e20", 1e300, true}, {"value == null", []any{nil}, true}, {"value == [null]", []any{nil}, false},
+	} {
+		changes, err := granular.Differ{}.Changes(t.Context(), thing, object(map[string]any{}), object(map[string]any{"spec": map[string]any{"a": tc.value}}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules := granular.NewTable(mapping("m", machines(excludedField("spec.a", "beauty", tc.expression)))).For(machinesResource)
+		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changes, updateByBob); got.Allowed != tc.allowed {
+			t.Errorf("%s of %T %v: got allowed %t: %s, want %t", tc.expression, tc.value, tc.value, got.Allowed, got.Reason, tc.allowed)
+		}
+	}
+}

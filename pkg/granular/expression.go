@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 
@@ -138,7 +139,7 @@ func (e *expression) parameter(ctx context.Context, of string) (string, error) {
 
 // excludes evaluates an expression that says whether a value is excluded.
 func (e *expression) excludes(ctx context.Context, before, after any) (bool, error) {
-	value, err := e.eval(ctx, map[string]any{variableValue: nullable(after), variableOldValue: nullable(before)})
+	value, err := e.eval(ctx, map[string]any{variableValue: decoded(after), variableOldValue: decoded(before)})
 	if err != nil {
 		return true, err
 	}
@@ -149,9 +150,28 @@ func (e *expression) excludes(ctx context.Context, before, after any) (bool, err
 	return excluded, nil
 }
 
-func nullable(value any) any {
-	if value == nil {
+// decoded returns a value as it is decoded from JSON, where 3.0 is written as 3, which is an
+// integer. An object in memory may have either, and CEL tells them apart.
+func decoded(value any) any {
+	switch value := value.(type) {
+	case nil:
 		return types.NullValue
+	case float64:
+		if value == math.Trunc(value) && math.Abs(value) < 1<<63 {
+			return int64(value)
+		}
+	case map[string]any:
+		result := make(map[string]any, len(value))
+		for key, v := range value {
+			result[key] = decoded(v)
+		}
+		return result
+	case []any:
+		result := make([]any, 0, len(value))
+		for _, v := range value {
+			result = append(result, decoded(v))
+		}
+		return result
 	}
 	return value
 }

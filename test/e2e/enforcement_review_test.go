@@ -10,6 +10,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -198,17 +199,28 @@ func (x *table) askAdmin(t *testing.T, c *tableCase, attributes *authorizationv1
 	return answer.Status
 }
 
-// evaluate says what an answer comes to on an occasion.
-func (x *table) evaluate(t *testing.T, c *tableCase, o occasion, status authorizationv1alpha1.SubjectAccessReviewStatus, by versioned.Interface) (allowed bool, why string) {
+// namespaceOf returns the namespace of a row, which no row changes.
+func (x *table) namespaceOf(t *testing.T, c *tableCase) *corev1.Namespace {
 	t.Helper()
-	if len(status.ConditionsChain) == 0 {
-		return status.Allowed, status.Reason
+	if known, ok := x.namespaces.Load(c.set.namespace()); ok {
+		return known.(*corev1.Namespace)
 	}
 	namespace, err := x.kube.CoreV1().Namespaces().Get(t.Context(), c.set.namespace(), metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	namespace.APIVersion, namespace.Kind = "v1", "Namespace"
+	x.namespaces.Store(c.set.namespace(), namespace)
+	return namespace
+}
+
+// evaluate says what an answer comes to on an occasion.
+func (x *table) evaluate(t *testing.T, c *tableCase, o occasion, status authorizationv1alpha1.SubjectAccessReviewStatus, by versioned.Interface) (allowed bool, why string) {
+	t.Helper()
+	if len(status.ConditionsChain) == 0 {
+		return status.Allowed, status.Reason
+	}
+	namespace := x.namespaceOf(t, c)
 	group, version, resource, kind := c.about().Group, c.about().Version, c.about().Resource, c.about().kind
 	if o.operation == "CONNECT" {
 		kind = "VirtualMachineConsoleOptions"

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,7 +66,8 @@ type table struct {
 	clients map[string]versioned.Interface
 	oracle  *oracle
 	// reviewed is the only route on which reviews are tried besides requests; empty is every one.
-	reviewed string
+	reviewed   string
+	namespaces sync.Map // by name
 }
 
 // reviews reports whether reviews are tried on the route of a row.

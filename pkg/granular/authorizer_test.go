@@ -346,3 +346,21 @@ func TestLongNames(t *testing.T) {
 		t.Errorf("exclude: got %v, want Deny", d)
 	}
 }
+
+// TestSubresourceOfAnotherKind binds a machine, whose node has another path in the kind of
+// that request: a mapping that names it protects it there, too.
+func TestSubresourceOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	table := granular.NewTable(mapping("m", machines(excludedField("spec.nodeName", "placement", ""), excludedField("target.name", "placement", ""))))
+	binding := schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
+	changes, err := granular.Differ{}.Changes(t.Context(), binding, nil, object(parse(t, "metadata: {name: one}\ntarget: {kind: Node, name: a}")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for verbs, want := range map[string]string{"": `the field target.name is excluded from general permission: changing it needs the verb "granular:placement" besides`, "granular:placement": ""} {
+		got := granular.Checker{Authorizer: &grants{verbs: strings.Fields(verbs)}}.Exclude(t.Context(), table.For(machinesResource), changes, updateByBob)
+		if got.Allowed != (want == "") || got.Reason != want {
+			t.Errorf("with %q: got allowed %t: %s, want %q", verbs, got.Allowed, got.Reason, want)
+		}
+	}
+}

@@ -89,3 +89,20 @@ func TestSubjectOf(t *testing.T) {
 		t.Errorf("user (-want +got):\n%s", diff)
 	}
 }
+
+func TestHasReservedExtra(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]bool{
+		"authorization.proviso.dev/impersonation-conditions": true,
+		"Authorization.proviso.dev/Impersonation-Conditions": true,
+		"authorization.proviso.dev/impersonation":            false,
+		"": false,
+	} {
+		if got := authorization.HasReservedExtra(&user.DefaultInfo{Extra: map[string][]string{key: nil}}); got != want {
+			t.Errorf("%q: got %v, want %v", key, got, want)
+		}
+	}
+	if authorization.HasReservedExtra(nil) || authorization.HasReservedExtra(&user.DefaultInfo{}) {
+		t.Error("nobody, or somebody without extra, has it")
+	}
+}

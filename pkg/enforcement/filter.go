@@ -7,10 +7,8 @@ package enforcement
 
 import (
 	"context"
-	"strings"
 
 	"k8s.io/apiserver/pkg/audit"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 
@@ -34,7 +32,7 @@ var _ authorizer.Authorizer = &filter{}
 // Authorize decides. Allow may mean that the request is allowed on conditions, which are
 // then in its slot.
 func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if hasReservedExtra(a.GetUser()) { // nor may such a user become another one
+	if authorization.HasReservedExtra(a.GetUser()) { // nor may such a user become another one
 		return authorizer.DecisionDeny, reasonReserved, nil
 	}
 	s := slotFrom(ctx)
@@ -70,20 +68,6 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 // reasonReserved: either nobody has read what the extra says, and the request would do more
 // than a server in front allowed, or somebody was impersonated into it.
 const reasonReserved = "the extra " + authorizationapi.ExtraImpersonationConditions + " is reserved for what remains of an impersonation between servers, and has not been read here"
-
-// hasReservedExtra reports whether a user has the reserved extra. Keys have no case once they
-// have been through the headers of a front proxy.
-func hasReservedExtra(u user.Info) bool {
-	if u == nil {
-		return false
-	}
-	for key := range u.GetExtra() {
-		if strings.EqualFold(key, authorizationapi.ExtraImpersonationConditions) {
-			return true
-		}
-	}
-	return false
-}
 
 // describesRequest reports whether attributes are those of the request in ctx. The checks
 // of the impersonation filter, which come before, have verbs that no request has.

@@ -128,25 +128,15 @@ func decodeValue(value string) ([]authorization.Set, error) {
 }
 
 // refuseReserved refuses to impersonate anybody with the reserved extra, and whoever has it:
-// becoming somebody else, they would leave behind what nobody has read. Keys have no case once
-// they have been through the headers of a front proxy.
+// becoming somebody else, they would leave behind what nobody has read.
 func refuseReserved(requester, wanted user.Info) error {
-	if !hasReserved(requester) && !hasReserved(wanted) {
+	if !authorization.HasReservedExtra(requester) && !authorization.HasReservedExtra(wanted) {
 		return nil
 	}
 	return responsewriters.ForbiddenStatusError(authorizer.AttributesRecord{
 		User: requester, Verb: verbLegacy, APIGroup: authenticationv1.GroupName, APIVersion: authenticationv1.SchemeGroupVersion.Version,
 		Resource: "userextras", Subresource: ExtraConditions, ResourceRequest: true,
 	}, errReserved.Error())
-}
-
-func hasReserved(u user.Info) bool {
-	for key := range u.GetExtra() {
-		if strings.EqualFold(key, ExtraConditions) {
-			return true
-		}
-	}
-	return false
 }
 
 // WithExtra returns the user as whom a request is passed on to another Proviso, which is to

@@ -302,18 +302,7 @@ func (c *Controller) forget(key engine.Key) {
 
 // watch looks after the store until ctx ends.
 func (c *Controller) watch(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		reason, cause := c.watchdog.check(ctx, c.probe)
-		switch before := c.config.Source.Stale(); {
-		case ctx.Err() != nil:
-			return // the check failed because the server stops
-		case before == "" && reason != "":
-			klog.FromContext(ctx).Error(cause, "Policies may be out of date: Allow policies grant nothing until the store can be read", "reason", reason)
-		case before != "" && reason == "":
-			klog.FromContext(ctx).Info("Policies are up to date again")
-		}
-		c.config.Source.SetStale(reason)
-	}, c.watchdog.interval())
+	c.watchdog.run(ctx, c.probe, c.config.Source, "Allow policies grant nothing")
 }
 
 // probe reads from the store, past every cache. Each kind is read: what cannot be decoded

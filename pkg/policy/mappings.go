@@ -199,18 +199,7 @@ func (c *MappingController) remember(current []*policyv1alpha1.FieldPermissionMa
 
 // watch looks after the store until ctx ends.
 func (c *MappingController) watch(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		reason, cause := c.watchdog.check(ctx, c.probe)
-		switch before := c.config.Source.Stale(); {
-		case ctx.Err() != nil:
-			return // the check failed because the server stops
-		case before == "" && reason != "":
-			klog.FromContext(ctx).Error(cause, "Mappings of fields may be out of date: permission on fields gives nothing until the store can be read", "reason", reason)
-		case before != "" && reason == "":
-			klog.FromContext(ctx).Info("Mappings of fields are up to date again")
-		}
-		c.config.Source.SetStale(reason)
-	}, c.watchdog.interval())
+	c.watchdog.run(ctx, c.probe, c.config.Source, "permission on fields gives nothing")
 }
 
 // probe reads from the store, past every cache.

@@ -10,6 +10,9 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
 )
 
 // checksPerBound is how often the store is probed within the bound of staleness: often
@@ -61,6 +64,30 @@ func (w *watchdog) check(ctx context.Context, probe func(context.Context) error)
 		}
 	}
 	return "", nil
+}
+
+// staleness is where it is kept whether what is stored may be out of date.
+type staleness interface {
+	// Stale returns why it may be, or nothing.
+	Stale() string
+	SetStale(reason string)
+}
+
+// run looks after the store until ctx ends. It logs the consequence when what is stored gets
+// out of date.
+func (w *watchdog) run(ctx context.Context, probe func(context.Context) error, kept staleness, consequence string) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		reason, cause := w.check(ctx, probe)
+		switch before := kept.Stale(); {
+		case ctx.Err() != nil:
+			return // the check failed because the server stops
+		case before == "" && reason != "":
+			klog.FromContext(ctx).Error(cause, "What is stored may be out of date until the store can be read", "what", w.what, "reason", reason, "consequence", consequence)
+		case before != "" && reason == "":
+			klog.FromContext(ctx).Info("What is stored is up to date again", "what", w.what)
+		}
+		kept.SetStale(reason)
+	}, w.interval())
 }
 
 // contact says since when an informer has had no watch, and why.

@@ -35,8 +35,8 @@ const schemaTimeout = 10 * time.Second
 // servedVersions are the versions that this server serves, and nobody else.
 var servedVersions = []schema.GroupVersion{authorizationv1alpha1.SchemeGroupVersion, policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion}
 
-// stored are the resources whose objects have fields that one can have permission on.
-var stored = []struct {
+// withFields are the resources whose objects have fields that one can have permission on.
+var withFields = []struct {
 	version  schema.GroupVersion
 	resource string
 	object   runtime.Object
@@ -79,7 +79,7 @@ func NewFields(openAPI *common.OpenAPIV3Config, kubeAPIServer *restclient.Config
 func ownFields(openAPI *common.OpenAPIV3Config) (granular.Types, *granular.Markers, error) {
 	var names []string
 	resources := map[schema.GroupVersionKind]string{}
-	for _, s := range stored {
+	for _, s := range withFields {
 		names = append(names, openapiutil.GetCanonicalTypeName(s.object))
 		resources[s.version.WithKind(reflect.TypeOf(s.object).Elem().Name())] = s.resource
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/subjectaccessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
 // TestCovered asks for each verb and resource whether conditions on it are evaluated behind
@@ -36,7 +37,7 @@ func TestCovered(t *testing.T) {
 	machines := genericapiserver.NewDefaultAPIGroupInfo(demoapi.GroupName, Scheme, ParameterCodec, Codecs)
 	machines.VersionedResourcesStorageMap["v1alpha1"] = map[string]rest.Storage{
 		"virtualmachines":         &virtualmachine.REST{},
-		"virtualmachines/status":  &virtualmachine.StatusREST{},
+		"virtualmachines/status":  &stored.StatusREST{},
 		"virtualmachines/console": &virtualmachine.ConsoleREST{},
 	}
 	chain, err := authorization.NewChain()

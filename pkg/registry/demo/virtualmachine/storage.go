@@ -20,9 +20,9 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/demo"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
 // Storage holds the endpoints of virtual machines.
@@ -30,7 +30,7 @@ type Storage struct {
 	// VirtualMachine serves the machines themselves.
 	VirtualMachine *REST
 	// Status serves virtualmachines/status.
-	Status *StatusREST
+	Status *stored.StatusREST
 	// Console serves virtualmachines/console.
 	Console *ConsoleREST
 }
@@ -61,7 +61,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 	statusStore.ResetFieldsStrategy = statusStrategy{machines}
 	return &Storage{
 		VirtualMachine: &REST{Store: store},
-		Status:         &StatusREST{store: &statusStore},
+		Status:         stored.NewStatusREST(&statusStore),
 		Console:        &ConsoleREST{machines: store},
 	}, nil
 }
@@ -86,48 +86,6 @@ func (r *REST) Categories() []string { return []string{"all"} }
 // RunsValidatingAdmission marks a storage that passes every validation callback on to its
 // store.
 func (r *REST) RunsValidatingAdmission() {}
-
-// StatusREST serves virtualmachines/status.
-type StatusREST struct {
-	store *genericregistry.Store
-}
-
-var (
-	_ rest.Getter              = &StatusREST{}
-	_ rest.Updater             = &StatusREST{}
-	_ rest.Patcher             = &StatusREST{}
-	_ rest.ResetFieldsStrategy = &StatusREST{}
-)
-
-// New returns an empty machine.
-func (r *StatusREST) New() runtime.Object { return &demo.VirtualMachine{} }
-
-// Destroy has nothing to release: the store belongs to REST.
-func (r *StatusREST) Destroy() {}
-
-// Get returns the machine, since a patch of its status starts from it.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update changes the status of a machine that exists; it never creates one.
-func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields returns the fields that a write to the status does not touch.
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable renders machines as kubectl prints them.
-func (r *StatusREST) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, object, tableOptions)
-}
-
-// RunsValidatingAdmission marks a storage that passes every validation callback on to its
-// store.
-func (r *StatusREST) RunsValidatingAdmission() {}
 
 func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
 	vm, ok := obj.(*demo.VirtualMachine)

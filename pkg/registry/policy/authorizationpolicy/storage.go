@@ -30,9 +30,9 @@ import (
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
 // Checker compiles policies. It is called with specifications that are valid in structure,
@@ -48,7 +48,7 @@ type Storage struct {
 	// Policy serves the policies themselves.
 	Policy *REST
 	// Status serves their status.
-	Status *StatusREST
+	Status *stored.StatusREST
 }
 
 // NewClusterStorage makes the endpoints of clusterauthorizationpolicies.
@@ -90,7 +90,7 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 	statusStore.ResetFieldsStrategy = statusStrategy{policies}
 	return &Storage{
 		Policy: &REST{Store: store, kind: k, authors: authors},
-		Status: &StatusREST{store: &statusStore},
+		Status: stored.NewStatusREST(&statusStore),
 	}, nil
 }
 
@@ -134,48 +134,6 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 	}
 	return r.Store.Update(ctx, name, objInfo, r.guardCreate(createValidation), guarded, forceAllowCreate, options)
 }
-
-// StatusREST serves the status of policies.
-type StatusREST struct {
-	store *genericregistry.Store
-}
-
-var (
-	_ rest.Getter              = &StatusREST{}
-	_ rest.Updater             = &StatusREST{}
-	_ rest.Patcher             = &StatusREST{}
-	_ rest.ResetFieldsStrategy = &StatusREST{}
-)
-
-// New returns an empty policy.
-func (r *StatusREST) New() runtime.Object { return r.store.New() }
-
-// Destroy has nothing to release: the store belongs to REST.
-func (r *StatusREST) Destroy() {}
-
-// Get returns the policy, since a patch of its status starts from it.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update changes the status of a policy that exists; it never creates one.
-func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields returns the fields that a write to the status does not touch.
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable renders policies as kubectl prints them.
-func (r *StatusREST) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, object, tableOptions)
-}
-
-// RunsValidatingAdmission marks a storage that passes every validation callback on to its
-// store.
-func (r *StatusREST) RunsValidatingAdmission() {}
 
 func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {

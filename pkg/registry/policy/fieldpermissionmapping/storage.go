@@ -18,11 +18,9 @@ SPDX-License-Identifier: Apache-2.0
 package fieldpermissionmapping
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -32,9 +30,9 @@ import (
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
 const (
@@ -51,7 +49,7 @@ type Storage struct {
 	// Mapping serves the mappings themselves.
 	Mapping *REST
 	// Status serves their status.
-	Status *StatusREST
+	Status *stored.StatusREST
 }
 
 var errIncomplete = errors.New("a store of mappings needs a checker and an authorizer of their authors")
@@ -83,7 +81,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 	statusStore := *store
 	statusStore.UpdateStrategy = statusStrategy{mappings}
 	statusStore.ResetFieldsStrategy = statusStrategy{mappings}
-	return &Storage{Mapping: &REST{Store: store, authors: authors}, Status: &StatusREST{store: &statusStore}}, nil
+	return &Storage{Mapping: &REST{Store: store, authors: authors}, Status: stored.NewStatusREST(&statusStore)}, nil
 }
 
 func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
@@ -120,45 +118,3 @@ func (r *REST) Categories() []string { return []string{"authorization"} }
 // RunsValidatingAdmission marks a storage that passes every validation callback on to its
 // store.
 func (r *REST) RunsValidatingAdmission() {}
-
-// StatusREST serves the status of mappings.
-type StatusREST struct {
-	store *genericregistry.Store
-}
-
-var (
-	_ rest.Getter              = &StatusREST{}
-	_ rest.Updater             = &StatusREST{}
-	_ rest.Patcher             = &StatusREST{}
-	_ rest.ResetFieldsStrategy = &StatusREST{}
-)
-
-// New returns an empty mapping.
-func (r *StatusREST) New() runtime.Object { return r.store.New() }
-
-// Destroy has nothing to release: the store belongs to REST.
-func (r *StatusREST) Destroy() {}
-
-// Get returns the mapping, since a patch of its status starts from it.
-func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
-	return r.store.Get(ctx, name, options)
-}
-
-// Update changes the status of a mapping that exists; it never creates one.
-func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
-}
-
-// GetResetFields returns the fields that a write to the status does not touch.
-func (r *StatusREST) GetResetFields() map[fieldpath.APIVersion]*fieldpath.Set {
-	return r.store.GetResetFields()
-}
-
-// ConvertToTable renders mappings as kubectl prints them.
-func (r *StatusREST) ConvertToTable(ctx context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	return r.store.ConvertToTable(ctx, object, tableOptions)
-}
-
-// RunsValidatingAdmission marks a storage that passes every validation callback on to its
-// store.
-func (r *StatusREST) RunsValidatingAdmission() {}

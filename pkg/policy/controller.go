@@ -302,7 +302,8 @@ func (c *Controller) forget(key engine.Key) {
 
 // watch looks after the store until ctx ends.
 func (c *Controller) watch(ctx context.Context) {
-	c.watchdog.run(ctx, c.probe, c.config.Source, "Allow policies grant nothing")
+	c.watchdog.run(ctx, c.probe, c.config.Source,
+		"Policies may be out of date: Allow policies grant nothing until the store can be read", "Policies are up to date again")
 }
 
 // probe reads from the store, past every cache. Each kind is read: what cannot be decoded

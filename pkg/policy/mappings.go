@@ -199,7 +199,8 @@ func (c *MappingController) remember(current []*policyv1alpha1.FieldPermissionMa
 
 // watch looks after the store until ctx ends.
 func (c *MappingController) watch(ctx context.Context) {
-	c.watchdog.run(ctx, c.probe, c.config.Source, "permission on fields gives nothing")
+	c.watchdog.run(ctx, c.probe, c.config.Source,
+		"Mappings of fields may be out of date: permission on fields gives nothing until the store can be read", "Mappings of fields are up to date again")
 }
 
 // probe reads from the store, past every cache.

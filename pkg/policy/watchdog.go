@@ -73,18 +73,18 @@ type staleness interface {
 	SetStale(reason string)
 }
 
-// run looks after the store until ctx ends. It logs the consequence when what is stored gets
-// out of date.
-func (w *watchdog) run(ctx context.Context, probe func(context.Context) error, kept staleness, consequence string) {
+// run looks after the store until ctx ends. It logs when what is stored gets out of date, and
+// when it is not any more.
+func (w *watchdog) run(ctx context.Context, probe func(context.Context) error, kept staleness, outdated, again string) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		reason, cause := w.check(ctx, probe)
 		switch before := kept.Stale(); {
 		case ctx.Err() != nil:
 			return // the check failed because the server stops
 		case before == "" && reason != "":
-			klog.FromContext(ctx).Error(cause, "What is stored may be out of date until the store can be read", "what", w.what, "reason", reason, "consequence", consequence)
+			klog.FromContext(ctx).Error(cause, outdated, "reason", reason)
 		case before != "" && reason == "":
-			klog.FromContext(ctx).Info("What is stored is up to date again", "what", w.what)
+			klog.FromContext(ctx).Info(again)
 		}
 		kept.SetStale(reason)
 	}, w.interval())

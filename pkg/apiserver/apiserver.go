@@ -40,11 +40,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/impersonationreview"
-	"github.com/proviso-authz/proviso/pkg/registry/authorization/localsubjectaccessreview"
-	"github.com/proviso-authz/proviso/pkg/registry/authorization/selfsubjectaccessreview"
-	"github.com/proviso-authz/proviso/pkg/registry/authorization/subjectaccessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
@@ -329,9 +327,9 @@ func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[authorizationv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"subjectaccessreviews":                         subjectaccessreview.NewREST(reviewer),
-		"selfsubjectaccessreviews":                     selfsubjectaccessreview.NewREST(reviewer),
-		"localsubjectaccessreviews":                    localsubjectaccessreview.NewREST(reviewer),
+		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
+		"selfsubjectaccessreviews":                     accessreview.NewSelfREST(reviewer),
+		"localsubjectaccessreviews":                    accessreview.NewLocalREST(reviewer),
 		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews),
 		"authorizationconditionsreviews/impersonation": impersonationreview.NewSubresource(impersonations),
 		"impersonationreviews":                         impersonations,

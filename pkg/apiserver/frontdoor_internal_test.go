@@ -20,7 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
-	"github.com/proviso-authz/proviso/pkg/registry/authorization/subjectaccessreview"
+	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
@@ -31,12 +31,12 @@ func TestCovered(t *testing.T) {
 	t.Parallel()
 	reviews := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	reviews.VersionedResourcesStorageMap["v1alpha1"] = map[string]rest.Storage{
-		"subjectaccessreviews":           subjectaccessreview.NewREST(nil),
+		"subjectaccessreviews":           accessreview.NewSubjectREST(nil),
 		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{}, nil),
 	}
 	machines := genericapiserver.NewDefaultAPIGroupInfo(demoapi.GroupName, Scheme, ParameterCodec, Codecs)
 	machines.VersionedResourcesStorageMap["v1alpha1"] = map[string]rest.Storage{
-		"virtualmachines":         &virtualmachine.REST{},
+		"virtualmachines":         &stored.REST{},
 		"virtualmachines/status":  &stored.StatusREST{},
 		"virtualmachines/console": &virtualmachine.ConsoleREST{},
 	}

@@ -3,7 +3,6 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package stored has what the endpoints of stored kinds share.
 package stored
 
 import (
@@ -27,10 +26,6 @@ var (
 	_ rest.Patcher             = &StatusREST{}
 	_ rest.ResetFieldsStrategy = &StatusREST{}
 )
-
-// NewStatusREST makes the subresource. The store is a copy of the kind's own, with the
-// strategies of its status.
-func NewStatusREST(store *genericregistry.Store) *StatusREST { return &StatusREST{store: store} }
 
 // New returns an empty object.
 func (r *StatusREST) New() runtime.Object { return r.store.New() }

@@ -8,27 +8,23 @@ SPDX-License-Identifier: Apache-2.0
 package virtualmachine
 
 import (
-	"context"
 	"fmt"
 
-	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/proviso-authz/proviso/apis/demo"
+	"github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	"github.com/proviso-authz/proviso/apis/demo/validation"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
 // Storage holds the endpoints of virtual machines.
 type Storage struct {
 	// VirtualMachine serves the machines themselves.
-	VirtualMachine *REST
+	VirtualMachine *stored.REST
 	// Status serves virtualmachines/status.
 	Status *stored.StatusREST
 	// Console serves virtualmachines/console.
@@ -37,114 +33,65 @@ type Storage struct {
 
 // NewStorage makes the endpoints of virtual machines.
 func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Storage, error) {
-	machines := newStrategy(scheme)
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &demo.VirtualMachine{} },
-		NewListFunc:               func() runtime.Object { return &demo.VirtualMachineList{} },
-		PredicateFunc:             matchVirtualMachine,
-		DefaultQualifiedResource:  demo.Resource("virtualmachines"),
-		SingularQualifiedResource: demo.Resource("virtualmachine"),
-
-		CreateStrategy:      machines,
-		UpdateStrategy:      machines,
-		DeleteStrategy:      machines,
-		ResetFieldsStrategy: machines,
-
-		TableConvertor: tableConvertor{},
-	}
-	options := &generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributesOf}
-	if err := store.CompleteWithOptions(options); err != nil {
-		return nil, fmt.Errorf("completing the store of virtual machines: %w", err)
-	}
-	statusStore := *store
-	statusStore.UpdateStrategy = statusStrategy{machines}
-	statusStore.ResetFieldsStrategy = statusStrategy{machines}
-	return &Storage{
-		VirtualMachine: &REST{Store: store},
-		Status:         stored.NewStatusREST(&statusStore),
-		Console:        &ConsoleREST{machines: store},
-	}, nil
-}
-
-// REST serves virtualmachines.
-type REST struct {
-	*genericregistry.Store
-}
-
-var (
-	_ rest.StandardStorage    = &REST{}
-	_ rest.ShortNamesProvider = &REST{}
-	_ rest.CategoriesProvider = &REST{}
-)
-
-// ShortNames lets kubectl call machines vm.
-func (r *REST) ShortNames() []string { return []string{"vm"} }
-
-// Categories lets kubectl show machines with everything else.
-func (r *REST) Categories() []string { return []string{"all"} }
-
-// RunsValidatingAdmission marks a storage that passes every validation callback on to its
-// store.
-func (r *REST) RunsValidatingAdmission() {}
-
-func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
-	vm, ok := obj.(*demo.VirtualMachine)
-	if !ok {
-		return nil, nil, fmt.Errorf("not a VirtualMachine: %T", obj)
-	}
-	selectable := generic.AddObjectMetaFieldsSet(fields.Set{}, &vm.ObjectMeta, true)
-	return vm.Labels, selectable, nil
-}
-
-func matchVirtualMachine(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
-	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributesOf}
-}
-
-// tableConvertor renders machines as kubectl prints them.
-type tableConvertor struct{}
-
-func (tableConvertor) ConvertToTable(_ context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	table := &metav1.Table{}
-	if options, ok := tableOptions.(*metav1.TableOptions); !ok || !options.NoHeaders {
-		table.ColumnDefinitions = []metav1.TableColumnDefinition{
-			{Name: "Name", Type: "string", Format: "name", Description: "Name of the machine"},
-			{Name: "Image", Type: "string", Description: "What the machine boots"},
-			{Name: "Class", Type: "string", Description: "Storage class of the machine"},
-			{Name: "Node", Type: "string", Description: "Node that the machine is placed on"},
-			{Name: "Phase", Type: "string", Description: "What the machine is doing"},
-			{Name: "Age", Type: "string", Description: "Time since the machine was created"},
-			{Name: "CPU", Type: "number", Format: "double", Priority: 1, Description: "Guaranteed processors"},
-			{Name: "Memory", Type: "string", Priority: 1, Description: "Memory of the machine"},
-		}
-	}
-	switch typed := object.(type) {
-	case *demo.VirtualMachineList:
-		table.ResourceVersion, table.Continue, table.RemainingItemCount = typed.ResourceVersion, typed.Continue, typed.RemainingItemCount
-		for i := range typed.Items {
-			table.Rows = append(table.Rows, rowOf(&typed.Items[i]))
-		}
-	case *demo.VirtualMachine:
-		table.ResourceVersion = typed.ResourceVersion
-		table.Rows = append(table.Rows, rowOf(typed))
-	default:
-		return nil, fmt.Errorf("not a VirtualMachine: %T", object)
-	}
-	return table, nil
-}
-
-func rowOf(vm *demo.VirtualMachine) metav1.TableRow {
-	cpu, memory := 0.0, ""
-	if vm.Spec.CPUShare != nil {
-		cpu = *vm.Spec.CPUShare
-	}
-	if vm.Spec.Memory != nil {
-		memory = vm.Spec.Memory.String()
-	}
-	return metav1.TableRow{
-		Cells: []any{
-			vm.Name, vm.Spec.Image, vm.Spec.StorageClassName, vm.Spec.NodeName, string(vm.Status.Phase),
-			metatable.ConvertToHumanReadableDateType(vm.CreationTimestamp), cpu, memory,
+	machines, status, err := stored.New(stored.Kind[demo.VirtualMachineSpec, demo.VirtualMachineStatus]{
+		Resource:   demo.Resource("virtualmachines"),
+		Singular:   demo.Resource("virtualmachine"),
+		Version:    v1alpha1.SchemeGroupVersion,
+		ShortNames: []string{"vm"},
+		Categories: []string{"all"},
+		Namespaced: true,
+		New:        func() runtime.Object { return &demo.VirtualMachine{} },
+		NewList:    func() runtime.Object { return &demo.VirtualMachineList{} },
+		Parts: func(obj runtime.Object) stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus] {
+			vm := obj.(*demo.VirtualMachine)
+			return stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus]{Meta: &vm.ObjectMeta, Spec: &vm.Spec, Status: &vm.Status}
 		},
-		Object: runtime.RawExtension{Object: vm},
+		Validate: func(obj runtime.Object) field.ErrorList {
+			return validation.ValidateVirtualMachine(obj.(*demo.VirtualMachine))
+		},
+		ValidateUpdate: func(obj, old runtime.Object) field.ErrorList {
+			return validation.ValidateVirtualMachineUpdate(obj.(*demo.VirtualMachine), old.(*demo.VirtualMachine))
+		},
+		ValidateStatusUpdate: func(obj, old runtime.Object) field.ErrorList {
+			return validation.ValidateVirtualMachineStatusUpdate(obj.(*demo.VirtualMachine), old.(*demo.VirtualMachine))
+		},
+		// A PUT may create a machine, so that the check of the verb create can be tried.
+		CreateOnUpdate: true,
+		Guard:          stored.Unguarded{},
+		Table:          table,
+	}, scheme, optsGetter)
+	if err != nil {
+		return nil, err
 	}
+	return &Storage{VirtualMachine: machines, Status: status, Console: &ConsoleREST{machines: machines.Store}}, nil
+}
+
+// table prints machines.
+var table = stored.Table{
+	Columns: []metav1.TableColumnDefinition{
+		{Name: "Name", Type: "string", Format: "name", Description: "Name of the machine"},
+		{Name: "Image", Type: "string", Description: "What the machine boots"},
+		{Name: "Class", Type: "string", Description: "Storage class of the machine"},
+		{Name: "Node", Type: "string", Description: "Node that the machine is placed on"},
+		{Name: "Phase", Type: "string", Description: "What the machine is doing"},
+		{Name: "Age", Type: "string", Description: "Time since the machine was created"},
+		{Name: "CPU", Type: "number", Format: "double", Priority: 1, Description: "Guaranteed processors"},
+		{Name: "Memory", Type: "string", Priority: 1, Description: "Memory of the machine"},
+	},
+	Cells: func(obj runtime.Object, name, age string) ([]any, error) {
+		vm, ok := obj.(*demo.VirtualMachine)
+		if !ok {
+			return nil, fmt.Errorf("not a VirtualMachine: %T", obj)
+		}
+		cpu, memory := 0.0, ""
+		if vm.Spec.CPUShare != nil {
+			cpu = *vm.Spec.CPUShare
+		}
+		if vm.Spec.Memory != nil {
+			memory = vm.Spec.Memory.String()
+		}
+		return []any{
+			name, vm.Spec.Image, vm.Spec.StorageClassName, vm.Spec.NodeName, string(vm.Status.Phase), age, cpu, memory,
+		}, nil
+	},
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
 const (
@@ -67,16 +68,26 @@ func NewAuthors(chain authorizer.UnconditionalAuthorizer, restricted Restricted)
 	return &Authors{chain: chain, restricted: restricted}, nil
 }
 
-func (a *Authors) mayCreate(ctx context.Context, k kind, obj runtime.Object) error {
-	w, err := a.write(ctx, k, obj)
+// guard is Authors for one kind of policies.
+type guard struct {
+	authors *Authors
+	kind    kind
+}
+
+var _ stored.Guard = &guard{}
+
+// MayCreate implements stored.Guard.
+func (g *guard) MayCreate(ctx context.Context, obj runtime.Object) error {
+	w, err := g.authors.write(ctx, g.kind, obj)
 	if err != nil {
 		return err
 	}
 	return w.need(isRestriction(w.policy), !isRestriction(w.policy))
 }
 
-func (a *Authors) mayUpdate(ctx context.Context, k kind, obj, old runtime.Object) error {
-	w, err := a.write(ctx, k, obj)
+// MayUpdate implements stored.Guard.
+func (g *guard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
+	w, err := g.authors.write(ctx, g.kind, obj)
 	if err != nil {
 		return err
 	}
@@ -90,24 +101,24 @@ func (a *Authors) mayUpdate(ctx context.Context, k kind, obj, old runtime.Object
 	return w.need(isRestriction(w.policy) || isRestriction(before), !isRestriction(w.policy))
 }
 
-func (a *Authors) mayDelete(ctx context.Context, k kind, obj runtime.Object) error {
-	w, err := a.write(ctx, k, obj)
+// MayDelete implements stored.Guard.
+func (g *guard) MayDelete(ctx context.Context, obj runtime.Object) error {
+	w, err := g.authors.write(ctx, g.kind, obj)
 	if err != nil {
 		return err
 	}
 	return w.need(isRestriction(w.policy), false)
 }
 
-// mayDeleteUnread is asked about what the store cannot read. Without a name it is about
-// every policy there is.
-func (a *Authors) mayDeleteUnread(ctx context.Context, k kind, name string) error {
-	obj := k.newObject()
+// MayDeleteUnread implements stored.Guard. A policy that cannot be read may be a restriction.
+func (g *guard) MayDeleteUnread(ctx context.Context, name string) error {
+	obj := g.kind.newObject()
 	p := mustParts(obj)
-	p.meta.Name = name
-	if k.namespaced {
-		p.meta.Namespace = genericapirequest.NamespaceValue(ctx)
+	p.Meta.Name = name
+	if g.kind.namespaced {
+		p.Meta.Namespace = genericapirequest.NamespaceValue(ctx)
 	}
-	w, err := a.write(ctx, k, obj)
+	w, err := g.authors.write(ctx, g.kind, obj)
 	if err != nil {
 		return err
 	}
@@ -116,7 +127,7 @@ func (a *Authors) mayDeleteUnread(ctx context.Context, k kind, name string) erro
 
 // isRestriction reports whether a policy may restrict somebody. An effect that nobody here
 // knows might.
-func isRestriction(p parts) bool { return p.spec.Effect != policy.PolicyEffectAllow }
+func isRestriction(p parts) bool { return p.Spec.Effect != policy.PolicyEffectAllow }
 
 // write is one write of a policy by its author.
 type write struct {
@@ -172,10 +183,10 @@ func (w *write) mayGrant() error {
 	default:
 		return w.forbidden("%s is not permitted to write policies that allow something%s", w.who(), why)
 	}
-	if n := questionsIn(w.policy.spec); n > MaxQuestions {
+	if n := questionsIn(w.policy.Spec); n > MaxQuestions {
 		return w.forbidden("%s would have to be asked for %d permissions, which is more than the %d that are; the author needs the verb escalate on %s", w.who(), n, MaxQuestions, w.kindName())
 	}
-	for question := range questions(w.policy.spec, w.policy.meta.Namespace) {
+	for question := range questions(w.policy.Spec, w.policy.Meta.Namespace) {
 		question.User = w.author
 		if answer, why := w.ask(question); answer != authorizer.DecisionAllow {
 			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(question), w.kindName(), why)
@@ -192,7 +203,7 @@ func (w *write) about(verb string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: w.author, Verb: verb, ResourceRequest: true,
 		APIGroup: v1alpha1.GroupName, APIVersion: v1alpha1.SchemeGroupVersion.Version, Resource: w.kind.resource,
-		Namespace: w.policy.meta.Namespace, Name: w.policy.meta.Name,
+		Namespace: w.policy.Meta.Namespace, Name: w.policy.Meta.Name,
 	}
 }
 
@@ -201,7 +212,7 @@ func (w *write) about(verb string) authorizer.AttributesRecord {
 func (w *write) ask(question authorizer.AttributesRecord) (answer authorizer.Decision, why string) {
 	answer, reason, err := w.chain.Authorize(w.ctx, question)
 	if err != nil {
-		klog.FromContext(w.ctx).Error(err, "Asking whether an author may write a policy failed", "resource", w.kind.resource, "policy", klog.KRef(w.policy.meta.Namespace, w.policy.meta.Name), "verb", question.Verb)
+		klog.FromContext(w.ctx).Error(err, "Asking whether an author may write a policy failed", "resource", w.kind.resource, "policy", klog.KRef(w.policy.Meta.Namespace, w.policy.Meta.Name), "verb", question.Verb)
 		return authorizer.DecisionDeny, ": the authorizers failed to answer"
 	}
 	if reason != "" {
@@ -217,5 +228,5 @@ func (w *write) who() string {
 func (w *write) kindName() string { return policy.Resource(w.kind.resource).String() }
 
 func (w *write) forbidden(format string, args ...any) error {
-	return apierrors.NewForbidden(policy.Resource(w.kind.resource), w.policy.meta.Name, fmt.Errorf(format, args...))
+	return apierrors.NewForbidden(policy.Resource(w.kind.resource), w.policy.Meta.Name, fmt.Errorf(format, args...))
 }

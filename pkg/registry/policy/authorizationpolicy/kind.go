@@ -8,19 +8,15 @@ package authorizationpolicy
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/validation"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
-// kind is what tells the two kinds of policies apart.
+// kind is the difference between the two kinds of policies.
 type kind struct {
 	resource, singular, shortName string
 	namespaced                    bool
@@ -41,25 +37,20 @@ var (
 )
 
 // parts are the parts of a policy of either kind.
-type parts struct {
-	meta   *metav1.ObjectMeta
-	spec   *policy.AuthorizationPolicySpec
-	status *policy.AuthorizationPolicyStatus
-}
+type parts = stored.Parts[policy.AuthorizationPolicySpec, policy.AuthorizationPolicyStatus]
 
 func partsOf(obj runtime.Object) (parts, error) {
 	switch p := obj.(type) {
 	case *policy.ClusterAuthorizationPolicy:
-		return parts{&p.ObjectMeta, &p.Spec, &p.Status}, nil
+		return parts{Meta: &p.ObjectMeta, Spec: &p.Spec, Status: &p.Status}, nil
 	case *policy.AuthorizationPolicy:
-		return parts{&p.ObjectMeta, &p.Spec, &p.Status}, nil
+		return parts{Meta: &p.ObjectMeta, Spec: &p.Spec, Status: &p.Status}, nil
 	default:
 		return parts{}, fmt.Errorf("not a policy: %T", obj)
 	}
 }
 
-// mustParts is for strategies, which have no other way to fail: the store hands them
-// nothing but what newObject makes.
+// mustParts is for callers that have no way to fail: the store passes them only objects that newObject made.
 func mustParts(obj runtime.Object) parts {
 	p, err := partsOf(obj)
 	if err != nil {
@@ -87,17 +78,4 @@ func validateStatusUpdate(obj, old runtime.Object) field.ErrorList {
 		return validation.ValidateClusterAuthorizationPolicyStatusUpdate(p, old.(*policy.ClusterAuthorizationPolicy))
 	}
 	return validation.ValidateAuthorizationPolicyStatusUpdate(obj.(*policy.AuthorizationPolicy), old.(*policy.AuthorizationPolicy))
-}
-
-func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
-	p, err := partsOf(obj)
-	if err != nil {
-		return nil, nil, err
-	}
-	_, namespaced := obj.(*policy.AuthorizationPolicy)
-	return p.meta.Labels, generic.AddObjectMetaFieldsSet(fields.Set{}, p.meta, namespaced), nil
-}
-
-func match(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
-	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributesOf}
 }

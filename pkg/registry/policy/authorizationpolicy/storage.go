@@ -20,18 +20,17 @@ SPDX-License-Identifier: Apache-2.0
 package authorizationpolicy
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
@@ -46,7 +45,7 @@ type Checker interface {
 // Storage holds the endpoints of one kind of policies.
 type Storage struct {
 	// Policy serves the policies themselves.
-	Policy *REST
+	Policy *stored.REST
 	// Status serves their status.
 	Status *stored.StatusREST
 }
@@ -67,79 +66,44 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 	if checker == nil || authors == nil {
 		return nil, errIncomplete
 	}
-	policies := newStrategy(k, scheme, checker)
-	store := &genericregistry.Store{
-		NewFunc:                   k.newObject,
-		NewListFunc:               k.newList,
-		PredicateFunc:             match,
-		DefaultQualifiedResource:  policy.Resource(k.resource),
-		SingularQualifiedResource: policy.Resource(k.singular),
-
-		CreateStrategy:      policies,
-		UpdateStrategy:      policies,
-		DeleteStrategy:      policies,
-		ResetFieldsStrategy: policies,
-
-		TableConvertor: tableConvertor{},
+	policies, status, err := stored.New(stored.Kind[policy.AuthorizationPolicySpec, policy.AuthorizationPolicyStatus]{
+		Resource:             policy.Resource(k.resource),
+		Singular:             policy.Resource(k.singular),
+		Version:              v1alpha1.SchemeGroupVersion,
+		ShortNames:           []string{k.shortName},
+		Categories:           []string{"authorization"},
+		Namespaced:           k.namespaced,
+		New:                  k.newObject,
+		NewList:              k.newList,
+		Parts:                mustParts,
+		Validate:             validate,
+		ValidateUpdate:       validateUpdate,
+		ValidateStatusUpdate: validateStatusUpdate,
+		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
+			spec := mustParts(obj).Spec
+			warnings, errs := checker.Check(spec)
+			return append(warnings, warningsOf(spec)...), errs
+		},
+		Guard: &guard{authors: authors, kind: k},
+		Table: table,
+	}, scheme, optsGetter)
+	if err != nil {
+		return nil, err
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributesOf}); err != nil {
-		return nil, fmt.Errorf("completing the store of %s: %w", k.resource, err)
-	}
-	statusStore := *store
-	statusStore.UpdateStrategy = statusStrategy{policies}
-	statusStore.ResetFieldsStrategy = statusStrategy{policies}
-	return &Storage{
-		Policy: &REST{Store: store, kind: k, authors: authors},
-		Status: stored.NewStatusREST(&statusStore),
-	}, nil
+	return &Storage{Policy: policies, Status: status}, nil
 }
 
-// REST serves policies. It puts Authors in front of every write of the store: a method of
-// the store that writes must be here, too.
-type REST struct {
-	*genericregistry.Store
-	kind    kind
-	authors *Authors
-}
-
-var (
-	_ rest.StandardStorage              = &REST{}
-	_ rest.ShortNamesProvider           = &REST{}
-	_ rest.CategoriesProvider           = &REST{}
-	_ rest.CorruptObjectDeleterProvider = &REST{}
-)
-
-// ShortNames lets kubectl call policies cap or ap.
-func (r *REST) ShortNames() []string { return []string{r.kind.shortName} }
-
-// Categories lets kubectl show both kinds at once.
-func (r *REST) Categories() []string { return []string{"authorization"} }
-
-// RunsValidatingAdmission marks a storage that passes every validation callback on to its
-// store.
-func (r *REST) RunsValidatingAdmission() {}
-
-// Create creates a policy that its author may write.
-func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
-	return r.Store.Create(ctx, obj, r.guardCreate(createValidation), options)
-}
-
-// Update changes a policy, or creates one by server-side apply, if its author may.
-func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	guarded := func(ctx context.Context, obj, old runtime.Object) error {
-		if err := r.authors.mayUpdate(ctx, r.kind, obj, old); err != nil || updateValidation == nil {
-			return err
+// warningsOf returns warnings about rules that cannot match.
+func warningsOf(spec *policy.AuthorizationPolicySpec) []string {
+	var warnings []string
+	for i := range spec.Rules {
+		// With the other effects it is an error.
+		if spec.Effect == policy.PolicyEffectAllow && validation.NamelessVerb(&spec.Rules[i]) {
+			warnings = append(warnings, fmt.Sprintf("spec.rules[%d].resourceNames: a POST has no name at authorization, nor has a deletecollection, so that none is allowed: write object.metadata.name, or oldObject.metadata.name, in the condition", i))
 		}
-		return updateValidation(ctx, obj, old)
 	}
-	return r.Store.Update(ctx, name, objInfo, r.guardCreate(createValidation), guarded, forceAllowCreate, options)
+	return warnings
 }
 
-func (r *REST) guardCreate(next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
-	return func(ctx context.Context, obj runtime.Object) error {
-		if err := r.authors.mayCreate(ctx, r.kind, obj); err != nil || next == nil {
-			return err
-		}
-		return next(ctx, obj)
-	}
-}
+// sameSpec reports whether two policies have equal specifications.
+func sameSpec(a, b parts) bool { return apiequality.Semantic.DeepEqual(a.Spec, b.Spec) }

@@ -19,19 +19,16 @@ package fieldpermissionmapping
 
 import (
 	"errors"
-	"fmt"
 
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
-	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
@@ -47,7 +44,7 @@ type Checker func(name string, spec *policy.FieldPermissionMappingSpec) (warning
 // Storage holds the endpoints of mappings.
 type Storage struct {
 	// Mapping serves the mappings themselves.
-	Mapping *REST
+	Mapping *stored.REST
 	// Status serves their status.
 	Status *stored.StatusREST
 }
@@ -60,61 +57,46 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 	if checker == nil || authors == nil {
 		return nil, errIncomplete
 	}
-	mappings := newStrategy(scheme, checker)
-	store := &genericregistry.Store{
-		NewFunc:                   func() runtime.Object { return &policy.FieldPermissionMapping{} },
-		NewListFunc:               func() runtime.Object { return &policy.FieldPermissionMappingList{} },
-		PredicateFunc:             match,
-		DefaultQualifiedResource:  policy.Resource(resource),
-		SingularQualifiedResource: policy.Resource(singular),
-
-		CreateStrategy:      mappings,
-		UpdateStrategy:      mappings,
-		DeleteStrategy:      mappings,
-		ResetFieldsStrategy: mappings,
-
-		TableConvertor: tableConvertor{},
+	mappings, status, err := stored.New(stored.Kind[policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]{
+		Resource:   policy.Resource(resource),
+		Singular:   policy.Resource(singular),
+		Version:    v1alpha1.SchemeGroupVersion,
+		ShortNames: []string{"fpm"},
+		Categories: []string{"authorization"},
+		New:        func() runtime.Object { return &policy.FieldPermissionMapping{} },
+		NewList:    func() runtime.Object { return &policy.FieldPermissionMappingList{} },
+		Parts: func(obj runtime.Object) parts {
+			m := obj.(*policy.FieldPermissionMapping)
+			return parts{Meta: &m.ObjectMeta, Spec: &m.Spec, Status: &m.Status}
+		},
+		Validate: func(obj runtime.Object) field.ErrorList {
+			return validation.ValidateFieldPermissionMapping(obj.(*policy.FieldPermissionMapping))
+		},
+		ValidateUpdate: func(obj, old runtime.Object) field.ErrorList {
+			return validation.ValidateFieldPermissionMappingUpdate(obj.(*policy.FieldPermissionMapping), old.(*policy.FieldPermissionMapping))
+		},
+		ValidateStatusUpdate: func(obj, old runtime.Object) field.ErrorList {
+			return validation.ValidateFieldPermissionMappingStatusUpdate(obj.(*policy.FieldPermissionMapping), old.(*policy.FieldPermissionMapping))
+		},
+		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
+			m := obj.(*policy.FieldPermissionMapping)
+			return checker(m.Name, &m.Spec)
+		},
+		Guard: &guard{authors: authors},
+		Table: table,
+	}, scheme, optsGetter)
+	if err != nil {
+		return nil, err
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributesOf}); err != nil {
-		return nil, fmt.Errorf("completing the store of %s: %w", resource, err)
-	}
-	statusStore := *store
-	statusStore.UpdateStrategy = statusStrategy{mappings}
-	statusStore.ResetFieldsStrategy = statusStrategy{mappings}
-	return &Storage{Mapping: &REST{Store: store, authors: authors}, Status: stored.NewStatusREST(&statusStore)}, nil
+	return &Storage{Mapping: mappings, Status: status}, nil
 }
 
-func attributesOf(obj runtime.Object) (labels.Set, fields.Set, error) {
-	m, ok := obj.(*policy.FieldPermissionMapping)
-	if !ok {
-		return nil, nil, fmt.Errorf("not a mapping: %T", obj)
-	}
-	return m.Labels, generic.AddObjectMetaFieldsSet(fields.Set{}, &m.ObjectMeta, false), nil
+// parts are the parts of a mapping.
+type parts = stored.Parts[policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]
+
+// sameSpec reports whether two mappings have equal specifications.
+func sameSpec(a, b runtime.Object) bool {
+	x, ok := a.(*policy.FieldPermissionMapping)
+	y, also := b.(*policy.FieldPermissionMapping)
+	return ok && also && apiequality.Semantic.DeepEqual(x.Spec, y.Spec)
 }
-
-func match(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
-	return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributesOf}
-}
-
-// REST serves mappings. A method of the store that writes must be here, too.
-type REST struct {
-	*genericregistry.Store
-	authors authorizer.UnconditionalAuthorizer
-}
-
-var (
-	_ rest.StandardStorage              = &REST{}
-	_ rest.ShortNamesProvider           = &REST{}
-	_ rest.CategoriesProvider           = &REST{}
-	_ rest.CorruptObjectDeleterProvider = &REST{}
-)
-
-// ShortNames lets kubectl call mappings fpm.
-func (r *REST) ShortNames() []string { return []string{"fpm"} }
-
-// Categories lets kubectl show them together with policies.
-func (r *REST) Categories() []string { return []string{"authorization"} }
-
-// RunsValidatingAdmission marks a storage that passes every validation callback on to its
-// store.
-func (r *REST) RunsValidatingAdmission() {}

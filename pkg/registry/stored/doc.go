@@ -1,0 +1,17 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package stored makes the endpoints of stored kinds: the objects, their status, and the table that kubectl prints.
+//
+// What holds in it:
+//
+//   - A write to an object never changes its status, and a write to the status changes nothing else. The server owns the
+//     generation, which counts changes of the specification.
+//   - An update is validated as strictly as a creation.
+//   - A Guard decides about every write, deletions of objects that the store cannot read included.
+//   - Every validation callback of a request runs before anything is written.
+//
+// It must not import policies or package authorization: each kind brings its own rules.
+package stored

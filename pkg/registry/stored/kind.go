@@ -1,0 +1,108 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package stored
+
+import (
+	"errors"
+	"fmt"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/registry/generic"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/names"
+)
+
+// Parts are the parts of an object of a stored kind. They point into the object.
+type Parts[Spec, Status any] struct {
+	Meta   *metav1.ObjectMeta
+	Spec   *Spec
+	Status *Status
+}
+
+// Kind describes a kind of objects that are stored. All functions are needed unless they say otherwise.
+type Kind[Spec, Status any] struct {
+	// Resource and Singular name the resource in the plural and in the singular.
+	Resource, Singular schema.GroupResource
+	// Version is the version in which the kind is served.
+	Version schema.GroupVersion
+	// ShortNames and Categories are other names that kubectl accepts.
+	ShortNames, Categories []string
+	Namespaced             bool
+	// New and NewList return an empty object and an empty list, in the internal version.
+	New, NewList func() runtime.Object
+	// Parts returns the parts of an object. It is called with objects that New or the store made.
+	Parts func(obj runtime.Object) Parts[Spec, Status]
+	// Validate returns every error of the structure of a new object, of a changed object, and of an object with a
+	// changed status.
+	Validate             func(obj runtime.Object) field.ErrorList
+	ValidateUpdate       func(obj, old runtime.Object) field.ErrorList
+	ValidateStatusUpdate func(obj, old runtime.Object) field.ErrorList
+	// Check returns what is wrong with a specification that is valid in structure, and warnings for its author. It may
+	// be called several times for one write. Nil means that structure is all there is to check.
+	Check func(obj runtime.Object) (warnings []string, errs field.ErrorList)
+	// CreateOnUpdate lets a PUT create an object. Server-side apply always does.
+	CreateOnUpdate bool
+	// Guard decides who may write objects.
+	Guard Guard
+	// Table prints objects.
+	Table rest.TableConvertor
+}
+
+var errNoGuard = errors.New("without a guard, every author could write every object: use Unguarded if that is wanted")
+
+// New returns the endpoints of a kind: its objects, and their status.
+func New[Spec, Status any](k Kind[Spec, Status], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
+	if k.Guard == nil {
+		return nil, nil, fmt.Errorf("%s: %w", k.Resource, errNoGuard)
+	}
+	objects := strategy[Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
+	attributes := attributesOf(k.Namespaced)
+	store := &genericregistry.Store{
+		NewFunc:     k.New,
+		NewListFunc: k.NewList,
+		PredicateFunc: func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
+			return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributes}
+		},
+		DefaultQualifiedResource:  k.Resource,
+		SingularQualifiedResource: k.Singular,
+
+		CreateStrategy:      objects,
+		UpdateStrategy:      objects,
+		DeleteStrategy:      objects,
+		ResetFieldsStrategy: objects,
+
+		TableConvertor: k.Table,
+	}
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributes}); err != nil {
+		return nil, nil, fmt.Errorf("completing the store of %s: %w", k.Resource, err)
+	}
+	status := *store
+	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy[Spec, Status]{objects}, statusStrategy[Spec, Status]{objects}
+	return &REST{Store: store, guard: k.Guard, shortNames: k.ShortNames, categories: k.Categories}, &StatusREST{store: &status}, nil
+}
+
+// attributesOf returns a function that reads what selectors select by: labels, name and namespace.
+func attributesOf(namespaced bool) storage.AttrFunc {
+	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
+		object, err := apimeta.Accessor(obj)
+		if err != nil {
+			return nil, nil, err
+		}
+		selectable := fields.Set{"metadata.name": object.GetName()}
+		if namespaced {
+			selectable["metadata.namespace"] = object.GetNamespace()
+		}
+		return object.GetLabels(), selectable, nil
+	}
+}

@@ -1,0 +1,142 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package stored
+
+import (
+	"context"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/utils/ptr"
+)
+
+// Guard decides who may write an object, in addition to the permission for the request. It is asked after the object has
+// been validated and before admission. An error refuses the write.
+type Guard interface {
+	MayCreate(ctx context.Context, obj runtime.Object) error
+	MayUpdate(ctx context.Context, obj, old runtime.Object) error
+	MayDelete(ctx context.Context, obj runtime.Object) error
+	// MayDeleteUnread decides about an object that the store cannot read. If the name is empty, it decides about any
+	// object of the namespace.
+	MayDeleteUnread(ctx context.Context, name string) error
+}
+
+// Unguarded is a Guard that refuses nothing.
+type Unguarded struct{}
+
+var _ Guard = Unguarded{}
+
+// MayCreate returns nil.
+func (Unguarded) MayCreate(context.Context, runtime.Object) error { return nil }
+
+// MayUpdate returns nil.
+func (Unguarded) MayUpdate(context.Context, runtime.Object, runtime.Object) error { return nil }
+
+// MayDelete returns nil.
+func (Unguarded) MayDelete(context.Context, runtime.Object) error { return nil }
+
+// MayDeleteUnread returns nil.
+func (Unguarded) MayDeleteUnread(context.Context, string) error { return nil }
+
+// REST serves the objects of a kind. It asks the Guard before every write of the store: a method of the store that writes
+// must be here, too.
+type REST struct {
+	*genericregistry.Store
+	guard                  Guard
+	shortNames, categories []string
+}
+
+var (
+	_ rest.StandardStorage              = &REST{}
+	_ rest.ShortNamesProvider           = &REST{}
+	_ rest.CategoriesProvider           = &REST{}
+	_ rest.CorruptObjectDeleterProvider = &REST{}
+)
+
+// ShortNames returns short names of the resource for kubectl.
+func (r *REST) ShortNames() []string { return r.shortNames }
+
+// Categories returns the categories of the resource for kubectl.
+func (r *REST) Categories() []string { return r.categories }
+
+// RunsValidatingAdmission marks a storage that passes every validation callback on to its store.
+func (r *REST) RunsValidatingAdmission() {}
+
+// Create creates an object.
+func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	return r.Store.Create(ctx, obj, guarded(r.guard.MayCreate, createValidation), options)
+}
+
+// Update changes an object. It creates the object if the strategy lets a PUT do so, or for server-side apply.
+func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	mayUpdate := func(ctx context.Context, obj, old runtime.Object) error {
+		if err := r.guard.MayUpdate(ctx, obj, old); err != nil || updateValidation == nil {
+			return err
+		}
+		return updateValidation(ctx, obj, old)
+	}
+	return r.Store.Update(ctx, name, objInfo, guarded(r.guard.MayCreate, createValidation), mayUpdate, forceAllowCreate, options)
+}
+
+// Delete deletes an object.
+func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if ignoresReadErrors(options) {
+		if err := r.guard.MayDeleteUnread(ctx, name); err != nil {
+			return nil, false, err
+		}
+	}
+	return r.Store.Delete(ctx, name, guarded(r.guard.MayDelete, deleteValidation), options)
+}
+
+// DeleteCollection deletes objects as Delete does each of them.
+func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
+	if ignoresReadErrors(options) {
+		if err := r.guard.MayDeleteUnread(ctx, ""); err != nil {
+			return nil, err
+		}
+	}
+	return r.Store.DeleteCollection(ctx, guarded(r.guard.MayDelete, deleteValidation), options, listOptions)
+}
+
+// GetCorruptObjDeleter returns the deleter of objects that the store cannot read, nil if the store has none. The handler
+// calls it instead of Delete.
+func (r *REST) GetCorruptObjDeleter() rest.GracefulDeleter {
+	deleter := r.Store.GetCorruptObjDeleter()
+	if deleter == nil {
+		return nil
+	}
+	return &corruptDeleter{guard: r.guard, deleter: deleter}
+}
+
+// corruptDeleter deletes objects that the store cannot read.
+type corruptDeleter struct {
+	guard   Guard
+	deleter rest.GracefulDeleter
+}
+
+func (d *corruptDeleter) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+	if err := d.guard.MayDeleteUnread(ctx, name); err != nil {
+		return nil, false, err
+	}
+	return d.deleter.Delete(ctx, name, deleteValidation, options)
+}
+
+// guarded returns a validation that asks the guard before the next validation, which may be nil.
+func guarded(may, next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
+	return func(ctx context.Context, obj runtime.Object) error {
+		if err := may(ctx, obj); err != nil || next == nil {
+			return err
+		}
+		return next(ctx, obj)
+	}
+}
+
+func ignoresReadErrors(options *metav1.DeleteOptions) bool {
+	return options != nil && ptr.Deref(options.IgnoreStoreReadErrorWithClusterBreakingPotential, false)
+}

@@ -37,6 +37,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
@@ -374,7 +375,8 @@ func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer,
 	if c.extra.Mappings == nil {
 		return nil
 	}
-	controller, err := policy.NewMappingController(policy.MappingConfig{Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound})
+	mappingcontroller.RegisterMetrics()
+	controller, err := mappingcontroller.New(mappingcontroller.Config{Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound})
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
-	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
+	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )

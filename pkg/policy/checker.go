@@ -3,9 +3,6 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package policy makes of policies what decides requests.
-//
-// What holds in it: what it cannot compile, it refuses, and says where the mistake is.
 package policy
 
 import (

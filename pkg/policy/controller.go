@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -18,18 +17,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
@@ -51,18 +47,16 @@ type Config struct {
 	StalenessBound time.Duration
 }
 
-// Controller keeps a Source up to date with the policies that are stored, and writes what
-// became of them into their status. Run must be called once.
+// Controller keeps a Source up to date with the policies that are stored, and writes their status. Run must be called
+// once.
 type Controller struct {
+	*controller.Controller[engine.Key]
 	config    Config
 	builder   *engine.Builder
-	watchdog  *watchdog
 	informers [2]cache.SharedIndexInformer // cluster-wide and namespaced policies
-	queue     workqueue.TypedRateLimitingInterface[engine.Key]
 
 	mu      sync.Mutex
 	dirty   map[engine.Key]bool
-	changed chan struct{}
 	results map[engine.Key]result
 }
 
@@ -79,86 +73,50 @@ type result struct {
 	readsMore bool
 }
 
-// NewController makes a Controller.
-func NewController(config Config) (*Controller, error) {
-	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.StalenessBound <= 0 {
-		return nil, errors.New("a controller of policies needs a client, a compiler, a source and a bound of staleness")
+// NewController returns a Controller.
+func NewController(config Config) (c *Controller, err error) {
+	if config.Client == nil || config.Compiler == nil || config.Source == nil {
+		return nil, errors.New("a controller of policies needs a client, a compiler and a source")
 	}
-	c := &Controller{
-		config: config, builder: engine.NewBuilder(), watchdog: newWatchdog("policies", config.StalenessBound),
-		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[engine.Key](),
-			workqueue.TypedRateLimitingQueueConfig[engine.Key]{Name: "policy_status"}),
-		dirty: map[engine.Key]bool{}, changed: make(chan struct{}, 1), results: map[engine.Key]result{},
+	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}}
+	c.Controller, err = controller.New(controller.Config[engine.Key]{
+		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
+		Staleness: config.Source, StalenessBound: config.StalenessBound,
+		StaleMessage:     "Policies may be out of date: Allow policies grant nothing until the store can be read",
+		RecoveredMessage: "Policies are up to date again",
+		Probe:            c.probe, Published: c.isPublished, Publish: c.publish, WriteStatus: c.writeStatus,
+	})
+	if err != nil {
+		return nil, err
 	}
 	policies := config.Client.PolicyV1alpha1()
-	c.informers[0] = c.newInformer(&policyv1alpha1.ClusterAuthorizationPolicy{},
+	c.informers[0], err = c.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{},
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return policies.ClusterAuthorizationPolicies().List(ctx, options)
-		}, policies.ClusterAuthorizationPolicies().Watch)
-	c.informers[1] = c.newInformer(&policyv1alpha1.AuthorizationPolicy{},
+		}, policies.ClusterAuthorizationPolicies().Watch, c.observe)
+	if err != nil {
+		return nil, err
+	}
+	c.informers[1], err = c.Follow(&policyv1alpha1.AuthorizationPolicy{},
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return policies.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, options)
-		}, policies.AuthorizationPolicies(metav1.NamespaceAll).Watch)
-	for _, informer := range c.informers {
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: c.observe, UpdateFunc: func(_, obj any) { c.observe(obj) }, DeleteFunc: c.observe,
-		}); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
-}
-
-func (c *Controller) newInformer(example runtime.Object,
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) cache.SharedIndexInformer {
-	return newWatchedInformer(c.config.Client, c.watchdog.newContact(), example, list, watchFunc)
-}
-
-// newWatchedInformer makes an informer whose contact knows when it has no watch.
-func newWatchedInformer(client versioned.Interface, contact *contact, example runtime.Object,
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			result, err := list(ctx, options)
-			if err != nil {
-				contact.lost(err)
-			}
-			return result, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			result, err := watchFunc(ctx, options)
-			if err != nil {
-				contact.lost(err)
-				return nil, err
-			}
-			contact.found()
-			return result, nil
-		},
-	}, client), example, 0, cache.Indexers{})
+		}, policies.AuthorizationPolicies(metav1.NamespaceAll).Watch, c.observe)
+	return c, err
 }
 
 // observe notes that a policy has changed.
 func (c *Controller) observe(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = tombstone.Obj
-	}
 	key, _, ok := policyOf(obj)
 	if !ok {
 		utilruntime.HandleError(fmt.Errorf("not a policy: %T", obj))
 		return
 	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.dirty[key] = true
-	c.mu.Unlock()
-	select {
-	case c.changed <- struct{}{}:
-	default: // a round is to come anyway
-	}
 }
+
+func (c *Controller) isPublished() bool { return c.config.Source.Snapshot() != nil }
 
 // policyOf returns the key and the content of a policy of either kind.
 func policyOf(obj any) (engine.Key, *content, bool) {
@@ -199,46 +157,30 @@ func (c *Controller) get(key engine.Key) *content {
 	return p
 }
 
-// Run keeps the source up to date until ctx ends.
-func (c *Controller) Run(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	var group wait.Group
-	defer group.Wait()
-	defer c.queue.ShutDown()
-	for _, informer := range c.informers {
-		group.StartWithContext(ctx, informer.RunWithContext)
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), c.informers[0].HasSynced, c.informers[1].HasSynced) {
-		return
-	}
+// takeDirty returns the policies that have changed since the last call. In the first call these are all policies: the
+// informers have synced, but may still have to report objects.
+func (c *Controller) takeDirty() map[engine.Key]bool {
+	first := !c.isPublished()
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	dirty := c.dirty
+	c.dirty = map[engine.Key]bool{}
 	for _, informer := range c.informers {
+		if !first {
+			break
+		}
 		for _, obj := range informer.GetStore().List() {
 			if key, _, ok := policyOf(obj); ok {
-				c.dirty[key] = true
+				dirty[key] = true
 			}
 		}
 	}
-	c.mu.Unlock()
-	logger.V(2).Info("Policies are loaded")
-	group.StartWithContext(ctx, c.watch)
-	group.StartWithContext(ctx, c.writeStatus)
-	for {
-		c.publish(ctx)
-		select {
-		case <-c.changed:
-		case <-ctx.Done():
-			return
-		}
-	}
+	return dirty
 }
 
-// publish compiles what has changed and makes a snapshot of it.
+// publish compiles the policies that have changed, and publishes a snapshot with them.
 func (c *Controller) publish(ctx context.Context) {
-	c.mu.Lock()
-	dirty := c.dirty
-	c.dirty = map[engine.Key]bool{}
-	c.mu.Unlock()
+	dirty := c.takeDirty()
 	changes := map[engine.Key]*engine.Policy{}
 	for key := range dirty {
 		if ctx.Err() != nil {
@@ -253,9 +195,9 @@ func (c *Controller) publish(ctx context.Context) {
 		if compiled, ok := c.compile(ctx, key, p); ok {
 			changes[key] = compiled
 		}
-		c.queue.Add(key)
+		c.Enqueue(key)
 	}
-	if len(changes) == 0 && c.config.Source.Snapshot() != nil {
+	if len(changes) == 0 && c.isPublished() {
 		return
 	}
 	snapshot := c.builder.Apply(changes)
@@ -300,12 +242,6 @@ func (c *Controller) forget(key engine.Key) {
 	delete(c.results, key)
 }
 
-// watch looks after the store until ctx ends.
-func (c *Controller) watch(ctx context.Context) {
-	c.watchdog.run(ctx, c.probe, c.config.Source,
-		"Policies may be out of date: Allow policies grant nothing until the store can be read", "Policies are up to date again")
-}
-
 // probe reads from the store, past every cache. Each kind is read: what cannot be decoded
 // stops the cache of its kind only, whose watch then stays open and silent.
 func (c *Controller) probe(ctx context.Context) error {
@@ -315,22 +251,4 @@ func (c *Controller) probe(ctx context.Context) error {
 	}
 	_, err := policies.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one)
 	return err
-}
-
-var (
-	errNotLoaded = errors.New("policies have not been loaded yet")
-	errStale     = errors.New("policies may be out of date")
-)
-
-// Ready is the readiness check of the policies: loaded, and not out of date.
-func (c *Controller) Ready() healthz.HealthChecker {
-	return healthz.NamedCheck("policies", func(*http.Request) error {
-		if c.config.Source.Snapshot() == nil {
-			return errNotLoaded
-		}
-		if reason := c.config.Source.Stale(); reason != "" {
-			return fmt.Errorf("%w: %s", errStale, reason)
-		}
-		return nil
-	})
 }

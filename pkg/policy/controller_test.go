@@ -170,7 +170,7 @@ func TestController(t *testing.T) {
 	r.eventually(t, "the policy is in force", func() bool { return r.decide(t) == `Allow if object.a == "alice"` })
 	r.eventually(t, "its status says so", func() bool {
 		ready, effective := r.condition(t, "Ready"), r.condition(t, "Effective")
-		return ready != nil && ready.Reason == policy.ReasonCompiled && effective != nil && effective.Reason == policy.ReasonNotEnforced
+		return ready != nil && ready.Reason == policyv1alpha1.ReasonCompiled && effective != nil && effective.Reason == policy.ReasonNotEnforced
 	})
 	r.put(t, newPolicy("Deny", ""))
 	r.eventually(t, "the change is in force", func() bool { return r.decide(t) == "deny" })
@@ -215,7 +215,7 @@ func TestBrokenPolicies(t *testing.T) {
 				r.put(t, spoilt)
 				r.eventually(t, "the status says so", func() bool {
 					ready := r.condition(t, "Ready")
-					return ready != nil && ready.Reason == policy.ReasonCompileFailed && ready.Status == metav1.ConditionFalse
+					return ready != nil && ready.Reason == policyv1alpha1.ReasonCompileFailed && ready.Status == metav1.ConditionFalse
 				})
 				if got := r.decide(t); got != tc.before {
 					t.Errorf("with an earlier compilation: got %s, want %s", got, tc.before)
@@ -248,7 +248,7 @@ func TestNamesake(t *testing.T) {
 			r.eventually(t, "the second fails closed", func() bool { return r.decide(t) == want })
 			r.eventually(t, "its status says so", func() bool {
 				ready := r.condition(t, "Ready")
-				return ready != nil && ready.Reason == policy.ReasonCompileFailed
+				return ready != nil && ready.Reason == policyv1alpha1.ReasonCompileFailed
 			})
 			// The same where the last good compilation of the one before is in force.
 			first.UID = "third"

@@ -24,18 +24,12 @@ const (
 	stateReady    = "ready"
 	stateLastGood = "last_good" // an earlier compilation is in force
 	stateBroken   = "broken"    // fails closed
-
-	stateContradicting = "contradicting" // of a mapping
 )
 
 var (
 	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "policies", StabilityLevel: metrics.ALPHA,
 		Help: "Number of policies by state: ready, last_good (does not compile, an earlier compilation is in force) or broken (does not compile, fails closed).",
-	}, []string{"state"})
-	mappingsByState = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "field_permission_mappings", StabilityLevel: metrics.ALPHA,
-		Help: "Number of mappings of fields by state: ready, contradicting (some of it contradicts another one, and covers nothing) or broken (not valid, covers nothing).",
 	}, []string{"state"})
 	compileFailures = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "compile_failures_total", StabilityLevel: metrics.ALPHA,
@@ -53,7 +47,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(policies, mappingsByState, compileFailures, snapshotRevision, snapshotTimestamp)
+	legacyregistry.MustRegister(policies, compileFailures, snapshotRevision, snapshotTimestamp)
 })
 
 // measure counts the policies by state.

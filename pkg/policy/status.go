@@ -9,11 +9,8 @@ import (
 	"context"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -21,10 +18,6 @@ import (
 
 // The reasons of the conditions in the status of a policy.
 const (
-	// ReasonCompiled says that the policy as it is written is in force.
-	ReasonCompiled = "Compiled"
-	// ReasonCompileFailed says that it is not, because it cannot be evaluated.
-	ReasonCompileFailed = "CompileFailed"
 	// ReasonEnforced says that requests are decided by the policy.
 	ReasonEnforced = "Enforced"
 	// ReasonNotEnforced says that a rule is about resources of others, who ask through the
@@ -35,33 +28,8 @@ const (
 	ReasonConditionNotEnforced = "ConditionNotEnforced"
 )
 
-// writeStatus writes what became of policies until the queue is shut down. Every replica writes the
-// same; whoever comes second finds nothing to change.
-func (c *Controller) writeStatus(ctx context.Context) {
-	for c.writeNext(ctx) {
-	}
-}
-
-func (c *Controller) writeNext(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
-	}
-	defer c.queue.Done(key)
-	switch err := c.writeOne(ctx, key); {
-	case err == nil, apierrors.IsNotFound(err):
-		c.queue.Forget(key)
-	case ctx.Err() != nil:
-	case apierrors.IsConflict(err):
-		c.queue.AddRateLimited(key) // the cache will catch up
-	default:
-		utilruntime.HandleErrorWithContext(ctx, err, "Cannot write the status of a policy", "policy", klog.KRef(key.Namespace, key.Name))
-		c.queue.AddRateLimited(key)
-	}
-	return true
-}
-
-func (c *Controller) writeOne(ctx context.Context, key engine.Key) error {
+// writeStatus writes the status of a policy.
+func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	p := c.get(key)
 	c.mu.Lock()
 	r, known := c.results[key]
@@ -84,11 +52,11 @@ func (c *Controller) writeOne(ctx context.Context, key engine.Key) error {
 func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
 	status := p.status.DeepCopy()
 	status.ObservedGeneration = p.meta.Generation
-	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: ReasonCompiled, Message: "the policy is in force"}
+	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the policy is in force"}
 	if r.failure != nil {
 		// Replicas may differ in whether they have an earlier compilation; what they write
 		// must not.
-		ready.Status, ready.Reason = metav1.ConditionFalse, ReasonCompileFailed
+		ready.Status, ready.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonCompileFailed
 		ready.Message = r.failure.Error() + ". The last compilation that succeeded stays in force where there is one; otherwise " + closedAnswer(p.spec.Effect)
 	}
 	effective := c.effectiveness(p.spec, r.readsMore)

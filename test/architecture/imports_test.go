@@ -32,7 +32,8 @@ var layers = map[string][]string{
 	"pkg/cel":           {},
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
-	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel", "pkg/granular"},
+	"pkg/controller":    {"generated"},
+	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel", "pkg/controller"},
 	"pkg/features":      {},
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
@@ -40,6 +41,9 @@ var layers = map[string][]string{
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
 	"pkg/granular":      {"apis", "pkg/authorization", "pkg/cel"},
+
+	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular"},
+
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
 		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features", "pkg/granular", "pkg/impersonation",

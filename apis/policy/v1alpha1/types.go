@@ -32,6 +32,16 @@ const (
 	PolicyEffective = "Effective"
 )
 
+// The reasons of the condition Ready of a policy or a mapping.
+const (
+	// ReasonCompiled says that the object as it is written is in force.
+	ReasonCompiled = "Compiled"
+	// ReasonCompileFailed says that the object as it is written cannot be evaluated, and is not in force.
+	ReasonCompileFailed = "CompileFailed"
+	// ReasonContradicted says that a part of a mapping contradicts another mapping.
+	ReasonContradicted = "Contradicted"
+)
+
 // +genclient
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

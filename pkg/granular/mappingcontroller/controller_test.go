@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package policy_test
+package mappingcontroller_test
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/granular"
-	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 )
 
 // mappingRig is a controller whose mappings are in a client that stores whatever it is given,
@@ -43,7 +43,7 @@ func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) 
 func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration, source *granular.Source) *mappingRig {
 	t.Helper()
 	r := &mappingRig{client: client, source: source}
-	controller, err := policy.NewMappingController(policy.MappingConfig{Client: client, Source: r.source, StalenessBound: bound})
+	controller, err := mappingcontroller.New(mappingcontroller.Config{Client: client, Source: r.source, StalenessBound: bound})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,12 +270,12 @@ func TestMappingStaleness(t *testing.T) {
 
 func TestMappingConfig(t *testing.T) {
 	t.Parallel()
-	for name, config := range map[string]policy.MappingConfig{
+	for name, config := range map[string]mappingcontroller.Config{
 		"client": {Source: &granular.Source{}, StalenessBound: time.Minute},
 		"source": {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute},
 		"bound":  {Client: fake.NewSimpleClientset(), Source: &granular.Source{}},
 	} {
-		if _, err := policy.NewMappingController(config); err == nil {
+		if _, err := mappingcontroller.New(config); err == nil {
 			t.Errorf("a controller without %s was made", name)
 		}
 	}

@@ -1,0 +1,174 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+)
+
+// Staleness is implemented by the consumer of the objects.
+type Staleness interface {
+	// Stale returns why the objects may be out of date. It is empty if they are not.
+	Stale() string
+	// SetStale sets what Stale returns.
+	SetStale(reason string)
+}
+
+// Config configures a Controller whose objects are known by keys of type K. All fields are needed.
+type Config[K comparable] struct {
+	// Name is the name of the readiness check, and QueueName of the queue in metrics. Objects is what people call the
+	// objects, in the plural.
+	Name, QueueName, Objects string
+	// Client reaches the store through this server.
+	Client versioned.Interface
+	// Staleness is told when the store has been out of reach for longer than StalenessBound, which must be positive, and
+	// when it is back. StaleMessage and RecoveredMessage are logged then.
+	Staleness                      Staleness
+	StalenessBound                 time.Duration
+	StaleMessage, RecoveredMessage string
+	// Probe reads from the store, past every cache.
+	Probe func(ctx context.Context) error
+	// Published reports whether Publish has published something.
+	Published func() bool
+	// Publish publishes the objects as they are in the informers, and enqueues those whose status may have changed. It
+	// is called after the first sync, and after changes of objects.
+	Publish func(ctx context.Context)
+	// WriteStatus writes the status of an object if it is not as it should be.
+	WriteStatus func(ctx context.Context, key K) error
+}
+
+// Controller follows objects. Run must be called once.
+type Controller[K comparable] struct {
+	config    Config[K]
+	store     *storeWatch
+	informers []cache.SharedIndexInformer
+	queue     workqueue.TypedRateLimitingInterface[K]
+	changed   chan struct{}
+}
+
+var errConfig = errors.New("a controller needs a client, something that is told about staleness, a positive bound of staleness, and functions")
+
+// New returns a controller without informers.
+func New[K comparable](config Config[K]) (*Controller[K], error) {
+	if config.Client == nil || config.Staleness == nil || config.StalenessBound <= 0 ||
+		config.Probe == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
+		return nil, fmt.Errorf("%s: %w", config.Name, errConfig)
+	}
+	return &Controller[K]{
+		config: config, store: newStoreWatch(config.Objects, config.StalenessBound), changed: make(chan struct{}, 1),
+		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[K](),
+			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.QueueName}),
+	}, nil
+}
+
+// Follow returns an informer of the objects that list and watch return. The controller runs it. Before a change of an
+// object is published, observe is called with the object.
+func (c *Controller[K]) Follow(example runtime.Object,
+	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error), observe func(obj any),
+) (cache.SharedIndexInformer, error) {
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, watch), c.config.Client), example, 0, cache.Indexers{})
+	note := func(obj any) {
+		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = tombstone.Obj
+		}
+		observe(obj)
+		select {
+		case c.changed <- struct{}{}:
+		default: // a round is pending, which sees this change too
+		}
+	}
+	c.informers = append(c.informers, informer)
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: note,
+	})
+	return informer, err
+}
+
+// Enqueue schedules writing the status of an object.
+func (c *Controller[K]) Enqueue(key K) { c.queue.Add(key) }
+
+// Run follows the objects until ctx ends.
+func (c *Controller[K]) Run(ctx context.Context) {
+	var group wait.Group
+	defer group.Wait()
+	defer c.queue.ShutDown()
+	var synced []cache.InformerSynced
+	for _, informer := range c.informers {
+		group.StartWithContext(ctx, informer.RunWithContext)
+		synced = append(synced, informer.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return
+	}
+	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
+	group.StartWithContext(ctx, func(ctx context.Context) {
+		c.store.run(ctx, c.config.Probe, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage)
+	})
+	group.StartWithContext(ctx, func(ctx context.Context) {
+		for c.writeNext(ctx) {
+		}
+	})
+	for {
+		c.config.Publish(ctx)
+		select {
+		case <-c.changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// writeNext writes the status of the next object in the queue. It returns false once the queue is shut down. Every
+// replica writes the same status; the later ones find nothing to change.
+func (c *Controller[K]) writeNext(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	switch err := c.config.WriteStatus(ctx, key); {
+	case err == nil, apierrors.IsNotFound(err):
+		c.queue.Forget(key)
+	case ctx.Err() != nil:
+	case apierrors.IsConflict(err):
+		c.queue.AddRateLimited(key) // the informer will catch up
+	default:
+		utilruntime.HandleErrorWithContext(ctx, err, "Cannot write a status", "objects", c.config.Objects, "key", key)
+		c.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+// Ready returns the readiness check of the objects: they are loaded, and not out of date.
+func (c *Controller[K]) Ready() healthz.HealthChecker {
+	return healthz.NamedCheck(c.config.Name, func(*http.Request) error {
+		if !c.config.Published() {
+			return fmt.Errorf("%s have not been loaded yet", c.config.Objects)
+		}
+		if reason := c.config.Staleness.Stale(); reason != "" {
+			return fmt.Errorf("%s may be out of date: %s", c.config.Objects, reason)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,175 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
+	"github.com/proviso-authz/proviso/pkg/controller"
+)
+
+// consumer records what a controller does. It is also its Staleness.
+type consumer struct {
+	mu        sync.Mutex
+	stale     string
+	probe     error
+	published int
+	observed  []string
+	// writes counts the calls that write the status of an object, and failures has the errors of the first calls.
+	writes   int
+	failures []error
+}
+
+func (c *consumer) Stale() string { return locked(c, func() string { return c.stale }) }
+
+func (c *consumer) SetStale(reason string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stale = reason
+}
+
+func locked[T any](c *consumer, f func() T) T {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return f()
+}
+
+func (c *consumer) writeStatus(context.Context, string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes++
+	if c.writes <= len(c.failures) {
+		return c.failures[c.writes-1]
+	}
+	return nil
+}
+
+// start runs a controller of mappings for a consumer until the test ends.
+func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Object) *controller.Controller[string] {
+	t.Helper()
+	client := fake.NewSimpleClientset(objects...)
+	var started *controller.Controller[string]
+	started, err := controller.New(controller.Config[string]{
+		Name: "test", QueueName: "test_status", Objects: "the objects", Client: client, Staleness: c, StalenessBound: bound,
+		Probe:     func(context.Context) error { return locked(c, func() error { return c.probe }) },
+		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
+		Publish: func(context.Context) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.published++
+			started.Enqueue("one")
+		},
+		WriteStatus: c.writeStatus,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mappings := client.PolicyV1alpha1().FieldPermissionMappings()
+	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return mappings.List(ctx, options)
+	}, mappings.Watch, func(obj any) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.observed = append(c.observed, obj.(*policyv1alpha1.FieldPermissionMapping).Name)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := started.Ready().Check(nil); err == nil || err.Error() != "the objects have not been loaded yet" {
+		t.Errorf("before the start: got %v, want that nothing is loaded", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); started.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return started
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true, func(context.Context) (bool, error) {
+		return holds(), nil
+	}); err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func TestPublishes(t *testing.T) {
+	t.Parallel()
+	c := &consumer{}
+	started := start(t, c, time.Minute, &policyv1alpha1.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: "one"}})
+	eventually(t, "it is ready", func() bool { return started.Ready().Check(nil) == nil })
+	eventually(t, "it observes the object", func() bool {
+		return locked(c, func() bool { return strings.Join(c.observed, " ") == "one" })
+	})
+	eventually(t, "it writes the status", func() bool { return locked(c, func() bool { return c.writes > 0 }) })
+}
+
+// TestRetries checks that a status is written again after a conflict and after other errors, but not once the object is gone.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	resource := schema.GroupResource{Resource: "things"}
+	for _, tc := range []struct {
+		name     string
+		failures []error
+		want     int
+	}{
+		{name: "conflict", failures: []error{apierrors.NewConflict(resource, "one", errors.New("changed"))}, want: 2},
+		{name: "other errors", failures: []error{errors.New("lost"), errors.New("lost")}, want: 3},
+		{name: "gone", failures: []error{apierrors.NewNotFound(resource, "one"), errors.New("must not be asked again")}, want: 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := &consumer{failures: tc.failures}
+			start(t, c, time.Minute)
+			eventually(t, "it writes the status", func() bool { return locked(c, func() bool { return c.writes >= tc.want }) })
+			// The rate limiter's first delays are 5, 10 and 20 ms: a further write would come soon.
+			time.Sleep(50 * time.Millisecond)
+			if got := locked(c, func() int { return c.writes }); got != tc.want {
+				t.Errorf("got %d writes, want %d", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestStoreIsLost checks that a store that cannot be read is reported although the watch connection stays open.
+func TestStoreIsLost(t *testing.T) {
+	t.Parallel()
+	c := &consumer{}
+	started := start(t, c, 20*time.Millisecond)
+	eventually(t, "it is ready", func() bool { return started.Ready().Check(nil) == nil })
+	lose := func(err error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.probe = err
+	}
+	lose(errors.New("key /secret cannot be read"))
+	eventually(t, "it is stale", func() bool { return c.Stale() != "" })
+	if err := started.Ready().Check(nil); err == nil || !strings.HasPrefix(err.Error(), "the objects may be out of date: ") || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want that the objects may be out of date, without the cause", err)
+	}
+	lose(nil)
+	eventually(t, "it is ready again", func() bool { return c.Stale() == "" && started.Ready().Check(nil) == nil })
+}
+
+func TestNewNeedsEverything(t *testing.T) {
+	t.Parallel()
+	if _, err := controller.New(controller.Config[string]{Name: "test"}); err == nil || !strings.HasPrefix(err.Error(), "test: ") {
+		t.Errorf("got %v, want an error that names the controller", err)
+	}
+}

@@ -1,0 +1,181 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package mappingcontroller follows the FieldPermissionMappings that are stored: it publishes them to a granular.Source,
+// and writes their status.
+//
+// What holds in it:
+//
+//   - All mappings are published together, since one may contradict another.
+//   - While the store cannot be read, permission on fields gives nothing, and what was excluded stays so.
+//
+// It must not import policies.
+package mappingcontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+
+	policyapi "github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/controller"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+// Config configures a Controller. All fields are needed.
+type Config struct {
+	// Client reaches the mappings of this server.
+	Client versioned.Interface
+	// Source receives the mappings.
+	Source *granular.Source
+	// StalenessBound is how long the store may be out of reach before permission on fields gives nothing. It must be
+	// positive.
+	StalenessBound time.Duration
+}
+
+// Controller keeps a granular.Source up to date with the mappings that are stored, and writes their status. Run must be
+// called once.
+type Controller struct {
+	*controller.Controller[string]
+	config   Config
+	informer cache.SharedIndexInformer
+
+	mu      sync.Mutex
+	results map[string]result // by name
+}
+
+// result is the outcome of publishing a mapping.
+type result struct {
+	// uid tells the mapping from another one that had its name before.
+	uid     types.UID
+	spec    *policyv1alpha1.FieldPermissionMappingSpec
+	problem granular.Problem
+}
+
+// isOf reports whether the result is that of a mapping as it is now.
+func (r result) isOf(m *policyv1alpha1.FieldPermissionMapping) bool {
+	return r.spec != nil && r.uid == m.UID && apiequality.Semantic.DeepEqual(r.spec, &m.Spec)
+}
+
+var errConfig = errors.New("a controller of mappings needs a client and a source")
+
+// New returns a Controller.
+func New(config Config) (c *Controller, err error) {
+	if config.Client == nil || config.Source == nil {
+		return nil, errConfig
+	}
+	c = &Controller{config: config}
+	c.Controller, err = controller.New(controller.Config[string]{
+		Name: "field-permission-mappings", QueueName: "field_permission_mapping_status", Objects: "the mappings of fields", Client: config.Client,
+		Staleness: config.Source, StalenessBound: config.StalenessBound,
+		StaleMessage:     "Mappings of fields may be out of date: permission on fields gives nothing until the store can be read",
+		RecoveredMessage: "Mappings of fields are up to date again",
+		Probe:            c.probe,
+		Published:        func() bool { return config.Source.Table() != nil },
+		Publish:          func(context.Context) { c.publish() },
+		WriteStatus:      c.writeStatus,
+	})
+	if err != nil {
+		return nil, err
+	}
+	mappings := config.Client.PolicyV1alpha1().FieldPermissionMappings()
+	c.informer, err = c.Follow(&policyv1alpha1.FieldPermissionMapping{},
+		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return mappings.List(ctx, options)
+		}, mappings.Watch, func(any) {})
+	return c, err
+}
+
+// publish puts the mappings in force, if one of them says something else than before: a
+// change of their status does not. Then it has every status written that is not as it should
+// be, which may be that of another mapping than the one that has changed.
+func (c *Controller) publish() {
+	current := c.stored()
+	if c.config.Source.Table() == nil || !c.isPublished(current) {
+		hubs := make([]*policyapi.FieldPermissionMapping, 0, len(current))
+		for _, stored := range current {
+			// The conversion shares memory with what is stored.
+			hub := &policyapi.FieldPermissionMapping{}
+			if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(stored.DeepCopy(), hub, nil); err != nil {
+				utilruntime.HandleError(fmt.Errorf("mapping %q: %w", stored.Name, err))
+				return // what is in force stays
+			}
+			hubs = append(hubs, hub)
+		}
+		c.config.Source.Publish(hubs...)
+		c.remember(current)
+	}
+	for _, stored := range current {
+		if _, incomplete := c.statusOf(stored); incomplete {
+			c.Enqueue(stored.Name)
+		}
+	}
+}
+
+// stored returns the mappings that are stored, which belong to the cache.
+func (c *Controller) stored() []*policyv1alpha1.FieldPermissionMapping {
+	var result []*policyv1alpha1.FieldPermissionMapping
+	for _, obj := range c.informer.GetStore().List() {
+		if stored, ok := obj.(*policyv1alpha1.FieldPermissionMapping); ok {
+			result = append(result, stored)
+		} else {
+			utilruntime.HandleError(fmt.Errorf("not a mapping: %T", obj))
+		}
+	}
+	return result
+}
+
+// isPublished reports whether the table is that of these mappings.
+func (c *Controller) isPublished(current []*policyv1alpha1.FieldPermissionMapping) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, stored := range current {
+		if !c.results[stored.Name].isOf(stored) {
+			return false
+		}
+	}
+	return len(current) == len(c.results)
+}
+
+// remember keeps what became of the mappings that have been published.
+func (c *Controller) remember(current []*policyv1alpha1.FieldPermissionMapping) {
+	results, problems := map[string]result{}, c.config.Source.Table().Problems()
+	counts := map[string]int{stateReady: 0, stateContradicting: 0, stateBroken: 0}
+	for _, stored := range current {
+		r := result{uid: stored.UID, spec: &stored.Spec, problem: problems(stored.Name)}
+		results[stored.Name] = r
+		switch {
+		case r.problem.Invalid:
+			counts[stateBroken]++
+		case r.problem.Reason != "":
+			counts[stateContradicting]++
+		default:
+			counts[stateReady]++
+		}
+	}
+	for state, n := range counts {
+		mappings.WithLabelValues(state).Set(float64(n))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.results = results
+}
+
+// probe reads from the store, past every cache.
+func (c *Controller) probe(ctx context.Context) error {
+	_, err := c.config.Client.PolicyV1alpha1().FieldPermissionMappings().List(ctx, metav1.ListOptions{Limit: 1})
+	return err
+}

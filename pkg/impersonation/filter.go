@@ -27,6 +27,7 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/impersonation/internal/upstreamfilter"
 )
 
 // FilterConfig configures a Filter.
@@ -89,7 +90,7 @@ func newPass(a authorizer.UnconditionalAuthorizer, serializer runtime.Negotiated
 			a.user, _ = genericapirequest.UserFrom(r.Context())
 		}
 	})
-	return newHeardFilter(passed, a, serializer, func(ctx context.Context, mode, _ string, _ time.Duration) {
+	return upstreamfilter.New(passed, a, serializer, func(ctx context.Context, mode, _ string, _ time.Duration) {
 		if a := attemptFrom(ctx); a != nil {
 			a.mode, a.decided = mode, true
 		}

@@ -22,6 +22,7 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/impersonation/internal/upstreamfilter"
 )
 
 // Reviewer finds out what the impersonation filter of a server would answer. It is safe
@@ -36,7 +37,7 @@ type Reviewer struct {
 // must not give conditional answers: KEP-5284 has no place for them. The constrained modes
 // are tried if requests try them, and the mode conditional if it is given.
 func NewReviewer(a authorizer.UnconditionalAuthorizer, constrained bool, conditional *Conditional) (*Reviewer, error) {
-	if _, err := newQuietFilter(http.NotFoundHandler(), a); err != nil {
+	if _, err := upstreamfilter.New(http.NotFoundHandler(), a, codecs, upstreamfilter.Discard); err != nil {
 		return nil, err
 	}
 	return &Reviewer{authorizer: a, constrained: constrained, conditional: conditional}, nil
@@ -125,9 +126,9 @@ func isConstrained(verb string) bool { return strings.HasPrefix(verb, verbImpers
 func (r *Reviewer) filter(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo, masked func(verb string) bool) (Answer, error) {
 	recorder := &recorder{authorizer: inContext{r.authorizer, ctx}, wanted: wanted, masked: masked, extras: map[string]error{}}
 	var impersonated user.Info
-	filter, err := newQuietFilter(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
+	filter, err := upstreamfilter.New(http.HandlerFunc(func(_ http.ResponseWriter, request *http.Request) {
 		impersonated, _ = genericapirequest.UserFrom(request.Context())
-	}), recorder)
+	}), recorder, codecs, upstreamfilter.Discard)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -46,3 +46,23 @@ func TestStandsAlone(t *testing.T) {
 		t.Errorf("read %d files: %v", seen, err)
 	}
 }
+
+// TestUnsafeIsInOnePlace checks that only one package, which says why, imports unsafe.
+func TestUnsafeIsInOnePlace(t *testing.T) {
+	t.Parallel()
+	const only = "pkg/impersonation/internal/upstreamfilter/filter.go"
+	var found []string
+	err := filepath.WalkDir(filepath.Join(root(t), "pkg"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if strings.Contains(string(content), "\n\t\"unsafe\"\n") {
+			found = append(found, filepath.ToSlash(strings.TrimPrefix(path, root(t)+string(filepath.Separator))))
+		}
+		return err
+	})
+	if err != nil || len(found) != 1 || found[0] != only {
+		t.Errorf("got %v, %v, want only %s", found, err, only)
+	}
+}

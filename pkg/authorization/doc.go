@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 // authorizer may answer, what a chain of authorizers answers together, and what an
 // answer becomes once the data that it depends on is known.
 //
-// What holds in it:
+// Invariants:
 //
 //   - The zero value of every type denies or is refused. Values are immutable; their
 //     constructors copy what they are given.

@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 // kube-apiserver, which authorizes before it proxies, asks it before RBAC, so that
 // policies mean something for requests that pass through kube-apiserver.
 //
-// What holds in it:
+// Invariants:
 //
 //   - It decides from policies, and works before kube-apiserver does. It asks kube-apiserver
 //     back for one thing only: who may change fields of what Proviso serves, once for a

@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 // read, what it may cost, how it is compiled and evaluated (KEP-5681, "Built-in CEL
 // conditions evaluator").
 //
-// What holds in it:
+// Invariants:
 //
 //   - One environment, built on that of Kubernetes, so that what a
 //     ValidatingAdmissionPolicy can say a condition can say too.

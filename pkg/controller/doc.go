@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package controller is the common part of the controllers that follow stored objects. A controller publishes what it
 // makes of the objects, so that requests are decided from it, and writes the status of each object.
 //
-// What holds in it:
+// Invariants:
 //
 //   - Nothing is published before every informer has synced.
 //   - A store that cannot be read for longer than the staleness bound is reported to the consumer of the objects, also if

@@ -10,7 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 // decision in a slot of its context. The decision is evaluated at admission, on the object
 // as it will be written, by what authorized the request, whatever has changed since.
 //
-// What holds in it:
+// Invariants:
 //
 //   - A request passes the filter on conditions only if its storage is known to run
 //     validating admission (Enforcer.Cover) and the plugin

@@ -3,13 +3,11 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package etcd runs the embedded etcd: one member, in the process, for trying Proviso
-// and for small installations with a single replica. More than one replica needs an
-// external cluster.
+// Package etcd runs the embedded etcd: one member, in the process, for trying Proviso and for small installations
+// with a single replica. More than one replica needs an external cluster.
 //
-// What holds in it: every acknowledged write is on disk; nothing listens on a network,
-// only on a unix socket in a directory that belongs to the user of the process; two
-// processes never share a directory.
+// Invariants: every acknowledged write is on disk; the member listens on a unix socket in a directory of the
+// process's user, and on no network; two processes never share a directory.
 package etcd
 
 import (
@@ -30,8 +28,8 @@ const (
 	// maxSocketPath is what fits in a unix socket address on every system, less the
 	// terminating zero.
 	maxSocketPath = 103
-	// startTimeout bounds how long a member may take to replay its log. It is generous:
-	// after a crash a large log on a slow disk takes its time, and giving up helps nobody.
+	// startTimeout bounds how long a member may take to replay its log. It is generous: after a crash, a large log on
+	// a slow disk takes long, and giving up would not help.
 	startTimeout = 5 * time.Minute
 	// backendQuota bounds the size of the store. It is etcd's own upper recommendation.
 	backendQuota = 8 << 30

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package features has the feature gates of Proviso. Importing it adds them to those of
-// the generic server, so that --feature-gates knows them.
+// Package features has the feature gates of Proviso. Importing it registers them beside the gates of the generic
+// server, so that --feature-gates accepts them.
 package features
 
 import (
@@ -19,21 +19,21 @@ const (
 	// at admission (KEP-5681). Without it, modes in reviews are ignored and what depends on
 	// conditions is folded.
 	ConditionalAuthorization featuregate.Feature = "ConditionalAuthorization"
-	// AuthorizeConnectWithCreate demands the verb create of whoever connects to a resource,
-	// whatever the HTTP method (KEP-5681, "Compound Authorization for Connectible Resources").
+	// AuthorizeConnectWithCreate requires the verb create for every connection to a resource, whatever the HTTP
+	// method (KEP-5681, "Compound Authorization for Connectible Resources").
 	AuthorizeConnectWithCreate featuregate.Feature = "AuthorizeConnectWithCreate"
 	// ConditionalImpersonation has the server impersonate in the mode conditional, too (KEP-5681,
 	// "Constrained Impersonation through Conditional Authorization"), for the clients that connect
 	// to it directly, and lets ImpersonationReviews tell. It needs ConditionalAuthorization.
 	ConditionalImpersonation featuregate.Feature = "ConditionalImpersonation"
-	// FineGrainedAuthorization lets those who may not write an object change the fields for
-	// which they have permission, and excludes fields from what permission on the whole object
-	// includes (KEP-3617). It needs ConditionalAuthorization.
+	// FineGrainedAuthorization lets users without permission to write an object change the fields for which they have
+	// permission, and excludes fields from the permission to write the object (KEP-3617). It needs
+	// ConditionalAuthorization.
 	FineGrainedAuthorization featuregate.Feature = "FineGrainedAuthorization"
 )
 
-// specs apply to every version that the generic server can emulate: the gates are those of
-// Proviso, whose versions are others.
+// specs apply to every version that the generic server can emulate, because the gates have versions of Proviso, not
+// of Kubernetes.
 var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ConditionalAuthorization:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
 	AuthorizeConnectWithCreate: {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},

@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 // it possible: the check of the fields is the condition of a decision that was made before
 // anybody knew them.
 //
-// What holds in it:
+// Invariants:
 //
 //   - What cannot be told is not allowed: an object that does not fit its schema, an
 //     expression that errs, mappings that contradict each other, an authorizer that fails.

@@ -24,7 +24,7 @@ type Checker struct {
 	compiler *cel.PartialCompiler
 }
 
-// NewChecker makes a Checker. The compiler must be that of policies.
+// NewChecker returns a Checker. The compiler must be the one that also compiles stored policies.
 func NewChecker(compiler *cel.PartialCompiler) *Checker {
 	return &Checker{compiler: compiler}
 }
@@ -98,7 +98,7 @@ func versionWarnings(rules []policy.PolicyRule) []string {
 	return warnings
 }
 
-// compile compiles a stored policy. What would not be stored today is not compiled either.
+// compile compiles a stored policy. It returns an error for a policy that would be refused if it were written today.
 func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *cel.PartialCompiler) (*engine.Policy, error) {
 	var hub policy.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_v1alpha1_AuthorizationPolicySpec_To_policy_AuthorizationPolicySpec(spec.DeepCopy(), &hub, nil); err != nil {

@@ -60,13 +60,13 @@ type Controller struct {
 	results map[engine.Key]result
 }
 
-// result is what became of a policy.
+// result is the outcome of compiling a policy.
 type result struct {
-	// uid tells the policy from another one that had its name before.
+	// uid distinguishes the policy from an earlier one with the same name.
 	uid  types.UID
 	spec *policyv1alpha1.AuthorizationPolicySpec
-	// failure says why the specification is not in force, and lastGood that an earlier one
-	// is instead.
+	// failure is why the specification does not decide requests; lastGood is true if an earlier compilation decides
+	// them.
 	failure  error
 	lastGood bool
 	// readsMore says that the condition depends on more than what is known at authorization.
@@ -138,7 +138,7 @@ type content struct {
 	status *policyv1alpha1.AuthorizationPolicyStatus
 }
 
-// isOf reports whether the result is that of a policy as it is now.
+// isOf reports whether r is the result for the current uid and specification of p.
 func (r result) isOf(p *content) bool {
 	return r.uid == p.meta.UID && apiequality.Semantic.DeepEqual(r.spec, p.spec)
 }
@@ -205,10 +205,9 @@ func (c *Controller) publish(ctx context.Context) {
 	c.measure(snapshot)
 }
 
-// compile compiles a policy if its specification has changed. If that fails, what was
-// compiled last stays in force, and if there is nothing, the policy fails closed. A policy
-// that was deleted and made anew between two rounds has nothing that was compiled before:
-// it is not its namesake.
+// compile compiles a policy if its specification has changed. If compilation fails, the last good compilation is
+// used; without one the policy fails closed. The last good compilation of a deleted policy is never used for a new
+// policy with the same name.
 func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (*engine.Policy, bool) {
 	c.mu.Lock()
 	before, known := c.results[key]

@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package policy runs the controller that compiles stored policies, publishes them as immutable snapshots, and writes
 // their status.
 //
-// What holds in it:
+// Invariants:
 //
 //   - A policy that does not compile is refused when it is written, with the field and the position of the mistake.
 //   - A stored policy that does not compile any more keeps its last good compilation. Without one, a Deny or NoOpinion

@@ -20,11 +20,11 @@ import (
 const (
 	// ReasonEnforced says that requests are decided by the policy.
 	ReasonEnforced = "Enforced"
-	// ReasonNotEnforced says that a rule is about resources of others, who ask through the
-	// front door only.
+	// ReasonNotEnforced says that a rule names resources that another server serves. Only the front door applies the
+	// policy to them.
 	ReasonNotEnforced = "NotEnforced"
-	// ReasonConditionNotEnforced says that nobody enforces the condition: an Allow then
-	// grants nothing, and a Deny or NoOpinion applies whatever the condition says.
+	// ReasonConditionNotEnforced says that no server enforces the condition. An Allow policy then grants nothing; a
+	// Deny or NoOpinion policy applies whether or not its condition holds.
 	ReasonConditionNotEnforced = "ConditionNotEnforced"
 )
 

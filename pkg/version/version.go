@@ -37,8 +37,8 @@ func Get() apimachineryversion.Info {
 	}
 }
 
-// String returns the version, and that of the Kubernetes libraries that it was built
-// with, on one line.
+// String returns the version of Proviso and the version of the Kubernetes libraries that it was built with, on one
+// line.
 func String() string {
 	return fmt.Sprintf("%s (Kubernetes libraries %s, %s)", gitVersion, moduleVersion("k8s.io/apiserver"), runtime.Version())
 }

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package validation validates the kinds of policy.proviso.dev.
 //
-// What holds in it:
+// Invariants:
 //
 //   - It looks at the structure only. Whether an expression compiles is decided where
 //     policies are stored, by those who know CEL.

@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package engine decides requests from policies: attributes and a snapshot of compiled
 // policies give a decision (KEP-5681, "Authorizer requirements").
 //
-// What holds in it:
+// Invariants:
 //
 //   - A Snapshot is immutable. A decision belongs to exactly one, whatever changes
 //     meanwhile, and its conditions hold the programs that they were made from.

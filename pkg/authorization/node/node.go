@@ -3,11 +3,11 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package node is an example of an authorizer whose conditions are its own: a node may
-// write the objects that are placed on it, and no others (KEP-5681, "Node authorizer"). The
-// conditions are opaque to everybody else, who has the authorizer evaluate them.
+// Package node is an example of an authorizer with conditions of its own type: a node may write the objects that are
+// placed on it, and no others (KEP-5681, "Node authorizer"). The conditions are opaque: other components call the
+// authorizer to evaluate them.
 //
-// It is written against k8s.io/apiserver alone, as anybody's authorizer would be.
+// It uses only k8s.io/apiserver, as an authorizer outside Proviso would.
 package node
 
 import (

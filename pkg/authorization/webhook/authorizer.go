@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 // be conditional (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview
 // API").
 //
-// What holds in it: an error, a timeout or an answer that makes no sense never becomes
+// Invariants: an error, a timeout or an answer that makes no sense never becomes
 // Allow. From kube-apiserver it is Deny; the generic delegating authorizer of
 // k8s.io/apiserver answers NoOpinion there, after which a later authorizer could allow what
 // kube-apiserver would have denied. From a webhook it is what its failure policy says;

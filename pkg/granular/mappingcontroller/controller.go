@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package mappingcontroller follows the FieldPermissionMappings that are stored: it publishes them to a granular.Source,
 // and writes their status.
 //
-// What holds in it:
+// Invariants:
 //
 //   - All mappings are published together, since one may contradict another.
 //   - While the store cannot be read, permission on fields gives nothing, and what was excluded stays so.
@@ -65,7 +65,7 @@ type result struct {
 	problem granular.Problem
 }
 
-// isOf reports whether the result is that of a mapping as it is now.
+// isOf reports whether r is the result for the current uid and specification of m.
 func (r result) isOf(m *policyv1alpha1.FieldPermissionMapping) bool {
 	return r.spec != nil && r.uid == m.UID && apiequality.Semantic.DeepEqual(r.spec, &m.Spec)
 }
@@ -99,9 +99,9 @@ func New(config Config) (c *Controller, err error) {
 	return c, err
 }
 
-// publish puts the mappings in force, if one of them says something else than before: a
-// change of their status does not. Then it has every status written that is not as it should
-// be, which may be that of another mapping than the one that has changed.
+// publish publishes the mappings if one of their specifications has changed. A change of a status publishes nothing.
+// Then it enqueues every mapping whose status has to be written; a change of one mapping may change the status of
+// another.
 func (c *Controller) publish() {
 	current := c.stored()
 	if c.config.Source.Table() == nil || !c.isPublished(current) {
@@ -138,7 +138,7 @@ func (c *Controller) stored() []*policyv1alpha1.FieldPermissionMapping {
 	return result
 }
 
-// isPublished reports whether the table is that of these mappings.
+// isPublished reports whether the published table was built from these mappings.
 func (c *Controller) isPublished(current []*policyv1alpha1.FieldPermissionMapping) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -23,13 +23,13 @@ import (
 const (
 	// MaxWarnings is how many warnings a status holds.
 	MaxWarnings = 32
-	// typeCacheSize bounds the types that are kept. That of a Deployment takes 300 KiB, less
-	// than half of its schema, and most are much smaller; maxSchemaNodes bounds the others.
+	// typeCacheSize bounds the number of cached types. The type of a Deployment takes 300 KiB, less than half of its
+	// schema; most are much smaller, and maxSchemaNodes bounds larger ones.
 	typeCacheSize = 32
 	// typeExpiry is how long a type is used although its schema may have changed.
 	typeExpiry = 5 * time.Minute
-	// notFoundExpiry is how long a kind counts as being without schema: that of a new
-	// CustomResourceDefinition is published some seconds after its discovery.
+	// notFoundExpiry is how long a kind is assumed to have no schema. The schema of a new CustomResourceDefinition is
+	// published some seconds after its discovery.
 	notFoundExpiry = 30 * time.Second
 	// failureExpiry keeps many policies from asking a server that has just failed.
 	failureExpiry = 5 * time.Second
@@ -58,11 +58,10 @@ func New(schemas resolver.SchemaResolver, kinds Kinds) (*Checker, error) {
 	return &Checker{schemas: schemas, kinds: kinds, types: utilcache.NewLRUExpireCache(typeCacheSize)}, nil
 }
 
-// Check returns what is wrong with the variables and the condition of a policy, for each
-// of the kinds that its rules name. What is not known, a resource or a schema, gives no
-// warning; the caller checks again now and then, since both may come later. Errors wrap
-// ErrIncomplete: what could be checked is then in the result nevertheless, which is never
-// nil. Check blocks while schemas are fetched.
+// Check returns the mistakes in the variables and the condition of a policy, for each kind that its rules name. An
+// unknown resource or schema gives no warning; the caller checks again from time to time, because both may appear
+// later. Errors wrap ErrIncomplete; the result is never nil, and has the warnings that were found. Check blocks while
+// it fetches schemas.
 func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
 	result := &policyv1alpha1.TypeChecking{}
 	if policy.Condition == "" && len(policy.Variables) == 0 {
@@ -127,8 +126,7 @@ func (c *Checker) resolve(kind schema.GroupVersionKind) (t *apiservercel.DeclTyp
 	return typeOf(kind, s), nil
 }
 
-// check adds the warnings for one kind to those of each expression, in the order of the
-// fields. The environment that it needs ends with it.
+// check adds the warnings for one kind to the warnings of each expression, in the order of the fields.
 func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, found [][]policyv1alpha1.ExpressionWarning) error {
 	compiler, err := cel.NewTypedCompiler(t)
 	if err != nil {

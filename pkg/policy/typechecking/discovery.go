@@ -21,8 +21,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// discoveryExpiry is how long the list of resources is used, so that those of new
-// CustomResourceDefinitions are seen. Reading it anew takes two requests.
+// discoveryExpiry is how long the list of resources is used. New CustomResourceDefinitions are seen after that time.
+// Reading the list takes two requests.
 const discoveryExpiry = time.Minute
 
 // Discovery knows the kinds and the schemas that servers publish. It differs from a

@@ -26,8 +26,7 @@ const (
 	// kind: 10 KiB can take a tenth of a second. A policy is checked for one kind even if
 	// its text is longer, as it is compiled when it is written.
 	maxText = 512 << 10
-	// maxLookups bounds the resources that are looked up for a policy, most of which may
-	// be unknown.
+	// maxLookups bounds the lookups of resources for one policy. Most of the resources may be unknown.
 	maxLookups = 256
 	// maxFailures ends a check: each failure may have taken as long as a timeout, and the
 	// policy is checked again anyway.
@@ -66,9 +65,9 @@ func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]sch
 	return s.found, s.failures
 }
 
-// resourcesOf yields the resources that a rule names without wildcard, with an empty
-// version if it names none. Of the subresources only status has the kind of its resource;
-// those of others, which may be options of a connection, are not known.
+// resourcesOf yields the resources that a rule names without wildcard, with an empty version if it names none. Of the
+// subresources it yields only status, which has the kind of its resource. The kinds of other subresources are
+// unknown: they may be options of a connection.
 func resourcesOf(rule *policyv1alpha1.PolicyRule) iter.Seq[schema.GroupVersionResource] {
 	groups, resources := concrete(rule.APIGroups), concrete(rule.Resources)
 	versions := concrete(rule.APIVersions)
@@ -88,8 +87,7 @@ func resourcesOf(rule *policyv1alpha1.PolicyRule) iter.Seq[schema.GroupVersionRe
 	}
 }
 
-// concrete returns the distinct names without wildcards and subresources, of which lists
-// may be long.
+// concrete returns the distinct names without wildcards and subresources. The list may be long.
 func concrete(names []string) []string {
 	var result []string
 	seen := map[string]bool{}

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 // Package stored makes the endpoints of stored kinds: the objects, their status, and the table that kubectl prints.
 //
-// What holds in it:
+// Invariants:
 //
 //   - A write to an object never changes its status, and a write to the status changes nothing else. The server owns the
 //     generation, which counts changes of the specification.

@@ -70,8 +70,8 @@ func (s strategy[Spec, Status]) Validate(_ context.Context, obj runtime.Object) 
 	return errs
 }
 
-// ValidateUpdate does not check an unchanged specification of an object that is being deleted: if the check had come to
-// fail, the last finalizer could never be removed.
+// ValidateUpdate does not check an unchanged specification of an object that is being deleted. If such a
+// specification has become invalid, its last finalizer can still be removed.
 func (s strategy[Spec, Status]) ValidateUpdate(_ context.Context, obj, old runtime.Object) field.ErrorList {
 	errs := s.kind.ValidateUpdate(obj, old)
 	if len(errs) == 0 && (s.kind.Parts(old).Meta.DeletionTimestamp == nil || !s.sameSpec(obj, old)) {

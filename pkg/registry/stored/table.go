@@ -49,7 +49,7 @@ func (t Table) ConvertToTable(_ context.Context, object, tableOptions runtime.Ob
 // shownEntries is how many entries of a list a cell shows.
 const shownEntries = 3
 
-// ListCell returns a cell that shows the first entries of a list, and how many there are besides.
+// ListCell returns a cell that shows the first entries of a list, and how many more there are.
 func ListCell(entries []string) string {
 	switch n := len(entries) - shownEntries; {
 	case len(entries) == 0:

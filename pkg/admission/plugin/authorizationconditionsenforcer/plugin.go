@@ -34,8 +34,8 @@ var (
 	_ admission.InitializationValidator = &Plugin{}
 )
 
-// AddTo adds the plugin to those of a server, before all others: nothing else is to see an
-// object that its author may not write.
+// AddTo adds the plugin to the plugins of a server, before all others: no other plugin may see an object that its
+// author may not write.
 func AddTo(options *genericoptions.AdmissionOptions) {
 	options.Plugins.Register(PluginName, func(io.Reader) (admission.Interface, error) { return &Plugin{}, nil })
 	options.RecommendedPluginOrder = slices.Insert(slices.Clone(options.RecommendedPluginOrder), 0, PluginName)

@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package upstreamfilter makes the impersonation filter of k8s.io/apiserver, whose metrics are replaced by a function. It
 // is the only package of Proviso that imports unsafe.
 //
-// What holds in it:
+// Invariants:
 //
 //   - It changes two unexported fields of the filter: the functions that record metrics. Only upstream's own tests can set
 //     them, so they are set by reflection.

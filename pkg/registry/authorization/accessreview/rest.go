@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 // Package accessreview serves SubjectAccessReview, SelfSubjectAccessReview and LocalSubjectAccessReview: virtual resources
 // that answer whether a user may make a request, and on what conditions.
 //
-// What holds in it:
+// Invariants:
 //
 //   - One implementation answers all three kinds. They differ in the user and the namespace that a review may be about.
 //   - A review is validated and admitted before anything is decided about it.

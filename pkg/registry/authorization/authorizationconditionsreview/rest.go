@@ -3,14 +3,12 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package authorizationconditionsreview serves AuthorizationConditionsReview: what do
-// these conditions say about this object (KEP-5681, "Supporting webhooks through the
-// AuthorizationConditionsReview API")?
+// Package authorizationconditionsreview serves AuthorizationConditionsReview: what do these conditions say about this
+// object (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API")?
 //
-// Evaluation reads nothing but the review, except for secondary authorization checks,
-// which only callers who may create subjectaccessreviews can make it do, and for conditions
-// of types that nobody here knows: those go to the authorizer of this server that made them,
-// by whose name they go (KEP-5681, "Authorizer requirements").
+// Evaluation reads nothing but the review, with two exceptions. Callers who may create subjectaccessreviews can cause
+// secondary authorization checks. Conditions of unknown types are evaluated by the authorizer of this server that
+// made them, which the name of their set identifies (KEP-5681, "Authorizer requirements").
 package authorizationconditionsreview
 
 import (

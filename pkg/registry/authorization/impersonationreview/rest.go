@@ -3,13 +3,12 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package impersonationreview serves ImpersonationReview: may this user make that request
-// as somebody else, and why (KEP-5284)? It is a resource of its own, for `kubectl create`,
-// and a subresource of authorizationconditionsreviews with the user to impersonate in the
-// path.
+// Package impersonationreview serves ImpersonationReview: may this user make that request as another user, and why
+// (KEP-5284)? It is served as a resource, for `kubectl create`, and as a subresource of
+// authorizationconditionsreviews with the user to impersonate in the path.
 //
-// A caller may ask about itself. To ask about anybody else takes the permission to ask
-// what anybody may do, which is to create subjectaccessreviews.
+// Callers may ask about themselves. To ask about another requester, a caller needs the permission to create
+// subjectaccessreviews.
 package impersonationreview
 
 import (
@@ -42,8 +41,8 @@ type REST struct {
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. The chain of the reviews, of which impersonations makes its
-// checks, must decide as that of requests does.
+// NewREST returns the storage. The chain of reviews, which impersonations uses for its checks, must give the same
+// answers as the chain that authorizes requests.
 func NewREST(reviews *authorization.Reviewer, impersonations *impersonation.Reviewer) *REST {
 	return &REST{
 		Resource: virtual.Resource{

@@ -66,8 +66,8 @@ func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.Imp
 
 const reasonFolded = "the impersonation depends on conditions on the object, which the review did not ask for or which exceed what it can hold; it was folded to Deny"
 
-// setResidual shows what remains of an impersonation. Whoever does not ask for conditions
-// gets a denial, as from a SubjectAccessReview.
+// setResidual sets the residual conditions of an impersonation. If the caller has not asked for conditions, the
+// answer is a denial, as from a SubjectAccessReview.
 func setResidual(status *authorizationapi.ImpersonationReviewStatus, residual []authorization.Set, spec *authorizationapi.ImpersonationReviewSpec) (shown bool) {
 	if len(residual) == 0 {
 		status.Allowed = true

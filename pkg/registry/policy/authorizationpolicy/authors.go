@@ -31,30 +31,29 @@ const (
 	verbRestrict = "restrict"
 )
 
-// MaxQuestions bounds what the authorizers are asked for one write of a policy. Each is a
-// call to kube-apiserver, of which a request can make a few hundred a second. Larger
-// policies are for those who may escalate.
+// MaxQuestions bounds the questions to the authorizers for one write of a policy. Each question is a call to
+// kube-apiserver, and a few hundred calls take a second. Authors of larger policies need the verb escalate.
 const MaxQuestions = 1024
 
-// Authors decides who may write policies, besides the permission for the request itself:
+// Authors decides who may write policies, in addition to the permission for the request itself:
 //
-//   - An Allow policy is written by those who may make every request that its rules describe,
-//     unconditionally, or who have the verb escalate on it. What is allowed on conditions
-//     cannot be handed on, nor what a policy restricts in part.
-//   - A Deny or NoOpinion policy is created, changed and deleted by those who have the verb
-//     restrict on it. A change of the effect to or from Allow needs both.
-//   - A change that leaves the specification as it is needs neither. It can complete a deletion,
-//     by removing the last finalizer; that has been decided when it was asked for.
+//   - The author of an Allow policy must be allowed to make every request that its rules describe, unconditionally,
+//     or have the verb escalate on the policy. Permissions that depend on conditions, or that another policy
+//     restricts in part, cannot be granted.
+//   - The author who creates, changes or deletes a Deny or NoOpinion policy needs the verb restrict on it. A change
+//     of the effect to or from Allow needs both.
+//   - A change that leaves the specification as it is needs neither. It can complete a deletion by removing the last
+//     finalizer; the deletion was authorized when it was requested.
 //
-// No user, an error, a Deny or no opinion refuses.
+// A missing user, an error, Deny and NoOpinion refuse the write.
 type Authors struct {
 	chain      authorizer.UnconditionalAuthorizer
 	restricted Restricted
 }
 
-// Restricted says what restricts some of what a question is about, for the user who is named
-// in it, if anything does. A chain answers a question about * by what matches every value, so
-// that a Deny of one verb does not show in its answer.
+// Restricted returns the policy that restricts some of the requests that a question stands for, for the user in the
+// question. It is needed because a chain answers a question about * only from policies that match every value, so
+// that a Deny of one verb does not show in the answer.
 type Restricted func(ctx context.Context, question authorizer.Attributes) (policy string, found bool)
 
 var errNoChain = errors.New("without authorizers and restrictions anybody could write any policy")
@@ -125,8 +124,7 @@ func (g *guard) MayDeleteUnread(ctx context.Context, name string) error {
 	return w.need(true, false)
 }
 
-// isRestriction reports whether a policy may restrict somebody. An effect that nobody here
-// knows might.
+// isRestriction reports whether a policy may deny requests. A policy with an unknown effect may.
 func isRestriction(p parts) bool { return p.Spec.Effect != policy.PolicyEffectAllow }
 
 // write is one write of a policy by its author.

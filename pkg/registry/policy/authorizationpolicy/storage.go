@@ -3,20 +3,18 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package authorizationpolicy stores ClusterAuthorizationPolicy and AuthorizationPolicy of
-// policy.proviso.dev, and serves their status. The two differ in their scope only, so that
-// there is one implementation.
+// Package authorizationpolicy stores ClusterAuthorizationPolicy and AuthorizationPolicy of policy.proviso.dev, and
+// serves their status. The two differ in their scope only, so that there is one implementation.
 //
-// What holds in it:
+// Invariants:
 //
-//   - Every write is validated, updates as strictly as creations, and what does not compile
-//     is not stored.
-//   - Nobody writes a policy that grants more than its author could grant, and nobody makes,
-//     changes or lifts a restriction without the permission to: see Authors. This holds for
-//     every way of writing, dry runs included, and on the object as mutating admission left it.
+//   - Every write is validated, updates as strictly as creations, and a policy that does not compile is not stored.
+//   - An author cannot write a policy that grants more than the author could grant, and cannot create, change or
+//     remove a restriction without permission: see Authors. This holds for every way of writing, dry runs included,
+//     and for the object after mutating admission.
 //   - The status is written through /status only, and /status writes nothing else.
 //
-// It knows CEL through Checker only, and must not import pkg/policy.
+// It uses CEL through Checker only, and must not import pkg/policy.
 package authorizationpolicy
 
 import (

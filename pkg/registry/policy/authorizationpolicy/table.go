@@ -44,7 +44,7 @@ var table = stored.Table{
 	},
 }
 
-// subjectsOf names the subjects. Those of an omitted list depend on the effect.
+// subjectsOf returns the names of the subjects. The meaning of an omitted list depends on the effect.
 func subjectsOf(spec *policy.AuthorizationPolicySpec) string {
 	if len(spec.Subjects) == 0 {
 		if spec.Effect == policy.PolicyEffectAllow {

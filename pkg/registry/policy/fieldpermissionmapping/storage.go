@@ -3,18 +3,16 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package fieldpermissionmapping stores FieldPermissionMapping of policy.proviso.dev, and
-// serves its status.
+// Package fieldpermissionmapping stores FieldPermissionMapping of policy.proviso.dev, and serves its status.
 //
-// What holds in it:
+// Invariants:
 //
-//   - Every write is validated, updates as strictly as creations, and what cannot be used is
-//     not stored.
+//   - Every write is validated, updates as strictly as creations, and an invalid mapping is not stored.
 //   - The status is written through /status only, and /status writes nothing else.
-//   - A mapping decides what verbs stand for, and can lift a restriction. It is written by those
-//     who have the verb restrict on it, besides the permission for the request itself.
+//   - A mapping decides what verbs stand for, and can remove a restriction. Its author needs the verb restrict on it,
+//     in addition to the permission for the request itself.
 //
-// It knows paths, permissions and expressions through Checker only.
+// It checks paths, permissions and expressions through Checker only.
 package fieldpermissionmapping
 
 import (

@@ -15,15 +15,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 )
 
-// conditions makes a server ask kube-apiserver and then the webhooks that a file names, and
-// enforce the conditions with which those answer. What it returns is to be called before the
-// server is made.
+// conditions makes a server ask the webhooks that a file names, and kube-apiserver, and
+// enforce the conditions with which the webhooks answer. The function that it returns is to be
+// called before the server is made.
 func conditions(options *genericoptions.RecommendedOptions, file string) func(*genericapiserver.RecommendedConfig, *genericapiserver.APIGroupInfo) error {
 	var enforcer *enforcement.Enforcer
 	authorizationconditionsenforcer.AddTo(options.Admission)
@@ -36,14 +35,15 @@ func conditions(options *genericoptions.RecommendedOptions, file string) func(*g
 		kube, err := webhook.New(webhook.Config{
 			Client: client.AuthorizationV1().SubjectAccessReviews(), AllowCacheTTL: 10 * time.Second, DenyCacheTTL: 10 * time.Second, Backoff: backoff,
 		})
-		source, sourceErr := webhook.NewSource(webhook.SourceConfig{File: file, Reserved: []string{"kube-apiserver"}, Backoff: backoff})
+		source, sourceErr := webhook.NewSource(webhook.SourceConfig{File: file, Restricting: true, Backoff: backoff})
 		compiler, compilerErr := cel.NewCompiler()
 		if err := errors.Join(err, sourceErr, compilerErr); err != nil {
 			return nil, err
 		}
-		chain, err := authorization.NewChain(
-			authorization.Member{Name: "kube-apiserver", Authorizer: kube},
-			authorization.Member{Name: "webhooks", Authorizer: &webhook.Dynamic{Source: source}})
+		chain, err := webhook.NewChain(webhook.ChainConfig{
+			KubeAPIServer: kube, Webhooks: source,
+			AlwaysAllowGroups: options.Authorization.AlwaysAllowGroups, AlwaysAllowPaths: options.Authorization.AlwaysAllowPaths,
+		})
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -84,7 +85,10 @@ func (l *loader) load() ([]*Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	errs := validation.ValidateAuthorizationConfiguration(configuration, l.config.Reserved)
+	errs := validation.ValidateAuthorizationConfiguration(configuration, l.reserved())
+	if l.config.Restricting {
+		errs = append(errs, failuresDeny(configuration)...)
+	}
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
@@ -94,6 +98,25 @@ func (l *loader) load() ([]*Webhook, error) {
 		errs, webhooks = append(errs, invalid...), append(webhooks, webhook)
 	}
 	return webhooks, errs.ToAggregate()
+}
+
+func (l *loader) reserved() []string {
+	if l.config.Restricting {
+		return slices.Concat(l.config.Reserved, chainNames)
+	}
+	return l.config.Reserved
+}
+
+// failuresDeny refuses webhooks that have no opinion when they fail.
+func failuresDeny(configuration *configapi.AuthorizationConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	for i := range configuration.Authorizers {
+		if w := configuration.Authorizers[i].Webhook; w != nil && w.FailurePolicy == configapi.FailurePolicyNoOpinion {
+			at := field.NewPath("authorizers").Index(i).Child("webhook", "failurePolicy")
+			errs = append(errs, field.Invalid(at, w.FailurePolicy, "must be Deny: kube-apiserver is asked after the webhook, and would allow what it cannot deny while it fails"))
+		}
+	}
+	return errs
 }
 
 var errDocuments = errors.New("the file must hold one document")

@@ -35,6 +35,10 @@ type SourceConfig struct {
 	KubeAPIServer string
 	// Backoff says how calls that failed in passing are repeated.
 	Backoff wait.Backoff
+	// Restricting says that the webhooks are asked before kube-apiserver, as NewChain does. A
+	// webhook then must deny when it fails: with another failure policy the file is refused,
+	// because kube-apiserver would allow what the webhook cannot deny while it is down.
+	Restricting bool
 }
 
 // Source has the webhooks that a file names, and follows the file and the kubeconfig files

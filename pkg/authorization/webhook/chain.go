@@ -1,0 +1,155 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// The names of the members that NewChain adds. No webhook of a restricting Source may have one.
+const (
+	memberGroups   = "kubernetes.io/always-allow-groups"
+	memberPaths    = "kubernetes.io/always-allow-paths"
+	memberDenials  = "deny.kube-apiserver"
+	memberWebhooks = "proviso.dev/webhooks"
+	memberKube     = "kube-apiserver"
+)
+
+// ChainConfig configures the chain of a server that enforces what a Proviso decides.
+type ChainConfig struct {
+	// KubeAPIServer asks kube-apiserver. Give it a cache for its answers: it is asked at both
+	// ends of the chain.
+	KubeAPIServer *Authorizer
+	// Webhooks names the Provisos, and whatever else speaks the API. It must be restricting.
+	Webhooks *Source
+	// Fresh says that the answers of webhooks are not reused.
+	Fresh bool
+	// AlwaysAllowGroups and AlwaysAllowPaths need no permission, so that health checks pass while
+	// Proviso is down. They are the options of the same names of k8s.io/apiserver.
+	AlwaysAllowGroups, AlwaysAllowPaths []string
+	// Restrictions are authorizers that only deny, such as that of granular.NewExclude. They
+	// are asked before everything that could allow. An answer that could become Allow is a
+	// mistake, and denies.
+	Restrictions []authorization.Member
+	// Last are authorizers that are asked after all others.
+	Last []authorization.Member
+}
+
+var (
+	errChainParts     = errors.New("the chain needs kube-apiserver and webhooks")
+	errNotRestricting = errors.New("the webhooks of the chain come before kube-apiserver: make their source with Restricting, so that none of them may fail open")
+)
+
+// NewChain makes the chain of an aggregated server other than Proviso, in the one order in
+// which no Deny is lost, whether of Proviso or of kube-apiserver:
+//
+//  1. the groups and paths that need no permission;
+//  2. the authorizers in Restrictions, and what kube-apiserver denies, so that no webhook
+//     allows it;
+//  3. the webhooks. The answer of a Proviso has its Deny policies first, then what
+//     kube-apiserver says, and then its other policies;
+//  4. kube-apiserver, for what the webhooks have no opinion on;
+//  5. the authorizers in Last.
+//
+// An Allow of kube-apiserver in front of the webhooks would be final, and Deny policies
+// would bind only users whom RBAC does not allow. A failure of kube-apiserver or of a
+// webhook denies.
+func NewChain(config ChainConfig) (*authorization.Chain, error) {
+	switch {
+	case config.KubeAPIServer == nil || config.Webhooks == nil:
+		return nil, errChainParts
+	case !config.Webhooks.config.Restricting:
+		return nil, errNotRestricting
+	}
+	paths, err := path.NewAuthorizer(config.AlwaysAllowPaths)
+	if err != nil {
+		return nil, fmt.Errorf("paths that are always allowed: %w", err)
+	}
+	members := []authorization.Member{
+		{Name: memberGroups, Authorizer: authorizerfactory.NewPrivilegedGroups(config.AlwaysAllowGroups...)},
+		{Name: memberPaths, Authorizer: paths},
+	}
+	for _, m := range config.Restrictions {
+		if m.Authorizer == nil {
+			return nil, fmt.Errorf("authorizer %q of the restrictions is nil", m.Name)
+		}
+		members = append(members, authorization.Member{Name: m.Name, Authorizer: restriction{m.Authorizer}})
+	}
+	members = append(members,
+		authorization.Member{Name: memberDenials, Authorizer: denials{config.KubeAPIServer}},
+		authorization.Member{Name: memberWebhooks, Authorizer: &Dynamic{Source: config.Webhooks, Fresh: config.Fresh}},
+		authorization.Member{Name: memberKube, Authorizer: config.KubeAPIServer})
+	return authorization.NewChain(append(members, config.Last...)...)
+}
+
+// chainNames are the names that webhooks of a restricting source must not have.
+var chainNames = []string{memberGroups, memberPaths, memberDenials, memberWebhooks, memberKube}
+
+// denials is an authorizer without its permissions: what it allows is NoOpinion.
+type denials struct {
+	*Authorizer
+}
+
+var _ authorizer.Authorizer = denials{}
+
+func (d denials) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := d.Authorizer.Authorize(ctx, attributes)
+	if decision == authorizer.DecisionAllow {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
+	return decision, reason, err
+}
+
+// ConditionsAwareAuthorize answers as Authorize does: kube-apiserver has no conditions.
+func (d denials) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	return authorizer.ConditionsAwareDecisionFromParts(d.Authorize(ctx, attributes))
+}
+
+// restriction is an authorizer that is believed only when it denies or has no opinion.
+type restriction struct {
+	authorizer.Authorizer
+}
+
+var (
+	_ authorizer.Authorizer = restriction{}
+	_ authorization.Pinner  = restriction{}
+
+	errRestrictionAllows = errors.New("an authorizer that may only deny has answered with an Allow, or with conditions that could become one")
+)
+
+// Pin pins the authorizer, if it decides from something that changes.
+func (r restriction) Pin(ctx context.Context) context.Context {
+	if pinner, ok := r.Authorizer.(authorization.Pinner); ok {
+		return pinner.Pin(ctx)
+	}
+	return ctx
+}
+
+// Authorize turns an Allow into Deny.
+func (r restriction) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	decision, reason, err := r.Authorizer.Authorize(ctx, attributes)
+	if decision == authorizer.DecisionAllow {
+		return authorizer.DecisionDeny, "", errRestrictionAllows
+	}
+	return decision, reason, err
+}
+
+// ConditionsAwareAuthorize turns what could become Allow into Deny.
+func (r restriction) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	decision := r.Authorizer.ConditionsAwareAuthorize(ctx, attributes)
+	if authorization.FromUpstream("", decision).CanBecomeAllowed() {
+		return authorizer.ConditionsAwareDecisionDeny("", errRestrictionAllows)
+	}
+	return decision
+}

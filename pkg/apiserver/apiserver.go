@@ -205,10 +205,18 @@ func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 	}
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
-		conditional = &impersonation.Conditional{Chain: c.extra.Reviews, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial}
+		conditional = &impersonation.Conditional{
+			Chain: c.extra.Reviews, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
+		}
 	}
 	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, constrained, conditional)
 	return err
+}
+
+// needsCreate reports whether a request needs the verb create beside its own. The enforcer is
+// asked for each request: it learns what can be connected to when the API groups are installed.
+func (c *completedConfig) needsCreate(a authorizer.Attributes) bool {
+	return c.extra.Enforcer != nil && c.extra.Enforcer.NeedsCreate(a)
 }
 
 // impersonationFilter configures the filter of requests. It makes one, to find out now
@@ -217,7 +225,7 @@ func (c *completedConfig) impersonationFilter() (impersonation.FilterConfig, err
 	config := impersonation.FilterConfig{
 		Authorizer: c.extra.Requests,
 		Conditional: impersonation.Conditional{
-			Chain: c.extra.Requests, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial,
+			Chain: c.extra.Requests, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
 		},
 		Narrow:      enforcement.Narrow,
 		Constrained: true, Serializer: Codecs,

@@ -113,6 +113,13 @@ func (e *Enforcer) Connects(attributes authorizer.Attributes) bool {
 	return e.classifier.connects(attributes)
 }
 
+// NeedsCreate reports whether a request needs the verb create beside its own: whether it
+// connects, and not by that verb (KEP-5681, "Compound Authorization for Connectible
+// Resources").
+func (e *Enforcer) NeedsCreate(attributes authorizer.Attributes) bool {
+	return e.config.ConnectWithCreate && attributes.GetVerb() != "create" && e.classifier.connects(attributes)
+}
+
 func (e *Enforcer) enforces() bool { return e.config.Conditional && e.plugged.Load() }
 
 func (e *Enforcer) folding() folding { return folding{e.config.Chain} }

@@ -123,7 +123,7 @@ func (conditionsAware) ConditionsMode() authorization.Mode {
 // createOfConnection returns the attributes of the create that a connection needs as well
 // (KEP-5681, "Compound Authorization for Connectible Resources").
 func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attributes, bool) {
-	if !e.config.ConnectWithCreate || a.GetVerb() == "create" || !e.classifier.connects(a) {
+	if !e.NeedsCreate(a) {
 		return nil, false
 	}
 	return withVerb{a, "create"}, true

@@ -46,6 +46,10 @@ type Conditional struct {
 	// object is.
 	Compiler *cel.Compiler
 	Partial  *cel.PartialCompiler
+	// NeedsCreate tells the requests that need the verb create beside their own: connections
+	// (KEP-5681, "Compound Authorization for Connectible Resources"). Conditions then must
+	// hold for both verbs. If nil, no request does.
+	NeedsCreate func(authorizer.Attributes) bool
 
 	// count counts a check; it may be nil.
 	count func(decision string, duration time.Duration)
@@ -82,7 +86,7 @@ func (c *Conditional) review(ctx context.Context, request authorizer.AttributesR
 		}
 		check := Check{Mode: api.ImpersonationModeConditional, Attributes: p.attributes(request.User)}
 		start := time.Now()
-		remaining := c.check(ctx, chain, &check, sum.evaluator, authorization.AsksAboutMany(request))
+		remaining := c.check(ctx, chain, &check, sum, authorization.AsksAboutMany(request))
 		sum.add(&check, remaining)
 		if passed || check.Decision == authorizer.DecisionDeny || len(remaining.denials) > 0 {
 			c.measure(&check, time.Since(start))
@@ -107,15 +111,25 @@ type sum struct {
 	remainder
 	// evaluator evaluates the conditions on all of them, and spends one budget.
 	evaluator *authorization.CELEvaluator
+	// requests are the values of impersonatedRequest for which all of them must hold: the
+	// request itself, and the create that a connection needs.
+	requests []any
 	// conditional is how many of them have conditions.
 	conditional int
 }
 
 func (c *Conditional) newSum(request authorizer.AttributesRecord, impersonated user.Info) *sum {
-	return &sum{evaluator: &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
-		cel.ImpersonatedRequest: cel.Known(requestValueOf(request)),
-		cel.ImpersonatedUser:    cel.Known(userValueOf(impersonated)),
-	}}}
+	s := &sum{
+		requests: []any{cel.Known(requestValueOf(request))},
+		evaluator: &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
+			cel.ImpersonatedUser: cel.Known(userValueOf(impersonated)),
+		}},
+	}
+	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
+		request.Verb = "create"
+		s.requests = append(s.requests, cel.Known(requestValueOf(request)))
+	}
+	return s
 }
 
 // add adds a part, and denies it if it is too much.
@@ -146,14 +160,32 @@ func (c *Conditional) measure(check *Check, duration time.Duration) {
 // check asks a chain about one part, and returns what then remains to be enforced on the object.
 // Conditions are written for one version of one resource, so that there are none for a
 // review that asks about many.
-func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, check *Check, evaluator *authorization.CELEvaluator, many bool) remainder {
+func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, check *Check, s *sum, many bool) (remains remainder) {
 	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
 	if many {
 		decision = decision.Fold()
 	}
-	if !decision.IsUnconditional() {
-		decision = evaluate(ctx, check, decision, evaluator)
+	if decision.IsUnconditional() {
+		check.Decision, check.Reason, check.Err = decision.Concrete()
+		return remainder{}
 	}
+	check.Decision = authorizer.DecisionAllow // so far
+	for i, request := range s.requests {
+		s.evaluator.Values[cel.ImpersonatedRequest] = request
+		var one Check
+		remains.add(c.settle(ctx, &one, decision, s.evaluator))
+		if i > 0 && !one.passes() {
+			one.Reason = strings.TrimSuffix("a connection needs the verb create as well: "+one.Reason, ": ")
+		}
+		check.and(one)
+	}
+	return remains
+}
+
+// settle evaluates a conditional decision for one request, and returns what then remains to
+// be enforced on the object.
+func (c *Conditional) settle(ctx context.Context, check *Check, decision authorization.Decision, evaluator *authorization.CELEvaluator) remainder {
+	decision = evaluate(ctx, check, decision, evaluator)
 	if decision.IsUnconditional() {
 		check.Decision, check.Reason, check.Err = decision.Concrete()
 		return remainder{}
@@ -168,6 +200,29 @@ func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, che
 		check.OnObject, check.Reason = true, "allowed on conditions on the object"
 	}
 	return remains
+}
+
+// and adds the answer to another question that must pass, too: the stricter one counts.
+func (c *Check) and(other Check) {
+	c.Conditions = other.Conditions // both have all conditions that the decision has
+	if other.strictness() > c.strictness() || c.Reason == "" {
+		c.Decision, c.Reason, c.Err, c.OnObject = other.Decision, other.Reason, other.Err, other.OnObject
+	}
+}
+
+// strictness orders answers: a denial is stricter than no opinion, and that is stricter than
+// what depends on the object.
+func (c Check) strictness() int {
+	switch {
+	case c.OnObject:
+		return 1
+	case c.Decision == authorizer.DecisionAllow:
+		return 0
+	case c.Decision == authorizer.DecisionNoOpinion:
+		return 2
+	default:
+		return 3
+	}
 }
 
 const reasonUnenforceable = "what is left to be decided on the object cannot be enforced"

@@ -8,6 +8,7 @@ package impersonation_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -284,6 +286,97 @@ func TestConditionalReviewShowsConditions(t *testing.T) {
 	check := got.Checks[1]
 	if len(check.Conditions) != 1 || check.Conditions[0].Conditions[0].Condition != `impersonatedRequest.verb == "get"` || check.Attributes.APIVersion != "v1" {
 		t.Errorf("got %+v", check)
+	}
+}
+
+// consoleBy is a connection to a console by a verb.
+func consoleBy(verb string) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: getPod.User, Verb: verb, APIGroup: "demo.proviso.dev", APIVersion: "v1alpha1", Resource: "virtualmachines", Subresource: "console",
+		Namespace: "ns", Name: "m", ResourceRequest: true,
+	}
+}
+
+// TestConditionalConnection puts the create that a connection needs to the conditions of the
+// impersonation, too, in requests and in reviews.
+func TestConditionalConnection(t *testing.T) {
+	t.Parallel()
+	const legacy = "impersonate users bob"
+	for _, tc := range []struct {
+		name     string
+		policies policies
+		granted  []string
+		request  authorizer.AttributesRecord
+		// wantMode is empty for a refusal.
+		wantMode     string
+		wantReason   string
+		wantResidual []string
+	}{
+		{name: "only for get", policies: policies{allowIf(`impersonatedRequest.verb == "get"`, "users")}, request: consoleBy("get"), wantReason: "cannot"},
+		{name: "only for reading", policies: policies{allowIf(`impersonatedRequest.verb in ["get", "list", "watch"]`, "users")}, request: consoleBy("get"), wantReason: "cannot"},
+		{name: "only for create, by GET", policies: policies{allowIf(`impersonatedRequest.verb == "create"`, "users")}, request: consoleBy("get"), wantReason: "cannot"},
+		{name: "only for create, by POST", policies: policies{allowIf(`impersonatedRequest.verb == "create"`, "users")}, request: consoleBy("create"), wantMode: "conditional"},
+		{name: "for both verbs", policies: policies{allowIf(`impersonatedRequest.verb in ["get", "create"]`, "users")}, request: consoleBy("get"), wantMode: "conditional"},
+		{name: "for both verbs by two policies", policies: policies{allowIf(`impersonatedRequest.verb == "get"`, "users"), allowIf(`impersonatedRequest.verb == "create"`, "users")}, request: consoleBy("get"), wantMode: "conditional"},
+		{name: "for consoles", policies: policies{allowIf(`impersonatedRequest.subresource == "console"`, "users")}, request: consoleBy("get"), wantMode: "conditional"},
+		{name: "only for get, of what is no connection", policies: policies{allowIf(`impersonatedRequest.verb == "get"`, "users")}, request: getPod, wantMode: "conditional"},
+		{name: "denied for create", policies: policies{denyIf(`impersonatedRequest.verb == "create"`, "users"), allowIf("", "users")}, granted: []string{legacy}, request: consoleBy("get"), wantReason: "cluster.policy.proviso.dev/a"},
+		{name: "denied for create and not allowed for get", policies: policies{denyIf(`impersonatedRequest.verb == "create"`, "users")}, granted: []string{legacy}, request: consoleBy("get"), wantReason: "cluster.policy.proviso.dev/a"},
+		{
+			name: "create for some objects only", policies: policies{allowIf(`impersonatedRequest.verb == "get" || object.stdin == false`, "users")}, request: consoleBy("get"), wantMode: "conditional",
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !(object.stdin == false)`},
+		},
+		{
+			name: "both for some objects only", policies: policies{allowIf(`impersonatedRequest.verb == object.verb`, "users")}, request: consoleBy("get"), wantMode: "conditional",
+			wantResidual: []string{
+				`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !("get" == object.verb)`,
+				`1.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !("create" == object.verb)`,
+			},
+		},
+		{
+			name: "create denied for some objects, and allowed by the legacy verb", policies: policies{denyIf(`impersonatedRequest.verb == "create" && object.stdin == true`, "users")}, granted: []string{legacy}, request: consoleBy("get"), wantMode: "legacy",
+			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.stdin == true`},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source := &engine.Source{}
+			publish(t, source, tc.policies)
+			conditional := conditionalOver(t, source, allowing(tc.granted...))
+			conditional.NeedsCreate = func(a authorizer.Attributes) bool { return a.GetSubresource() == "console" }
+			reviewer, err := impersonation.NewReviewer(conditional.Chain, true, &conditional)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := reviewer.Review(t.Context(), tc.request, &user.DefaultInfo{Name: "bob"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got.Mode) != tc.wantMode || !strings.Contains(got.Reason, tc.wantReason) {
+				t.Errorf("the review has mode %q, reason %q, checks %q; want mode %q, reason %q", got.Mode, got.Reason, checksOf(got), tc.wantMode, tc.wantReason)
+			}
+			if diff := cmp.Diff(tc.wantResidual, textsOf(got.Residual)); diff != "" {
+				t.Errorf("residual (-want +got):\n%s", diff)
+			}
+			var residual []authorization.Set
+			filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{
+				Authorizer: conditional.Chain, Constrained: true, Conditional: conditional, Serializer: scheme.Codecs,
+				Narrow: func(_ context.Context, sets ...authorization.Set) error {
+					residual = append(residual, sets...)
+					return nil
+				},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			sent := send(t.Context(), t, filter, tc.request, impersonation.HeadersOf(&user.DefaultInfo{Name: "bob"}))
+			if allowed := sent.Code == http.StatusNoContent; allowed != (tc.wantMode != "") {
+				t.Errorf("the filter answers %d %s, want mode %q", sent.Code, sent.Body, tc.wantMode)
+			}
+			if diff := cmp.Diff(tc.wantResidual, textsOf(residual)); diff != "" {
+				t.Errorf("residual of the filter (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -34,8 +34,9 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
-// story is an example in artifacts/impersonation: who impersonates whom for what.
+// story is who impersonates whom for what.
 type story struct {
+	// file has the policies: an example in artifacts/impersonation, or a file in testdata.
 	file string
 	rows []storyRow
 }
@@ -93,6 +94,9 @@ func stories() []story {
 			{name: "list as alice", as: "alice", verb: "list", wantMode: "conditional", wantCode: 200},
 			{name: "write as alice", as: "alice", verb: "update", object: "old", labels: label("true"), wantCode: 403},
 			{name: "delete as alice", as: "alice", verb: "delete", object: "old", wantCode: 403},
+			{name: "a console as alice, by GET", as: "alice", verb: "get", object: "old", subresource: "console", wantCode: 403},
+			{name: "the status as alice", as: "alice", verb: "get", object: "old", subresource: "status", wantCode: 403},
+			{name: "a console as bob, who may not himself", as: "bob", verb: "get", object: "old", subresource: "console", wantMode: "conditional", wantCode: 403, wantText: `User "bob" cannot get resource "virtualmachines/console"`},
 			{name: "write as bob, who may not himself", as: "bob", verb: "update", object: "old", wantMode: "conditional", wantCode: 403, wantText: `User "bob" cannot update resource "virtualmachines"`},
 			{name: "read as bob", as: "bob", verb: "get", object: "old", wantMode: "conditional", wantCode: 200},
 		}},
@@ -106,9 +110,17 @@ func stories() []story {
 			{name: "patch that leaves it", as: "alice", verb: "patch", object: "old", labels: label("true"), wantMode: "conditional", wantCode: 200, wantResidual: true},
 			{name: "delete", as: "alice", verb: "delete", object: "old", wantCode: 403},
 			{name: "read, where there is nothing to label", as: "alice", verb: "get", object: "old", wantMode: "conditional", wantCode: 200},
-			{name: "connect, where there is nothing to label either", as: "alice", verb: "create", object: "old", subresource: "console", wantMode: "conditional", wantCode: 403, wantText: "does not hold for the object", wantResidual: true},
+			{name: "a console by POST", as: "alice", verb: "create", object: "old", subresource: "console", wantCode: 403},
+			{name: "a console by GET", as: "alice", verb: "get", object: "old", subresource: "console", wantCode: 403},
+			{name: "the status, which is a subresource", as: "alice", verb: "patch", object: "old", subresource: "status", labels: label("true"), wantCode: 403},
 			{name: "create as carol", as: "carol", verb: "create", object: "new3", labels: label("true"), wantCode: 403},
 			{name: "what the user may not, whatever the label", as: "alice", verb: "create", object: "new4", namespace: "elsewhere", labels: label("true"), wantMode: "conditional", wantCode: 403, wantText: `User "alice" cannot create resource "virtualmachines"`, wantResidual: true},
+		}},
+		{"testdata/impersonation-only-get.yaml", []storyRow{
+			{name: "the machine", as: "carol", verb: "get", object: "old", wantMode: "conditional", wantCode: 200},
+			{name: "a console by GET, which takes create", as: "carol", verb: "get", object: "old", subresource: "console", wantCode: 403},
+			{name: "a console by POST", as: "carol", verb: "create", object: "old", subresource: "console", wantCode: 403},
+			{name: "a console by GET, with both verbs", as: "lucas", verb: "get", object: "old", subresource: "console", wantMode: "conditional", wantCode: 200},
 		}},
 		{"deputy.yaml", []storyRow{
 			{name: "a console", as: "carol", verb: "get", object: "old", subresource: "console", wantMode: "conditional", wantCode: 200},
@@ -232,7 +244,11 @@ func (r *storyRun) prepare(t *testing.T) {
 
 func (r *storyRun) read(t *testing.T, file string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, "artifacts", "impersonation", file))
+	path := filepath.Join(repository, "artifacts", "impersonation", file)
+	if strings.HasPrefix(file, "testdata/") {
+		path = file
+	}
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package demo
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -38,8 +37,9 @@ type VirtualMachineSpec struct {
 	// cpuShare is the number of processors that the machine is guaranteed, fractions
 	// included; greater than 0 and at most 1024. Defaults to 1.
 	CPUShare *float64
-	// memory is the memory of the machine.
-	Memory *resource.Quantity
+	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi. It is text,
+	// because quantities are parsed without bound where objects are decoded.
+	Memory *string
 	// disks are the disks of the machine, by name; at most 64.
 	Disks []VirtualMachineDisk
 	// tags are words that describe the machine; at most 64, without duplicates.

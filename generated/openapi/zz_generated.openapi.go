@@ -1585,8 +1585,9 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 					},
 					"memory": {
 						SchemaProps: spec.SchemaProps{
-							Description: "memory is the memory of the machine.",
-							Ref:         ref(resource.Quantity{}.OpenAPIModelName()),
+							Description: "memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most 32 bytes and with an exponent of at most two digits.",
+							Type:        []string{"string"},
+							Format:      "",
 						},
 					},
 					"disks": {
@@ -1640,7 +1641,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			demov1alpha1.VirtualMachineDisk{}.OpenAPIModelName(), resource.Quantity{}.OpenAPIModelName()},
+			demov1alpha1.VirtualMachineDisk{}.OpenAPIModelName()},
 	}
 }
 

@@ -113,6 +113,47 @@ func TestVirtualMachineLife(t *testing.T) {
 	}
 }
 
+// TestVirtualMachineMemoryIsBounded writes quantities that keep a processor busy when they are
+// parsed or compared. They must be refused before that, on every route.
+func TestVirtualMachineMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	vms, client, _ := machines(t)
+	stored := machine("stored")
+	stored.Spec.Memory = ptr.To("1024Mi")
+	if _, err := vms.Create(t.Context(), stored, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, memory := range []string{"1e-9999", "1e9999", "1E-9999", "1e-999999999", "1e999999999", "1e+999999999", strings.Repeat("9", 100_000)} {
+		name := memory[:min(len(memory), 20)]
+		created := machine("created")
+		created.Spec.Memory = &memory
+		if _, err := vms.Create(t.Context(), created, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: create: got %v, want 422", name, err)
+		}
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"memory": memory}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []types.PatchType{types.MergePatchType, types.StrategicMergePatchType} {
+			if _, err := vms.Patch(t.Context(), "stored", kind, patch, metav1.PatchOptions{}); !apierrors.IsInvalid(err) {
+				t.Errorf("%s: %s: got %v, want 422", name, kind, err)
+			}
+		}
+		applied := applydemo.VirtualMachine("stored", "n").WithSpec(applydemo.VirtualMachineSpec().WithMemory(memory))
+		if _, err := vms.Apply(t.Context(), applied, metav1.ApplyOptions{FieldManager: "test", Force: true}); !apierrors.IsInvalid(err) {
+			t.Errorf("%s: apply: got %v, want 422", name, err)
+		}
+	}
+	number := `{"apiVersion":"demo.proviso.dev/v1alpha1","kind":"VirtualMachine","metadata":{"name":"number"},"spec":{"image":"debian","memory":1e-9999}}`
+	if err := client.Post().Namespace("n").Resource("virtualmachines").Body([]byte(number)).SetHeader("Content-Type", "application/json").Do(t.Context()).Error(); !apierrors.IsBadRequest(err) {
+		t.Errorf("a number: got %v, want 400", err)
+	}
+	got, err := vms.Patch(t.Context(), "stored", types.MergePatchType, []byte(`{"spec":{"memory":"1048576Ki"}}`), metav1.PatchOptions{})
+	if err != nil || got.Generation != 1 || ptr.Deref(got.Spec.Memory, "") != "1Gi" {
+		t.Errorf("the same amount in another text: got %+v of generation %d, %v; want 1Gi and no change", got.Spec, got.Generation, err)
+	}
+}
+
 func TestVirtualMachinePutCreates(t *testing.T) {
 	t.Parallel()
 	vms, _, _ := machines(t)

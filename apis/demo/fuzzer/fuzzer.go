@@ -23,7 +23,7 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(spec)
 			// An empty share is defaulted.
 			spec.CPUShare = ptr.To(float64(1+c.Intn(1000)) / 8)
-			spec.Memory = resource.NewQuantity(c.Int63(), resource.BinarySI)
+			spec.Memory = ptr.To(resource.NewQuantity(c.Int63(), resource.BinarySI).String())
 		},
 	}
 }

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package v1alpha1
 
 import (
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -48,9 +47,9 @@ type VirtualMachineSpec struct {
 	// included; greater than 0 and at most 1024. Defaults to 1.
 	// +optional
 	CPUShare *float64 `json:"cpuShare,omitempty"`
-	// memory is the memory of the machine.
+	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most 32 bytes and with an exponent of at most two digits.
 	// +optional
-	Memory *resource.Quantity `json:"memory,omitempty"`
+	Memory *string `json:"memory,omitempty"`
 	// disks are the disks of the machine, by name; at most 64.
 	// +optional
 	// +patchMergeKey=name

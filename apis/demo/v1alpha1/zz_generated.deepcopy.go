@@ -137,8 +137,8 @@ func (in *VirtualMachineSpec) DeepCopyInto(out *VirtualMachineSpec) {
 	}
 	if in.Memory != nil {
 		in, out := &in.Memory, &out.Memory
-		x := (*in).DeepCopy()
-		*out = &x
+		*out = new(string)
+		**out = **in
 	}
 	if in.Disks != nil {
 		in, out := &in.Disks, &out.Disks

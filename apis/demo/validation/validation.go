@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,6 +24,13 @@ const (
 	maxCPUShare = 1024
 	maxItems    = 64
 	maxString   = 256
+
+	// maxMemoryBytes and maxMemoryExponentBytes bound the text of a quantity before it is parsed. To
+	// parse one with a negative exponent, and to compare one with a positive one, makes a number of as
+	// many digits as the exponent says: 1e-999999999 takes minutes. Every amount of memory that
+	// exists fits: two digits and a sign.
+	maxMemoryBytes         = 32
+	maxMemoryExponentBytes = 3
 )
 
 // ValidateVirtualMachine validates a machine that is created.
@@ -65,11 +73,37 @@ func validateSpec(spec *demo.VirtualMachineSpec, path *field.Path) field.ErrorLi
 	if share := spec.CPUShare; share != nil && !(*share > 0 && *share <= maxCPUShare) {
 		errs = append(errs, field.Invalid(path.Child("cpuShare"), *share, fmt.Sprintf("must be greater than 0 and at most %d", maxCPUShare)))
 	}
-	if spec.Memory != nil && spec.Memory.Sign() <= 0 {
-		errs = append(errs, field.Invalid(path.Child("memory"), spec.Memory.String(), "must be greater than 0"))
+	if spec.Memory != nil {
+		errs = append(errs, validateMemory(*spec.Memory, path.Child("memory"))...)
 	}
 	errs = append(errs, validateDisks(spec.Disks, path.Child("disks"))...)
 	return append(errs, validateTags(spec.Tags, path.Child("tags"))...)
+}
+
+func validateMemory(text string, path *field.Path) field.ErrorList {
+	quantity, err := ParseMemory(text)
+	switch {
+	case len(text) > maxMemoryBytes:
+		return field.ErrorList{field.TooLong(path, "", maxMemoryBytes)}
+	case err != nil:
+		return field.ErrorList{field.Invalid(path, text, err.Error())}
+	case quantity.Sign() <= 0:
+		return field.ErrorList{field.Invalid(path, text, "must be greater than 0")}
+	}
+	return nil
+}
+
+var errMemory = fmt.Errorf("must be a quantity of at most %d bytes, with an exponent of at most two digits", maxMemoryBytes)
+
+// ParseMemory parses an amount of memory, if its text is short and has a small exponent.
+func ParseMemory(text string) (resource.Quantity, error) {
+	if len(text) > maxMemoryBytes {
+		return resource.Quantity{}, errMemory
+	}
+	if at := strings.IndexAny(text, "eE"); at >= 0 && len(text)-at-1 > maxMemoryExponentBytes {
+		return resource.Quantity{}, errMemory
+	}
+	return resource.ParseQuantity(text)
 }
 
 func validateDisks(disks []demo.VirtualMachineDisk, path *field.Path) field.ErrorList {

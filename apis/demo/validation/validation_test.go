@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -24,7 +23,7 @@ func machine(change func(*demo.VirtualMachine)) *demo.VirtualMachine {
 	vm := &demo.VirtualMachine{
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: "n", ResourceVersion: "1"},
 		Spec: demo.VirtualMachineSpec{
-			Image: "debian-12", StorageClassName: "dev", NodeName: "node-1", CPUShare: ptr.To(0.5), Memory: resource.NewQuantity(1, resource.BinarySI),
+			Image: "debian-12", StorageClassName: "dev", NodeName: "node-1", CPUShare: ptr.To(0.5), Memory: ptr.To("1"),
 			Disks: []demo.VirtualMachineDisk{{Name: "root", SizeGiB: 1.5}}, Tags: []string{"a", "b"},
 		},
 	}
@@ -59,7 +58,17 @@ func TestValidateSpec(t *testing.T) {
 		{"no share", func(vm *demo.VirtualMachine) { vm.Spec.CPUShare = ptr.To(0.0) }, []string{"spec.cpuShare: Invalid"}},
 		{"too large a share", func(vm *demo.VirtualMachine) { vm.Spec.CPUShare = ptr.To(1024.1) }, []string{"spec.cpuShare: Invalid"}},
 		{"a share that is no number", func(vm *demo.VirtualMachine) { vm.Spec.CPUShare = ptr.To(math.NaN()) }, []string{"spec.cpuShare: Invalid"}},
-		{"negative memory", func(vm *demo.VirtualMachine) { vm.Spec.Memory = resource.NewQuantity(-1, resource.BinarySI) }, []string{"spec.memory: Invalid"}},
+		{"negative memory", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("-1") }, []string{"spec.memory: Invalid"}},
+		{"no memory", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("0") }, []string{"spec.memory: Invalid"}},
+		{"empty memory", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("") }, []string{"spec.memory: Invalid"}},
+		{"memory that is no quantity", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("much") }, []string{"spec.memory: Invalid"}},
+		{"memory of exbibytes", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("7Ei") }, nil},
+		{"memory with a small exponent", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("1e-99") }, nil},
+		{"memory with a small positive exponent", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("1E+12") }, nil},
+		{"memory with an exponent that would keep a processor busy", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("1e-999999999") }, []string{"spec.memory: Invalid"}},
+		{"memory with a huge exponent in upper case", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("1E999999999") }, []string{"spec.memory: Invalid"}},
+		{"memory with an exponent of many zeros", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To("1e0000000000000000000001") }, []string{"spec.memory: Invalid"}},
+		{"memory of many digits", func(vm *demo.VirtualMachine) { vm.Spec.Memory = ptr.To(strings.Repeat("9", 1<<20)) }, []string{"spec.memory: Too long"}},
 		{"many disks", func(vm *demo.VirtualMachine) { vm.Spec.Disks = disks(65) }, []string{"spec.disks: Too many"}},
 		{"the same disk twice", func(vm *demo.VirtualMachine) { vm.Spec.Disks = append(disks(1), disks(1)...) }, []string{"spec.disks[1].name: Duplicate"}},
 		{"a bad disk", func(vm *demo.VirtualMachine) {

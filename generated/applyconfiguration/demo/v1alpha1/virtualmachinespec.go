@@ -7,10 +7,6 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1alpha1
 
-import (
-	resource "k8s.io/apimachinery/pkg/api/resource"
-)
-
 // VirtualMachineSpecApplyConfiguration represents a declarative configuration of the VirtualMachineSpec type for use
 // with apply.
 //
@@ -27,8 +23,8 @@ type VirtualMachineSpecApplyConfiguration struct {
 	// cpuShare is the number of processors that the machine is guaranteed, fractions
 	// included; greater than 0 and at most 1024. Defaults to 1.
 	CPUShare *float64 `json:"cpuShare,omitempty"`
-	// memory is the memory of the machine.
-	Memory *resource.Quantity `json:"memory,omitempty"`
+	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most 32 bytes and with an exponent of at most two digits.
+	Memory *string `json:"memory,omitempty"`
 	// disks are the disks of the machine, by name; at most 64.
 	Disks []VirtualMachineDiskApplyConfiguration `json:"disks,omitempty"`
 	// tags are words that describe the machine; at most 64, without duplicates.
@@ -84,7 +80,7 @@ func (b *VirtualMachineSpecApplyConfiguration) WithCPUShare(value float64) *Virt
 // WithMemory sets the Memory field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Memory field is set to the value of the last call.
-func (b *VirtualMachineSpecApplyConfiguration) WithMemory(value resource.Quantity) *VirtualMachineSpecApplyConfiguration {
+func (b *VirtualMachineSpecApplyConfiguration) WithMemory(value string) *VirtualMachineSpecApplyConfiguration {
 	b.Memory = &value
 	return b
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
+	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/demo/v1alpha1"
@@ -46,6 +47,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 			vm := obj.(*demo.VirtualMachine)
 			return stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus]{Meta: &vm.ObjectMeta, Spec: &vm.Spec, Status: &vm.Status}
 		},
+		Normalize: func(obj runtime.Object) { normalizeMemory(&obj.(*demo.VirtualMachine).Spec) },
 		Validate: func(obj runtime.Object) field.ErrorList {
 			return validation.ValidateVirtualMachine(obj.(*demo.VirtualMachine))
 		},
@@ -64,6 +66,17 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 		return nil, err
 	}
 	return &Storage{VirtualMachine: machines, Status: status, Console: &ConsoleREST{machines: machines.Store}}, nil
+}
+
+// normalizeMemory replaces memory by the canonical form of its quantity, as decoding does for fields that are quantities:
+// the same amount in another text, such as 1024Mi for 1Gi, is no change. Validation refuses text that is no quantity.
+func normalizeMemory(spec *demo.VirtualMachineSpec) {
+	if spec.Memory == nil {
+		return
+	}
+	if quantity, err := validation.ParseMemory(*spec.Memory); err == nil {
+		spec.Memory = ptr.To(quantity.String())
+	}
 }
 
 // table prints machines.
@@ -88,7 +101,7 @@ var table = stored.Table{
 			cpu = *vm.Spec.CPUShare
 		}
 		if vm.Spec.Memory != nil {
-			memory = vm.Spec.Memory.String()
+			memory = *vm.Spec.Memory
 		}
 		return []any{
 			name, vm.Spec.Image, vm.Spec.StorageClassName, vm.Spec.NodeName, string(vm.Status.Phase), age, cpu, memory,

@@ -26,9 +26,9 @@ func (g *generator) data(depth int) any {
 		}
 		return text
 	case 3:
-		return []any{int64(0), int64(1), int64(-3), int64(2), int64(math.MaxInt64), int64(math.MinInt64), int64(9007199254740993)}[g.IntN(7)]
+		return []any{int64(0), int64(1), int64(-3), int64(2), int64(math.MaxInt64), int64(math.MinInt64), int64(9007199254740993), int64(9007199254740992)}[g.IntN(8)]
 	case 4:
-		return []any{0.0, 1.0, 1.5, 2.5, -0.1, 1e300, 9007199254740992.0, math.MaxFloat64}[g.IntN(8)]
+		return []any{0.0, math.Copysign(0, -1), 1.0, 1.5, 2.5, -0.1, 1e300, 9007199254740992.0, math.MaxFloat64, 0.30000000000000004, 9007199254740994.0}[g.IntN(11)]
 	case 5, 6:
 		return g.IntN(2) == 0
 	case 7:
@@ -56,7 +56,7 @@ func (g *generator) fields(depth int, names ...string) map[string]any {
 
 // admission is what is unknown at authorization, at random.
 func (g *generator) admission() cel.Values {
-	object := g.fields(2, "a", "b", "f", "t", "n", "big", "least", "memory", "address", "web", "missing")
+	object := g.fields(2, "a", "b", "f", "t", "n", "i", "big", "least", "memory", "address", "web", "missing")
 	for _, name := range []string{"spec", "labels"} {
 		if g.IntN(4) > 0 {
 			object[name] = g.fields(1, "x", "y", "a", "owner", "web", "team", "huge", "list")

@@ -5,12 +5,14 @@ SPDX-License-Identifier: Apache-2.0
 
 package cel_test
 
+import "strings"
+
 // This file generates small expressions of shapes that the rules of partial evaluation are
 // about, which are rare among expressions at random.
 
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
-	return g.pick(g.unrolled, g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
+	return g.pick(g.membership, g.membership, g.unrolled, g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
 		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.emptied, g.bound, g.hidden, g.hidden, g.wrong, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.chosen, g.unlucky)
 }
 
@@ -122,6 +124,45 @@ func (g *generator) decided() string {
 }
 
 func (g *generator) key() string { return g.one(`"a"`, `"x"`, `"y"`, `"owner"`, `"web"`) }
+
+// number is a number that is known, of any type, in its variants that are nearly the same.
+func (g *generator) number() string {
+	return g.pick(
+		func() string {
+			return g.one("double(", "int(", "uint(", "") + g.one(`request.userInfo.extra["f"][0]`, `request.userInfo.extra["f"][1]`, "request.userInfo.username", g.known()) + ")"
+		},
+		func() string { return "size(" + g.known() + ")" },
+		func() string {
+			return g.one("9007199254740992.0", "9007199254740992", "9007199254740993", "9007199254740993u", "1.0", "1", "1u", "-0.0", "0", "0.1", "18446744073709551615u", "9223372036854775807", `double("NaN")`, `double("Infinity")`)
+		},
+	)
+}
+
+// membership looks for what is unknown among numbers of any type, known or written.
+func (g *generator) membership() string {
+	needle := g.one("object.i", "object.i", "object.big", "object.f", "object.least", "object.list[1]", g.unknown())
+	element := func() string { return balanced(g.number()) }
+	list := g.pick(
+		func() string { return "[" + element() + "]" },
+		func() string { return "[dyn(" + element() + "), dyn(" + element() + ")]" },
+		func() string { return "[" + element() + ", " + g.one("1.0", "1", "1u", g.unknown()) + "]" },
+		func() string { return "(" + g.decided() + " ? [" + element() + "] : [" + element() + "])" },
+		func() string {
+			return "[" + g.decided() + " ? " + element() + " : " + g.one(element(), g.unknown()) + "]"
+		},
+		func() string { return "[" + element() + "].map(e, e)" },
+	)
+	in := needle + " in " + list
+	return g.one(in, "!("+in+")", in+" || "+g.unknown()+" == 1", "["+element()+"].exists(d, "+needle+" in [d])", needle+" in {"+element()+": 1}", "dyn("+needle+") == "+element())
+}
+
+// balanced takes away the parenthesis of a conversion that is none.
+func balanced(text string) string {
+	if strings.Count(text, "(") < strings.Count(text, ")") {
+		return strings.TrimSuffix(text, ")")
+	}
+	return text
+}
 
 // mistyped is what a function makes of a value that may be of another type than the checker
 // has inferred. It must be an error in the residual as well.

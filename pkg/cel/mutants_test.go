@@ -37,7 +37,8 @@ var mutants = []mutant{
 	{"lazy: or", "partial.go", `"or": true,`, ""},
 	{"lazy: orValue", "partial.go", `"or": true, "orValue": true`, `"or": true`},
 	{"call: hidden arguments", "partial.go", "operand = hide(call.name, number, operand)", ""},
-	{"call: in nothing", "partial.go", "&& isEmptyAggregate(original.node) {", "&& false {"},
+	{"call: in nothing", "partial.go", "isEmptyAggregate(original.node) || ", ""},
+	{"call: in constants", "partial.go", " || (len(original.free) == 0 && !p.isError())) {", ") {"},
 	{"call: the overload stays the same", "partial.go", "if call.overloaded {", "if false {"},
 	{"call: changed receiver", "partial.go", "result.changed = result.target.changed\n\t}\n\tfor", "}\n\tfor"},
 	{"call: changed argument", "partial.go", "result.changed = result.changed || operand.changed\n\t}\n\tif s.isBool()", "}\n\tif s.isBool()"},
@@ -70,6 +71,8 @@ var mutants = []mutant{
 	{"hide: conversions", "operand.go", `case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches"`, `case "matches"`},
 	{"hide: patterns", "operand.go", `"matches", "find", "findAll", "format":`, `"format":`},
 	{"hide: formats", "operand.go", `, "format":`, `:`},
+	{"hide: numbers beside in", "operand.go", "if argument == 1 && mayHoldNumbers(n) {", "if false {"},
+	{"hide: numbers of unknown type beside in", "operand.go", "types.DoubleKind, types.DynKind:", "types.DoubleKind:"},
 	{"hide: changed", "operand.go", "changed: n.changed,", ""},
 
 	{"literal: of another type", "literal.go", "n.typ.IsExactType(want) && !isEmptyAggregate(n)", "!isEmptyAggregate(n)"},

@@ -101,18 +101,38 @@ func isSubstituted(p part, s *step) bool {
 }
 
 // hide keeps the planner and the checker from treating a literal otherwise than the value
-// that it stands for: constant arguments of conversions are evaluated, and constant keys,
-// patterns and formats are compiled and checked, before anything is evaluated.
+// that it stands for: constant arguments of conversions are evaluated, constant keys, patterns
+// and formats are compiled and checked, before anything is evaluated, and a constant list beside
+// `in` becomes a set.
 func hide(function string, argument int, n *node) *node {
 	switch function {
 	case operators.Index, operators.OptIndex:
 		if argument == 1 && n.kind != constantNode {
 			return indexed(n) // no constant qualifier, which the planner would refuse
 		}
+	case operators.In:
+		if argument == 1 && mayHoldNumbers(n) {
+			return opaque(n)
+		}
 	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
 		return indexed(n)
 	}
 	return n
+}
+
+// mayHoldNumbers reports whether a list may have a number as an element. The planner turns a
+// constant list beside `in` into a set, also if its elements are constants in dyn, and numbers of
+// different types are equal by other rules in a set than by ==. Other elements are equal only to
+// elements of their own type, by either rule.
+func mayHoldNumbers(n *node) bool {
+	return n.kind == listNode && slices.ContainsFunc(n.args, func(element *node) bool {
+		switch element.typ.Kind() {
+		case types.IntKind, types.UintKind, types.DoubleKind, types.DynKind:
+			return true
+		default:
+			return false
+		}
+	})
 }
 
 // indexed writes a literal as the only element of a list, which nothing looks through,

@@ -43,7 +43,7 @@ func requests() []map[string]any {
 		"fieldSelector": map[string]any{"requirements": []any{requirement("a", "=", "b")}}}
 	return []map[string]any{
 		last,
-		request("create", "web", user("alice", map[string]any{"team": []any{"blue", "dev"}, "web": []any{}}, "devs", "system:authenticated")),
+		request("create", "web", user("alice", map[string]any{"team": []any{"blue", "dev"}, "web": []any{}, "f": []any{"9007199254740992.0", "9007199254740992"}}, "devs", "system:authenticated")),
 		request("update", "team", user("' || true || '", map[string]any{`"`: []any{`\`}}, "\" || true || \"", "line\nbreak", "(")),
 		request("", "", user("", map[string]any{})),
 	}
@@ -57,7 +57,7 @@ func requirement(key, operator string, values ...any) map[string]any {
 func objects() []cel.Values {
 	full := map[string]any{
 		"a": "alice", "b": int64(1), "f": 1.5, "t": true, "n": nil, "list": []any{"devs", int64(1), 2.5, nil}, "web": "x",
-		"big": uint64(math.MaxUint64), "least": int64(math.MinInt64), "memory": "2Gi", "address": "10.0.0.1",
+		"i": int64(9007199254740993), "big": uint64(math.MaxUint64), "least": int64(math.MinInt64), "memory": "2Gi", "address": "10.0.0.1",
 		"spec": map[string]any{"x": "web", "y": true, "huge": 1e300, "list": []any{[]any{"a"}, map[string]any{"a": int64(1)}}}, "labels": map[string]any{"owner": "alice", "web": "web", "a": "b"},
 	}
 	other := map[string]any{

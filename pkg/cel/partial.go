@@ -282,8 +282,9 @@ func (e *partialEvaluation) argument(call *step, number int, p part) *node {
 	if number >= 0 {
 		original = call.args[number]
 	}
-	if call.name == operators.In && number == 1 && isEmptyAggregate(original.node) {
-		return original.node // the planner makes it false, whatever the left side is
+	// The planner makes `in []` false, whatever the left side is, and a set of constants.
+	if call.name == operators.In && number == 1 && (isEmptyAggregate(original.node) || (len(original.free) == 0 && !p.isError())) {
+		return original.node
 	}
 	operand := e.operand(p, original.node)
 	if isSubstituted(p, original) {

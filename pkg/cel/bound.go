@@ -40,7 +40,8 @@ func (e *Expression) Bound(request map[string]any) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	data, err := reads.of(request, requestType)
+	room := MaxExpressionBytes
+	data, err := reads.of(request, requestType, &room)
 	if err != nil {
 		return "", fmt.Errorf("the bound form cannot be expressed: request%w", err)
 	}
@@ -52,7 +53,7 @@ func (e *Expression) Bound(request map[string]any) (string, error) {
 	}
 	result := strings.TrimSuffix(b.String(), "\n")
 	if len(result) > MaxExpressionBytes {
-		return "", fmt.Errorf("the bound form cannot be expressed: it is longer than %d bytes", MaxExpressionBytes)
+		return "", fmt.Errorf("the bound form cannot be expressed: it%w", errBoundTooLong)
 	}
 	return result, nil
 }
@@ -129,9 +130,9 @@ func (f *fields) add(path []string, t *apiservercel.DeclType) {
 
 // of returns the fields of a value. What is not there stays away, so that it is missing
 // where the condition is evaluated, too.
-func (f *fields) of(value any, t *apiservercel.DeclType) (any, error) {
+func (f *fields) of(value any, t *apiservercel.DeclType, room *int) (any, error) {
 	if f.all || !t.IsObject() {
-		return conform(value, t)
+		return conform(value, t, room)
 	}
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -143,7 +144,7 @@ func (f *fields) of(value any, t *apiservercel.DeclType) (any, error) {
 		if !ok {
 			continue
 		}
-		part, err := sub.of(member, t.Fields[name].Type)
+		part, err := sub.of(member, t.Fields[name].Type, room)
 		if err != nil {
 			return nil, fmt.Errorf(".%s%w", name, err)
 		}
@@ -152,12 +153,21 @@ func (f *fields) of(value any, t *apiservercel.DeclType) (any, error) {
 	return result, nil
 }
 
+var errBoundTooLong = fmt.Errorf(" is longer than %d bytes", MaxExpressionBytes)
+
 // conform returns a copy of a value that is of a declared type of request, which has
-// strings, lists, maps and objects. Nil lists and maps become empty ones.
-func conform(value any, t *apiservercel.DeclType) (any, error) {
+// strings, lists, maps and objects. Nil lists and maps become empty ones. It takes from room
+// what the value is long at least, and stops where there is none.
+func conform(value any, t *apiservercel.DeclType, room *int) (any, error) {
+	if *room--; *room < 0 {
+		return nil, errBoundTooLong
+	}
 	switch v := value.(type) {
 	case string:
+		*room -= len(v)
 		switch {
+		case *room < 0:
+			return nil, errBoundTooLong
 		case t != apiservercel.StringType:
 			return nil, errors.New(" must not be a string")
 		case !utf8.ValidString(v):
@@ -165,20 +175,20 @@ func conform(value any, t *apiservercel.DeclType) (any, error) {
 		}
 		return v, nil
 	case []any:
-		return conformList(v, t)
+		return conformList(v, t, room)
 	case map[string]any:
-		return conformMap(v, t)
+		return conformMap(v, t, room)
 	}
 	return nil, errors.New(" is neither string, list nor object")
 }
 
-func conformList(list []any, t *apiservercel.DeclType) (any, error) {
+func conformList(list []any, t *apiservercel.DeclType, room *int) (any, error) {
 	if !t.IsList() {
 		return nil, errors.New(" must not be a list")
 	}
-	result := make([]any, 0, len(list))
+	result := make([]any, 0, min(len(list), max(*room, 0)))
 	for _, element := range list {
-		element, err := conform(element, t.ElemType)
+		element, err := conform(element, t.ElemType, room)
 		if err != nil {
 			return nil, err
 		}
@@ -187,12 +197,13 @@ func conformList(list []any, t *apiservercel.DeclType) (any, error) {
 	return result, nil
 }
 
-func conformMap(object map[string]any, t *apiservercel.DeclType) (any, error) {
+func conformMap(object map[string]any, t *apiservercel.DeclType, room *int) (any, error) {
 	if !t.IsObject() && !t.IsMap() {
 		return nil, errors.New(" must not be an object")
 	}
-	result := make(map[string]any, len(object))
+	result := map[string]any{}
 	for name, member := range object {
+		*room -= len(name)
 		element := t.ElemType
 		if t.IsObject() {
 			declared, ok := t.Fields[name]
@@ -204,7 +215,7 @@ func conformMap(object map[string]any, t *apiservercel.DeclType) (any, error) {
 		if !utf8.ValidString(name) {
 			return nil, errors.New(" has a key that is not UTF-8")
 		}
-		member, err := conform(member, element)
+		member, err := conform(member, element, room)
 		if err != nil {
 			return nil, fmt.Errorf(".%s%w", shorten(name), err)
 		}

@@ -38,6 +38,8 @@ const (
 // ErrCompile is wrapped by every error that says why an expression cannot be used.
 var ErrCompile = errors.New("does not compile")
 
+var errTooLong = fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+
 // Compiler compiles expressions and keeps the programs, by source text. It is safe for
 // concurrent use.
 type Compiler struct {
@@ -88,7 +90,7 @@ type compiled struct {
 // ErrCompile and show the place of the mistake.
 func (c *Compiler) Compile(expression string) (*Program, error) {
 	if len(expression) > MaxExpressionBytes {
-		return nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+		return nil, errTooLong
 	}
 	if cached, ok := c.programs.Get(expression); ok {
 		result := cached.(compiled)

@@ -15,6 +15,9 @@ import (
 // ResidualText is the text of a residual, also if it does not compile.
 func ResidualText(r *Residual) string { return textOf(r.tree) }
 
+// ResidualLength is the length of the text of a residual, as it is counted without making it.
+func ResidualLength(r *Residual) int { return lengthOf(r.tree, MaxExpressionBytes) }
+
 // SameTree reports whether two expressions are the same, types included.
 func SameTree(a, b *Expression) bool { return sameTree(a.tree, b.tree) }
 

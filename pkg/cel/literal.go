@@ -27,6 +27,11 @@ func literal(v ref.Val, t *types.Type) *node {
 	return &node{kind: constantNode, value: v, typ: t}
 }
 
+// omitted stands for something of a type that is too long to be written down.
+func omitted(t *types.Type) *node {
+	return &node{kind: omittedNode, typ: t}
+}
+
 func function(name string, t *types.Type, args ...*node) *node {
 	return &node{kind: callNode, name: name, typ: t, args: args}
 }

@@ -34,13 +34,13 @@ func (e *partialEvaluation) evalMacro(s *step, b *bindings) part {
 }
 
 // shorter returns the unrolled form unless the macro over the literal range says the
-// same in fewer characters.
+// same in fewer bytes.
 func (e *partialEvaluation) shorter(unrolled part, s *step, target part, b *bindings) part {
 	if unrolled.isValue() {
 		return unrolled
 	}
 	kept, ok := e.attempt(func() part { return e.keep(s, target, b) })
-	if ok && (kept.isValue() || len(textOf(kept.tree)) < len(textOf(unrolled.tree))) {
+	if ok && (kept.isValue() || e.lengthOf(kept.tree) < e.lengthOf(unrolled.tree)) {
 		return kept
 	}
 	return unrolled
@@ -81,7 +81,7 @@ func retypes(s *step) bool {
 
 // unroll evaluates all and exists over a known range as what they are: a conjunction or
 // a disjunction of their bodies, in which an error does not matter if another element
-// decides.
+// decides. What is too long for a condition is omitted, since an element after it may decide.
 func (e *partialEvaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 	short, operator := types.Bool(true), operators.LogicalOr
 	if s.name == operators.All {
@@ -89,9 +89,13 @@ func (e *partialEvaluation) unroll(s *step, elements [][]ref.Val, b *bindings) p
 	}
 	var (
 		remaining []*node
+		length    int
 		failure   ref.Val
 	)
 	for _, element := range elements {
+		if e.stopped != nil {
+			return e.stop()
+		}
 		inner := b
 		for i, binder := range s.binders {
 			inner = &bindings{name: binder, values: element[i], parent: inner}
@@ -101,8 +105,12 @@ func (e *partialEvaluation) unroll(s *step, elements [][]ref.Val, b *bindings) p
 			p = e.close(p)
 		}
 		switch {
+		case !p.isValue() && length > MaxExpressionBytes:
 		case !p.isValue():
 			remaining = append(remaining, p.tree)
+			if length += e.lengthOf(p.tree); length > MaxExpressionBytes {
+				remaining = []*node{omitted(types.BoolType)}
+			}
 		case p.value == short:
 			return part{value: short}
 		case p.value == !short:

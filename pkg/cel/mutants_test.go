@@ -62,7 +62,7 @@ var mutants = []mutant{
 
 	{"operand: what made a value", "operand.go", "!n.typ.IsExactType(original.typ) {", "false {"},
 	{"operand: what cannot be expressed", "operand.go", "e.stopped = errInexpressible", ""},
-	{"attempt", "operand.go", "if errors.Is(e.stopped, errInexpressible) {", "if false && errors.Is(e.stopped, errInexpressible) {"},
+	{"attempt", "operand.go", "if errors.Is(e.stopped, errInexpressible) ||", "if false ||"},
 	{"inferred: calls", "operand.go", "(n.kind == callNode && n.result == nil) || ", ""},
 	{"inferred: empty", "operand.go", "isEmptyAggregate(n) || (n.kind", "(n.kind"},
 	{"substituted: values", "operand.go", "case p.isValue():\n\t\treturn true", "case p.isValue():\n\t\treturn false"},

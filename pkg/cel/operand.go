@@ -13,22 +13,71 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // errInexpressible says that a residual would contain a value that no text stands for,
 // such as a string that is not UTF-8.
 var errInexpressible = fmt.Errorf("%w: a value in what remains cannot be expressed", ErrEvaluation)
 
-// mayWrite charges a value that is to be written down.
-func (e *partialEvaluation) mayWrite(value ref.Val) bool {
-	if e.stopped == nil && !walk(value, &e.writable) {
-		e.stopped = fmt.Errorf("%w: the values in what remains have more than %d parts", ErrEvaluation, maxWritten)
+// errAttempt says that an attempt has used up its part of the budget.
+var errAttempt = fmt.Errorf("%w: a part of it costs too much", ErrCost)
+
+// fits charges a value that is to be written down, and reports whether its text may be short
+// enough for a condition. It looks at no more of the value than such a text can hold.
+func (e *partialEvaluation) fits(value ref.Val) bool {
+	room := MaxExpressionBytes
+	parts, ok := leastLength(value, &room)
+	cost := parts * writeCost
+	if ok {
+		cost += uint64(MaxExpressionBytes-room) / bytesPerUnit
 	}
-	return e.stopped == nil
+	return e.spend(cost) && ok
+}
+
+// leastLength takes from room what the literal of a value is long at least. It returns how many
+// parts of the value it has looked at, and whether there was room.
+func leastLength(v ref.Val, room *int) (parts uint64, ok bool) {
+	parts, *room = 1, *room-1
+	inner := func(element ref.Val) bool {
+		n, ok := leastLength(element, room)
+		parts += n
+		return ok
+	}
+	if *room < 0 {
+		return parts, false
+	}
+	switch value := v.(type) {
+	case types.String:
+		*room -= len(value) + 1
+	case traits.Lister:
+		for it := value.Iterator(); it.HasNext() == types.True; {
+			if !inner(it.Next()) {
+				return parts, false
+			}
+		}
+	case traits.Mapper:
+		for it := value.Iterator(); it.HasNext() == types.True; {
+			if key := it.Next(); !inner(key) || !inner(value.Get(key)) {
+				return parts, false
+			}
+		}
+	case *types.Optional:
+		return parts, !value.HasValue() || inner(value.GetValue())
+	}
+	return parts, *room >= 0
+}
+
+// lengthOf charges what it takes to count the bytes of the text of an expression.
+func (e *partialEvaluation) lengthOf(n *node) int {
+	length := lengthOf(n, MaxExpressionBytes)
+	e.spend(uint64(length) / bytesPerUnit)
+	return length
 }
 
 // operand writes a part down as an operand of a residual. A value that cannot be written
-// ends the evaluation: an error in its place would be absorbed by an || beside it.
+// ends the evaluation: an error in its place would be absorbed by an || beside it. One that is
+// too long is omitted, and the evaluation goes on: what remains may not need it.
 func (e *partialEvaluation) operand(p part, original *node) *node {
 	switch {
 	case p.isError():
@@ -36,8 +85,8 @@ func (e *partialEvaluation) operand(p part, original *node) *node {
 	case p.tree != nil:
 		return p.tree
 	}
-	if !e.mayWrite(p.value) {
-		return errorTerm()
+	if !e.fits(p.value) {
+		return opaque(omitted(types.DynType))
 	}
 	n, err := literalOf(p.value, original.typ)
 	if err == nil {
@@ -68,11 +117,15 @@ func (e *partialEvaluation) decompose(p part) *node {
 	return e.operand(e.eval(s, p.bindings), s.node)
 }
 
-// attempt evaluates in a way that may turn out to have no text, and reports whether it
-// has one.
+// attempt evaluates in a way that may turn out to have no text, or to cost more than half of what
+// is left of the budget, and reports whether it has worked out. What an attempt leaves is enough
+// for another way. An attempt within an attempt has half of what is left of that.
 func (e *partialEvaluation) attempt(way func() part) (part, bool) {
+	outer := e.limit
+	e.limit = e.spent + (outer-min(e.spent, outer))/2
 	p := way()
-	if errors.Is(e.stopped, errInexpressible) {
+	e.limit = outer
+	if errors.Is(e.stopped, errInexpressible) || (errors.Is(e.stopped, errAttempt) && e.spent <= outer) {
 		e.stopped = nil
 		return part{}, false
 	}

@@ -228,6 +228,9 @@ func (o *oracle) residual(ctx context.Context, plan *cel.Plan, known cel.Values)
 	if err != nil {
 		return nil, "", "its residual cannot be expressed: " + err.Error() + "\nresidual: " + cel.ResidualText(r)
 	}
+	if n := cel.ResidualLength(r); n != len(text) {
+		return nil, "", fmt.Sprintf("the length of its residual %s is %d, but it is counted as %d", text, len(text), n)
+	}
 	program, err := o.conditions.Compile(text)
 	if err != nil {
 		return nil, "", "its residual does not compile: " + err.Error()

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/google/cel-go/common/operators"
@@ -54,14 +53,19 @@ type Residual struct {
 }
 
 // Text returns the residual as source text. It compiles in the environment of
-// conditions; one that does not, or that is too long, is an error, and the caller must
-// fail closed.
+// conditions; one that does not, or that is longer than MaxExpressionBytes, is an error, and
+// the caller must fail closed. A text that is too long is not made.
 func (r *Residual) Text() (string, error) {
 	r.once.Do(func() {
-		r.text = textOf(r.tree)
-		if _, err := r.compiler.Compile(r.text); err != nil {
-			r.text, r.err = "", fmt.Errorf("the residual cannot be expressed: %w", err)
+		text, ok := boundedTextOf(r.tree, MaxExpressionBytes)
+		err := errTooLong
+		if ok {
+			_, err = r.compiler.Compile(text)
 		}
+		if err != nil {
+			text, err = "", fmt.Errorf("the residual cannot be expressed: %w", err)
+		}
+		r.text, r.err = text, err
 	})
 	return r.text, r.err
 }
@@ -86,10 +90,9 @@ type partialEvaluation struct {
 	ctx    context.Context
 	plan   *Plan
 	values Values
-	// spent is what the evaluation has cost, and writable how many parts of values may
-	// still be written down.
-	spent    uint64
-	writable int
+	// spent is what the evaluation has cost, and limit what it may cost: CostLimit, or less
+	// during an attempt.
+	spent, limit uint64
 	// retyped are the variables of the macros around that have become dyn.
 	retyped []string
 	// stopped ends the evaluation: what it says is no error that an || may absorb.
@@ -99,8 +102,10 @@ type partialEvaluation struct {
 const (
 	// stepCost is what a step of a partial evaluation costs besides what it evaluates.
 	stepCost = 30
-	// maxWritten bounds the parts of all values that one residual takes up.
-	maxWritten = maxExpandedNodes
+	// writeCost is what it costs to write down a part of a value, and bytesPerUnit how many bytes
+	// that are written, or counted, cost one unit, as they do where CEL looks at a string.
+	writeCost    = 10
+	bytesPerUnit = 10
 	// decomposeCost is what it costs to plan and evaluate the operands of a value without a
 	// literal: a program may have to be planned.
 	decomposeCost = 1000
@@ -108,8 +113,14 @@ const (
 
 // spend charges a cost and reports whether the evaluation may go on.
 func (e *partialEvaluation) spend(cost uint64) bool {
-	if e.spent += cost; e.stopped == nil && e.spent > CostLimit {
+	if e.stopped != nil {
+		return false
+	}
+	switch e.spent += cost; {
+	case e.spent > CostLimit:
 		e.stopped = fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))
+	case e.spent > e.limit:
+		e.stopped = errAttempt
 	}
 	if err := e.ctx.Err(); e.stopped == nil && err != nil {
 		e.stopped = fmt.Errorf("%w: %w", ErrEvaluation, err)
@@ -151,7 +162,7 @@ func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
 			outcome = Outcome{decided: true, err: fmt.Errorf("%w: the evaluator failed", ErrEvaluation)}
 		}
 	}()
-	e := &partialEvaluation{ctx: ctx, plan: p, values: values, writable: maxWritten}
+	e := &partialEvaluation{ctx: ctx, plan: p, values: values, limit: CostLimit}
 	defer func() { outcome.cost = e.spent }()
 	result := e.eval(p.root, nil)
 	if !result.isValue() {
@@ -426,8 +437,8 @@ func (e *partialEvaluation) close(p part) part {
 	if dependsOnVariables(p.tree) {
 		return p
 	}
-	text := textOf(p.tree)
-	if strings.TrimSpace(text) == "" {
+	text, ok := boundedTextOf(p.tree, MaxExpressionBytes)
+	if !ok {
 		return p
 	}
 	program, err := e.plan.expression.compiler.residuals.Compile(text)

@@ -301,21 +301,11 @@ func BenchmarkPartialEvaluation(b *testing.B) {
 	}
 }
 
-// TestPartialEvaluationIsBounded evaluates what would unroll, or write down, without end.
-// The error must not be absorbed by what stands beside it.
+// TestPartialEvaluationIsBounded evaluates what costs too much, or for too long. The error must
+// not be absorbed by what stands beside it.
 func TestPartialEvaluationIsBounded(t *testing.T) {
 	t.Parallel()
-	values := request("alice", "create")
-	attributes := map[string]any{"verb": "create"}
-	groups, huge := make([]any, 250), make([]any, 20_000)
-	for i := range groups {
-		groups[i] = strings.Repeat("g", i)
-	}
-	for i := range huge {
-		huge[i] = "x"
-	}
-	attributes["userInfo"] = map[string]any{"username": "alice", "groups": groups, "extra": map[string]any{"huge": huge}}
-	values[cel.Request] = cel.Known(attributes)
+	values := inGroups("alice", 250)
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 
@@ -325,23 +315,48 @@ func TestPartialEvaluationIsBounded(t *testing.T) {
 		ctx              context.Context
 		want             error
 	}{
-		{"nested unrolling", `request.userInfo.groups.all(a, request.userInfo.groups.all(b, request.userInfo.groups.all(c, object.x == a + b + c))) || object.y`, t.Context(), cel.ErrCost},
-		{"values that are written down", `object.x in request.userInfo.extra.huge || object.y`, t.Context(), cel.ErrEvaluation},
+		{"what is known costs too much", `request.userInfo.groups.all(a, request.userInfo.groups.all(b, request.userInfo.groups.all(c, a + b + c != ""))) || object.y`, t.Context(), cel.ErrCost},
 		{"a request that is gone", `object.x == request.userInfo.username || object.y`, cancelled, context.Canceled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan, err := expression.Plan(cel.Request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			outcome := plan.Eval(tc.ctx, values)
+			outcome := planFor(t, c, tc.expression).Eval(tc.ctx, values)
 			if outcome.Residual() != nil || !errors.Is(outcome.Err(), tc.want) || outcome.Cost() == 0 {
 				t.Errorf("got residual %v, error %v, cost %d, want %v and a cost", outcome.Residual() != nil, outcome.Err(), outcome.Cost(), tc.want)
+			}
+		})
+	}
+}
+
+// TestTheLengthOfAResidualIsBounded writes residuals at the bound of a condition and beyond.
+func TestTheLengthOfAResidualIsBounded(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	const around = len(`object.x == ""`)
+	many := make([]any, 20_000)
+	for i := range many {
+		many[i] = "x"
+	}
+	for _, tc := range []struct {
+		name, expression string
+		values           cel.Values
+		want             int
+	}{
+		{"as long as may be", `object.x == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes-around), "create"), cel.MaxExpressionBytes},
+		{"a byte longer", `object.x == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes-around+1), "create"), 0},
+		{"an escaped character that makes it a byte longer", `object.x == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes-around-1)+"\n", "create"), 0},
+		{"many short elements", `object.x in request.userInfo.groups`, cel.Values{cel.Request: cel.Known(map[string]any{"userInfo": map[string]any{"groups": many}})}, 0},
+		{"long in sum", `object.x == request.userInfo.username && object.y == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes/2), "create"), 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			residual := planFor(t, c, tc.expression).Eval(t.Context(), tc.values).Residual()
+			if residual == nil {
+				t.Fatal("got no residual")
+			}
+			text, err := residual.Text()
+			if len(text) != tc.want || (err == nil) != (tc.want > 0) {
+				t.Errorf("got %d bytes, %v, want %d", len(text), err, tc.want)
 			}
 		})
 	}

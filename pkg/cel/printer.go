@@ -7,9 +7,11 @@ package cel
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -19,17 +21,32 @@ import (
 // textOf writes an expression so that it is read back as the same expression. It is our
 // own: that of cel-go prints !!x, which the parser of cel-go reads as x.
 func textOf(n *node) string {
-	p := printer{}
+	text, _ := boundedTextOf(n, math.MaxInt)
+	return text
+}
+
+// boundedTextOf is textOf for a text of at most limit bytes. It is false if the text would be
+// longer, and stops writing as soon as that is certain.
+func boundedTextOf(n *node, limit int) (string, bool) {
+	p := printer{text: &strings.Builder{}, limit: limit}
 	p.node(n, lowest)
-	return p.String()
+	return p.text.String(), !p.isFull()
+}
+
+// lengthOf returns the length of the text of an expression, or any number above limit if the text
+// is longer than that. It does not make the text.
+func lengthOf(n *node, limit int) int {
+	p := printer{limit: limit}
+	p.node(n, lowest)
+	return p.length
 }
 
 // exactTextOf also keeps how chains of && and || are nested, which does not matter to their
 // value.
 func exactTextOf(n *node) string {
-	p := printer{exact: true}
+	p := printer{text: &strings.Builder{}, limit: math.MaxInt, exact: true}
 	p.node(n, lowest)
-	return p.String()
+	return p.text.String()
 }
 
 // Precedences, from that of the ternary, which binds least, to that of what needs no
@@ -58,49 +75,76 @@ var binary = map[string]struct {
 	operators.Multiply: {"*", multiplication}, operators.Divide: {"/", multiplication}, operators.Modulo: {"%", multiplication},
 }
 
+// printer writes an expression, or only counts the bytes of its text.
 type printer struct {
-	strings.Builder
-	exact bool
+	// text is written to, unless it is nil.
+	text *strings.Builder
+	// length is how many bytes there are so far. Above limit the printer stops.
+	length, limit int
+	exact         bool
 }
+
+// isFull reports whether the text is too long. A length that overflows is.
+func (p *printer) isFull() bool { return p.length > p.limit || p.length < 0 }
+
+func (p *printer) write(s string) {
+	if p.isFull() {
+		return
+	}
+	if p.length += len(s); p.text != nil && !p.isFull() {
+		p.text.WriteString(s)
+	}
+}
+
+// put writes a character of ASCII.
+func (p *printer) put(c byte) { p.write(string(rune(c))) }
+
+// omit makes the text too long.
+func (p *printer) omit() { p.length = p.limit + 1 }
 
 // node prints an expression, in parentheses if it binds less than its surroundings ask.
 func (p *printer) node(n *node, precedence int) {
+	if p.isFull() {
+		return
+	}
 	own := precedenceOf(n)
 	if own < precedence {
-		p.WriteByte('(')
-		defer p.WriteByte(')')
+		p.put('(')
+		defer p.put(')')
 	}
 	switch n.kind {
 	case constantNode:
-		p.WriteString(constantText(n.value))
+		p.constant(n.value)
+	case omittedNode:
+		p.omit()
 	case variableNode:
-		p.WriteString(n.name)
+		p.write(n.name)
 	case selectNode:
 		if n.test {
-			p.WriteString("has(")
-			defer p.WriteByte(')')
+			p.write("has(")
+			defer p.put(')')
 		}
 		p.node(n.target, primary)
-		p.WriteByte('.')
+		p.put('.')
 		p.field(n.name)
 	case callNode:
 		p.call(n, own)
 	case listNode:
-		p.WriteByte('[')
+		p.put('[')
 		p.elements(n)
-		p.WriteByte(']')
+		p.put(']')
 	case mapNode:
-		p.WriteByte('{')
+		p.put('{')
 		p.entries(n)
-		p.WriteByte('}')
+		p.put('}')
 	case macroNode:
 		p.node(n.target, primary)
-		p.WriteString("." + n.name + "(" + strings.Join(n.binders, ", "))
+		p.write("." + n.name + "(" + strings.Join(n.binders, ", "))
 		for _, body := range n.args {
-			p.WriteString(", ")
+			p.write(", ")
 			p.node(body, lowest)
 		}
-		p.WriteByte(')')
+		p.put(')')
 	}
 }
 
@@ -108,7 +152,7 @@ func precedenceOf(n *node) int {
 	switch n.kind {
 	case constantNode:
 		// A negative number is a literal, but -1.f() is read otherwise than (-1).f().
-		if text := constantText(n.value); strings.HasPrefix(text, "-") {
+		if isNegative(n.value) {
 			return unary
 		}
 	case callNode:
@@ -142,31 +186,31 @@ func (p *printer) call(n *node, own int) {
 			right = own
 		}
 		p.node(n.args[0], left)
-		p.WriteString(" " + op.symbol + " ")
+		p.write(" " + op.symbol + " ")
 		p.node(n.args[1], right)
 		return
 	}
 	switch n.name {
 	case operators.Conditional:
 		p.node(n.args[0], or)
-		p.WriteString(" ? ")
+		p.write(" ? ")
 		p.node(n.args[1], or)
-		p.WriteString(" : ")
+		p.write(" : ")
 		p.node(n.args[2], ternary)
 	case operators.LogicalNot:
-		p.WriteByte('!')
+		p.put('!')
 		p.node(n.args[0], primary) // never !!x
 	case operators.Negate:
-		p.WriteByte('-')
+		p.put('-')
 		p.operandOfMinus(n.args[0])
 	case operators.Index, operators.OptIndex:
 		p.node(n.args[0], primary)
-		p.WriteString(map[string]string{operators.Index: "[", operators.OptIndex: "[?"}[n.name])
+		p.write(map[string]string{operators.Index: "[", operators.OptIndex: "[?"}[n.name])
 		p.node(n.args[1], lowest)
-		p.WriteByte(']')
+		p.put(']')
 	case operators.OptSelect:
 		p.node(n.args[0], primary)
-		p.WriteString(".?")
+		p.write(".?")
 		p.field(string(n.args[1].value.(types.String)))
 	default:
 		p.function(n)
@@ -182,7 +226,7 @@ func (p *printer) chain(n *node, own int) {
 	}
 	for i, operand := range operands {
 		if i > 0 {
-			p.WriteString(" " + binary[n.name].symbol + " ")
+			p.write(" " + binary[n.name].symbol + " ")
 		}
 		p.node(operand, own+1)
 	}
@@ -207,8 +251,8 @@ func isBalanced(n *node, operator string, terms int) bool {
 // operandOfMinus keeps a minus and a number apart, which would be read as one literal.
 func (p *printer) operandOfMinus(n *node) {
 	if n.kind == constantNode {
-		p.WriteByte('(')
-		defer p.WriteByte(')')
+		p.put('(')
+		defer p.put(')')
 	}
 	p.node(n, primary)
 }
@@ -216,25 +260,25 @@ func (p *printer) operandOfMinus(n *node) {
 func (p *printer) function(n *node) {
 	if n.target != nil {
 		p.node(n.target, primary)
-		p.WriteByte('.')
+		p.put('.')
 	}
-	p.WriteString(n.name + "(")
+	p.write(n.name + "(")
 	for i, arg := range n.args {
 		if i > 0 {
-			p.WriteString(", ")
+			p.write(", ")
 		}
 		p.node(arg, lowest)
 	}
-	p.WriteByte(')')
+	p.put(')')
 }
 
 func (p *printer) elements(n *node) {
 	for i, element := range n.args {
 		if i > 0 {
-			p.WriteString(", ")
+			p.write(", ")
 		}
 		if n.optional[i] {
-			p.WriteByte('?')
+			p.put('?')
 		}
 		p.node(element, lowest)
 	}
@@ -243,13 +287,13 @@ func (p *printer) elements(n *node) {
 func (p *printer) entries(n *node) {
 	for i := 0; i < len(n.args); i += 2 {
 		if i > 0 {
-			p.WriteString(", ")
+			p.write(", ")
 		}
 		if n.optional[i/2] {
-			p.WriteByte('?')
+			p.put('?')
 		}
 		p.node(n.args[i], or)
-		p.WriteString(": ")
+		p.write(": ")
 		p.node(n.args[i+1], lowest)
 	}
 }
@@ -257,10 +301,10 @@ func (p *printer) entries(n *node) {
 // field prints the name of a field. Names that are no identifiers can be quoted.
 func (p *printer) field(name string) {
 	if isIdentifier(name) {
-		p.WriteString(name)
+		p.write(name)
 		return
 	}
-	p.WriteString("`" + name + "`")
+	p.write("`" + name + "`")
 }
 
 func isIdentifier(name string) bool {
@@ -273,67 +317,78 @@ func isIdentifier(name string) bool {
 	return name != "" && name != "in" && name != "true" && name != "false" && name != "null"
 }
 
-func constantText(v ref.Val) string {
+// isNegative reports whether the literal of a value begins with a minus.
+func isNegative(v ref.Val) bool {
+	switch value := v.(type) {
+	case types.Int:
+		return value < 0
+	case types.Double:
+		return math.Signbit(float64(value)) && !math.IsNaN(float64(value))
+	}
+	return false
+}
+
+func (p *printer) constant(v ref.Val) {
 	switch value := v.(type) {
 	case types.Bool:
-		return strconv.FormatBool(bool(value))
+		p.write(strconv.FormatBool(bool(value)))
 	case types.Int:
-		return strconv.FormatInt(int64(value), 10)
+		p.write(strconv.FormatInt(int64(value), 10))
 	case types.Uint:
-		return strconv.FormatUint(uint64(value), 10) + "u"
+		p.write(strconv.FormatUint(uint64(value), 10) + "u")
 	case types.Double:
 		text := strconv.FormatFloat(float64(value), 'g', -1, 64)
 		if !strings.ContainsAny(text, ".e") {
 			text += ".0"
 		}
-		return text
+		p.write(text)
 	case types.String:
-		return quote(string(value))
+		p.quote(string(value))
 	case types.Bytes:
-		return quoteBytes(value)
+		p.quoteBytes(value)
 	case types.Null:
-		return "null"
+		p.write("null")
+	default:
+		p.write(fmt.Sprintf("<%T>", v)) // does not compile, which is noticed
 	}
-	return fmt.Sprintf("<%T>", v) // does not compile, which is noticed
 }
 
 // quote writes a string so that nothing in it can end it or look like something else.
-func quote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
+func (p *printer) quote(s string) {
+	p.put('"')
+	for i, r := range s {
+		if p.isFull() {
+			return
+		}
 		switch {
 		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
+			p.put('\\')
+			p.put(byte(r))
 		case r == '\n':
-			b.WriteString(`\n`)
+			p.write(`\n`)
 		case r == '\r':
-			b.WriteString(`\r`)
+			p.write(`\r`)
 		case r == '\t':
-			b.WriteString(`\t`)
+			p.write(`\t`)
 		case r > 0xffff && !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\U%08x`, r)
+			p.write(fmt.Sprintf(`\U%08x`, r))
 		case !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
+			p.write(fmt.Sprintf(`\u%04x`, r))
 		default:
-			b.WriteRune(r)
+			p.write(s[i : i+utf8.RuneLen(r)])
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	p.put('"')
 }
 
-func quoteBytes(bytes []byte) string {
-	var b strings.Builder
-	b.WriteString(`b"`)
+func (p *printer) quoteBytes(bytes []byte) {
+	p.write(`b"`)
 	for _, c := range bytes {
 		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
-			b.WriteByte(c)
+			p.put(c)
 		} else {
-			fmt.Fprintf(&b, `\x%02x`, c)
+			p.write(fmt.Sprintf(`\x%02x`, c))
 		}
 	}
-	b.WriteByte('"')
-	return b.String()
+	p.put('"')
 }

@@ -28,6 +28,9 @@ const (
 	listNode
 	mapNode
 	macroNode
+	// omittedNode stands for a part of a residual whose text would be longer than a condition
+	// may be. The residual has no text then.
+	omittedNode
 )
 
 // node is an expression as it was written: macros are not expanded. Residuals are made of

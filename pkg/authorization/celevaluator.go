@@ -20,7 +20,8 @@ import (
 )
 
 // CELEvaluator evaluates conditions of types ConditionTypeCEL and ConditionTypeCELBound.
-// One is made for one request, since it spends a budget: it must not be used concurrently.
+// One is made for one request: it spends the budget of its context (WithBudget), or its own if
+// there is none. It must not be used concurrently.
 type CELEvaluator struct {
 	// Compiler compiles the texts of conditions of type ConditionTypeCEL.
 	Compiler *cel.Compiler
@@ -37,15 +38,14 @@ type CELEvaluator struct {
 	// condition that makes one fails.
 	Secondary *SecondaryChecks
 
-	spent uint64
+	budget Budget
 }
 
 var _ ConditionEvaluator = &CELEvaluator{}
 
-var errBudget = fmt.Errorf("%w: the conditions of one request may cost %d together", cel.ErrCost, cel.CostBudget)
-
 // EvaluateCondition evaluates one condition within the limits of pkg/cel.
 func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
+	ctx = e.budget.in(ctx)
 	if e.Partial != nil {
 		return e.evaluateInPart(ctx, c)
 	}
@@ -55,12 +55,8 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 		return Failed(notCompiledError{err})
 	case program == nil:
 		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
-	case e.spent >= cel.CostBudget:
-		return Unsupported(errBudget) // it has a value, but not for this request
 	}
-	outcome, cost := EvaluateProgram(ctx, program, e.Values, e.Secondary)
-	e.spent += cost
-	return outcome
+	return EvaluateProgram(ctx, program, e.Values, e.Secondary)
 }
 
 // errNotCompiled marks the failure of a condition that cannot be compiled here. Whoever
@@ -97,8 +93,14 @@ func MakesChecks(program Program) bool {
 }
 
 // EvaluateProgram evaluates a program whose secondary checks, if it makes any, are
-// answered by secondary; without it they fail. It returns what the evaluation cost.
-func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) (Outcome, uint64) {
+// answered by secondary; without it they fail. What the evaluation costs is taken from the budget
+// of ctx. Once nothing is left the outcome is Unsupported: the condition has a value, but not for
+// this request.
+func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) Outcome {
+	budget := BudgetOf(ctx)
+	if err := budget.Err(); err != nil {
+		return Unsupported(err)
+	}
 	var checks *checker
 	if secondary != nil && MakesChecks(program) {
 		checks = &checker{ctx: ctx, checks: secondary}
@@ -107,13 +109,14 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 		values[cel.RequestResource] = library.NewResourceAuthorizerVal(secondary.User, checks, secondary.Resource)
 	}
 	result, cost, err := program.Eval(ctx, values)
+	budget.Spend(cost)
 	switch {
 	case checks != nil && checks.err != nil:
-		return Failed(checks.err), cost
+		return Failed(checks.err)
 	case err != nil:
-		return Failed(err), cost
+		return Failed(err)
 	}
-	return Bool(result), cost
+	return Bool(result)
 }
 
 // evaluateInPart evaluates what can be told of a condition before there is an object.
@@ -125,11 +128,12 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 	if err != nil {
 		return Failed(err)
 	}
-	if e.spent >= cel.CostBudget {
-		return Unsupported(errBudget)
+	budget := BudgetOf(ctx)
+	if err := budget.Err(); err != nil {
+		return Unsupported(err)
 	}
 	outcome := plan.Eval(ctx, e.Values)
-	e.spent += outcome.Cost()
+	budget.Spend(outcome.Cost())
 	switch residual := outcome.Residual(); {
 	case residual != nil:
 		if c.Text, err = residual.Text(); err != nil {

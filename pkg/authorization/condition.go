@@ -51,7 +51,7 @@ type Condition struct {
 	Description string
 	// EvaluateFunc evaluates the condition in the process that made it, without reading
 	// Text. It must agree with Text, be safe for concurrent use, and use its context for
-	// cancellation only. It is nil in a condition that was read from the wire.
+	// cancellation and for the budget of the request (BudgetOf) only. It is nil in a condition that was read from the wire.
 	EvaluateFunc func(ctx context.Context, data authorizer.ConditionsData) Outcome
 }
 

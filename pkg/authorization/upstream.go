@@ -182,7 +182,8 @@ func evaluateUpstream(c authorizer.Condition) func(context.Context, authorizer.C
 }
 
 // EvaluatorFor evaluates conditions in process where they can, asks next, which may be
-// nil, about the others, and where that does not help, the author of a set about the set.
+// nil, about the others, and where that does not help, the author of a set about the set. All of
+// them spend the budget of the context (WithBudget), or one that belongs to the evaluator.
 func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) ConditionEvaluator {
 	return EvaluatorForCaller(data, next, nil)
 }
@@ -199,16 +200,20 @@ type dataEvaluator struct {
 	next ConditionEvaluator
 	// permit says whether authors may be asked; nil if they may.
 	permit func(context.Context) error
+	// budget is spent if the context has none.
+	budget Budget
 }
 
 var _ setEvaluator = &dataEvaluator{}
 
 func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
+	ctx = e.budget.in(ctx)
 	outcome, route := Unsupported(errUnsupported), routeInProcess
 	if c.EvaluateFunc != nil {
 		outcome = c.EvaluateFunc(ctx, e.data)
 	}
-	if outcome.IsUnsupported() && e.next != nil {
+	// A condition over the budget would be over it in next as well.
+	if outcome.IsUnsupported() && !errors.Is(outcome.err, errBudget) && e.next != nil {
 		outcome, route = e.next.EvaluateCondition(ctx, c), routeText
 	}
 	evaluations.WithLabelValues(typeLabel(c.Type), route, outcome.label()).Inc()
@@ -222,6 +227,7 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 			return set.fails(err)
 		}
 	}
+	ctx = e.budget.in(ctx)
 	author := set.Author
 	set.Author = nil // the author is not to ask itself
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)

@@ -43,6 +43,8 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
+	// Everything that is decided about this object shares one budget, as in a review of it.
+	ctx = authorization.WithBudget(ctx)
 	data := &requestData{admitted: a, objects: o, namespace: s.enforcer.config.Namespace}
 	var result outcome
 	for _, r := range records {

@@ -64,8 +64,8 @@ func (e *evaluation) mayRead(p *Policy) bool {
 	return e.question.asked.MayRead != nil && e.question.asked.MayRead(e.ctx, e.question.Attributes, p.key)
 }
 
-// evaluateFunc evaluates the whole condition of a policy with what was known when the
-// decision was made and what is known then.
+// evaluateFunc evaluates the whole condition of a policy with the values that were known when the
+// decision was made and those that are known then, within the budget of the context.
 func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		reader := &cel.ObjectReader{}
@@ -82,7 +82,7 @@ func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.Cond
 			ctx = q.asked.Source.pinTo(ctx, q.state)
 			secondary = &authorization.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
 		}
-		result, _ := authorization.EvaluateProgram(ctx, program, values, secondary)
+		result := authorization.EvaluateProgram(ctx, program, values, secondary)
 		if err := reader.Err(); err != nil {
 			return authorization.Failed(fmt.Errorf("the objects: %w", err))
 		}

@@ -1,0 +1,135 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// expensive is a condition that costs two thirds of cel.CostLimit at admission, little before, and
+// hardly any time: a secondary check has a fixed cost. last decides what it is.
+func expensive(last string) string {
+	const check = `authorizer.group("").resource("things").check("get").allowed()`
+	return "!" + check + " && !" + check + " && " + last
+}
+
+var three = map[string]any{"three": int64(3)}
+
+// mayNothing answers secondary checks.
+var mayNothing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionNoOpinion, "", nil
+})
+
+// checkedChain is a chain of policies whose secondary checks are answered.
+func checkedChain(tb testing.TB, specs map[string]spec) *authorization.Chain {
+	tb.Helper()
+	restricting, granting := partOf(publish(tb, specs), false), partOf(publish(tb, specs), true)
+	restricting.Checks, granting.Checks = mayNothing, mayNothing
+	return chainOf(tb, restricting, granting)
+}
+
+// textEvaluator evaluates conditions from their text.
+func textEvaluator(tb testing.TB, data conditionsData) *authorization.CELEvaluator {
+	tb.Helper()
+	compiler, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &authorization.CELEvaluator{Compiler: compiler, Values: data.values(), Secondary: &authorization.SecondaryChecks{Authorizer: mayNothing, User: data.GetUserInfo(), Resource: data}}
+}
+
+// several are so many policies of one effect, of whose conditions none is true but the last, if
+// that one says so, and more.
+func several(count int, effect policyv1alpha1.PolicyEffect, last string, more map[string]spec) map[string]spec {
+	specs := map[string]spec{}
+	for i := range count {
+		specs[fmt.Sprintf("p%03d", i)] = spec{Effect: effect, Condition: expensive("object.three == 4")}
+	}
+	specs[fmt.Sprintf("p%03d", count)] = spec{Effect: effect, Condition: expensive(last)}
+	maps.Copy(specs, more)
+	return specs
+}
+
+// reviewed evaluates a decision as an AuthorizationConditionsReview does: from its text.
+func reviewed(tb testing.TB, chain *authorization.Chain, decision authorization.Decision, data conditionsData) authorization.Decision {
+	tb.Helper()
+	wire, err := authorization.SetsToWire(decision.Chain())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	sets, err := authorization.SetsFromWire(wire)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return authorization.Chained(chain.Authored(sets...)...).Evaluate(tb.Context(), authorization.EvaluatorFor(data, textEvaluator(tb, data)))
+}
+
+// TestBudgetAtAdmission asks that the budget for all conditions of a request holds in a request as
+// it does in its review, whatever the effect of the conditions is.
+func TestBudgetAtAdmission(t *testing.T) {
+	t.Parallel()
+	const few, many, yes, no = 10, 20, "object.three == 3", "object.three == 4"
+	allowed := map[string]spec{"z": {Effect: allow}}
+	for _, tc := range []struct {
+		name  string
+		specs map[string]spec
+		want  string
+	}{
+		{name: "Allow within the budget", specs: several(few, allow, yes, nil), want: "Allow"},
+		{name: "Allow over the budget", specs: several(many, allow, yes, nil), want: "Deny"},
+		{name: "Deny within the budget", specs: several(few, deny, no, allowed), want: "Allow"},
+		{name: "Deny over the budget", specs: several(many, deny, no, allowed), want: "Deny"},
+		{name: "NoOpinion within the budget", specs: several(few, noOpinion, no, allowed), want: "Allow"},
+		{name: "NoOpinion over the budget", specs: several(many, noOpinion, no, allowed), want: "Deny"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			chain, a := checkedChain(t, tc.specs), podsOf("update")
+			data := conditionsData{attributes: a, operation: "UPDATE", object: three, before: map[string]any{}}
+			decision := chain.Decide(t.Context(), a)
+			inProcess := decision.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil))
+			lazily := chain.Begin(t.Context(), a).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil))
+			inReview := reviewed(t, chain, decision, data)
+			got := fmt.Sprintf("%s, %s, %s", show(t, inProcess), show(t, lazily), show(t, inReview))
+			if want := fmt.Sprintf("%[1]s, %[1]s, %[1]s", tc.want); got != want {
+				t.Errorf("in process, lazily, in a review: got %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+// TestBudgetIsSharedByMembers asks that what the conditions of one member have spent is missing to
+// those of the next, whether they are evaluated in process or from their text, and that evaluators
+// of the same request share it.
+func TestBudgetIsSharedByMembers(t *testing.T) {
+	t.Parallel()
+	a := podsOf("update")
+	data := conditionsData{attributes: a, operation: "UPDATE", object: three, before: map[string]any{}}
+	chain := checkedChain(t, several(20, allow, "object.three == 3", nil))
+	cheap := authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: "object.three == 3"})
+	ctx := authorization.WithBudget(t.Context())
+	if got := cheap.Evaluate(ctx, authorization.EvaluatorFor(data, textEvaluator(t, data))); !got.IsAllow() {
+		t.Fatalf("before anything is spent: got %s", show(t, got))
+	}
+	for range 2 {
+		chain.Decide(ctx, a).Evaluate(ctx, authorization.EvaluatorFor(data, textEvaluator(t, data)))
+	}
+	if got := cheap.Evaluate(ctx, authorization.EvaluatorFor(data, textEvaluator(t, data))); !got.IsDeny() {
+		t.Errorf("with nothing left: got %s", show(t, got))
+	}
+	if got := cheap.Evaluate(t.Context(), authorization.EvaluatorFor(data, textEvaluator(t, data))); !got.IsAllow() {
+		t.Errorf("for another request: got %s", show(t, got))
+	}
+}

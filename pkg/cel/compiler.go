@@ -26,6 +26,15 @@ const (
 	CostLimit = celconfig.PerCallLimit
 	// CostBudget bounds the evaluations for one request together, as Kubernetes does.
 	CostBudget = celconfig.RuntimeCELCostBudget
+	// AuthorizationBudget bounds the evaluations of cluster-scoped policies for one decision
+	// while only the request is known: every request pays for them, reads too. It is a quarter
+	// of CostBudget, some half of a second, of the three that kube-apiserver waits.
+	AuthorizationBudget = CostBudget / 4
+	// NamespacedAuthorizationBudget is AuthorizationBudget for the policies of one namespace
+	// together, and it bounds each of their evaluations. Their authors may be users whom the
+	// administrators of the cluster hardly know. It is a tenth of AuthorizationBudget, and
+	// enough for a thousand ordinary conditions.
+	NamespacedAuthorizationBudget = AuthorizationBudget / 10
 	// programCacheSize bounds the compiled programs that are kept. A program holds some
 	// 5 to 50 KiB, and at most about a megabyte, most of it regular expressions; more
 	// distinct conditions than this in use at a time are only slower.

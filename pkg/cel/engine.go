@@ -18,13 +18,23 @@ import (
 
 // engine plans and evaluates expressions of one environment. Every cel.Program has a table
 // of all functions, and much else, which is several times what a policy says. The engine
-// has one program, which evaluates whatever instructions it is given, within the limits of
-// all programs; of what is planned only the instructions are kept.
+// has few programs, one for each limit, which evaluate whatever instructions they are given; of
+// what is planned only the instructions are kept.
 type engine struct {
-	env     *cel.Env
-	guard   *guard
-	program cel.Program
+	env   *cel.Env
+	guard *guard
+	// programs are in the order of their limits.
+	programs []limitedProgram
 }
+
+// limitedProgram is a program that stops an evaluation when it has cost more than a limit.
+type limitedProgram struct {
+	cel.Program
+	limit uint64
+}
+
+// limits are the limits that an evaluation can have, from the smallest.
+var limits = []uint64{NamespacedAuthorizationBudget, CostLimit}
 
 // instructions are a planned expression.
 type instructions struct {
@@ -43,11 +53,26 @@ func newEngine(env *cel.Env) (*engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the CEL evaluator: %w", err)
 	}
-	program, err := env.Program(placeholder, append(g.options(), cel.CustomDecoratorV2(enter))...)
-	if err != nil {
-		return nil, fmt.Errorf("building the CEL evaluator: %w", err)
+	e := &engine{env: env, guard: g}
+	for _, limit := range limits {
+		program, err := env.Program(placeholder, append(g.options(), cel.CustomDecoratorV2(enter), cel.CostLimit(limit))...)
+		if err != nil {
+			return nil, fmt.Errorf("building the CEL evaluator: %w", err)
+		}
+		e.programs = append(e.programs, limitedProgram{Program: program, limit: limit})
 	}
-	return &engine{env: env, guard: g, program: program}, nil
+	return e, nil
+}
+
+// within returns the program with the smallest limit that is not below the given one, or the one
+// with CostLimit.
+func (e *engine) within(limit uint64) cel.Program {
+	for _, p := range e.programs {
+		if limit <= p.limit {
+			return p
+		}
+	}
+	return e.programs[len(e.programs)-1]
 }
 
 // plan plans expressions that have been checked together.
@@ -93,16 +118,18 @@ func forget(tracker *interpreter.CostTracker) error {
 	return nil
 }
 
-// eval evaluates instructions within the limits of one evaluation.
-func (e *engine) eval(ctx context.Context, i *instructions, values interpreter.Activation) (value ref.Val, cost uint64, err error) {
+// eval evaluates instructions. It stops, with an error, not before they have cost limit, and not
+// after CostLimit: which of the few limits there are applies, within decides.
+func (e *engine) eval(ctx context.Context, i *instructions, values interpreter.Activation, limit uint64) (value ref.Val, cost uint64, err error) {
 	var (
+		program = e.within(limit)
 		details *cel.EvalDetails
 		input   = evaluation{Activation: values, instructions: i}
 	)
 	if i.loops {
-		value, details, err = e.program.ContextEval(ctx, input)
+		value, details, err = program.ContextEval(ctx, input)
 	} else {
-		value, details, err = e.program.Eval(input)
+		value, details, err = program.Eval(input)
 	}
 	if actual := details.ActualCost(); actual != nil {
 		cost = *actual

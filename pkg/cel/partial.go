@@ -90,9 +90,9 @@ type partialEvaluation struct {
 	ctx    context.Context
 	plan   *Plan
 	values Values
-	// spent is what the evaluation has cost, and limit what it may cost: CostLimit, or less
-	// during an attempt.
-	spent, limit uint64
+	// spent is what the evaluation has cost, and bound what it may cost. limit is the same, or
+	// less during an attempt.
+	spent, limit, bound uint64
 	// retyped are the variables of the macros around that have become dyn.
 	retyped []string
 	// stopped ends the evaluation: what it says is no error that an || may absorb.
@@ -117,8 +117,8 @@ func (e *partialEvaluation) spend(cost uint64) bool {
 		return false
 	}
 	switch e.spent += cost; {
-	case e.spent > CostLimit:
-		e.stopped = fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))
+	case e.spent > e.bound:
+		e.stopped = fmt.Errorf("%w: more than %d", ErrCost, e.bound)
 	case e.spent > e.limit:
 		e.stopped = errAttempt
 	}
@@ -156,13 +156,20 @@ func (a activation) Parent() interpreter.Activation { return nil }
 
 // Eval evaluates the expression as far as the values of the known variables allow. Data
 // from requests are values here: nothing that they contain can become syntax.
-func (p *Plan) Eval(ctx context.Context, values Values) (outcome Outcome) {
+func (p *Plan) Eval(ctx context.Context, values Values) Outcome {
+	return p.EvalWithin(ctx, values, CostLimit)
+}
+
+// EvalWithin is Eval with a limit of its own, which is at most CostLimit. What is over the limit
+// is an error that wraps ErrCost. It may be found out only after NamespacedAuthorizationBudget or
+// CostLimit, whichever is the next above it.
+func (p *Plan) EvalWithin(ctx context.Context, values Values, limit uint64) (outcome Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
 			outcome = Outcome{decided: true, err: fmt.Errorf("%w: the evaluator failed", ErrEvaluation)}
 		}
 	}()
-	e := &partialEvaluation{ctx: ctx, plan: p, values: values, limit: CostLimit}
+	e := &partialEvaluation{ctx: ctx, plan: p, values: values, limit: min(limit, CostLimit), bound: min(limit, CostLimit)}
 	defer func() { outcome.cost = e.spent }()
 	result := e.eval(p.root, nil)
 	if !result.isValue() {
@@ -220,7 +227,7 @@ func (e *partialEvaluation) evalKnown(s *step, b *bindings) part {
 	if len(s.free) == 0 && s.kind == constantNode {
 		return part{value: s.value, tree: s.node}
 	}
-	value, cost, err := e.plan.expression.compiler.engine.eval(e.ctx, s.known, e.activation(b))
+	value, cost, err := e.plan.expression.compiler.engine.eval(e.ctx, s.known, e.activation(b), e.limit-min(e.spent, e.limit))
 	switch {
 	case !e.spend(cost):
 		return e.stop()

@@ -69,7 +69,7 @@ func (p *Program) eval(ctx context.Context, values interpreter.Activation) (resu
 			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
 		}
 	}()
-	value, cost, err := p.engine.eval(ctx, p.instructions, values)
+	value, cost, err := p.engine.eval(ctx, p.instructions, values, CostLimit)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return false, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())

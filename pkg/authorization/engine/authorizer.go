@@ -7,7 +7,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -97,7 +96,7 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes)}
+	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), left: wholeBudgets}
 	if a.Part == Restricting {
 		return e.restrict(found)
 	}
@@ -111,8 +110,9 @@ type evaluation struct {
 	question *question
 	// many says that the question is about more than one request, for which there are no
 	// conditions.
-	many  bool
-	spent uint64
+	many bool
+	// left is what evaluations may still cost.
+	left budgets
 }
 
 // restrict decides by Deny policies, and by those that cannot be evaluated.
@@ -263,5 +263,3 @@ type outcome struct {
 func (o outcome) IsResidual() bool { return o.many || o.Residual() != nil }
 
 func neverTrue(o outcome) bool { return !o.many && o.Residual().NeverTrue() }
-
-var errBudget = fmt.Errorf("%w: the conditions of one request may cost %d together", cel.ErrCost, uint64(cel.CostBudget))

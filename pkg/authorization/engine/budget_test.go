@@ -133,3 +133,50 @@ func TestBudgetIsSharedByMembers(t *testing.T) {
 		t.Errorf("for another request: got %s", show(t, got))
 	}
 }
+
+// sorts is a condition on the request alone that costs half of cel.NamespacedAuthorizationBudget and
+// hardly any time: sorting has the cost of comparing all elements with each other. last decides what it is.
+func sorts(last string) string { return `lists.range(240).sort()[0] == 0 && ` + last }
+
+// TestBudgetAtAuthorization asks that policies of one namespace together, and those of the cluster,
+// have budgets of their own while only the request is known, and that policies over a budget are
+// closed without closing those of the other scope.
+func TestBudgetAtAuthorization(t *testing.T) {
+	t.Parallel()
+	const yes, no = `request.verb == "update"`, `request.verb == "get"`
+	// with returns 16 policies on which a namespace spends its budget, and others.
+	with := func(prefix string, effect policyv1alpha1.PolicyEffect, more map[string]spec) map[string]spec {
+		specs := map[string]spec{}
+		for i := range 16 {
+			specs[fmt.Sprintf("%sp%02d", prefix, i)] = spec{Effect: effect, Condition: sorts(no)}
+		}
+		maps.Copy(specs, more)
+		return specs
+	}
+	one := func(name string, effect policyv1alpha1.PolicyEffect, condition string) map[string]spec {
+		return map[string]spec{name: {Effect: effect, Condition: condition}}
+	}
+	for _, tc := range []struct {
+		name  string
+		specs map[string]spec
+		want  string
+	}{
+		{name: "an Allow within the budget of a namespace", specs: one("n/z", allow, sorts(yes)), want: "NoOpinion, Allow"},
+		{name: "an Allow over the budget of a namespace", specs: with("n/", allow, one("n/z", allow, yes)), want: "NoOpinion, NoOpinion"},
+		{name: "a Deny over the budget of a namespace", specs: with("n/", deny, one("n/z", deny, no)), want: "Deny, NoOpinion"},
+		{name: "a NoOpinion over the budget of a namespace", specs: with("n/", noOpinion, one("z", allow, yes)), want: "NoOpinion, NoOpinion"},
+		{name: "Allow policies of a namespace keep no policy of the cluster from allowing", specs: with("n/", allow, one("z", allow, sorts(yes))), want: "NoOpinion, Allow"},
+		{name: "Allow policies of a namespace keep no policy of the cluster from denying", specs: with("n/", allow, one("z", deny, sorts(yes))), want: "Deny, NoOpinion"},
+		{name: "Allow policies of a namespace hide no NoOpinion policy of the cluster", specs: with("n/", allow, map[string]spec{"y": {Effect: noOpinion, Condition: sorts(yes)}, "z": {Effect: allow}}), want: "NoOpinion, NoOpinion"},
+		{name: "Deny policies of the namespace of another request", specs: with("m/", deny, one("z", allow, yes)), want: "NoOpinion, Allow"},
+		{name: "the budget of the cluster is larger", specs: with("", allow, one("z", allow, yes)), want: "NoOpinion, Allow"},
+		{name: "policies of the cluster leave the budget of a namespace alone", specs: with("", deny, one("n/z", allow, sorts(yes))), want: "NoOpinion, Allow"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got := decided(t, publish(t, tc.specs), podsOf("update")); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -20,23 +20,43 @@ import (
 
 var errNoPlan = errors.New("the condition was not prepared for this kind of request")
 
-// evaluate evaluates the condition of a policy as far as what is known allows. The
-// conditions of one request share a budget; those that are over it fail.
+// evaluate evaluates the condition of a policy as far as what is known allows, within what is left
+// of the budget of policies of its scope. A condition that is over the budget fails.
 func (e *evaluation) evaluate(p *Policy) outcome {
 	if e.many {
 		return outcome{many: true}
 	}
 	plan := p.condition.plans[e.question.occasion]
-	switch {
-	case plan == nil:
+	if plan == nil {
 		return outcome{Outcome: cel.Failed(errNoPlan)}
-	case e.spent >= cel.CostBudget:
+	}
+	left := e.budgetOf(p)
+	if *left == 0 {
 		return outcome{Outcome: cel.Failed(errBudget)}
 	}
-	result := plan.Eval(e.ctx, e.question.known())
-	e.spent += result.Cost()
+	result := plan.EvalWithin(e.ctx, e.question.known(), *left)
+	*left -= min(result.Cost(), *left)
 	return outcome{Outcome: result}
 }
+
+// budgets are what the policies of each scope may still cost in one decision. They are separate, so
+// that authors in a namespace can exhaust nothing that policies of the cluster need.
+type budgets struct {
+	cluster, namespaced uint64
+}
+
+var wholeBudgets = budgets{cluster: cel.AuthorizationBudget, namespaced: cel.NamespacedAuthorizationBudget}
+
+// budgetOf returns the budget for policies of the scope of p.
+func (e *evaluation) budgetOf(p *Policy) *uint64 {
+	if p.key.Namespace == "" {
+		return &e.left.cluster
+	}
+	return &e.left.namespaced
+}
+
+var errBudget = fmt.Errorf("%w: while only the request is known, the conditions of cluster-scoped policies may cost %d together, and those of the policies of one namespace %d",
+	cel.ErrCost, uint64(cel.AuthorizationBudget), uint64(cel.NamespacedAuthorizationBudget))
 
 // condition makes the condition that remains of a policy. Its text is made when it is
 // serialised; in process the policy's own program is evaluated.

@@ -16,7 +16,6 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/lru"
 )
 
@@ -190,28 +189,6 @@ func (e *Expression) Text() string {
 
 // Reads reports whether the value may depend on the variable, which may be a known one.
 func (e *Expression) Reads(v Variable) bool { return e.tree.free[string(v)] }
-
-// MinCost returns the least that an evaluation can cost, by the static estimate of CEL, in
-// the units of CostLimit. Where && and || need not look at an operand, it counts nothing.
-// It counts literals each time that they are come by, though evaluation makes those of
-// constants once: in loops over constants it can be some ten times too high. It is 0 if
-// there is no estimate. It is computed with every call.
-func (e *Expression) MinCost() (cost uint64) {
-	defer func() {
-		if r := recover(); r != nil {
-			cost = 0
-		}
-	}()
-	from, err := e.source()
-	if err != nil {
-		return 0
-	}
-	estimate, err := e.compiler.engine.env.EstimateCost(from.checked, &library.CostEstimator{})
-	if err != nil {
-		return 0
-	}
-	return estimate.Min
-}
 
 // Plan prepares the expression to be evaluated when the given variables are known and
 // all others are not.

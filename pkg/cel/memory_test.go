@@ -76,9 +76,6 @@ func TestPlansAreMadeAtAnyTime(t *testing.T) {
 	expression := p.expression
 	runtime.GC()
 	runtime.GC()
-	if expression.MinCost() == 0 {
-		t.Error("there is no least cost any more")
-	}
 	plan, err := expression.Plan(cel.Request, cel.DryRun)
 	if err != nil {
 		t.Fatal(err)

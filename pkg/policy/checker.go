@@ -32,7 +32,7 @@ func NewChecker(compiler *cel.PartialCompiler) *Checker {
 // Check returns what is wrong with the expressions of a specification, under spec.condition
 // and spec.variables, and what its author should know about it. The specification must be
 // valid in structure.
-func (c *Checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList) {
+func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList) {
 	if spec.Condition == "" {
 		return nil, nil
 	}
@@ -41,7 +41,7 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string
 	if err != nil {
 		return nil, field.ErrorList{c.blame(spec, variables, err)}
 	}
-	errs = append(errs, refusals(spec, expression)...)
+	errs = append(errs, refusals(spec, expression, namespaced)...)
 	program := expression.Program()
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		warnings = versionWarnings(spec.Rules)
@@ -50,10 +50,10 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string
 }
 
 // refusals are the errors of a condition that compiles.
-func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression) (errs field.ErrorList) {
+func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression, namespaced bool) (errs field.ErrorList) {
 	path := field.NewPath("spec", "condition")
-	if cost := expression.MinCost(); cost > cel.CostLimit {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("an evaluation is estimated to cost at least %d, where %d is allowed: simplify the expression", cost, uint64(cel.CostLimit))))
+	if cost, limit := expression.MinCost(), costLimit(expression, namespaced); cost > limit {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("an evaluation is estimated to cost at least %d, where %d is allowed: simplify the expression", cost, limit)))
 	}
 	if spec.Effect == policy.PolicyEffectAllow || !expression.ReadsRequestField("name") {
 		return errs
@@ -64,6 +64,15 @@ func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression) 
 		}
 	}
 	return errs
+}
+
+// costLimit is the limit of the evaluation of a condition that always takes place: a condition on
+// the request alone is evaluated at authorization, within the budget of its scope.
+func costLimit(expression *cel.Expression, namespaced bool) uint64 {
+	if namespaced && expression.Program().ReadsOnly(cel.Request) {
+		return cel.NamespacedAuthorizationBudget
+	}
+	return cel.CostLimit
 }
 
 func namedExpressions(variables []policy.Variable) []cel.NamedExpression {

@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			warnings, errs := checker.Check(&api.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules, Variables: tc.variables, Condition: tc.condition})
+			warnings, errs := checker.Check(&api.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules, Variables: tc.variables, Condition: tc.condition}, false)
 			if len(warnings) != len(tc.wantWarnings) {
 				t.Fatalf("got warnings %q, want %q", warnings, tc.wantWarnings)
 			}
@@ -86,6 +86,47 @@ func TestCheck(t *testing.T) {
 					t.Errorf("got warning %q, want %q", warnings[i], tc.wantWarnings[i])
 				}
 			}
+			switch {
+			case tc.want == "" && len(errs) > 0:
+				t.Errorf("got %v, want no error", errs)
+			case tc.want != "" && (len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), tc.want)):
+				t.Errorf("got  %v\nwant %s", errs, tc.want)
+			}
+		})
+	}
+}
+
+// TestCheckOfCost asks that a condition that is over its limit in every evaluation is refused at a
+// write. A condition on the request alone always spends the budget of authorization, which is
+// smaller for namespaced policies.
+func TestCheckOfCost(t *testing.T) {
+	t.Parallel()
+	checker := newChecker(t)
+	// mapped costs at least 10 for each element of a list of lists.
+	mapped := func(n, m int, element string) string {
+		list := func(n int) string { return "[" + strings.Repeat("1, ", n-1) + "1]" }
+		return fmt.Sprintf("%s.map(a, %s.map(b, %s)).size() > 0", list(n), list(m), element)
+	}
+	const onRequest, onObject = "request.verb", "object.x"
+	for _, tc := range []struct {
+		name, condition string
+		namespaced      bool
+		want            string // the beginning of the error
+	}{
+		{name: "cheap", condition: `request.verb == "get"`, namespaced: true},
+		{name: "dear, of the cluster", condition: mapped(100, 300, onRequest)},
+		{name: "dear, of a namespace", condition: mapped(100, 300, onRequest), namespaced: true, want: "spec.condition: Forbidden: an evaluation is estimated to cost at least"},
+		{name: "dear at admission only", condition: mapped(100, 300, onObject), namespaced: true},
+		{name: "over every limit", condition: mapped(1000, 1000, onObject), namespaced: true, want: "spec.condition: Forbidden: an evaluation is estimated to cost at least"},
+		{name: "over every limit, of the cluster", condition: mapped(1000, 1000, onRequest), want: "spec.condition: Forbidden: an evaluation is estimated to cost at least"},
+		{name: "over the limit only if something is as it need not be", condition: onRequest + ` == "get" || ` + mapped(1000, 1000, onRequest), namespaced: true},
+		{name: "a slice up to the size of a list", condition: `request.userInfo.groups.slice(0, size(request.userInfo.groups)).size() == 1`, namespaced: true},
+		{name: "a range of a length that is not known", condition: `lists.range(int(object.n)).size() == 1`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			pods := api.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
+			_, errs := checker.Check(&api.AuthorizationPolicySpec{Effect: api.PolicyEffectAllow, Rules: []api.PolicyRule{pods}, Condition: tc.condition}, tc.namespaced)
 			switch {
 			case tc.want == "" && len(errs) > 0:
 				t.Errorf("got %v, want no error", errs)

@@ -111,7 +111,7 @@ func textOf(a authorizer.Attributes) string {
 // checker refuses expressions that contain "wrong" and warns of those with "odd".
 type checker struct{}
 
-func (checker) Check(spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList) {
+func (checker) Check(spec *policy.AuthorizationPolicySpec, _ bool) (warnings []string, errs field.ErrorList) {
 	if strings.Contains(spec.Condition, "odd") {
 		warnings = append(warnings, "spec.condition: odd")
 	}

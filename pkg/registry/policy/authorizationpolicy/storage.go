@@ -36,8 +36,9 @@ import (
 // possibly more than once for one write, and must be safe for concurrent use.
 type Checker interface {
 	// Check returns what is wrong with the expressions of a specification, under
-	// spec.condition and spec.variables, and what its author should know about it.
-	Check(spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList)
+	// spec.condition and spec.variables, and what its author should know about it. The
+	// conditions of namespaced policies have tighter limits.
+	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
 }
 
 // Storage holds the endpoints of one kind of policies.
@@ -79,7 +80,7 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 		ValidateStatusUpdate: validateStatusUpdate,
 		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
 			spec := mustParts(obj).Spec
-			warnings, errs := checker.Check(spec)
+			warnings, errs := checker.Check(spec, k.namespaced)
 			return append(warnings, warningsOf(spec)...), errs
 		},
 		Guard: &guard{authors: authors, kind: k},

@@ -27,7 +27,7 @@ var errBudget = fmt.Errorf("%w: the conditions of one request may cost %d togeth
 func (b *Budget) Spend(cost uint64) { b.spent.Add(cost) }
 
 // Err returns an error that wraps cel.ErrCost if nothing is left. A condition then has no value for
-// this request: its outcome is Unsupported.
+// this request: its outcome is Exhausted.
 func (b *Budget) Err() error {
 	if b.spent.Load() >= cel.CostBudget {
 		return errBudget

@@ -94,12 +94,12 @@ func MakesChecks(program Program) bool {
 
 // EvaluateProgram evaluates a program whose secondary checks, if it makes any, are
 // answered by secondary; without it they fail. What the evaluation costs is taken from the budget
-// of ctx. Once nothing is left the outcome is Unsupported: the condition has a value, but not for
+// of ctx. Once nothing is left the outcome is Exhausted: the condition has a value, but not for
 // this request.
 func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) Outcome {
 	budget := BudgetOf(ctx)
 	if err := budget.Err(); err != nil {
-		return Unsupported(err)
+		return Exhausted(err)
 	}
 	var checks *checker
 	if secondary != nil && MakesChecks(program) {
@@ -111,6 +111,8 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	result, cost, err := program.Eval(ctx, values)
 	budget.Spend(cost)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return Exhausted(err)
 	case checks != nil && checks.err != nil:
 		return Failed(checks.err)
 	case err != nil:
@@ -122,24 +124,29 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 // evaluateInPart evaluates what can be told of a condition before there is an object.
 func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome {
 	if c.Type != ConditionTypeCEL {
-		return Residual(c) // somebody else may know it, once all data is there
+		return Residual(c) // an evaluator with all data may know its type
 	}
-	plan, err := e.Partial.Prepare(c.Text, cel.ImpersonatedRequest, cel.ImpersonatedUser)
-	if err != nil {
-		return Failed(err)
+	if _, err := e.Compiler.Compile(c.Text); err != nil {
+		return Residual(c) // its author may know a newer language, and is asked with all data
 	}
 	budget := BudgetOf(ctx)
 	if err := budget.Err(); err != nil {
-		return Unsupported(err)
+		return Exhausted(err)
+	}
+	plan, err := e.Partial.Prepare(c.Text, cel.ImpersonatedRequest, cel.ImpersonatedUser)
+	if err != nil {
+		return Exhausted(err)
 	}
 	outcome := plan.Eval(ctx, e.Values)
 	budget.Spend(outcome.Cost())
 	switch residual := outcome.Residual(); {
 	case residual != nil:
 		if c.Text, err = residual.Text(); err != nil {
-			return Failed(err)
+			return Exhausted(err)
 		}
 		return Residual(c)
+	case outcome.Stopped():
+		return Exhausted(outcome.Err())
 	case outcome.Err() != nil:
 		return Failed(outcome.Err())
 	}

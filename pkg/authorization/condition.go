@@ -88,6 +88,8 @@ type Outcome struct {
 	err      error
 	residual Condition
 	reason   string
+	// exhausted marks an outcome of Exhausted.
+	exhausted bool
 }
 
 // True says that the condition holds.
@@ -122,6 +124,14 @@ func Residual(condition Condition) Outcome {
 
 // Unsupported says that nobody here can evaluate the condition, and why.
 func Unsupported(err error) Outcome { return Outcome{kind: outcomeUnsupported, err: err} }
+
+// Exhausted returns the outcome of a condition that has a value, but not one that this
+// evaluation can afford: time, cost or size have run out. It is an error that cannot open
+// anything: an Allow condition is ignored, a NoOpinion condition counts as true, and a Deny
+// condition denies, whatever the failure mode of its set.
+func Exhausted(err error) Outcome {
+	return Outcome{kind: outcomeError, err: err, exhausted: true}
+}
 
 // IsTrue reports whether the condition holds. Every other outcome is not true.
 func (o Outcome) IsTrue() bool { return o.kind == outcomeTrue }

@@ -216,6 +216,9 @@ func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
 // "Authorizer requirements"). Unconditional decisions are returned as they are.
 func (d Decision) Fold() Decision {
 	simple := d.simplify()
+	if allowed := simple.allowedByEveryValue(); allowed.IsAllow() {
+		return allowed
+	}
 	if simple.IsUnconditional() {
 		return simple
 	}
@@ -247,8 +250,8 @@ func (d Decision) allConditions() []Condition {
 }
 
 // simplify makes the decision unconditional if no data can change it, and otherwise
-// drops the sets that cannot be reached or cannot have an opinion. It goes by what the
-// conditions can be, whether or not somebody can evaluate them: Evaluate does the same
+// drops the sets that cannot be reached or cannot have an opinion. A set that could fail
+// stays before an Allow, because its failure may deny. Evaluate simplifies in the same way
 // first, so that a review and an evaluation cannot differ.
 func (d Decision) simplify() Decision {
 	if d.kind == kindConditions && d.possible() == canNoOpinion {
@@ -281,9 +284,37 @@ func (d Decision) simplify() Decision {
 	case possible == canDeny:
 		last := kept[len(kept)-1].Decision
 		return Deny(last.reason, last.err)
-	case possible == canAllow:
+	case possible == canAllow && !slices.ContainsFunc(kept, Set.canFail):
 		last := kept[len(kept)-1].Decision
 		return Allow(last.reason, last.err)
 	}
 	return Decision{kind: kindChain, chain: kept}
+}
+
+// canFail reports whether an evaluation of the set could end in a failure that denies,
+// although no condition can be true and deny: the set fails to Deny, and the type of a
+// condition may be unknown to the evaluator.
+func (s Set) canFail() bool {
+	switch s.Decision.kind {
+	case kindChain:
+		return slices.ContainsFunc(s.Decision.chain, Set.canFail)
+	case kindConditions:
+		return s.FailureMode != FailureModeNoOpinion && slices.ContainsFunc(s.Decision.conditions, func(c Condition) bool {
+			return c.Type != ConditionTypeCEL && c.Type != ConditionTypeCELBound
+		})
+	default:
+		return false
+	}
+}
+
+// allowedByEveryValue returns the Allow at the end of a simplified chain that allows whatever
+// the conditions before it are, or else no opinion.
+func (d Decision) allowedByEveryValue() Decision {
+	if d.possible() != canAllow {
+		return NoOpinion("", nil)
+	}
+	for d.kind == kindChain {
+		d = d.chain[len(d.chain)-1].Decision
+	}
+	return d
 }

@@ -25,8 +25,10 @@ import (
 // The order of the conditions in a set has no influence on the result, on its reason
 // or on its errors.
 //
-// An evaluator that returns residuals must also return those conditions as residuals
-// that it cannot evaluate: somebody else may, once all data is there.
+// An evaluator that returns residuals must also return the conditions whose type it does
+// not know as residuals, because their author may evaluate them when all data is known. What
+// it cannot afford to evaluate must be Exhausted. So a first step never opens what a single
+// one would close (docs/adr/0026-half-known-conditions-stay-closed.md).
 func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
 	d = d.simplify()
 	switch d.kind {
@@ -149,11 +151,13 @@ type setEvaluation struct {
 
 // effectOutcome is what the conditions of one effect came to.
 type effectOutcome struct {
+	effect      Effect
 	decided     *Condition // the first that is true
 	reason      string     // why it is
 	residual    []Condition
 	errs        []error
 	unsupported []error
+	exhausted   bool // one of errs or unsupported is for want of time, budget or size
 }
 
 func (o effectOutcome) because(did string) string {
@@ -178,15 +182,13 @@ func (c Condition) Label() string {
 // evaluate stops at the first condition that is true: conditions of one effect are a
 // disjunction.
 func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
-	var result effectOutcome
+	result := effectOutcome{effect: effect}
 	for _, c := range e.conditions {
 		if c.Effect != effect {
 			continue
 		}
-		outcome := Unsupported(e.ctx.Err())
-		if outcome.err == nil {
-			outcome = e.evaluator.EvaluateCondition(e.ctx, c)
-		}
+		outcome := e.outcomeOf(c)
+		result.exhausted = result.exhausted || outcome.exhausted
 		switch outcome.kind {
 		case outcomeTrue:
 			return effectOutcome{decided: &c, reason: outcome.reason}
@@ -216,6 +218,14 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 	return result
 }
 
+// outcomeOf evaluates one condition, unless time is up.
+func (e *setEvaluation) outcomeOf(c Condition) Outcome {
+	if err := e.ctx.Err(); err != nil {
+		return Outcome{kind: outcomeUnsupported, err: err, exhausted: true}
+	}
+	return e.evaluator.EvaluateCondition(e.ctx, c)
+}
+
 func conditionError(c Condition, err error) error {
 	return fmt.Errorf("condition %s with effect %s: %w", c.Label(), c.Effect, err)
 }
@@ -231,6 +241,9 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 			return NoOpinion(joinReasons(e.nothingAllows(), decision.reason), decision.err)
 		}
 		return decision
+	}
+	if of.exhausted && of.effect == EffectDeny {
+		return Deny("a Deny condition could not be evaluated within the limits, and may be true", joinErrors(e.errs))
 	}
 	if e.mode != FailureModeNoOpinion {
 		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", joinErrors(e.errs))

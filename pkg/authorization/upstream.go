@@ -212,8 +212,7 @@ func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outc
 	if c.EvaluateFunc != nil {
 		outcome = c.EvaluateFunc(ctx, e.data)
 	}
-	// A condition over the budget would be over it in next as well.
-	if outcome.IsUnsupported() && !errors.Is(outcome.err, errBudget) && e.next != nil {
+	if outcome.IsUnsupported() && e.next != nil {
 		outcome, route = e.next.EvaluateCondition(ctx, c), routeText
 	}
 	evaluations.WithLabelValues(typeLabel(c.Type), route, outcome.label()).Inc()

@@ -25,6 +25,7 @@ type Outcome struct {
 	err      error
 	residual *Residual
 	cost     uint64
+	stopped  bool
 }
 
 // Cost returns what the partial evaluation cost, in the units of CostLimit.
@@ -38,6 +39,10 @@ func (o Outcome) IsFalse() bool { return o.decided && o.err == nil && !o.value }
 
 // Err returns the error that the expression ends in whatever the unknown variables are.
 func (o Outcome) Err() error { return o.err }
+
+// Stopped reports whether the error is of the partial evaluation only, which exceeded a bound:
+// the expression may have a value when all variables are known.
+func (o Outcome) Stopped() bool { return o.stopped }
 
 // Residual returns what remains, or nil if the expression is decided.
 func (o Outcome) Residual() *Residual { return o.residual }
@@ -166,7 +171,7 @@ func (p *Plan) Eval(ctx context.Context, values Values) Outcome {
 func (p *Plan) EvalWithin(ctx context.Context, values Values, limit uint64) (outcome Outcome) {
 	defer func() {
 		if r := recover(); r != nil {
-			outcome = Outcome{decided: true, err: fmt.Errorf("%w: the evaluator failed", ErrEvaluation)}
+			outcome = Outcome{decided: true, stopped: true, err: fmt.Errorf("%w: the evaluator failed", ErrEvaluation)}
 		}
 	}()
 	e := &partialEvaluation{ctx: ctx, plan: p, values: values, limit: min(limit, CostLimit), bound: min(limit, CostLimit)}
@@ -176,7 +181,7 @@ func (p *Plan) EvalWithin(ctx context.Context, values Values, limit uint64) (out
 		result = e.close(result)
 	}
 	if e.stopped != nil {
-		return Outcome{decided: true, err: e.stopped}
+		return Outcome{decided: true, stopped: true, err: e.stopped}
 	}
 	if !result.isValue() {
 		tree := result.tree

@@ -92,6 +92,11 @@ func unsayable(set authorization.Set, unless []authorization.Condition) error {
 	case set.FailureMode == authorization.FailureModeNoOpinion:
 		return errFailure
 	}
+	for _, c := range set.Decision.Conditions() {
+		if c.Type != authorization.ConditionTypeCEL {
+			return errType(c) // the set may fail, which denies, whatever the effect
+		}
+	}
 	return nil
 }
 

@@ -88,11 +88,11 @@ func TestBudgetAtAdmission(t *testing.T) {
 		want  string
 	}{
 		{name: "Allow within the budget", specs: several(few, allow, yes, nil), want: "Allow"},
-		{name: "Allow over the budget", specs: several(many, allow, yes, nil), want: "Deny"},
+		{name: "Allow over the budget", specs: several(many, allow, yes, nil), want: "NoOpinion"},
 		{name: "Deny within the budget", specs: several(few, deny, no, allowed), want: "Allow"},
 		{name: "Deny over the budget", specs: several(many, deny, no, allowed), want: "Deny"},
 		{name: "NoOpinion within the budget", specs: several(few, noOpinion, no, allowed), want: "Allow"},
-		{name: "NoOpinion over the budget", specs: several(many, noOpinion, no, allowed), want: "Deny"},
+		{name: "NoOpinion over the budget", specs: several(many, noOpinion, no, allowed), want: "NoOpinion"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,7 +126,7 @@ func TestBudgetIsSharedByMembers(t *testing.T) {
 	for range 2 {
 		chain.Decide(ctx, a).Evaluate(ctx, authorization.EvaluatorFor(data, textEvaluator(t, data)))
 	}
-	if got := cheap.Evaluate(ctx, authorization.EvaluatorFor(data, textEvaluator(t, data))); !got.IsDeny() {
+	if got := cheap.Evaluate(ctx, authorization.EvaluatorFor(data, textEvaluator(t, data))); !got.IsNoOpinion() {
 		t.Errorf("with nothing left: got %s", show(t, got))
 	}
 	if got := cheap.Evaluate(t.Context(), authorization.EvaluatorFor(data, textEvaluator(t, data))); !got.IsAllow() {

@@ -1,0 +1,9 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+// Spend charges the budget of an evaluator as if conditions had cost that much.
+func (e *CELEvaluator) Spend(cost uint64) { e.budget.Spend(cost) }

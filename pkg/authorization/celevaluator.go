@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package authorization
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -113,7 +114,7 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return Exhausted(err)
-	case checks != nil && checks.err != nil:
+	case err != nil && checks != nil && checks.err != nil:
 		return Failed(checks.err)
 	case err != nil:
 		return Failed(err)
@@ -181,8 +182,9 @@ func (s *SecondaryChecks) permitted(ctx context.Context) error {
 }
 
 // checker serves one evaluation. CEL gives its authorizer no context, so the checker
-// holds the one of the evaluation. It remembers the first failure: to CEL a failed
-// check only looks like one that is not allowed, and `!` would turn that into true.
+// holds the one of the evaluation. A check that fails is an error to CEL, and not a check that
+// is not allowed, which `!` would turn into true. The checker remembers the first error, which
+// says more than the one that CEL reports if the condition fails.
 type checker struct {
 	//nolint:containedctx // lives for one evaluation
 	ctx    context.Context
@@ -191,19 +193,22 @@ type checker struct {
 }
 
 func (c *checker) Authorize(_ context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	if c.err != nil {
-		return authorizer.DecisionDeny, "", c.err
+	decision, reason, err := c.check(attributes)
+	if err != nil {
+		c.err = cmp.Or(c.err, err)
+		cel.Fail(err)
 	}
+	return decision, reason, nil
+}
+
+// check makes one check, in the context of the evaluation.
+func (c *checker) check(attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	if err := c.checks.permitted(c.ctx); err != nil {
-		c.err = err
 		return authorizer.DecisionDeny, "", err
 	}
 	decision, reason, err := c.checks.Authorizer.Authorize(c.ctx, attributes)
 	if err != nil {
-		c.err = fmt.Errorf("authorization check: %w", err)
+		err = fmt.Errorf("authorization check: %w", err)
 	}
-	if ctxErr := c.ctx.Err(); ctxErr != nil {
-		c.err = errors.Join(c.err, ctxErr)
-	}
-	return decision, reason, err
+	return decision, reason, errors.Join(err, c.ctx.Err())
 }

@@ -163,7 +163,10 @@ func TestCELEvaluatorSecondaryChecks(t *testing.T) {
 		{"the request's resource", `authorizer.requestResource.check("sign").allowed()`, nil, nil, isTrue, 1},
 		{"no check is made", `true || authorizer.path("/x").check("get").allowed()`, nil, nil, isTrue, 0},
 		{"an error is no answer, negated or not", `!authorizer.path("/x").check("get").allowed()`, errCondition, nil, isError, 1},
-		{"an error is no answer, even if nobody looks at it", `authorizer.path("/x").check("get").allowed() || true`, errCondition, nil, isError, 1},
+		{"an error does not matter where the other operand decides", `authorizer.path("/x").check("get").allowed() || true`, errCondition, nil, isTrue, 1},
+		{"an error beside an operand that does not decide", `authorizer.path("/x").check("get").allowed() || false`, errCondition, nil, isError, 1},
+		{"an error is not hidden by asking for it", `authorizer.path("/x").check("get").errored()`, errCondition, nil, isError, 1},
+		{"too many checks that fail", `[1,2,3,4,5,6,7,8].exists(i, authorizer.path("/x").check("get").allowed()) || true`, errCondition, nil, isError, 3},
 		{"checks that the caller may not make", `!authorizer.path("/x").check("get").allowed()`, nil, refused, isError, 0},
 		{"too many checks", `[1,2,3,4,5,6,7,8].exists(i, authorizer.path("/x").check("get").allowed()) == false`, nil, nil, isError, 3},
 	} {

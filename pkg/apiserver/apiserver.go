@@ -339,7 +339,7 @@ func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
 		"selfsubjectaccessreviews":                     accessreview.NewSelfREST(reviewer),
 		"localsubjectaccessreviews":                    accessreview.NewLocalREST(reviewer),
-		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews),
+		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews, Scheme),
 		"authorizationconditionsreviews/impersonation": impersonationreview.NewSubresource(impersonations),
 		"impersonationreviews":                         impersonations,
 	}

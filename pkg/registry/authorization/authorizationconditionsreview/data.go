@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +25,7 @@ import (
 
 // valuesOf returns the data of a valid request as the variables of conditions. What is
 // not known yet is not in it, so that reading it is an error.
-func valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Values, error) {
+func (k servedKinds) valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Values, error) {
 	values := cel.Values{}
 	if impersonation := request.Impersonation; impersonation != nil {
 		values[cel.ImpersonatedRequest] = cel.Known(impersonatedRequestOf(&impersonation.Request))
@@ -38,7 +39,7 @@ func valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Val
 	for variable, raw := range map[cel.Variable]*runtime.RawExtension{
 		cel.Object: request.Object, cel.OldObject: request.OldObject, cel.Options: request.Options,
 	} {
-		value, err := objectOf(raw)
+		value, err := k.objectOf(raw, kindOf(request, variable))
 		if err != nil {
 			return nil, fmt.Errorf("request.%s: %w", variable, err)
 		}
@@ -56,6 +57,15 @@ func valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Val
 		values[cel.NamespaceObject] = cel.NamespaceData(namespace)
 	}
 	return values, nil
+}
+
+// kindOf returns the kind that the object in a variable has if it does not say so itself, or
+// nil if that is not known.
+func kindOf(request *authorizationapi.AuthorizationConditionsRequest, variable cel.Variable) *metav1.GroupVersionKind {
+	if variable == cel.Options {
+		return nil
+	}
+	return request.Kind
 }
 
 // objectOf decodes a JSON object the way the API server does: integers that fit are

@@ -36,6 +36,7 @@ type REST struct {
 	virtual.Resource
 	compilers Compilers
 	chain     *authorization.Chain
+	kinds     servedKinds
 }
 
 // Compilers compile conditions.
@@ -50,8 +51,9 @@ type Compilers struct {
 var _ rest.Creater = &REST{}
 
 // NewREST makes the storage. The chain answers the secondary checks of conditions. Sets of
-// its members that cannot be evaluated here are evaluated by the member.
-func NewREST(compilers Compilers, chain *authorization.Chain) *REST {
+// its members that cannot be evaluated here are evaluated by the member. Objects of the kinds in
+// scheme have the types that they have in a request of this server.
+func NewREST(compilers Compilers, chain *authorization.Chain, scheme *runtime.Scheme) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular: "authorizationconditionsreview",
@@ -59,6 +61,7 @@ func NewREST(compilers Compilers, chain *authorization.Chain) *REST {
 		},
 		compilers: compilers,
 		chain:     chain,
+		kinds:     newServedKinds(scheme),
 	}
 }
 
@@ -90,7 +93,7 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	data := reviewData{request: request}
-	if data.values, err = valuesOf(request); err != nil {
+	if data.values, err = r.kinds.valuesOf(request); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	evaluator := &authorization.CELEvaluator{

@@ -211,3 +211,13 @@ func HasReservedExtra(u user.Info) bool {
 	}
 	return false
 }
+
+// PathOf returns the path of a request that is not about a resource, and nothing otherwise. The
+// attributes of a request to this server always have the path of its URL, those of a review of
+// a resource never do; conditions must not see the difference.
+func PathOf(a authorizer.Attributes) string {
+	if a.IsResourceRequest() {
+		return ""
+	}
+	return a.GetPath()
+}

@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -104,5 +105,25 @@ func TestHasReservedExtra(t *testing.T) {
 	}
 	if authorization.HasReservedExtra(nil) || authorization.HasReservedExtra(&user.DefaultInfo{}) {
 		t.Error("nobody, or somebody without extra, has it")
+	}
+}
+
+func TestPathOf(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name       string
+		attributes authorizer.AttributesRecord
+		want       string
+	}{
+		{"a resource in a request, which has a URL", authorizer.AttributesRecord{ResourceRequest: true, Resource: "pods", Path: "/api/v1/pods"}, ""},
+		{"a resource in a review", authorizer.AttributesRecord{ResourceRequest: true, Resource: "pods"}, ""},
+		{"a path", authorizer.AttributesRecord{Path: "/metrics"}, "/metrics"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got := authorization.PathOf(tc.attributes); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

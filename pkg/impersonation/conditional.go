@@ -337,7 +337,7 @@ func partsOf(wanted *user.DefaultInfo) []part {
 func requestValueOf(a authorizer.AttributesRecord) map[string]any {
 	return map[string]any{
 		"verb": a.Verb, "apiGroup": a.APIGroup, "apiVersion": a.APIVersion, "resource": a.Resource,
-		"subresource": a.Subresource, "namespace": a.Namespace, "name": a.Name, "path": a.Path,
+		"subresource": a.Subresource, "namespace": a.Namespace, "name": a.Name, "path": authorization.PathOf(a),
 	}
 }
 

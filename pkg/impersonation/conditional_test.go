@@ -153,6 +153,7 @@ func TestConditionalReview(t *testing.T) {
 		{name: "alice read-only, writing", policies: attenuated, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "alice"}, wantReason: "cannot", wantChecks: 3},
 		{name: "bob everything", policies: attenuated, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
 		{name: "a path", policies: policies{allowIf(`impersonatedRequest.path == "/metrics" && impersonatedRequest.resource == ""`, "users")}, request: authorizer.AttributesRecord{User: getPod.User, Verb: "get", Path: "/metrics"}, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
+		{name: "a resource has no path, though its request has a URL", policies: policies{allowIf(`impersonatedRequest.path == ""`, "users")}, request: withPath(getPod, "/api/v1/namespaces/ns/pods/p"), wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
 		{name: "everything of the request and the user", policies: policies{allowIf(`impersonatedRequest.apiGroup == "" && impersonatedRequest.apiVersion == "v1" && impersonatedRequest.namespace == "ns" && impersonatedRequest.name == "p" &&
 			impersonatedRequest.subresource == "" && impersonatedUser.username == "bob" && impersonatedUser.uid == "7" && impersonatedUser.extra["example.com/k"] == ["v"] && request.userInfo.username == "agent"`, "users", "uids", "userextras/example.com/k")},
 			request: getPod, wanted: user.DefaultInfo{Name: "bob", UID: "7", Extra: map[string][]string{"example.com/k": {"v"}}}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 4},
@@ -267,6 +268,11 @@ func textsOf(sets []authorization.Set) []string {
 		}
 	}
 	return texts
+}
+
+func withPath(a authorizer.AttributesRecord, path string) authorizer.AttributesRecord {
+	a.Path = path
+	return a
 }
 
 func inVersion(a authorizer.AttributesRecord, version string) authorizer.AttributesRecord {

@@ -256,3 +256,28 @@ func TestUnconvertibleObjects(t *testing.T) {
 		})
 	}
 }
+
+// TestPathOfResourceRequests asks that a request, which has a URL, is decided as its review,
+// which has none, whether the path is read by itself or with the whole request.
+func TestPathOfResourceRequests(t *testing.T) {
+	t.Parallel()
+	for _, condition := range []string{`request.path == ""`, `!request.path.startsWith("/")`, `dyn(request)["path"] == ""`} {
+		t.Run(condition, func(t *testing.T) {
+			t.Parallel()
+			source := publish(t, map[string]spec{"p": {Effect: allow, Condition: condition}})
+			review, request := podsOf("get"), podsOf("get")
+			request.Path = "/api/v1/namespaces/n/pods/p"
+			for name, a := range map[string]authorizer.AttributesRecord{"review": review, "request": request} {
+				if got := decided(t, source, a); got != "NoOpinion, Allow" {
+					t.Errorf("%s: got %s, want that it is allowed", name, got)
+				}
+			}
+		})
+	}
+	rules := []rule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}
+	source := publish(t, map[string]spec{"p": {Effect: allow, Condition: `request.path == "/metrics"`, Rules: rules}})
+	path := authorizer.AttributesRecord{User: podsOf("get").User, Verb: "get", Path: "/metrics"}
+	if got := decided(t, source, path); got != "NoOpinion, Allow" {
+		t.Errorf("a path: got %s, want that it is allowed", got)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -20,7 +21,7 @@ func requestData(a authorizer.Attributes) map[string]any {
 	return map[string]any{
 		"verb": a.GetVerb(), "apiGroup": a.GetAPIGroup(), "apiVersion": a.GetAPIVersion(),
 		"resource": a.GetResource(), "subresource": a.GetSubresource(),
-		"namespace": a.GetNamespace(), "name": a.GetName(), "path": a.GetPath(),
+		"namespace": a.GetNamespace(), "name": a.GetName(), "path": authorization.PathOf(a),
 		"userInfo":      userData(userOf(a)),
 		"fieldSelector": selectorData(fieldSelector(a)),
 		"labelSelector": selectorData(labelSelector(a)),
@@ -124,7 +125,7 @@ func (f requestFields) Field(name string) (cel.Value, bool) {
 	case "name":
 		return cel.Text(f.GetName()), true
 	case "path":
-		return cel.Text(f.GetPath()), true
+		return cel.Text(authorization.PathOf(f.Attributes)), true
 	case "userInfo":
 		return cel.Lazy(userFields{userOf(f)}), true
 	case "fieldSelector":

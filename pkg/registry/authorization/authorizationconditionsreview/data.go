@@ -81,10 +81,16 @@ func objectOf(raw *runtime.RawExtension) (map[string]any, error) {
 	return value, nil
 }
 
+// impersonatedRequestOf returns the request as conditions see it. A request for a resource has no
+// path, as in authorization.PathOf.
 func impersonatedRequestOf(r *authorizationapi.ImpersonatedRequest) map[string]any {
+	path := r.Path
+	if r.Resource != "" {
+		path = ""
+	}
 	return map[string]any{
 		"verb": r.Verb, "apiGroup": r.APIGroup, "apiVersion": r.APIVersion, "resource": r.Resource,
-		"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name, "path": r.Path,
+		"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name, "path": path,
 	}
 }
 

@@ -210,3 +210,25 @@ func TestHalfKnownReview(t *testing.T) {
 		}
 	}
 }
+
+// TestImpersonatedRequestPath: a request for a resource has no path, whatever the review says.
+func TestImpersonatedRequestPath(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, condition string
+		request         authorizationapi.ImpersonatedRequest
+	}{
+		{"a resource", `impersonatedRequest.path == ""`, authorizationapi.ImpersonatedRequest{Verb: "get", APIVersion: "v1", Resource: "pods", Path: "/api/v1/pods"}},
+		{"a path", `impersonatedRequest.path == "/metrics"`, authorizationapi.ImpersonatedRequest{Verb: "get", Path: "/metrics"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			response, err := review(t, &authorizationapi.AuthorizationConditionsRequest{
+				ConditionSets: allowIf(tc.condition), Impersonation: &authorizationapi.ImpersonationData{User: authenticationv1.UserInfo{Username: "bob"}, Request: tc.request},
+			})
+			if err != nil || !response.Allowed {
+				t.Errorf("got %+v (%v), want allowed", response, err)
+			}
+		})
+	}
+}

@@ -73,8 +73,8 @@ fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)
 
 .PHONY: mutants
-mutants: ## Delete each guard of partial evaluation in turn; the oracle must notice within a minute.
-	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel
+mutants: ## Delete each guard of what decides in turn; the tests must notice within a minute.
+	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel ./test/mutants
 
 .PHONY: generate
 generate: ## Generate code, clients and manifests again.

@@ -586,3 +586,27 @@ func randomSets(r *rand.Rand, depth int, values []string) []authorization.Set {
 	}
 	return sets
 }
+
+// TestDecisionsAreImmutable changes what decisions were made from, and what they return.
+func TestDecisionsAreImmutable(t *testing.T) {
+	t.Parallel()
+	allowing := authorization.Set{AuthorizerName: "b", Decision: authorization.Allow("", nil)}
+	t.Run("the sets of a chain", func(t *testing.T) {
+		t.Parallel()
+		sets := []authorization.Set{{AuthorizerName: "a", Decision: authorization.Deny("", nil)}, allowing}
+		d := authorization.Chained(sets...)
+		sets[0], d.Chain()[0] = allowing, allowing
+		if got := d.Evaluate(t.Context(), literal{}); !got.IsDeny() {
+			t.Errorf("got %s, want Deny", kindOf(got))
+		}
+	})
+	t.Run("the conditions of a set", func(t *testing.T) {
+		t.Parallel()
+		conditions := []authorization.Condition{condition(0, authorization.EffectDeny, isTrue)}
+		d := authorization.Conditions(conditions...)
+		conditions[0].Effect, d.Conditions()[0].Effect = authorization.EffectAllow, authorization.EffectAllow
+		if got := d.Evaluate(t.Context(), literal{}); !got.IsDeny() {
+			t.Errorf("got %s, want Deny", kindOf(got))
+		}
+	})
+}

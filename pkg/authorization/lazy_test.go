@@ -476,3 +476,37 @@ func TestChainsInChainsFindTheAuthor(t *testing.T) {
 		t.Errorf("got %v, %v after asking about %d sets, want Allow after 1", got, err, a.sets)
 	}
 }
+
+// TestAuthorsAreNotReplaced asks that a set which has an author keeps it in a chain whose member
+// passes it on: only the author knows its language. Nested sets keep theirs, too.
+func TestAuthorsAreNotReplaced(t *testing.T) {
+	t.Parallel()
+	opaque := authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
+	for _, tc := range []struct {
+		name string
+		nest func(authorization.Set) authorization.Decision
+	}{
+		{"a set of its own name", func(s authorization.Set) authorization.Decision { return authorization.Chained(s) }},
+		{"one of several", func(s authorization.Set) authorization.Decision {
+			return authorization.Chained(s, authorization.Set{AuthorizerName: "other", Decision: opaque})
+		}},
+		{"a nested set", func(s authorization.Set) authorization.Decision {
+			return authorization.Chained(authorization.Set{AuthorizerName: "nest", Decision: authorization.Chained(s)})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			original := &author{result: authorizer.DecisionAllow}
+			passing := &author{result: authorizer.DecisionDeny}
+			passing.decision = tc.nest(authorization.Set{AuthorizerName: "m", Decision: opaque, Author: original})
+			chain, err := authorization.NewChain(authorization.Member{Name: "m", Authorizer: passing})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := chain.Decide(t.Context(), authorizer.AttributesRecord{}).Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))
+			if !got.IsAllow() || original.sets != 1 || passing.sets != 0 {
+				t.Errorf("got %s after asking the author about %d sets and the member about %d, want Allow after 1 and 0", kindOf(got), original.sets, passing.sets)
+			}
+		})
+	}
+}

@@ -7,15 +7,11 @@ package cel_test
 
 import (
 	"cmp"
-	"context"
-	"encoding/json"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
-	"time"
+
+	"github.com/proviso-authz/proviso/test/testutil/mutation"
 )
 
 // mutant is the package without one of its guards: something is left out, or replaced.
@@ -96,37 +92,20 @@ var mutants = []mutant{
 	{"contained: keys", "panics.go", "[]ref.Val{box(args[0]), args[1]}", "args"},
 }
 
-// mutated returns a file of the package as the mutant has it.
-func (m mutant) mutated(t *testing.T) string {
-	t.Helper()
-	source, err := os.ReadFile(m.file)
-	if err != nil {
-		t.Fatal(err)
+// suite is the oracle with as many cases as it takes, and the mutants that it must notice.
+func suite() mutation.Suite {
+	s := mutation.Suite{Package: "pkg/cel", Test: "^TestOracle$", Env: []string{"ORACLE_CASES=1000000000", "ORACLE_FAILURES=1"}}
+	for _, m := range mutants {
+		s.Mutants = append(s.Mutants, mutation.Mutant{Name: m.name, File: m.file, Old: m.old, New: m.new})
 	}
-	if n := strings.Count(string(source), m.old); n != 1 {
-		t.Fatalf("%s has %d times %q, want it once", m.file, n, m.old)
-	}
-	return strings.Replace(string(source), m.old, m.new, 1)
+	return s
 }
 
 // TestMutantsExist keeps the table true with the code.
 func TestMutantsExist(t *testing.T) {
 	t.Parallel()
-	for _, m := range mutants {
-		t.Run(m.name, func(t *testing.T) {
-			t.Parallel()
-			m.mutated(t)
-		})
-	}
+	suite().Exist(t)
 }
-
-const (
-	// mutantTime is how much processor time the oracle may take to notice that a guard is
-	// missing.
-	mutantTime = time.Minute
-	// patience is how many times that may pass on a machine that is busy with other things.
-	patience = 4
-)
 
 // TestMutants runs the oracle without each of the guards whose names match MUTANTS, one
 // after the other, and fails for those that it does not miss. It runs the seed of
@@ -138,40 +117,5 @@ func TestMutants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range mutants {
-		if wanted.MatchString(m.name) {
-			t.Run(m.name, m.run)
-		}
-	}
-}
-
-func (m mutant) run(t *testing.T) {
-	directory := t.TempDir()
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mutated, overlay, binary := filepath.Join(directory, m.file), filepath.Join(directory, "overlay.json"), filepath.Join(directory, "cel.test")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: mutated}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{mutated: m.mutated(t), overlay: string(replace)} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if output, err := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("it does not compile: %s", output)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience*mutantTime)
-	defer cancel()
-	run := exec.CommandContext(ctx, binary, "-test.run", "^TestOracle$")
-	run.Env = append(os.Environ(), "ORACLE_CASES=1000000000", "ORACLE_FAILURES=1", "GOMAXPROCS=1")
-	output, _ := run.CombinedOutput()
-	used := run.ProcessState.UserTime() + run.ProcessState.SystemTime()
-	if ctx.Err() != nil || used > mutantTime || !strings.Contains(string(output), "--- FAIL: TestOracle") {
-		t.Fatalf("the oracle does not miss it in %v of processor time: %s", used, output)
-	}
-	t.Logf("noticed after %v of processor time: %s", used.Round(time.Millisecond), output)
+	suite().Run(t, wanted)
 }

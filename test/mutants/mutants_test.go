@@ -1,0 +1,98 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package mutants deletes guards from the packages that decide, one at a time, and asks that
+// their tests notice. The guards of partial evaluation are in pkg/cel.
+package mutants
+
+import (
+	"cmp"
+	"os"
+	"regexp"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/mutation"
+)
+
+// suites are the packages that decide, and guards without which they would decide otherwise. A
+// new guard gets a line.
+var suites = []mutation.Suite{
+	{Package: "pkg/authorization", Test: "^TestHalfKnown", Mutants: []mutation.Mutant{
+		{Name: "chained: shared sets", File: "decision.go", Old: "chain: slices.Clone(sets)", New: "chain: sets", Test: "^TestDecisionsAreImmutable$"},
+		{Name: "chain: shared sets", File: "decision.go", Old: "return slices.Clone(d.chain)", New: "return d.chain", Test: "^TestDecisionsAreImmutable$"},
+		{Name: "conditions: shared conditions", File: "decision.go", Old: "d := Decision{kind: kindConditions, conditions: slices.Clone(conditions)}", New: "d := Decision{kind: kindConditions, conditions: conditions}", Test: "^TestDecisionsAreImmutable$"},
+		{Name: "madeBy: another author", File: "chain.go", Old: "if s.Author == nil {", New: "if true {", Test: "^TestAuthorsAreNotReplaced$"},
+		{Name: "simplify: sets that can fail", File: "decision.go", Old: " && !slices.ContainsFunc(kept, Set.canFail)", New: ""},
+		{Name: "canFail: nested", File: "decision.go", Old: "return slices.ContainsFunc(s.Decision.chain, Set.canFail)", New: "return false"},
+		{Name: "canFail: failure mode", File: "decision.go", Old: "return s.FailureMode != FailureModeNoOpinion && slices", New: "return s.FailureMode == FailureModeDeny && slices"},
+		{Name: "exhausted: a Deny condition denies", File: "evaluate.go", Old: "if of.exhausted && of.effect == EffectDeny {", New: "if false {"},
+		{Name: "time is up: a Deny condition denies", File: "evaluate.go", Old: "err: err, exhausted: true}", New: "err: err}", Test: "^TestTimeNeverOpens$"},
+		{Name: "failure mode: Deny is the default", File: "evaluate.go", Old: "if e.mode != FailureModeNoOpinion {", New: "if e.mode == FailureModeDeny {"},
+		{Name: "partial: stopped", File: "celevaluator.go", Old: "return Exhausted(outcome.Err())", New: "return Failed(outcome.Err())", Test: "^TestPartialCELNeverOpens$"},
+		{Name: "partial: budget", File: "celevaluator.go", Old: "\t\treturn Exhausted(errBudget)\n\t}\n\tplan,", New: "\t\treturn Failed(errBudget)\n\t}\n\tplan,", Test: "^TestPartialCELNeverOpens$"},
+		{Name: "checks: an error is no denial", File: "celevaluator.go", Old: "cel.Fail(err)", New: "_ = err", Test: "^TestCELEvaluatorSecondaryChecks$"},
+		{Name: "checks: permission", File: "celevaluator.go", Old: "if err := c.checks.permitted(c.ctx); err != nil {", New: "if err := c.checks.permitted(c.ctx); err != nil && false {", Test: "^TestCELEvaluatorSecondaryChecks$"},
+		{Name: "authors: permission", File: "upstream.go", Old: "if e.permit != nil {", New: "if false {", Test: "^TestAuthors"},
+		{Name: "lazy: what is not concrete denies", File: "lazy.go", Old: "return Deny(\"failed closed\", errNotConcrete)", New: "return Allow(\"\", nil)", Test: "^TestLazy"},
+		{Name: "path of a resource", File: "attributes.go", Old: "if a.IsResourceRequest() {\n\t\treturn \"\"", New: "if false {\n\t\treturn \"\"", Test: "^TestPathOf$"},
+	}},
+	{Package: "pkg/authorization/engine", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "engine: unreadable objects", File: "evaluation.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnconvertibleObjects$"},
+		{Name: "engine: no residual condition allows before it is known", File: "evaluation.go", Old: "strconv.FormatBool(c.Effect != authorization.EffectAllow)", New: "strconv.FormatBool(true)", Test: "^TestClosed|^TestManyFold|^Test.*Many|^Test.*Closed"},
+		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.reason+\" (its condition failed)\", outcome.Err())", New: "continue", Test: "^Test"},
+	}},
+	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "webhook: contradictions", File: "authorizer.go", Old: "case status.Allowed && status.Denied:", New: "case false:", Test: "^TestAuthorize"},
+		{Name: "webhook: conditions that were not asked for", File: "webhook.go", Old: "if !w.failOpen || errors.Is(err, errUnasked) || ", New: "if !w.failOpen || ", Test: "^Test"},
+	}},
+	{Package: "pkg/enforcement", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "enforcement: unreadable objects", File: "enforce.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnreadableObjects$"},
+		{Name: "enforcement: another request", File: "enforce.go", Old: "case !request.admits(a):", New: "case false:"},
+		{Name: "enforcement: the create of an update", File: "enforce.go", Old: "return []*record{request, connect, create}, nil", New: "return []*record{request, connect}, nil", Test: "^TestCompoundCreate$"},
+	}},
+	{Package: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "granular: an answer with an error", File: "checker.go", Old: "if err != nil {\n\t\treturn false, fmt.Errorf(\"%w about the verb", New: "if false {\n\t\treturn false, fmt.Errorf(\"%w about the verb"},
+		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "if !found || a.effort.evaluate() != nil {", New: "if a.effort.evaluate() != nil {"},
+		{Name: "granular: expressions that fail", File: "exclusion.go", Old: "return excluded || err != nil", New: "return excluded && err == nil"},
+	}},
+	{Package: "pkg/impersonation", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "impersonation: the reserved extra", File: "extra.go", Old: "if !authorization.HasReservedExtra(requester) && !authorization.HasReservedExtra(wanted) {", New: "if !authorization.HasReservedExtra(requester) {"},
+		{Name: "impersonation: unknown types", File: "residual.go", Old: "if c.Type != authorization.ConditionTypeCEL {\n\t\t\treturn errType(c)", New: "if false {\n\t\t\treturn errType(c)", Test: "^TestUnknownTypeBeforeAllow$"},
+		{Name: "impersonation: sets that fail to NoOpinion", File: "residual.go", Old: "len(conditions) == 0 || set.FailureMode == authorization.FailureModeNoOpinion {", New: "len(conditions) == 0 {"},
+		{Name: "impersonation: residuals that do not deny", File: "residual.go", Old: "if condition.Effect != authorization.EffectDeny {", New: "if false {"},
+	}},
+	{Package: "pkg/bridge", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "bridge: policies that are not loaded", File: "frontdoor.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
+		{Name: "bridge: the marker", File: "frontdoor.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
+		{Name: "bridge: conditions that nobody enforces", File: "frontdoor.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
+	}},
+	{Package: "pkg/registry/authorization/authorizationconditionsreview", Test: "^TestReview", Mutants: []mutation.Mutant{
+		{Name: "review: types of served kinds", File: "kinds.go", Old: "|| !k.scheme.Recognizes(gvk) {", New: "|| true {"},
+	}},
+}
+
+// TestMutantsExist keeps the tables true with the code.
+func TestMutantsExist(t *testing.T) {
+	t.Parallel()
+	for _, s := range suites {
+		t.Run(s.Package, func(t *testing.T) {
+			t.Parallel()
+			s.Exist(t)
+		})
+	}
+}
+
+// TestMutants runs the tests against the mutants whose names match MUTANTS. All of them take some
+// minutes, and are for `make mutants`; one shows in every test run that mutants are noticed.
+func TestMutants(t *testing.T) {
+	pattern := cmp.Or(os.Getenv("MUTANTS"), "^chained: shared sets$")
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range suites {
+		t.Run(s.Package, func(t *testing.T) { s.Run(t, wanted) })
+	}
+}

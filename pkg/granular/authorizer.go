@@ -13,6 +13,9 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -230,7 +233,27 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 	if s.name == sideExclude {
 		return checker.Exclude(ctx, rules, changes, attributes)
 	}
+	if err := changes.CheckWriter(writerOf(data)); err != nil {
+		return Result{Reason: err.Error()}
+	}
 	return checker.Include(ctx, rules, changes, attributes)
+}
+
+// writerOf returns the request as metadata.managedFields records it. Options are typed in
+// requests, and decoded from JSON in reviews.
+func writerOf(data authorizer.ConditionsData) Writer {
+	w := Writer{APIVersion: data.GetKind().GroupVersion().String(), Subresource: data.GetSubresource()}
+	switch options := data.GetOperationOptions().(type) {
+	case *metav1.CreateOptions:
+		w.FieldManager = options.FieldManager
+	case *metav1.UpdateOptions:
+		w.FieldManager = options.FieldManager
+	case *metav1.PatchOptions:
+		w.FieldManager = options.FieldManager
+	case runtime.Unstructured:
+		w.FieldManager, _, _ = unstructured.NestedString(options.UnstructuredContent(), "fieldManager")
+	}
+	return w
 }
 
 func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }

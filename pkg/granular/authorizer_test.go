@@ -30,6 +30,7 @@ type write struct {
 	subresource    string
 	resource       schema.GroupVersionResource
 	object, before runtime.Object
+	options        runtime.Object
 }
 
 func (w write) GetName() string                             { return w.name }
@@ -39,7 +40,7 @@ func (w write) GetSubresource() string                      { return w.subresour
 func (w write) GetKind() schema.GroupVersionKind            { return thing }
 func (w write) GetUserInfo() user.Info                      { return w.user }
 func (w write) IsDryRun() bool                              { return false }
-func (w write) GetOperationOptions() runtime.Object         { return nil }
+func (w write) GetOperationOptions() runtime.Object         { return w.options }
 func (w write) GetObject() runtime.Object                   { return w.object }
 func (w write) GetOldObject() runtime.Object                { return w.before }
 func (w write) GetOperation() authorizer.AdmissionOperation { return w.operation }

@@ -130,16 +130,24 @@ func (c Checker) Include(ctx context.Context, rules *Rules, changes *Changes, at
 	for _, path := range changes.Paths() {
 		a.result.Fields++
 		a.needs(path)
-		if !a.covers(rules, path) {
+		if !a.covers(rules, path, "the field "+NameOf(path)) {
 			return a.lacks(path)
+		}
+	}
+	for _, c := range changes.ownership.claims {
+		a.result.Fields++
+		a.needs(c.field())
+		if !a.covers(rules.of(c), c.path, c.subject()) {
+			return a.lacks(c.field())
 		}
 	}
 	a.result.Allowed = true
 	return a.result
 }
 
-// covers reports whether a permission covers a field. If not, the result says why.
-func (a *asker) covers(rules *Rules, path fieldpath.Path) bool {
+// covers reports whether a permission covers a field. If not, the result says why; subject is
+// the change in words.
+func (a *asker) covers(rules *Rules, path fieldpath.Path, subject string) bool {
 	var candidates, notes []string
 	for i := range rules.rules {
 		r := &rules.rules[i]
@@ -164,14 +172,14 @@ func (a *asker) covers(rules *Rules, path fieldpath.Path) bool {
 			candidates = append(candidates, quoted)
 		}
 	}
-	a.result.Reason = refusal(path, candidates, notes)
+	a.result.Reason = refusal(subject, candidates, notes)
 	return false
 }
 
-func refusal(path fieldpath.Path, candidates, notes []string) string {
-	text := fmt.Sprintf("changing the field %s needs permission on the whole object, since no permission on fields covers it", NameOf(path))
+func refusal(subject string, candidates, notes []string) string {
+	text := fmt.Sprintf("changing %s needs permission on the whole object, since no permission on fields covers it", subject)
 	if len(candidates) > 0 {
-		text = fmt.Sprintf("changing the field %s needs the verb %s", NameOf(path), strings.Join(candidates, " or "))
+		text = fmt.Sprintf("changing %s needs the verb %s", subject, strings.Join(candidates, " or "))
 	}
 	if len(notes) > 0 {
 		text += " (" + strings.Join(notes, "; ") + ")"
@@ -220,19 +228,46 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 				a.needs(path)
 				noted = true
 			}
-			if !a.hasExcluded(r, path) {
+			if !a.hasExcluded(r, path, "the field "+NameOf(path)) {
 				return a.lacks(path)
 			}
+		}
+	}
+	for _, c := range changes.ownership.claims {
+		if !a.mayClaim(rules.of(c), c) {
+			return a.lacks(c.field())
 		}
 	}
 	a.result.Allowed = true
 	return a.result
 }
 
-func (a *asker) hasExcluded(r *rule, path fieldpath.Path) bool {
+// mayClaim reports whether every exclusion that a claim is about is the user's to change.
+func (a *asker) mayClaim(rules *Rules, c claim) bool {
+	a.result.Fields++
+	noted := false
+	for i := range rules.rules {
+		r := &rules.rules[i]
+		if !r.excluded || !a.isClaimed(r, c) {
+			continue
+		}
+		if !noted {
+			a.needs(c.field())
+			noted = true
+		}
+		if !a.hasExcluded(r, c.path, c.subject()) {
+			return false
+		}
+	}
+	return true
+}
+
+// hasExcluded reports whether the user has the permission of an excluded field. If not, the
+// result says why; subject is the change in words.
+func (a *asker) hasExcluded(r *rule, path fieldpath.Path, subject string) bool {
 	verb, err := a.verb(r, path)
 	if err != nil {
-		a.result.Reason = fmt.Sprintf("the field %s is excluded from general permission, and no permission covers it (%v)", NameOf(path), err)
+		a.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject, err)
 		return false
 	}
 	ok, err := a.has(verb)
@@ -241,7 +276,7 @@ func (a *asker) hasExcluded(r *rule, path fieldpath.Path) bool {
 		return false
 	}
 	if !ok {
-		a.result.Reason = fmt.Sprintf("the field %s is excluded from general permission: changing it needs the verb %q besides", NameOf(path), verb)
+		a.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject, verb)
 		if r.newValues != nil && a.effort.isSpent() {
 			a.result.Reason += "; the request changes too much to look at all values"
 		}

@@ -21,12 +21,13 @@ import (
 )
 
 // serverOwned are the fields that no client can change, or whose change says nothing: the
-// kind of an object is that of its request, and so is its namespace.
+// request itself has the kind and the namespace of the object. Changes of managedFields are
+// not changes of a field either, but claims on the fields that they list: see ownership.
 var serverOwned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"),
 	fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "namespace"),
-	fieldpath.MakePathOrDie("metadata", "managedFields"),
+	managedFieldsPath,
 	fieldpath.MakePathOrDie("metadata", "resourceVersion"),
 	fieldpath.MakePathOrDie("metadata", "generation"),
 	fieldpath.MakePathOrDie("metadata", "uid"),
@@ -63,7 +64,12 @@ type Changes struct {
 	Fields *fieldpath.Set
 
 	before, after map[string]any
+	ownership     ownership
 }
+
+// CheckWriter returns an error if the request adds to the entry of another manager in
+// metadata.managedFields, or to several.
+func (c *Changes) CheckWriter(w Writer) error { return c.ownership.isBy(w) }
 
 // Paths returns the fields in their order.
 func (c *Changes) Paths() []fieldpath.Path { return pathsOf(c.Fields) }
@@ -101,7 +107,32 @@ func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, befor
 	if err != nil {
 		return nil, err
 	}
-	return compare(t, contentBefore, contentAfter)
+	managedBefore, managedAfter := takeManagedFields(contentBefore), takeManagedFields(contentAfter)
+	comparison, err := compare(t, contentBefore, contentAfter)
+	if err != nil {
+		return nil, err
+	}
+	apiVersion, _ := kind.ToAPIVersionAndKind()
+	walker := &ownershipWalker{apiVersion: apiVersion, isChanged: comparison.isChanged}
+	if !isNil(before) {
+		walker.existing = comparison.existing
+	}
+	changes := comparison.changes
+	changes.ownership = walker.compareAll(managedBefore, managedAfter)
+	return changes, nil
+}
+
+// takeManagedFields removes metadata.managedFields from an object and returns them. The metadata
+// is copied, because the object may share it.
+func takeManagedFields(content map[string]any) any {
+	metadata, _ := content["metadata"].(map[string]any)
+	managed, ok := metadata["managedFields"]
+	if ok {
+		metadata = maps.Clone(metadata)
+		delete(metadata, "managedFields")
+		content["metadata"] = metadata
+	}
+	return managed
 }
 
 // isTooLarge reports whether something within a value has too many entries to be compared.
@@ -122,8 +153,35 @@ func isTooLarge(value any) bool {
 	return false
 }
 
+// objectComparison is the result of a comparison without metadata.managedFields.
+type objectComparison struct {
+	changes  *Changes
+	touched  *fieldpath.Set // fields that came or went, with those that they are in if these came or went too
+	modified *fieldpath.Set
+	empty    func() (*typed.TypedValue, error)
+	before   *typed.TypedValue
+}
+
+// isChanged reports whether a field changes, or comes or goes with everything in it.
+func (c *objectComparison) isChanged(path fieldpath.Path) bool {
+	return c.touched.Has(path) || c.modified.Has(path)
+}
+
+// existing returns the fields of the old object, as the server finds them when it creates one.
+func (c *objectComparison) existing() *fieldpath.Set {
+	empty, err := c.empty()
+	if err != nil {
+		return fieldpath.NewSet()
+	}
+	creation, err := empty.Compare(c.before)
+	if err != nil {
+		return fieldpath.NewSet()
+	}
+	return creation.Added
+}
+
 // compare returns what changes between two objects of a type.
-func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) (*Changes, error) {
+func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) (*objectComparison, error) {
 	typedBefore, err := t.FromUnstructured(contentBefore, typed.AllowDuplicates)
 	if err != nil {
 		return nil, fmt.Errorf("the old object %w", errSchema) // the error quotes the object
@@ -138,10 +196,13 @@ func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) 
 	}
 	// What came or went is told by its leaves; a field that was modified counts even if
 	// fields below it, when it had another type, went.
-	changed := comparison.Added.Union(comparison.Removed).Leaves().Union(comparison.Modified)
+	touched := comparison.Added.Union(comparison.Removed)
+	changed := touched.Leaves().Union(comparison.Modified)
 	moves := orderWalker{schema: t.Schema, moved: changed}
 	moves.walk(t.TypeRef, contentBefore, contentAfter, nil)
-	return &Changes{Fields: changed.RecursiveDifference(serverOwned), before: contentBefore, after: contentAfter}, nil
+	changes := &Changes{Fields: changed.RecursiveDifference(serverOwned), before: contentBefore, after: contentAfter}
+	empty := func() (*typed.TypedValue, error) { return t.FromUnstructured(map[string]any{}) }
+	return &objectComparison{changes: changes, touched: touched, modified: comparison.Modified, empty: empty, before: typedBefore}, nil
 }
 
 // typeOf returns the type of a kind. Why a schema cannot be had is for the operator.

@@ -16,6 +16,8 @@ SPDX-License-Identifier: Apache-2.0
 //     understood is an error.
 //   - Every change counts but that of fields which the server owns: a removed field, an
 //     element that moved within its list, an empty list in the place of none.
+//   - A field that a manager gains or loses in metadata.managedFields counts as a field that
+//     changes: a manager's next apply may remove what it owns.
 //   - One request asks for each verb at most once, and for MaxChecks verbs at most.
 //   - What is shown to people names fields and keys, never values.
 //

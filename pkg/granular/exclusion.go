@@ -82,11 +82,7 @@ func (a *asker) excludesValues(r *rule, path fieldpath.Path) bool {
 		return true
 	}
 	before, after, found := a.find(path)
-	if !found || a.effort.evaluate() != nil {
-		return true
-	}
-	excluded, err := r.newValues.excludes(a.ctx, before, after)
-	return excluded || err != nil
+	return !found || a.excludesChange(r, before, after)
 }
 
 // find returns the values of a field. It is false if one of them cannot be told.
@@ -94,4 +90,45 @@ func (a *asker) find(path fieldpath.Path) (before, after any, found bool) {
 	before, foundBefore := lookup(a.changes.before, path, a.effort.look)
 	after, foundAfter := lookup(a.changes.after, path, a.effort.look)
 	return before, after, foundBefore && foundAfter
+}
+
+// isClaimed reports whether an exclusion is about a field that an entry of metadata.managedFields
+// gains or loses. The next apply of a manager may then remove the field, or leave it, so both must
+// be outside the exclusion. What cannot be looked up counts as excluded.
+func (a *asker) isClaimed(r *rule, c claim) bool {
+	within := c.path
+	switch {
+	case r.pattern.covers(c.path):
+		within = c.path[:len(r.pattern)]
+	case !r.pattern.isBelow(c.path):
+		return false
+	}
+	if c.isOpaque() {
+		return true
+	}
+	for _, s := range r.pattern[len(within):] {
+		if s.kind != stepName {
+			return true
+		}
+		within = append(within.Copy(), fieldpath.FieldNameElement(s.name))
+	}
+	_, value, found := a.find(within)
+	switch {
+	case !found:
+		return true
+	case value == nil && len(within) > len(c.path): // nothing is there that could be removed
+		return false
+	case r.newValues == nil:
+		return true
+	}
+	return a.excludesChange(r, value, value) || a.excludesChange(r, value, nil)
+}
+
+// excludesChange reports whether an exclusion is about a change between two values.
+func (a *asker) excludesChange(r *rule, before, after any) bool {
+	if a.effort.evaluate() != nil {
+		return true
+	}
+	excluded, err := r.newValues.excludes(a.ctx, before, after)
+	return excluded || err != nil
 }

@@ -163,6 +163,9 @@ func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (
 func (p pattern) isOwned() string {
 	for _, owned := range pathsOf(serverOwned) {
 		if len(p) >= len(owned) && p.matchesPrefix(owned, len(owned)) {
+			if owned.Equals(managedFieldsPath) {
+				return "the server owns metadata.managedFields, whose changes need the permissions of the fields that it lists"
+			}
 			return fmt.Sprintf("the server owns %s, so that its changes need no permission", NameOf(owned))
 		}
 	}

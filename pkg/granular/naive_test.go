@@ -45,7 +45,7 @@ var (
 	thingShape = &shape{kind: "object", fields: map[string]*shape{
 		"apiVersion": text, "kind": text,
 		"metadata": {kind: "object", fields: map[string]*shape{
-			"name": text, "labels": textMap, "annotations": textMap, "finalizers": textSet, "generation": text, "resourceVersion": text, "managedFields": {kind: "atomicList"},
+			"name": text, "labels": textMap, "annotations": textMap, "finalizers": textSet, "generation": text, "resourceVersion": text, "uid": text,
 			"ownerReferences": {kind: "listMap", keys: []string{"uid"}, element: &shape{kind: "object", fields: map[string]*shape{"uid": text, "name": text}}},
 		}},
 		"spec": {kind: "object", fields: map[string]*shape{
@@ -104,12 +104,21 @@ func (s *shape) openAPI() spec.Schema {
 
 func ptrTo[T any](v T) *T { return &v }
 
+// thingSchemas are the schemas of things. Managed fields are not in the shape, because they are
+// not compared like other fields.
+func thingSchemas() map[string]*spec.Schema {
+	s := thingShape.openAPI()
+	managed := spec.ArrayProperty(&spec.Schema{VendorExtensible: spec.VendorExtensible{Extensions: spec.Extensions{"x-kubernetes-preserve-unknown-fields": true}}, SchemaProps: spec.SchemaProps{Type: spec.StringOrArray{"object"}}})
+	managed.AddExtension("x-kubernetes-list-type", "atomic")
+	s.Properties["metadata"].Properties["managedFields"] = *managed
+	s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": thing.Group, "version": thing.Version, "kind": thing.Kind}})
+	return map[string]*spec.Schema{"thing": &s}
+}
+
 // thingTypes are the types that know things.
 func thingTypes(t testing.TB) granular.Types {
 	t.Helper()
-	s := thingShape.openAPI()
-	s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": thing.Group, "version": thing.Version, "kind": thing.Kind}})
-	types, err := granular.NewTypes(map[string]*spec.Schema{"thing": &s})
+	types, err := granular.NewTypes(thingSchemas())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +248,7 @@ func (s *shape) nameOf(element any) string {
 	return "[" + result + "]"
 }
 
-var owned = []string{".apiVersion", ".kind", ".metadata.generation", ".metadata.resourceVersion", ".metadata.managedFields"}
+var owned = []string{".apiVersion", ".kind", ".metadata.generation", ".metadata.resourceVersion", ".metadata.uid"}
 
 func naiveChanges(before, after map[string]any) []string {
 	n := &naive{}

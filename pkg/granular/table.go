@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -118,6 +119,22 @@ func brokenRules(m *policy.FieldPermissionMapping, err error) []rule {
 // Rules are what the fields of a resource need, in one version. They are immutable.
 type Rules struct {
 	rules []rule // the general before the specific
+
+	table    *Table
+	resource schema.GroupVersionResource
+}
+
+// of returns the rules for a claim. A version of another group is one that no mapping knows, so
+// that everything in it needs the excluded permissions.
+func (r *Rules) of(c claim) *Rules {
+	if c.apiVersion == "" || r.table == nil {
+		return r
+	}
+	version := c.apiVersion
+	if group, name, ok := strings.Cut(c.apiVersion, "/"); ok && group == r.resource.Group {
+		version = name
+	}
+	return r.table.For(r.resource.GroupResource().WithVersion(version))
 }
 
 // For returns what the fields of a resource need. Where mappings contradict each other, the
@@ -141,7 +158,7 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	}
 	sortRules(rules)
 	breakContradictions(rules)
-	return &Rules{rules: rules}
+	return &Rules{rules: rules, table: t, resource: resource}
 }
 
 // inOtherVersion is what becomes of an exclusion in a version that no mapping knows: the

@@ -50,12 +50,9 @@ var builtIn = []string{
 	authorizerWebhooks, authorizerExclude, authorizerInclude,
 }
 
-// The generic server allows its clients 200 requests a second with bursts of 400, since
-// what they ask is on the path of every request.
-const (
-	delegationQPS   = 200
-	delegationBurst = 400
-)
+// noRate turns off the rate limit of client-go. What is in flight is bounded instead, fairly by
+// user (see package webhook), and kube-apiserver has its own priority and fairness.
+const noRate = -1
 
 // AuthorizationOptions are the options of the server's authorizers. The flags are those
 // of every aggregated server; the authorizers are not: see package webhook.
@@ -222,7 +219,7 @@ func (o *AuthorizationOptions) clientConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = delegationQPS, delegationBurst
+	config.QPS = noRate
 	config.Timeout = o.ClientTimeout
 	return config, nil
 }

@@ -52,7 +52,8 @@ type SubjectAccessReviews interface {
 
 // Config configures an authorizer that asks by SubjectAccessReview.
 type Config struct {
-	// Client creates the reviews. Its transport must have a timeout.
+	// Client creates the reviews. Its transport must have a timeout. It must not limit its rate
+	// itself: the Authorizer bounds what is in flight, and kube-apiserver shares its own capacity.
 	Client SubjectAccessReviews
 	// AllowCacheTTL and DenyCacheTTL are how long decisions are reused. Zero means that
 	// they are not. Errors are never reused.
@@ -61,11 +62,13 @@ type Config struct {
 	Backoff wait.Backoff
 }
 
-// Authorizer asks by authorization.k8s.io/v1 SubjectAccessReview. It is safe for
-// concurrent use.
+// Authorizer asks by authorization.k8s.io/v1 SubjectAccessReview. It bounds the questions that
+// it has in flight, and shares them between the users whose requests cause them; see ErrBusy.
+// It is safe for concurrent use.
 type Authorizer struct {
 	config    Config
 	decisions *memory
+	inFlight  *inFlight
 }
 
 var _ authorizer.Authorizer = &Authorizer{}
@@ -78,7 +81,8 @@ func New(config Config) (*Authorizer, error) {
 	if config.Backoff.Steps < 1 {
 		return nil, fmt.Errorf("at least one attempt is needed, not %d", config.Backoff.Steps)
 	}
-	return &Authorizer{config: config, decisions: newMemory(realClock{})}, nil
+	RegisterMetrics()
+	return &Authorizer{config: config, decisions: newMemory(realClock{}), inFlight: newInFlight()}, nil
 }
 
 // answer is a decision as it is cached: whole.
@@ -99,7 +103,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 		found := cached.(answer)
 		return found.decision, found.reason, nil
 	}
-	status, err := a.ask(ctx, review)
+	status, err := a.ask(ctx, causeOf(ctx, attributes), review)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
 		// The question makes no sense to kube-apiserver: the request is at fault, and no
 		// repetition helps. An error would be answered with 500.
@@ -116,9 +120,16 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	return result.decision, result.reason, nil
 }
 
-func (a *Authorizer) ask(ctx context.Context, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReviewStatus, error) {
+// ask asks what a request of a user causes. A question that is repeated has a place among those
+// in flight during each attempt, and none between attempts.
+func (a *Authorizer) ask(ctx context.Context, user string, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	var result *authorizationv1.SubjectAccessReview
-	err := utilwebhook.WithExponentialBackoff(ctx, a.config.Backoff, func() (err error) {
+	err := utilwebhook.WithExponentialBackoff(ctx, a.config.Backoff, func() error {
+		release, err := a.inFlight.acquire(ctx, user)
+		if err != nil {
+			return err
+		}
+		defer release()
 		result, err = a.config.Client.Create(ctx, review, metav1.CreateOptions{})
 		return err
 	}, utilwebhook.DefaultShouldRetry)

@@ -66,11 +66,28 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reload_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.",
 	}, []string{"status"})
+	questions = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_questions", StabilityLevel: metrics.ALPHA,
+		Help: "Number of SubjectAccessReviews that kube-apiserver is asked at the moment, by state: in_flight or waiting for their turn.",
+	}, []string{"state"})
+	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_refusals_total", StabilityLevel: metrics.ALPHA,
+		Help: "SubjectAccessReviews that kube-apiserver was not asked, and that counted as Deny, because too many others were in flight, by reason: user (too many of the same user waited), all (too many of all users waited) or timeout (waited for too long).",
+	}, []string{"reason"})
+)
+
+// The states of questions to kube-apiserver, and the reasons why they are refused.
+const (
+	stateInFlight  = "in_flight"
+	stateWaiting   = "waiting"
+	refusalUser    = "user"
+	refusalAll     = "all"
+	refusalTimeout = "timeout"
 )
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload)
+	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload, questions, refusals)
 })
 
 // roundTrips are the metrics of one kind of review.

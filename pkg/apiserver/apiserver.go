@@ -58,6 +58,8 @@ type ExtraConfig struct {
 	Reviews *authorization.Chain
 	// Requests decides requests. The enforcer asks it.
 	Requests *authorization.Chain
+	// Checks answers the checks that conditions make when the enforcer evaluates them.
+	Checks *authorization.Chain
 	// Policies are what both chains decide from. The server fills it.
 	Policies *engine.Source
 	// AlwaysAllowGroups are the groups that both chains allow everything, whatever policies

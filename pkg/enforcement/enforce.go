@@ -119,7 +119,7 @@ func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvalua
 		if data.cel == nil {
 			data.cel = &authorization.CELEvaluator{
 				Compiler: e.config.Conditions, Bound: e.config.Bound,
-				Secondary: &authorization.SecondaryChecks{Authorizer: e.config.Chain, User: data.GetUserInfo(), Resource: data},
+				Secondary: &authorization.SecondaryChecks{Authorizer: e.config.Checks, User: data.GetUserInfo(), Resource: data},
 			}
 		}
 		reader := &cel.ObjectReader{}

@@ -21,6 +21,9 @@ import (
 type Config struct {
 	// Chain decides requests.
 	Chain *authorization.Chain
+	// Checks answers the checks that conditions of other authorizers make. It must agree with
+	// Chain about the cluster. If nil, it is Chain.
+	Checks authorizer.UnconditionalAuthorizer
 	// Conditional lets requests pass on conditions; it is the feature gate
 	// ConditionalAuthorization. Without it conditional decisions are folded, and nothing
 	// else is different.
@@ -56,6 +59,9 @@ var errNoChain = errors.New("enforcement needs a chain of authorizers")
 func New(config Config) (*Enforcer, error) {
 	if config.Chain == nil {
 		return nil, errNoChain
+	}
+	if config.Checks == nil {
+		config.Checks = config.Chain
 	}
 	RegisterMetrics()
 	narrowed, err := config.Chain.Behind(authorization.Member{Name: NarrowingName, Authorizer: narrowing{}})

@@ -84,64 +84,104 @@ func (o *AuthorizationOptions) Validate() []error {
 	return errs
 }
 
-// Chains makes the chains that decide reviews and requests. They have the same
-// authorizers but for two differences. The paths of this server that are always allowed
-// say nothing about the cluster, about which a review asks. And a review is answered by
-// what holds now, as kube-apiserver answers its own, never from the cache.
+// Chains decide from the same authorizers. They differ in three ways: reviews use no cached
+// answers, as kube-apiserver uses none for its own; only requests honor
+// --authorization-always-allow-paths, which says nothing about the cluster; and each makes the
+// checks of its conditions with the answers of its own kind.
+type Chains struct {
+	// Reviews decides what reviews ask about.
+	Reviews *authorization.Chain
+	// Requests decides requests.
+	Requests *authorization.Chain
+	// Checks answers the checks that conditions of requests make. It is Requests without the
+	// paths that are always allowed, so that a check has the answer that it has in a review.
+	Checks *authorization.Chain
+}
+
+// Chains makes the chains.
 //
 // Deny policies come before kube-apiserver, so that they mean the same everywhere, and
-// after those who need no permission; Allow and NoOpinion policies come after it, then the
+// after privileged groups; Allow and NoOpinion policies come after it, then the
 // webhooks, if there are any, and then the members of last. With the gate
 // FineGrainedAuthorization, without which fields is nil, excluded fields are looked at before
-// everything that could allow, and included ones after everybody else.
-func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, fields *fineGrained, last ...authorization.Member) (reviews, requests *authorization.Chain, err error) {
+// everything that could allow, and included ones after all other members.
+func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, fields *fineGrained, last ...authorization.Member) (*Chains, error) {
 	fresh, err := o.kubeAPIServer(0, 0, o.WebhookRetryBackoff.Steps)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	cached, err := o.kubeAPIServer(o.AllowCacheTTL, o.DenyCacheTTL, o.WebhookRetryBackoff.Steps)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	paths, err := path.NewAuthorizer(o.AlwaysAllowPaths)
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
 	privileged := authorization.Member{
 		Name:       authorizerPrivilegedGroups,
 		Authorizer: authorizerfactory.NewPrivilegedGroups(o.AlwaysAllowGroups...),
 	}
-	before := &engine.Authorizer{Source: policies, Part: engine.Restricting}
-	after := &engine.Authorizer{Source: policies, Part: engine.Granting}
-	restricting := authorization.Member{Name: authorizerRestricting, Authorizer: before}
-	granting := authorization.Member{Name: authorizerGranting, Authorizer: after}
-	restrictions := []authorization.Member{restricting}
-	if fields != nil {
-		restrictions, last = []authorization.Member{fields.exclude, restricting}, append(slices.Clip(last), fields.include)
+	shared := parts{policies: policies, webhooks: webhooks, fields: fields, last: last}
+	// A caller sees a whole policy in a review exactly if a request of that caller to get the
+	// policy is allowed at that time, which may be by a cached answer.
+	checksOfReviews, checksOfRequests := &lateChain{}, &lateChain{}
+	ofReviews, err := shared.members(fresh, true, checksOfReviews, mayRead(checksOfRequests))
+	if err != nil {
+		return nil, err
 	}
-	dynamic := func(fresh bool) []authorization.Member {
-		if webhooks == nil {
-			return last
+	ofRequests, err := shared.members(cached, false, checksOfRequests, nil)
+	if err != nil {
+		return nil, err
+	}
+	var c Chains
+	for _, made := range []struct {
+		chain   **authorization.Chain
+		members []authorization.Member
+	}{
+		{&c.Reviews, slices.Concat([]authorization.Member{privileged}, ofReviews)},
+		{&c.Requests, slices.Concat([]authorization.Member{privileged, {Name: authorizerPaths, Authorizer: paths}}, ofRequests)},
+		{&c.Checks, slices.Concat([]authorization.Member{privileged}, ofRequests)},
+	} {
+		if *made.chain, err = authorization.NewChain(made.members...); err != nil {
+			return nil, fmt.Errorf("chain of authorizers: %w", err)
 		}
-		return append([]authorization.Member{{Name: authorizerWebhooks, Authorizer: &webhook.Dynamic{Source: webhooks, Fresh: fresh}}}, last...)
 	}
-	reviews, err = authorization.NewChain(slices.Concat([]authorization.Member{privileged}, restrictions,
-		[]authorization.Member{{Name: authorizerKubeAPIServer, Authorizer: fresh}, granting}, dynamic(true))...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
+	checksOfReviews.chain, checksOfRequests.chain = c.Reviews, c.Checks
+	return &c, nil
+}
+
+// parts are the authorizers of which every chain has its own members.
+type parts struct {
+	policies *engine.Source
+	webhooks *webhook.Source // nil if there are none
+	fields   *fineGrained    // nil without the gate
+	last     []authorization.Member
+}
+
+// members makes the members of a chain after those that need no permission. Their conditions
+// make checks with checks.
+func (p *parts) members(kubeAPIServer *webhook.Authorizer, fresh bool, checks *lateChain, mayRead engine.MayRead) ([]authorization.Member, error) {
+	var before, after []authorization.Member
+	if p.fields != nil {
+		exclude, include, err := p.fields.members(checks)
+		if err != nil {
+			return nil, err
+		}
+		before, after = append(before, exclude), append(after, include)
 	}
-	paths, err := path.NewAuthorizer(o.AlwaysAllowPaths)
-	if err != nil {
-		return nil, nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
+	policies := func(part engine.Part) *engine.Authorizer {
+		return &engine.Authorizer{Source: p.policies, Part: part, Checks: checks, MayRead: mayRead}
 	}
-	requests, err = authorization.NewChain(slices.Concat([]authorization.Member{privileged, {Name: authorizerPaths, Authorizer: paths}}, restrictions,
-		[]authorization.Member{{Name: authorizerKubeAPIServer, Authorizer: cached}, granting}, dynamic(false))...)
-	if err != nil {
-		return nil, nil, fmt.Errorf("chain of authorizers: %w", err)
+	members := append(before,
+		authorization.Member{Name: authorizerRestricting, Authorizer: policies(engine.Restricting)},
+		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: kubeAPIServer},
+		authorization.Member{Name: authorizerGranting, Authorizer: policies(engine.Granting)},
+	)
+	if p.webhooks != nil {
+		members = append(members, authorization.Member{Name: authorizerWebhooks, Authorizer: &webhook.Dynamic{Source: p.webhooks, Fresh: fresh}})
 	}
-	for _, part := range []*engine.Authorizer{before, after} {
-		part.Checks, part.MayRead = reviews, mayRead(reviews)
-	}
-	if fields != nil {
-		fields.checks.chain = reviews
-	}
-	return reviews, requests, nil
+	return slices.Concat(members, p.last, after), nil
 }
 
 // demoAuthorizers returns the example authorizer, which decides about what is placed on
@@ -173,8 +213,8 @@ func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
 	return source, nil
 }
 
-// mayRead says who may see a whole policy in a condition: who may get it.
-func mayRead(chain *authorization.Chain) func(context.Context, authorizer.Attributes, engine.Key) bool {
+// mayRead lets callers see a whole policy in a condition if they may get the policy.
+func mayRead(chain authorizer.UnconditionalAuthorizer) engine.MayRead {
 	return func(ctx context.Context, attributes authorizer.Attributes, policy engine.Key) bool {
 		caller := authorization.CallerOf(attributes)
 		if caller == nil {
@@ -192,9 +232,9 @@ func mayRead(chain *authorization.Chain) func(context.Context, authorizer.Attrib
 	}
 }
 
-// kubeAPIServer makes an authorizer with a client of its own: everybody may create
-// reviews about themselves, and a flood of those must not slow down anything else. It makes
-// so many attempts to get an answer.
+// kubeAPIServer makes an authorizer with bounds of its own: every user may create reviews
+// about themselves, and a flood of reviews must not slow down requests. It makes at most this
+// number of attempts to get an answer.
 func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration, attempts int) (*webhook.Authorizer, error) {
 	config, err := o.clientConfig()
 	if err != nil {

@@ -104,7 +104,7 @@ func TestWebhooksComeLast(t *testing.T) {
 	}
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(nil))
-	reviews, requests, err := o.Chains(policies, webhooks, nil)
+	chains, err := o.Chains(policies, webhooks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +114,8 @@ func TestWebhooksComeLast(t *testing.T) {
 		chain authorizer.UnconditionalAuthorizer
 		want  []string
 	}{
-		{"requests", requests, []string{review, "/webhook"}},
-		{"reviews", reviews, []string{review, "/webhook", review, "/webhook"}},
+		{"requests", chains.Requests, []string{review, "/webhook"}},
+		{"reviews", chains.Reviews, []string{review, "/webhook", review, "/webhook"}},
 	} {
 		for range 2 {
 			if decision, reason, err := tc.chain.Authorize(t.Context(), attributes); decision != authorizer.DecisionAllow || err != nil {

@@ -56,6 +56,7 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 		generic.FeatureGate.Enabled(features.ConditionalImpersonation)
 	config.ExtraConfig.Enforcer, err = enforcement.New(enforcement.Config{
 		Chain:             config.ExtraConfig.Requests,
+		Checks:            config.ExtraConfig.Checks,
 		Conditional:       generic.FeatureGate.Enabled(features.ConditionalAuthorization),
 		ConnectWithCreate: generic.FeatureGate.Enabled(features.AuthorizeConnectWithCreate),
 		Conditions:        config.ExtraConfig.Compilers.Conditions,

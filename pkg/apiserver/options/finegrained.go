@@ -19,27 +19,40 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
-// fineGrained are the two authorizers that look at fields (KEP-3617).
+// fineGrained makes the two authorizers that look at fields (KEP-3617).
 type fineGrained struct {
-	exclude, include authorization.Member
-	checks           *chainOf
+	// config is what they decide from, but for the authorizer that answers their checks.
+	config granular.Config
 }
 
-// chainOf asks a chain that is made later, of whose members some ask it.
-type chainOf struct{ chain *authorization.Chain }
+// members makes the authorizers of one chain, whose checks are answered by checks.
+func (f *fineGrained) members(checks authorizer.UnconditionalAuthorizer) (exclude, include authorization.Member, err error) {
+	config := f.config
+	config.Authorizer = checks
+	exclude.Name, include.Name = authorizerExclude, authorizerInclude
+	if exclude.Authorizer, err = granular.NewExclude(config); err != nil {
+		return exclude, include, err
+	}
+	include.Authorizer, err = granular.NewInclude(config)
+	return exclude, include, err
+}
+
+// lateChain forwards to a chain that is set after its members, some of which query it, have been
+// constructed.
+type lateChain struct{ chain *authorization.Chain }
 
 var errNoChain = errors.New("there are no authorizers yet")
 
 // Authorize answers without conditions.
-func (c *chainOf) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+func (c *lateChain) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	if c.chain == nil {
 		return authorizer.DecisionDeny, "", errNoChain
 	}
 	return c.chain.Authorize(ctx, attributes)
 }
 
-// applyFineGrained makes the authorizers that look at fields, if the gate is on. It returns
-// nil if it is not.
+// applyFineGrained prepares the authorizers that look at fields. It returns nil if the gate is
+// off.
 func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*fineGrained, error) {
 	gates := config.GenericConfig.FeatureGate
 	if !gates.Enabled(features.FineGrainedAuthorization) || !gates.Enabled(features.ConditionalAuthorization) {
@@ -57,15 +70,9 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*fineGrain
 		klog.Background().Info("A marker in a schema should be another one", "warning", warning)
 	}
 	config.ExtraConfig.Mappings = granular.NewSource(schemas.Markers)
-	f := &fineGrained{checks: &chainOf{}}
-	asks := granular.Config{Authorizer: f.checks, Types: schemas.Types, Table: config.ExtraConfig.Mappings.Table, Stale: config.ExtraConfig.Mappings.Stale}
-	f.exclude.Name, f.include.Name = authorizerExclude, authorizerInclude
-	if f.exclude.Authorizer, err = granular.NewExclude(asks); err != nil {
-		return nil, err
-	}
-	if f.include.Authorizer, err = granular.NewInclude(asks); err != nil {
-		return nil, err
-	}
+	f := &fineGrained{config: granular.Config{
+		Types: schemas.Types, Table: config.ExtraConfig.Mappings.Table, Stale: config.ExtraConfig.Mappings.Stale,
+	}}
 	if door := config.ExtraConfig.FrontDoor; door != nil {
 		// One attempt: whoever asks the front door does not wait for more.
 		if door.Fields, err = o.Authorization.kubeAPIServer(o.Authorization.AllowCacheTTL, o.Authorization.DenyCacheTTL, 1); err != nil {

@@ -300,13 +300,13 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("fine-grained authorization: %w", err)
 	}
-	reviews, requests, err := o.Authorization.Chains(config.ExtraConfig.Policies, webhooks, fields, o.demoAuthorizers()...)
+	chains, err := o.Authorization.Chains(config.ExtraConfig.Policies, webhooks, fields, o.demoAuthorizers()...)
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}
-	config.ExtraConfig.Reviews, config.ExtraConfig.Requests = reviews, requests
+	config.ExtraConfig.Reviews, config.ExtraConfig.Requests, config.ExtraConfig.Checks = chains.Reviews, chains.Requests, chains.Checks
 	config.ExtraConfig.AlwaysAllowGroups = o.Authorization.AlwaysAllowGroups
-	generic.Authorization.Authorizer = requests
+	generic.Authorization.Authorizer = chains.Requests
 	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
 		return fmt.Errorf("auditing: %w", err)
 	}

@@ -38,10 +38,13 @@ type Authorizer struct {
 	// Checks answers the checks that conditions make with authorizer, when they are
 	// evaluated in process. It must be a chain that folds. If nil, they fail.
 	Checks authorizer.UnconditionalAuthorizer
-	// MayRead says whether a caller of reviews may read a policy, and so see all of it in
-	// a condition. If nil, nobody may.
-	MayRead func(ctx context.Context, attributes authorizer.Attributes, policy Key) bool
+	// MayRead reports whether a caller of reviews may read a policy, and so see all of it in
+	// a condition. If nil, no caller may.
+	MayRead MayRead
 }
+
+// MayRead reports whether the caller of a review with these attributes may read a policy.
+type MayRead func(ctx context.Context, attributes authorizer.Attributes, policy Key) bool
 
 var (
 	_ authorizer.Authorizer = &Authorizer{}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,66 @@ func CallerOf(attributes authorizer.Attributes) user.Info {
 // out, wholly or in part, which asks for more than the request would use; their parse
 // errors stay in the attributes and in SelectorErrors.
 func AttributesOf(subject user.Info, resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes) authorizer.AttributesRecord {
+	record := withoutSelectors(subject, resource, nonResource)
+	if resource != nil {
+		record.LabelSelectorRequirements, record.LabelSelectorParsingErr = labelRequirements(resource.LabelSelector)
+		record.FieldSelectorRequirements, record.FieldSelectorParsingErr = fieldRequirements(resource.FieldSelector)
+	}
+	return record
+}
+
+// Selectors decodes the selectors of a review.
+type Selectors interface {
+	// LabelSelector returns the label selector, nil if there is none.
+	LabelSelector() (*authorizationv1.LabelSelectorAttributes, error)
+	// FieldSelector returns the field selector, nil if there is none.
+	FieldSelector() (*authorizationv1.FieldSelectorAttributes, error)
+}
+
+// LazyAttributesOf is like AttributesOf, but each selector is decoded and parsed when it is
+// first read. Clients choose how long selectors are, and most decisions do not depend on them.
+// Selectors in resource are ignored. A selector that cannot be decoded is one that cannot be
+// parsed. The result is safe for concurrent use.
+func LazyAttributesOf(subject user.Info, resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes, selectors Selectors) authorizer.Attributes {
+	record := withoutSelectors(subject, resource, nonResource)
+	if resource == nil {
+		return record
+	}
+	return &lazyAttributes{
+		AttributesRecord: record,
+		labels: sync.OnceValues(func() (labels.Requirements, error) {
+			selector, err := selectors.LabelSelector()
+			if err != nil {
+				return nil, err
+			}
+			return labelRequirements(selector)
+		}),
+		fields: sync.OnceValues(func() (fields.Requirements, error) {
+			selector, err := selectors.FieldSelector()
+			if err != nil {
+				return nil, err
+			}
+			return fieldRequirements(selector)
+		}),
+	}
+}
+
+// lazyAttributes are attributes whose selectors are parsed when they are first read.
+type lazyAttributes struct {
+	authorizer.AttributesRecord // without selectors
+
+	labels func() (labels.Requirements, error)
+	fields func() (fields.Requirements, error)
+}
+
+// GetLabelSelector implements authorizer.Attributes.
+func (a *lazyAttributes) GetLabelSelector() (labels.Requirements, error) { return a.labels() }
+
+// GetFieldSelector implements authorizer.Attributes.
+func (a *lazyAttributes) GetFieldSelector() (fields.Requirements, error) { return a.fields() }
+
+// withoutSelectors returns the attributes of a review, but for its selectors.
+func withoutSelectors(subject user.Info, resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes) authorizer.AttributesRecord {
 	if resource == nil {
 		return authorizer.AttributesRecord{User: subject, Verb: nonResource.Verb, Path: nonResource.Path}
 	}
@@ -80,8 +141,6 @@ func AttributesOf(subject user.Info, resource *authorizationv1.ResourceAttribute
 		// A review that names no version asks about all of them.
 		record.APIVersion = "*"
 	}
-	record.LabelSelectorRequirements, record.LabelSelectorParsingErr = labelRequirements(resource.LabelSelector)
-	record.FieldSelectorRequirements, record.FieldSelectorParsingErr = fieldRequirements(resource.FieldSelector)
 	return record
 }
 

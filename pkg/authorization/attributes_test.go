@@ -6,6 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package authorization_test
 
 import (
+	"errors"
+	"fmt"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,7 +79,80 @@ func TestAttributesOf(t *testing.T) {
 			if errs := authorization.SelectorErrors(got); errs != tc.wantErrors {
 				t.Errorf("got selector errors %q, want %q", errs, tc.wantErrors)
 			}
+			lazy := authorization.LazyAttributesOf(&user.DefaultInfo{Name: "u"}, tc.resource, tc.nonResource, &decodedSelectors{resource: tc.resource})
+			if diff := cmp.Diff(read(got), read(lazy)); diff != "" {
+				t.Errorf("lazy attributes (-eager +lazy):\n%s", diff)
+			}
 		})
+	}
+}
+
+// decodedSelectors are the selectors of attributes. They count how often they are asked for.
+type decodedSelectors struct {
+	resource       *authorizationv1.ResourceAttributes
+	err            error
+	labels, fields int
+}
+
+func (s *decodedSelectors) LabelSelector() (*authorizationv1.LabelSelectorAttributes, error) {
+	s.labels++
+	return s.resource.LabelSelector, s.err
+}
+
+func (s *decodedSelectors) FieldSelector() (*authorizationv1.FieldSelectorAttributes, error) {
+	s.fields++
+	return s.resource.FieldSelector, s.err
+}
+
+// read reads everything that attributes tell.
+func read(a authorizer.Attributes) map[string]any {
+	var labelTexts []string
+	labelReqs, labelErr := a.GetLabelSelector()
+	for _, r := range labelReqs {
+		labelTexts = append(labelTexts, r.String())
+	}
+	fieldReqs, fieldErr := a.GetFieldSelector()
+	return map[string]any{
+		"user": a.GetUser(), "verb": a.GetVerb(), "group": a.GetAPIGroup(), "version": a.GetAPIVersion(), "resource": a.GetResource(),
+		"subresource": a.GetSubresource(), "namespace": a.GetNamespace(), "name": a.GetName(), "path": a.GetPath(), "onResource": a.IsResourceRequest(),
+		"labels": labelTexts, "labelError": fmt.Sprint(labelErr), "fields": fieldReqs, "fieldError": fmt.Sprint(fieldErr), "errors": authorization.SelectorErrors(a),
+	}
+}
+
+// TestLazyAttributesDecodeOnce reads selectors from several goroutines: they are decoded once,
+// and only if they are read.
+func TestLazyAttributesDecodeOnce(t *testing.T) {
+	t.Parallel()
+	resource := &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", LabelSelector: &authorizationv1.LabelSelectorAttributes{RawSelector: "a in (x)"}}
+	selectors := &decodedSelectors{resource: resource}
+	attributes := authorization.LazyAttributesOf(&user.DefaultInfo{Name: "u"}, resource, nil, selectors)
+	if attributes.GetVerb() != "list" || attributes.GetAPIVersion() != "*" || selectors.labels+selectors.fields != 0 {
+		t.Errorf("before they are read: got %d and %d, want that no selector is decoded", selectors.labels, selectors.fields)
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if got, err := attributes.GetLabelSelector(); err != nil || len(got) != 1 || got[0].Key() != "a" {
+				t.Errorf("got %v, %v, want the requirement on a", got, err)
+			}
+		})
+	}
+	group.Wait()
+	if selectors.labels != 1 || selectors.fields != 0 {
+		t.Errorf("labels were decoded %d times, fields %d times; want 1 and 0", selectors.labels, selectors.fields)
+	}
+}
+
+// TestLazyAttributesLeaveOutWhatCannotBeDecoded asks that a selector that cannot be decoded
+// restricts nothing, like one that cannot be parsed.
+func TestLazyAttributesLeaveOutWhatCannotBeDecoded(t *testing.T) {
+	t.Parallel()
+	resource := &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}
+	attributes := authorization.LazyAttributesOf(&user.DefaultInfo{Name: "u"}, resource, nil, &decodedSelectors{resource: resource, err: errors.New("no object")})
+	labelReqs, labelErr := attributes.GetLabelSelector()
+	fieldReqs, fieldErr := attributes.GetFieldSelector()
+	if len(labelReqs) != 0 || labelErr == nil || len(fieldReqs) != 0 || fieldErr == nil {
+		t.Errorf("got %v, %v and %v, %v, want errors and no requirements", labelReqs, labelErr, fieldReqs, fieldErr)
 	}
 }
 

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package engine
 
 import (
+	"sync"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -105,10 +107,24 @@ func labelSelector(a authorizer.Attributes) []requirement {
 // requestFields are the data of requestData, of which policies usually read a field or two.
 type requestFields struct {
 	authorizer.Attributes
+
+	fieldSelector, labelSelector sharedSelector
+}
+
+// sharedSelector is a selector as a value of CEL. It may have some hundred thousand requirements,
+// and each of many conditions may read it several times: all of them share one conversion.
+type sharedSelector struct {
+	once  sync.Once
+	value cel.Value
+}
+
+func (s *sharedSelector) of(a authorizer.Attributes, read func(authorizer.Attributes) []requirement) cel.Value {
+	s.once.Do(func() { s.value = cel.Known(selectorData(read(a))) })
+	return s.value
 }
 
 // Field implements cel.Fields.
-func (f requestFields) Field(name string) (cel.Value, bool) {
+func (f *requestFields) Field(name string) (cel.Value, bool) {
 	switch name {
 	case "verb":
 		return cel.Text(f.GetVerb()), true
@@ -129,16 +145,16 @@ func (f requestFields) Field(name string) (cel.Value, bool) {
 	case "userInfo":
 		return cel.Lazy(userFields{userOf(f)}), true
 	case "fieldSelector":
-		return cel.Known(selectorData(fieldSelector(f.Attributes))), true
+		return f.fieldSelector.of(f.Attributes, fieldSelector), true
 	case "labelSelector":
-		return cel.Known(selectorData(labelSelector(f.Attributes))), true
+		return f.labelSelector.of(f.Attributes, labelSelector), true
 	default:
 		return nil, false
 	}
 }
 
 // Whole implements cel.Fields.
-func (f requestFields) Whole() cel.Value { return cel.Known(requestData(f.Attributes)) }
+func (f *requestFields) Whole() cel.Value { return cel.Known(requestData(f.Attributes)) }
 
 // userFields are the data of userData.
 type userFields struct {
@@ -182,7 +198,7 @@ func newQuestion(asked *Authorizer, s state, a authorizer.Attributes) *question 
 // known returns what is known of the request. It must not be changed.
 func (q *question) known() cel.Values {
 	if q.values == nil {
-		q.values = q.occasion.values(cel.Lazy(requestFields{q.Attributes}))
+		q.values = q.occasion.values(cel.Lazy(&requestFields{Attributes: q.Attributes}))
 	}
 	return q.values
 }

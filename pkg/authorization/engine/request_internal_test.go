@@ -44,7 +44,7 @@ func TestFieldsAreTheData(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			request := requestFields{tc.attributes}
+			request := &requestFields{Attributes: tc.attributes}
 			asData(t, request, requestData(tc.attributes))
 			asData(t, userFields{userOf(tc.attributes)}, userData(userOf(tc.attributes)))
 			if _, ok := requestData(tc.attributes)["userInfo"].(map[string]any); !ok {

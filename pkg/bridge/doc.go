@@ -17,8 +17,9 @@ SPDX-License-Identifier: Apache-2.0
 //     and evaluates them. Everywhere else conditions are folded, never to Allow.
 //   - What Proviso itself asks kube-apiserver, which is marked, is never answered Allow: no
 //     decision is founded on itself.
-//   - What it cannot tell is an error, for which the failure policy is kube-apiserver's. No
-//     content of a request that kube-apiserver would serve can bring that about.
+//   - What it cannot tell is an error, for which the failure policy is kube-apiserver's. A
+//     request that kube-apiserver serves does not bring that about by its content, nor by its
+//     length or number: a review that is too long, or not decided in time, is denied.
 //   - Only clients whose certificate says so are answered.
 //
 // The package knows nothing of storage and of the main server: package apiserver says what

@@ -138,6 +138,7 @@ var (
 	asksBack      = map[string]policy{"p": {effect: allow, condition: `authorizer.path("/x").check("get").allowed()`}}
 	ofTheName     = map[string]policy{"p": {effect: allow, condition: `request.userInfo.username == "alice"`}}
 	broken        = map[string]policy{"p": {effect: deny, condition: `request.userInfo.extra["none"][0] == ""`}}
+	readsLabels   = map[string]policy{"p": {effect: deny, condition: `request.labelSelector.requirements.all(r, r.key != "a")`}}
 	alwaysPaths   = map[string]policy{"p": {effect: allow, rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
 	conditionPath = map[string]policy{"p": {effect: allow, condition: "object.a == 1", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
 )

@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -64,7 +63,7 @@ func post(body string) *http.Request {
 	return r
 }
 
-var tooLong = authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: "what is asked has more than 8388608 bytes, which no policy is asked about"}
+var tooLong = authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: "the review of this request has more than 262144 bytes, which no policy is asked about: use a shorter selector"}
 
 func TestReviews(t *testing.T) {
 	t.Parallel()
@@ -94,18 +93,26 @@ func TestReviews(t *testing.T) {
 			want: authorizationv1.SubjectAccessReviewStatus{Reason: `not allowed by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`}},
 		{name: "a selector that makes no sense is no way around a Deny", policies: never,
 			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "fieldSelector": {"requirements": [{"key": "", "operator": "In", "values": []}]}}`),
-			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`, EvaluationError: "spec.resourceAttributes.fieldSelector ignored due to parse error"}},
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
+		{name: "a selector of another type is no way around a Deny", policies: readsLabels,
+			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "labelSelector": 1}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
+		{name: "a condition reads selectors", policies: readsLabels,
+			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "labelSelector": {"requirements": [{"key": "a", "operator": "Exists"}]}, "fieldSelector": {"requirements": [{"key": "f", "operator": "In", "values": ["1"]}]}}`)},
+		{name: "no selectors", policies: readsLabels, body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "labelSelector": null}`),
+			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
 		{name: "a field of a later version is no way around a Deny", policies: never, body: attributes(`"later": {}, "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "later": 1}`),
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
 		{name: "a user without a name", policies: never, body: strings.Replace(question, "alice", "", 1)},
-		// The longest that kube-apiserver would serve: a megabyte, of which JSON escapes every byte.
-		{name: "a long request is no way around a Deny", policies: never, body: strings.Replace(question, `"c"`, `"`+strings.Repeat(`\u003c`, 1<<20)+`"`, 1),
+		{name: "a long request is no way around a Deny", policies: never, body: strings.Replace(question, `"c"`, `"`+strings.Repeat(`\u003c`, 43_000)+`"`, 1),
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
+		// The longest that kube-apiserver would serve: a megabyte, of which JSON escapes every byte.
+		{name: "nor is the longest one", policies: never, body: strings.Replace(question, `"c"`, `"`+strings.Repeat(`\u003c`, 1<<20)+`"`, 1), want: tooLong},
 		// What kube-apiserver makes of a selector of 1 MiB: an object of every few bytes of it.
 		{name: "a long selector is no way around a Deny", policies: never,
 			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "labelSelector": {"requirements": [` +
 				strings.Repeat(`{"key":"a","operator":"DoesNotExist"},`, 1<<20/3) + `{"key":"a","operator":"Exists"}]}}`), want: tooLong},
-		{name: "nor one that a policy would allow", policies: always, body: strings.Replace(question, "alice", strings.Repeat("a", 8<<20), 1), want: tooLong},
+		{name: "nor one that a policy would allow", policies: always, body: strings.Replace(question, "alice", strings.Repeat("a", 256<<10), 1), want: tooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -188,61 +195,6 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, errors.New("connection reset") }
 
-// TestLargeReviewsWaitForEachOther holds as many large reviews open as there may be: small
-// ones are answered meanwhile, and a further large one afterwards.
-func TestLargeReviewsWaitForEachOther(t *testing.T) {
-	t.Parallel()
-	const most = 8
-	ask := listen(t, newDoor(t, publish(t, always), enforcesMachines))
-	var group sync.WaitGroup
-	codes := make(chan int, most)
-	var held []*io.PipeWriter
-	for range most {
-		reader, writer := io.Pipe()
-		held = append(held, writer)
-		request := post("")
-		request.Body, request.ContentLength = reader, -1
-		group.Go(func() { codes <- ask(request).code })
-		// More than is sent before the handler reads: afterwards it does.
-		if _, err := io.WriteString(writer, strings.Repeat(" ", 1<<20)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got := ask(post(question)); got.code != http.StatusOK {
-		t.Errorf("a small one: got %+v", got)
-	}
-	one := make(chan struct{})
-	large := post(strings.Replace(question, "alice", strings.Repeat("a", 1<<17), 1))
-	group.Go(func() {
-		defer close(one)
-		if got := ask(large); got.code != http.StatusOK {
-			t.Errorf("one more large one: got %+v", got)
-		}
-	})
-	for range 20 { // it has every chance to overtake
-		if got := ask(post(question)); got.code != http.StatusOK {
-			t.Errorf("a small one: got %+v", got)
-		}
-	}
-	select {
-	case <-one:
-		t.Error("one more large one did not wait")
-	default:
-	}
-	for _, writer := range held {
-		if _, err := io.WriteString(writer, question); err != nil {
-			t.Fatal(err)
-		}
-		_ = writer.Close()
-	}
-	group.Wait()
-	for range most {
-		if code := <-codes; code != http.StatusOK {
-			t.Errorf("a large one: got %d", code)
-		}
-	}
-}
-
 // TestUnavailable asks that what nobody can tell is an error that is not repeated.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
@@ -286,6 +238,7 @@ func TestMetrics(t *testing.T) {
 	allowing(post(question))
 	denying(post(question))
 	allowing(post(""))
+	allowing(post(strings.Repeat(" ", 256<<10) + question))
 	const want = `
 # HELP proviso_webhook_authorize_refusals_total [ALPHA] Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.
 # TYPE proviso_webhook_authorize_refusals_total counter
@@ -293,10 +246,13 @@ proviso_webhook_authorize_refusals_total{code="400"} 1
 # HELP proviso_webhook_authorize_requests_total [ALPHA] Number of reviews that the front door answered, by decision: allowed, denied or no_opinion.
 # TYPE proviso_webhook_authorize_requests_total counter
 proviso_webhook_authorize_requests_total{decision="allowed"} 2
-proviso_webhook_authorize_requests_total{decision="denied"} 1
+proviso_webhook_authorize_requests_total{decision="denied"} 2
+# HELP proviso_webhook_authorize_undecided_total [ALPHA] Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many large reviews at the same time) or too_late.
+# TYPE proviso_webhook_authorize_undecided_total counter
+proviso_webhook_authorize_undecided_total{cause="too_long"} 1
 `
 	if err := testutil.GatherAndCompare(legacyregistry.DefaultGatherer, strings.NewReader(want),
-		"proviso_webhook_authorize_requests_total", "proviso_webhook_authorize_refusals_total"); err != nil {
+		"proviso_webhook_authorize_requests_total", "proviso_webhook_authorize_refusals_total", "proviso_webhook_authorize_undecided_total"); err != nil {
 		t.Error(err)
 	}
 	families, err := legacyregistry.DefaultGatherer.Gather()

@@ -36,6 +36,10 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.",
 	}, []string{"code"})
+	denials = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many large reviews at the same time) or too_late.",
+	}, []string{"cause"})
 	questions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of times that the front door asked for the verb granular, of kube-apiserver or of the answers that it has kept, by result: allowed, refused or error.",
@@ -49,7 +53,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, questions, duration)
+	legacyregistry.MustRegister(requests, refusals, denials, questions, duration)
 })
 
 func observeQuestion(decision authorizer.Decision, err error) {

@@ -1,0 +1,502 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
+
+	"github.com/proviso-authz/proviso/pkg/bridge"
+)
+
+// The bounds of the front door, as docs/front-door.md has them.
+const (
+	mostLarge     = 8
+	mostOfOneUser = 2
+	mostWaiting   = 6
+	mostBuffers   = 32
+	slotTimeout   = 500 * time.Millisecond
+	answerTimeout = 1500 * time.Millisecond
+	largeBytes    = 64<<10 + 1
+	reasonNoSlot  = "too many large requests at the same time: try again later, or use a shorter selector"
+	reasonTooLate = "the policies did not decide in time: try again later"
+)
+
+// bubble is a front door without network, for tests whose clock is that of synctest: their time
+// passes only when every goroutine waits.
+type bubble struct {
+	handler http.Handler
+	client  *tls.ConnectionState
+	// open ends the decisions on objects with the name held.
+	open chan struct{}
+}
+
+// The names of objects whose decisions take longer, or fail. The door asks whether such a request
+// is enforced, since no policy decides it.
+const (
+	held    = "held"
+	panics  = "panics"
+	tooSlow = "too-slow"
+	// elsewhere is decided too late, too, but is not enforced.
+	elsewhere = "elsewhere"
+)
+
+// nothingOfFields makes the door ask whether a request is enforced, and allows nothing.
+var nothingOfFields = &bridge.Fields{
+	Question:      func(authorizer.Attributes) (authorizer.Attributes, bool) { return nil, false },
+	KubeAPIServer: authorizer.AuthorizerFunc(nil),
+}
+
+func newBubble(t *testing.T, policies map[string]policy) *bubble {
+	t.Helper()
+	b := &bubble{open: make(chan struct{})}
+	door, err := bridge.NewFrontDoor(bridge.Config{Policies: publish(t, policies), Fields: nothingOfFields, Enforces: func(a authorizer.Attributes) bool {
+		switch a.GetName() {
+		case held:
+			<-b.open
+		case panics:
+			panic("secret")
+		case tooSlow:
+			time.Sleep(answerTimeout + time.Millisecond)
+		case elsewhere:
+			time.Sleep(answerTimeout + time.Millisecond)
+			return false
+		}
+		return true
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca := newAuthority(t, "ca")
+	content, err := os.ReadFile(ca.Files().Cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, err := dynamiccertificates.NewStaticCAContent("clients", content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := ca.Client("client", "kube-apiserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clients, err := bridge.NewClients(provider.VerifyOptions, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.handler, b.client = bridge.NewHandler(door, clients), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
+	return b
+}
+
+// reply is how a request ended.
+type reply struct {
+	code   int
+	status authorizationv1.SubjectAccessReviewStatus
+	after  time.Duration
+}
+
+func (r reply) String() string { return fmt.Sprintf("%d %+v after %s", r.code, r.status, r.after) }
+
+// send sends a request and returns at once.
+func (b *bubble) send(t *testing.T, r *http.Request) <-chan reply {
+	t.Helper()
+	replies := make(chan reply, 1)
+	r.TLS = b.client
+	go func() {
+		started, recorder := time.Now(), httptest.NewRecorder()
+		b.handler.ServeHTTP(recorder, r)
+		var review authorizationv1.SubjectAccessReview
+		if err := json.Unmarshal(recorder.Body.Bytes(), &review); err != nil && recorder.Code == http.StatusOK {
+			t.Error(err)
+		}
+		replies <- reply{recorder.Code, review.Status, time.Since(started)}
+	}()
+	return replies
+}
+
+// review is a request about an object, with at least so many bytes.
+func review(user, object string, bytes int) *http.Request {
+	return post(fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q, "uid": %q,
+	  "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "name": %q}}}`, user, strings.Repeat("x", bytes), object))
+}
+
+// ask waits for the answer to a large review, and to a small one.
+func (b *bubble) ask(t *testing.T, user, object string) reply {
+	t.Helper()
+	return <-b.send(t, review(user, object, largeBytes))
+}
+
+func (b *bubble) askSmall(t *testing.T, user, object string) reply {
+	t.Helper()
+	return <-b.send(t, review(user, object, 0))
+}
+
+// hold sends large reviews of a user that are not decided before b.open is closed, and waits
+// until each has its slot, waits for one, or is answered.
+func (b *bubble) hold(t *testing.T, user string, count int) []<-chan reply {
+	t.Helper()
+	var replies []<-chan reply
+	for range count {
+		replies = append(replies, b.send(t, review(user, held, largeBytes)))
+	}
+	synctest.Wait()
+	return replies
+}
+
+func wantNoOpinion(t *testing.T, what string, got reply, after time.Duration) {
+	t.Helper()
+	if got.code != http.StatusOK || got.status.Denied || got.status.Allowed || got.after != after {
+		t.Errorf("%s: got %s, want no opinion after %s", what, got, after)
+	}
+}
+
+func wantDenied(t *testing.T, what string, got reply, reason string, after time.Duration) {
+	t.Helper()
+	if got.code != http.StatusOK || !got.status.Denied || got.status.Allowed || got.status.Reason != reason || got.after != after {
+		t.Errorf("%s: got %s, want denied after %s: %s", what, got, after, reason)
+	}
+}
+
+// TestLargeReviewWithoutSlotIsDenied holds every slot: one more large review gets an answer, which
+// is no error, and small ones do not wait.
+func TestLargeReviewWithoutSlotIsDenied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, nil)
+		var replies []<-chan reply
+		for i := range mostLarge / mostOfOneUser {
+			replies = append(replies, b.hold(t, fmt.Sprint("user-", i), mostOfOneUser)...)
+		}
+		wantDenied(t, "one more large review", b.ask(t, "alice", "c"), reasonNoSlot, slotTimeout)
+		wantNoOpinion(t, "a small review", b.askSmall(t, "alice", "c"), 0)
+		wantNoOpinion(t, "a small review of one who has slots", b.askSmall(t, "user-0", "c"), 0)
+		close(b.open)
+		for _, replied := range replies {
+			wantNoOpinion(t, "one that had a slot", <-replied, slotTimeout)
+		}
+		wantNoOpinion(t, "a large review afterwards", b.ask(t, "alice", "c"), 0)
+	})
+}
+
+// TestLargeReviewsOfOneUser asks that one user has a share of the slots, and that a flood denies
+// only its sender.
+func TestLargeReviewsOfOneUser(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		sent      int
+		wantSlots int // decided once they are let go
+		wantLater int // denied after the time for which they may wait
+		wantNow   int // denied at once
+	}{
+		{name: "as many as may be decided", sent: mostOfOneUser, wantSlots: mostOfOneUser},
+		{name: "a third one", sent: mostOfOneUser + 1, wantSlots: mostOfOneUser, wantLater: 1},
+		{name: "as many as may wait", sent: mostOfOneUser + mostWaiting, wantSlots: mostOfOneUser, wantLater: mostWaiting},
+		{name: "a flood", sent: 400, wantSlots: mostOfOneUser, wantLater: mostWaiting, wantNow: 400 - mostOfOneUser - mostWaiting},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, nil)
+				replies := b.hold(t, "alice", tc.sent)
+				wantNoOpinion(t, "a large review of another user", b.ask(t, "bob", "c"), 0)
+				wantNoOpinion(t, "a small review of the same user", b.askSmall(t, "alice", "c"), 0)
+				time.Sleep(slotTimeout)
+				synctest.Wait()
+				close(b.open)
+				counts := map[time.Duration]int{}
+				slots := 0
+				for _, replied := range replies {
+					switch got := <-replied; {
+					case got.status.Reason == reasonNoSlot && got.status.Denied:
+						counts[got.after]++
+					case got.code == http.StatusOK && !got.status.Denied:
+						slots++
+					default:
+						t.Errorf("got %s", got)
+					}
+				}
+				if slots != tc.wantSlots || counts[slotTimeout] != tc.wantLater || counts[0] != tc.wantNow || len(replies) != tc.wantSlots+tc.wantLater+tc.wantNow {
+					t.Errorf("got %d decided and denied %v, want %d decided, %d denied after waiting and %d at once", slots, counts, tc.wantSlots, tc.wantLater, tc.wantNow)
+				}
+				wantNoOpinion(t, "a large review afterwards", b.ask(t, "alice", "c"), 0)
+			})
+		})
+	}
+}
+
+// TestLargeReviewWaitsForASlot asks that a slot which becomes free in time is used.
+func TestLargeReviewWaitsForASlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, never)
+		b.hold(t, "bob", mostOfOneUser)
+		third := b.send(t, review("bob", "c", largeBytes))
+		time.Sleep(slotTimeout - time.Millisecond)
+		close(b.open)
+		wantNoOpinion(t, "a third review", <-third, slotTimeout-time.Millisecond)
+		wantDenied(t, "what a policy denies", b.ask(t, "alice", "c"), `denied by ClusterAuthorizationPolicy "p"`, 0)
+	})
+}
+
+// TestSlotsAreFreed has more large reviews end in some way than there are slots and buffers.
+func TestSlotsAreFreed(t *testing.T) {
+	t.Parallel()
+	withBody := func(body io.Reader) *http.Request {
+		r := post("")
+		r.Body, r.ContentLength = io.NopCloser(body), -1
+		return r
+	}
+	for _, tc := range []struct {
+		name    string
+		request func(*testing.T) *http.Request
+		want    int
+		reason  string
+	}{
+		{name: "a panic", request: func(*testing.T) *http.Request { return review("alice", panics, largeBytes) }, want: 500},
+		{name: "a decision that is too slow", request: func(*testing.T) *http.Request { return review("alice", tooSlow, largeBytes) }, want: 200, reason: reasonTooLate},
+		{name: "a body that ends early", request: func(*testing.T) *http.Request {
+			return withBody(io.MultiReader(strings.NewReader(strings.Repeat(" ", largeBytes)), errReader{}))
+		}, want: 400},
+		{name: "a body that does not come in time", request: func(*testing.T) *http.Request { return withBody(lateReader{}) }, want: 200, reason: reasonTooLate},
+		{name: "a body that is no review", request: func(*testing.T) *http.Request { return withBody(strings.NewReader("x")) }, want: 400},
+		{name: "a body that is longer than it may be", request: func(*testing.T) *http.Request { return withBody(strings.NewReader(strings.Repeat(" ", 2<<20))) }, want: 200, reason: tooLong.Reason},
+		{name: "a client that is gone", request: func(t *testing.T) *http.Request {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			return review("alice", "c", largeBytes).WithContext(ctx)
+		}, want: 200},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, nil)
+				for range mostBuffers + 1 {
+					if got := <-b.send(t, tc.request(t)); got.code != tc.want || got.status.Reason != tc.reason || got.status.Denied != (tc.reason != "") {
+						t.Fatalf("got %s, want %d %s", got, tc.want, tc.reason)
+					}
+				}
+				wantNoOpinion(t, "a large review afterwards", b.ask(t, "alice", "c"), 0)
+			})
+		})
+	}
+}
+
+// lateReader is a body that does not come before the deadline.
+type lateReader struct{}
+
+func (lateReader) Read([]byte) (int, error) {
+	return 0, fmt.Errorf("reading: %w", os.ErrDeadlineExceeded)
+}
+
+// TestBuffersAreBounded holds as many large bodies open as may be in memory. One more is denied,
+// and small reviews do not wait.
+func TestBuffersAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, nil)
+		var writers []*io.PipeWriter
+		var replies []<-chan reply
+		for range mostBuffers {
+			reader, writer := io.Pipe()
+			r := post("")
+			r.Body, r.ContentLength = reader, largeBytes
+			writers, replies = append(writers, writer), append(replies, b.send(t, r))
+		}
+		synctest.Wait()
+		wantDenied(t, "one more large review", b.ask(t, "alice", "c"), reasonNoSlot, slotTimeout)
+		wantNoOpinion(t, "a small review", b.askSmall(t, "alice", "c"), 0)
+		for i, writer := range writers {
+			if _, err := io.WriteString(writer, question); err != nil {
+				t.Fatal(err)
+			}
+			_ = writer.Close()
+			wantNoOpinion(t, "one that was read slowly", <-replies[i], slotTimeout)
+		}
+		wantNoOpinion(t, "a large review afterwards", b.ask(t, "alice", "c"), 0)
+	})
+}
+
+// TestLateDecisionIsDenied asks that a decision which is too late is denied, since RBAC might
+// allow the request otherwise, and that a Deny keeps its reason.
+func TestLateDecisionIsDenied(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		query    string
+		object   string
+		want     string
+	}{
+		{name: "in time", object: "c"},
+		{name: "too late", object: tooSlow, want: reasonTooLate},
+		{name: "Allow, too late", policies: onCondition, object: tooSlow, want: reasonTooLate},
+		{name: "Deny, too late", policies: unlessIt, object: elsewhere, want: `denied by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`},
+		{name: "too late for a client that does not wait long", query: "?timeout=1s", object: tooSlow, want: reasonTooLate},
+		{name: "too late for a client that waits long", query: "?timeout=30s", object: tooSlow, want: reasonTooLate},
+		{name: "too late for a client that says nonsense", query: "?timeout=-1s&timeout=x", object: tooSlow, want: reasonTooLate},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := review("alice", tc.object, 0)
+				r.URL.RawQuery = strings.TrimPrefix(tc.query, "?")
+				got := <-newBubble(t, tc.policies).send(t, r)
+				if got.code != http.StatusOK || got.status.Allowed || got.status.Denied != (tc.want != "") || got.status.Reason != tc.want {
+					t.Errorf("got %s, want %q", got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// TestClientSaysHowLongItWaits asks that a slot is waited for no longer than the client waits.
+func TestClientSaysHowLongItWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, nil)
+		b.hold(t, "alice", mostOfOneUser)
+		for query, want := range map[string]time.Duration{"timeout=300ms": 150 * time.Millisecond, "timeout=3s": slotTimeout, "timeout=x": slotTimeout, "timeout=0s": slotTimeout, "": slotTimeout} {
+			r := review("alice", "c", largeBytes)
+			r.URL.RawQuery = query
+			wantDenied(t, query, <-b.send(t, r), reasonNoSlot, want)
+		}
+		close(b.open)
+	})
+}
+
+// TestTooLongIsAnsweredByItsLength sends no body: over HTTP/2, which kube-apiserver uses, the answer
+// does not wait for it.
+func TestTooLongIsAnsweredByItsLength(t *testing.T) {
+	t.Parallel()
+	ask := listen(t, newDoor(t, publish(t, never), enforcesMachines))
+	reader, writer := io.Pipe()
+	t.Cleanup(func() { _ = writer.Close() })
+	r := post("")
+	r.Body, r.ContentLength = reader, 256<<10+1
+	if got := ask(r); got.code != http.StatusOK || !strings.Contains(got.body, tooLong.Reason) || !strings.Contains(got.body, `"denied":true`) {
+		t.Errorf("got %+v, want denied", got)
+	}
+	if got := ask(post(question)); got.code != http.StatusOK {
+		t.Errorf("the next on the connection: got %+v", got)
+	}
+}
+
+// TestSlowBodyIsDenied sends a part of a large review, and asks that this does not hold up the
+// answer for as long as kube-apiserver waits. The connection stays usable.
+func TestSlowBodyIsDenied(t *testing.T) {
+	t.Parallel()
+	ask := listen(t, newDoor(t, publish(t, always), enforcesMachines))
+	reader, writer := io.Pipe()
+	t.Cleanup(func() { _ = writer.Close() })
+	go func() { _, _ = io.WriteString(writer, question) }()
+	r := post("")
+	r.Body, r.ContentLength = reader, largeBytes
+	if got := ask(r); got.code != http.StatusOK || !strings.Contains(got.body, reasonTooLate) || !strings.Contains(got.body, `"denied":true`) {
+		t.Errorf("got %+v, want denied", got)
+	}
+	if got := ask(review("alice", "c", largeBytes)); got.code != http.StatusOK || !strings.Contains(got.body, `"allowed":true`) {
+		t.Errorf("the next large one: got %+v", got)
+	}
+}
+
+// TestTooLongIsAnsweredOverHTTP1 sends all of a long body before it reads the answer.
+func TestTooLongIsAnsweredOverHTTP1(t *testing.T) {
+	t.Parallel()
+	s := newListener(t, newDoor(t, publish(t, never), enforcesMachines))
+	client := s.client(t, s.clientPair(t, "kube-apiserver"))
+	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+	for range 3 {
+		response, err := client.Post("https://"+s.address+bridge.AuthorizePath, "application/json", strings.NewReader(strings.Repeat(" ", 8<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.ProtoMajor != 1 || response.StatusCode != http.StatusOK || !strings.Contains(string(body), tooLong.Reason) {
+			t.Errorf("got %s %d %s, %v, want denied", response.Proto, response.StatusCode, body, err)
+		}
+	}
+}
+
+// denseReview is one of the longest reviews, with as many requirements as fit it.
+func denseReview() string {
+	return `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice", "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods",
+	  "labelSelector": {"requirements": [` + strings.Repeat(`{"key":"b","operator":"DoesNotExist"},`, 6_400) + `{"key":"b","operator":"Exists"}]}}}}`
+}
+
+// TestSelectorsAreDecodedOnlyIfNeeded counts allocations, of which each requirement that is decoded
+// or parsed causes some.
+//
+//nolint:paralleltest // allocations of other tests would count
+func TestSelectorsAreDecodedOnlyIfNeeded(t *testing.T) {
+	const requirements = 6_400
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		needed   bool
+		denied   bool
+	}{
+		{name: "no policy"},
+		{name: "an unconditional Deny", policies: never, denied: true},
+		{name: "an unconditional Deny beside a condition that reads them", policies: map[string]policy{"a": readsLabels["p"], "z": never["p"]}, denied: true},
+		{name: "a condition on something else", policies: ofTheName},
+		{name: "a condition that reads them", policies: readsLabels, needed: true, denied: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newListener(t, newDoor(t, publish(t, tc.policies), enforcesMachines))
+			state, body := s.state(t, "kube-apiserver"), denseReview()
+			var answer string
+			allocations := testing.AllocsPerRun(1, func() {
+				recorder, r := httptest.NewRecorder(), post(body)
+				r.TLS = state
+				s.handler.ServeHTTP(recorder, r)
+				answer = recorder.Body.String()
+			})
+			if (allocations > requirements) != tc.needed || strings.Contains(answer, `"denied":true`) != tc.denied {
+				t.Errorf("got %s after %.0f allocations, want denied: %t, that selectors are decoded: %t", answer, allocations, tc.denied, tc.needed)
+			}
+		})
+	}
+}
+
+// BenchmarkLargeReview is the cost of a large review, by whether a policy reads its selector.
+func BenchmarkLargeReview(b *testing.B) {
+	for name, policies := range map[string]map[string]policy{"selector=unread": never, "selector=read": readsLabels} {
+		b.Run(name, func(b *testing.B) {
+			s := newListener(b, newDoor(b, publish(b, policies), enforcesMachines))
+			client, body := s.client(b, s.clientPair(b, "kube-apiserver")), denseReview()
+			for b.Loop() {
+				response, err := client.Post("https://"+s.address+bridge.AuthorizePath, "application/json", strings.NewReader(body))
+				if err != nil {
+					b.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, response.Body)
+				_ = response.Body.Close()
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package bridge
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+const (
+	// maxReviewBytes bounds a review that is read. Longer ones are denied, not refused: their
+	// length is up to clients of kube-apiserver, and with the failure policy NoOpinion a
+	// refusal would leave them to RBAC alone. A user with 256 groups who selects a
+	// thousand values by labels makes a review of some 100 KiB. The most that kube-apiserver
+	// accepts, a megabyte of selector, makes one of 13 MiB, since it makes an object of every
+	// few bytes of a selector. So much as this may be sent in a stream of HTTP/2 without waiting
+	// for the server, so that even a machine that is very busy reads it in one go.
+	maxReviewBytes = 256 << 10
+	// maxDrainedBytes bounds how much of a longer one is taken from a connection of HTTP/1
+	// before it is answered, so that the answer arrives. It is more than kube-apiserver makes
+	// of a request.
+	maxDrainedBytes = 64 << 20
+)
+
+// denial is an error for a review that is denied although no policy says so. An error response
+// would be a matter of the failure policy, and clients of kube-apiserver can cause the denial.
+type denial struct {
+	// cause is the label of the metric.
+	cause string
+	// reason is shown to the user, and says what to do.
+	reason string
+}
+
+// Error implements error.
+func (d *denial) Error() string { return d.reason }
+
+var (
+	errTooLong = &denial{"too_long", fmt.Sprintf("the review of this request has more than %d bytes, which no policy is asked about: use a shorter selector", maxReviewBytes)}
+	errNoSlot  = &denial{"no_slot", "too many large requests at the same time: try again later, or use a shorter selector"}
+	errTooLate = &denial{"too_late", "the policies did not decide in time: try again later"}
+)
+
+var reviewType = metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}
+
+// review is a SubjectAccessReview whose selectors are not decoded.
+type review struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Spec reviewSpec `json:"spec"`
+}
+
+type reviewSpec struct {
+	authorizationv1.SubjectAccessReviewSpec `json:",inline"`
+
+	ResourceAttributes *resourceAttributes `json:"resourceAttributes,omitempty"`
+}
+
+// resourceAttributes keep selectors as they were sent. It implements authorization.Selectors.
+type resourceAttributes struct {
+	authorizationv1.ResourceAttributes `json:",inline"`
+
+	RawLabelSelector json.RawMessage `json:"labelSelector,omitempty"`
+	RawFieldSelector json.RawMessage `json:"fieldSelector,omitempty"`
+}
+
+var _ authorization.Selectors = &resourceAttributes{}
+
+// LabelSelector decodes the label selector.
+func (a *resourceAttributes) LabelSelector() (*authorizationv1.LabelSelectorAttributes, error) {
+	return decodeSelector[authorizationv1.LabelSelectorAttributes](a.RawLabelSelector)
+}
+
+// FieldSelector decodes the field selector.
+func (a *resourceAttributes) FieldSelector() (*authorizationv1.FieldSelectorAttributes, error) {
+	return decodeSelector[authorizationv1.FieldSelectorAttributes](a.RawFieldSelector)
+}
+
+func decodeSelector[T any](raw json.RawMessage) (*T, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var selector *T
+	err := utiljson.Unmarshal(raw, &selector)
+	return selector, err
+}
+
+// attributes returns what a review asks about. A selector that makes no sense is left out,
+// which asks for more than the request would use: it comes from the client of kube-apiserver,
+// which must not be able to make a review fail. For the same reason no parse error is reported,
+// which would have every selector parsed; kube-apiserver sends what it has parsed itself.
+func (s *reviewSpec) attributes() authorizer.Attributes {
+	subject := authorization.SubjectOf(&authorizationapi.SubjectAccessReviewSpec{User: s.User, UID: s.UID, Groups: s.Groups, Extra: s.Extra})
+	if s.ResourceAttributes == nil {
+		return authorization.LazyAttributesOf(subject, nil, s.NonResourceAttributes, nil)
+	}
+	return authorization.LazyAttributesOf(subject, &s.ResourceAttributes.ResourceAttributes, nil, s.ResourceAttributes)
+}
+
+// checkHeader returns an error if a request cannot be a review.
+func checkHeader(r *http.Request) *apierrors.StatusError {
+	if r.Method != http.MethodPost {
+		return statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "a review is sent by POST")
+	}
+	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != mediaType {
+		return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "a review is sent as "+mediaType)
+	}
+	return nil
+}
+
+// drain takes the body of a request that is not read, if the client would miss the answer
+// otherwise. In HTTP/2 the answer ends the stream, whether or not all of the body was sent.
+func drain(r *http.Request) {
+	if r.ProtoMajor < 2 {
+		_, _ = io.CopyN(io.Discard, r.Body, maxDrainedBytes) // the answer is the same if this fails
+	}
+}
+
+// readBody reads a body, and no more of it than tells that it is too long.
+func readBody(r *http.Request) ([]byte, error) {
+	var body bytes.Buffer
+	if r.ContentLength > 0 {
+		body.Grow(int(min(r.ContentLength, maxReviewBytes)) + bytes.MinRead)
+	}
+	_, err := body.ReadFrom(io.LimitReader(r.Body, maxReviewBytes+1))
+	return body.Bytes(), err
+}
+
+// readReview reads what a request asks. The error is a denial, or a StatusError that says what
+// is wrong with the review.
+func readReview(r *http.Request) (*reviewSpec, error) {
+	body, err := readBody(r)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errTooLate
+	case err != nil:
+		return nil, apierrors.NewBadRequest("the review could not be read")
+	case len(body) > maxReviewBytes:
+		drain(r)
+		return nil, errTooLong
+	}
+	var got review
+	if err := utiljson.Unmarshal(body, &got); err != nil {
+		return nil, apierrors.NewBadRequest("the review is not valid JSON of its kind")
+	}
+	if got.TypeMeta != reviewType {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("this is no %s of %s", reviewType.Kind, reviewType.APIVersion))
+	}
+	if (got.Spec.ResourceAttributes == nil) == (got.Spec.NonResourceAttributes == nil) {
+		return nil, apierrors.NewBadRequest("exactly one of resourceAttributes and nonResourceAttributes is needed")
+	}
+	return &got.Spec, nil
+}

@@ -68,6 +68,10 @@ bench: controlplane build ## Run the benchmarks, beside what one would use inste
 bench-conditions: ## Compare conditions with ValidatingAdmissionPolicy in 20 runs that take turns.
 	@hack/bench-conditions.sh
 
+.PHONY: overload
+overload: controlplane build ## Flood kube-apiserver with long selectors: every request must be denied.
+	PROVISO_FULL_LOAD=1 go test -count=1 -v -timeout 60m -run '^TestOverload$$' ./test/e2e
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)

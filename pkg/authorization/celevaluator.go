@@ -208,7 +208,7 @@ func (c *checker) check(attributes authorizer.Attributes) (authorizer.Decision, 
 	}
 	decision, reason, err := c.checks.Authorizer.Authorize(c.ctx, attributes)
 	if err != nil {
-		err = fmt.Errorf("authorization check: %w", err)
+		err = fmt.Errorf("%w: %w", errCheckFailed, err)
 	}
 	return decision, reason, errors.Join(err, c.ctx.Err())
 }

@@ -20,6 +20,8 @@ type NamespaceData interface {
 	GetNamespaceObject() (map[string]any, error)
 }
 
+var errNamespaceFailed = fmt.Errorf("%s could not be read", cel.NamespaceObject)
+
 // ValuesOf returns the data of a request as the variables of conditions, for one
 // evaluation: its result must not be used if the reader has an error then. Objects must be
 // in the version of the request.
@@ -34,7 +36,7 @@ func ValuesOf(data authorizer.ConditionsData, reader *cel.ObjectReader) (cel.Val
 	if known, ok := data.(NamespaceData); ok {
 		namespace, err := known.GetNamespaceObject()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", cel.NamespaceObject, err)
+			return nil, fmt.Errorf("%w: %w", errNamespaceFailed, err)
 		}
 		if namespace != nil {
 			values[cel.NamespaceObject] = cel.NamespaceData(namespace)

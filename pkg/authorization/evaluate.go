@@ -286,6 +286,13 @@ func namesOf(conditions []Condition, effect Effect, reasons map[string]string) s
 	return strings.Join(names, "; ")
 }
 
+// Labels names the conditions of the decision for people: those that can deny, those that can
+// hold back, and those that can allow, of each effect at most maxReportedConditions.
+func (d Decision) Labels() string {
+	all := d.allConditions()
+	return joinReasons(namesOf(all, EffectDeny, nil), namesOf(all, EffectNoOpinion, nil), namesOf(all, EffectAllow, nil))
+}
+
 // maxReportedConditions bounds how many conditions a reason names.
 const maxReportedConditions = 8
 

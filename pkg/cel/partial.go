@@ -194,7 +194,7 @@ func (p *Plan) EvalWithin(ctx context.Context, values Values, limit uint64) (out
 	case types.Bool:
 		return Outcome{decided: true, value: bool(v)}
 	case *types.Err:
-		return Outcome{decided: true, err: fmt.Errorf("%w: %s", ErrEvaluation, shorten(v.Error()))}
+		return Outcome{decided: true, err: &failure{shorten(v.Error())}}
 	default:
 		return Outcome{decided: true, err: fmt.Errorf("%w: the value is not a bool", ErrEvaluation)}
 	}

@@ -76,7 +76,7 @@ func (p *Program) eval(ctx context.Context, values interpreter.Activation) (resu
 	case err != nil && cost > CostLimit:
 		return false, cost, fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))
 	case err != nil:
-		return false, cost, fmt.Errorf("%w: %s", ErrEvaluation, shorten(err.Error()))
+		return false, cost, &failure{shorten(err.Error())}
 	}
 	b, ok := value.(types.Bool)
 	if !ok {

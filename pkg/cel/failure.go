@@ -1,0 +1,68 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// failure is the error of an evaluation. Its text is that of the CEL library, which quotes
+// values of the data. Its class does not.
+type failure struct {
+	text string
+}
+
+func (f *failure) Error() string { return ErrEvaluation.Error() + ": " + f.text }
+func (f *failure) Unwrap() error { return ErrEvaluation }
+
+// classes are the kinds of failures by the words that the texts of the CEL libraries begin
+// with. The class is one of these constants, so that it quotes nothing whatever the text says.
+var classes = []struct{ prefix, class string }{
+	{"no such key", "no such key"},
+	{"no such overload", "no such overload"},
+	{"no such attribute", "no such attribute"},
+	{"index out of", "index out of bounds"},
+	{"cannot slice", "index out of bounds"},
+	{"division by zero", "division by zero"},
+	{"modulus by zero", "division by zero"},
+	{"integer overflow", "overflow"},
+	{"unsigned integer overflow", "overflow"},
+	{"duration overflow", "overflow"},
+	{"timestamp overflow", "overflow"},
+	{"type conversion error", "conversion failed"},
+	{"IP Address", "conversion failed"},
+	{"network address", "conversion failed"},
+	{"URL parse error", "conversion failed"},
+	{"quantities must", "conversion failed"},
+	{"unable to parse quantity", "conversion failed"},
+	{"unknown time zone", "conversion failed"},
+	{"error parsing regexp", "invalid regular expression"},
+	{"Illegal regex", "invalid regular expression"},
+	{"optional.none()", "the optional has no value"},
+}
+
+// FailureClass returns the class of an error of an evaluation, such as "no such key" or
+// "cost limit exceeded". The error itself may quote the data that was evaluated; the class is
+// a constant that quotes nothing. It is "evaluation failed" for an error that has no other.
+func FailureClass(err error) string {
+	switch {
+	case errors.Is(err, ErrCost):
+		return ErrCost.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "the time was up"
+	}
+	var failed *failure
+	if errors.As(err, &failed) {
+		for _, c := range classes {
+			if strings.HasPrefix(failed.text, c.prefix) {
+				return c.class
+			}
+		}
+	}
+	return ErrEvaluation.Error()
+}

@@ -26,6 +26,7 @@ var (
 	errNotAuthorized = errors.New("the request reached admission without a decision of authorization about it")
 	errOtherRequest  = errors.New("authorization decided about another request than the one that reached admission")
 	errPanicked      = errors.New("the evaluation of conditions panicked")
+	errNotConverted  = errors.New("the conversion failed")
 	errNoCreate      = errors.New("the request creates an object, which authorization has not decided about")
 )
 
@@ -62,6 +63,7 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 		}
 	}
 	s.settle(result)
+	s.setAllowed(true)
 	return nil
 }
 
@@ -92,10 +94,10 @@ func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (
 			decision = authorization.Deny("the conditions could not be evaluated", errPanicked)
 		}
 	}()
-	if err := data.convert(); err != nil {
-		return authorization.Deny("the object cannot be converted to the version of the request", err)
+	if data.convert() != nil { // the error may quote the object
+		return authorization.Deny("the object cannot be converted to the version of the request", errNotConverted)
 	}
-	return r.lazy.Evaluate(ctx, authorization.EvaluatorFor(data, e.evaluatorFor(data)))
+	return r.lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(data, e.evaluatorFor(data))))
 }
 
 func refusal(a authorizer.Attributes, decision authorization.Decision) error {

@@ -71,7 +71,7 @@ func TestRequests(t *testing.T) {
 		{"can only be denied", with(denies), 403, "nobody can allow the request, whatever its object is", ""},
 		{"can only be denied, by two", with(denies, authorization.Deny("", nil), allow), 403, "", ""},
 		{"Allow fails", with(allowIf("x", failing)), 403, "no Allow condition holds", "deny"},
-		{"Deny fails", with(conditional(authorization.EffectDeny, "x", failing), allow), 403, "made by the test", "deny"},
+		{"Deny fails", with(conditional(authorization.EffectDeny, "x", failing), allow), 403, `condition \"example.com/x\" (description of x) with effect Deny: evaluation failed`, "deny"},
 		{"NoOpinion fails", with(noOpinionIf(authorization.Failed(errTest))), 403, "counts as true", "deny"},
 		{"NoOpinion holds", with(noOpinionIf(authorization.True())), 403, "", "deny"},
 		{"NoOpinion does not hold", with(noOpinionIf(authorization.False())), 200, "", "allow"},

@@ -90,6 +90,9 @@ func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 	}
 	// The handlers' checks get this one; the filters get theirs below.
 	config.Authorization.Authorizer = &handlers{e.folding()}
+	if config.AdmissionControl != nil {
+		config.AdmissionControl = explaining{config.AdmissionControl}
+	}
 	build := config.BuildHandlerChainFunc
 	if build == nil {
 		build = genericapiserver.DefaultBuildHandlerChain
@@ -97,7 +100,7 @@ func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		filtered := *c
 		filtered.Authorization.Authorizer = &filter{e.folding()}
-		return e.withSlot(build(withWitness(handler), &filtered))
+		return e.withSlot(build(withWitness(handler, c.Serializer), &filtered))
 	}
 	return nil
 }

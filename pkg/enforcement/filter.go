@@ -37,19 +37,19 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	}
 	s := slotFrom(ctx)
 	if s == nil || !describesRequest(ctx, a) {
-		return f.folding.Authorize(ctx, a)
+		return forbidden(f.folding.Authorize(ctx, a))
 	}
 	request, decision := s.enforcer.decide(ctx, a, nil)
 	if request == nil {
 		decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
-		return decision.Concrete()
+		return forbidden(decision.Concrete())
 	}
 	var connect *record
 	if attributes, needed := s.enforcer.createOfConnection(a); needed {
 		var also authorization.Decision
 		if connect, also = s.enforcer.decide(ctx, attributes, request); connect == nil {
 			decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
-			verdict, reason, err := also.Concrete()
+			verdict, reason, err := forbidden(also.Concrete())
 			return verdict, "connecting needs the verb create as well: " + reason, err
 		}
 	}
@@ -63,6 +63,20 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	}
 	decisions.WithContext(ctx).WithLabelValues(labelAllow).Inc()
 	return authorizer.DecisionAllow, decision.Reason(), nil
+}
+
+// forbidden makes a refusal with errors a plain refusal if nothing but conditions failed: the
+// policies are at fault then, and the answer is 403. The errors of authorizers that did not
+// answer stay, and are 500. The text of a failure may quote data, so that the reason has only
+// its class.
+func forbidden(decision authorizer.Decision, reason string, err error) (authorizer.Decision, string, error) {
+	if decision == authorizer.DecisionAllow || !authorization.OnlyConditionsFailed(err) {
+		return decision, reason, err
+	}
+	if reason != "" {
+		reason += ": "
+	}
+	return decision, reason + authorization.FailureClasses(err), nil
 }
 
 // reasonReserved: either nobody has read what the extra says, and the request would do more
@@ -92,7 +106,7 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 		if !decision.IsAllow() {
 			return nil, decision
 		}
-		return &record{attributes: a}, decision
+		return &record{attributes: a, decided: decision}, decision
 	}
 	attributes := conditionsAware{a}
 	var lazy *authorization.Lazy
@@ -109,7 +123,7 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 	default:
 		return nil, authorization.Deny("nobody can allow the request, whatever its object is", nil)
 	}
-	return &record{attributes: a, lazy: lazy, conditional: !decision.IsAllow()}, decision
+	return &record{attributes: a, lazy: lazy, decided: decision, conditional: !decision.IsAllow()}, decision
 }
 
 // conditionsAware asks for conditions. They are for people too: a refusal shows their
@@ -163,7 +177,7 @@ func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	case request.turnsInto(a):
 		return s.authorizeCreate(ctx, request, a)
 	}
-	return h.folding.Authorize(ctx, a)
+	return forbidden(h.folding.Authorize(ctx, a))
 }
 
 // authorizeCreate decides about the create that a request turns into. A handler that asks
@@ -171,7 +185,8 @@ func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	create, decision := s.enforcer.decide(ctx, a, request)
 	if create == nil {
-		return decision.Concrete()
+		s.explain() // there is no stored object
+		return forbidden(decision.Concrete())
 	}
 	create = s.recordCreate(create)
 	if create.conditional {

@@ -55,6 +55,13 @@ func (s *slot) settle(result outcome) {
 	}
 }
 
+// isDenied reports whether the conditions have refused the request.
+func (s *slot) isDenied() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.outcome.denied
+}
+
 // annotate says in the audit event how the conditions came out.
 func (s *slot) annotate(ctx context.Context) {
 	s.mu.Lock()

@@ -116,7 +116,9 @@ type rig struct {
 	enforcer *enforcement.Enforcer
 	// handlers is the authorizer that the handlers ask.
 	handlers authorizer.UnconditionalAuthorizer
-	handler  http.Handler
+	// admission is what the handlers admit requests by.
+	admission admission.Interface
+	handler   http.Handler
 
 	mu     sync.Mutex
 	events []*auditinternal.Event
@@ -132,6 +134,8 @@ type rigConfig struct {
 	authorizations *int
 	// narrow is what narrows the request before it is authorized.
 	narrow []authorization.Set
+	// admission is what the handlers admit requests by.
+	admission admission.Interface
 	// behind is what is behind the filters. The answer is 200 if it is nil or returns nil.
 	behind func(ctx context.Context, r *rig) error
 }
@@ -151,13 +155,13 @@ func newRig(tb testing.TB, config rigConfig) *rig {
 	group := genericapiserver.NewDefaultAPIGroupInfo(demo.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
 	group.VersionedResourcesStorageMap["v1alpha1"] = config.storages
 	r.enforcer.Cover(&group)
-	generic := &genericapiserver.Config{BuildHandlerChainFunc: func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+	generic := &genericapiserver.Config{Serializer: codecs, AdmissionControl: config.admission, BuildHandlerChainFunc: func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		return r.filters(handler, c, config)
 	}}
 	if err := r.enforcer.ApplyTo(generic); err != nil {
 		tb.Fatal(err)
 	}
-	r.handlers = generic.Authorization.Authorizer
+	r.handlers, r.admission = generic.Authorization.Authorizer, generic.AdmissionControl
 	r.handler = generic.BuildHandlerChainFunc(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if config.behind == nil {
 			return
@@ -197,6 +201,7 @@ func (r *rig) filters(handler http.Handler, c *genericapiserver.Config, config r
 		return &authenticator.Response{User: &user.DefaultInfo{Name: r.Header.Get("X-Test-User"), Extra: map[string][]string{r.Header.Get("X-Test-Extra"): {"[]"}}}}, true, nil
 	}), http.NotFoundHandler(), nil, nil)
 	handler = genericapifilters.WithRequestInfo(handler, &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("apis"), GrouplessAPIPrefixes: sets.NewString()})
+	handler = genericapifilters.WithWarningRecorder(handler)
 	return genericapifilters.WithAuditInit(handler)
 }
 
@@ -240,18 +245,26 @@ func (r *rig) send(method, path string, headers ...string) *httptest.ResponseRec
 
 // admit runs admission for the request in a context, changed.
 func admit(ctx context.Context, operation admission.Operation, change func(*target)) error {
+	to := targetOf(ctx)
+	if change != nil {
+		change(to)
+	}
+	return enforcement.Enforce(ctx, to.attributes(operation), admission.NewObjectInterfacesFromScheme(scheme))
+}
+
+// targetOf is what the request in a context is about.
+func targetOf(ctx context.Context) *target {
 	info, _ := genericapirequest.RequestInfoFrom(ctx)
 	by, _ := genericapirequest.UserFrom(ctx)
-	to := target{
+	return &target{
 		kind:     demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine"),
 		resource: schema.GroupVersionResource{Group: info.APIGroup, Version: info.APIVersion, Resource: info.Resource}, subresource: info.Subresource,
 		namespace: info.Namespace, name: info.Name, user: by, object: &demo.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "x"}},
 	}
-	if change != nil {
-		change(&to)
-	}
-	return enforcement.Enforce(ctx, admission.NewAttributesRecord(to.object, to.old, to.kind, to.namespace, to.name, to.resource, to.subresource, operation, nil, false, to.user),
-		admission.NewObjectInterfacesFromScheme(scheme))
+}
+
+func (t *target) attributes(operation admission.Operation) admission.Attributes {
+	return admission.NewAttributesRecord(t.object, t.old, t.kind, t.namespace, t.name, t.resource, t.subresource, operation, nil, false, t.user)
 }
 
 type target struct {

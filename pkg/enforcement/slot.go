@@ -23,6 +23,8 @@ type record struct {
 	attributes authorizer.Attributes
 	// lazy is the decision. It is nil if conditions were not asked for; the answer was Allow.
 	lazy *authorization.Lazy
+	// decided is what was decided before the body was read.
+	decided authorization.Decision
 	// conditional says that the decision is to be evaluated; otherwise it is Allow.
 	conditional bool
 	// evaluated is set once it was.
@@ -52,6 +54,9 @@ type slot struct {
 
 	// outcome is how the conditions came out.
 	outcome outcome
+	// allowed is set while the conditions have allowed the present attempt, explained once
+	// the request ends with a refusal that may be shown.
+	allowed, explained bool
 }
 
 type slotKey struct{}

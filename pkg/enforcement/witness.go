@@ -9,14 +9,16 @@ import (
 	"context"
 	"net/http"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/klog/v2"
 )
 
 // withWitness says in the audit event what became of conditions, and watches for requests
 // that succeed on conditions that nobody has evaluated. There must be none: it would mean
-// that a storage does not do what it is covered for.
-func withWitness(handler http.Handler) http.Handler {
+// that a storage does not do what it is covered for. It withholds answers that would show an
+// object to users who may not read it.
+func withWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := slotFrom(r.Context())
 		if s == nil || !s.covered() {
@@ -24,7 +26,7 @@ func withWitness(handler http.Handler) http.Handler {
 			return
 		}
 		defer s.annotate(r.Context())
-		watched := &statusWriter{ResponseWriter: w, status: http.StatusOK}
+		watched := newWithholding(w, r, s, serializer)
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(watched), r)
 		if watched.status < http.StatusBadRequest {
 			s.accuse(r.Context())
@@ -52,21 +54,4 @@ func (s *slot) accuse(ctx context.Context) {
 		klog.FromContext(ctx).Error(nil, "A request succeeded on conditions that were not evaluated",
 			"verb", a.GetVerb(), "group", a.GetAPIGroup(), "version", a.GetAPIVersion(), "resource", a.GetResource(), "subresource", a.GetSubresource())
 	}
-}
-
-// statusWriter remembers the status of a response.
-type statusWriter struct {
-	http.ResponseWriter
-	status int
-}
-
-var _ responsewriter.UserProvidedDecorator = &statusWriter{}
-
-// Unwrap returns the writer beneath.
-func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteHeader remembers the status and passes it on.
-func (w *statusWriter) WriteHeader(status int) {
-	w.status = status
-	w.ResponseWriter.WriteHeader(status)
 }

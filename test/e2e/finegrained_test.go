@@ -146,12 +146,13 @@ func mustList(t *testing.T, client versioned.Interface) string {
 	return strings.Join(names, " ")
 }
 
-// grantMachines gives a user verbs on machines and their status.
+// grantMachines gives a user verbs on machines and their status. It adds get, since only users
+// who may get an object are shown why a write of it is refused.
 func grantMachines(t *testing.T, user string, verbs ...string) {
 	t.Helper()
 	kube, _ := clients(t, "admin")
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
-		{Verbs: verbs, APIGroups: []string{"demo.proviso.dev"}, Resources: []string{"virtualmachines", "virtualmachines/status"}},
+		{Verbs: append([]string{"get"}, verbs...), APIGroups: []string{"demo.proviso.dev"}, Resources: []string{"virtualmachines", "virtualmachines/status"}},
 	}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},

@@ -243,6 +243,7 @@ func TestOddWrites(t *testing.T) {
 	t.Parallel()
 	const all = "Allow create,update,patch,delete,deletecollection,get,list virtualmachines"
 	holds := rights{all: `!dryRun`}
+	reads := rights{all: `!dryRun`, "Allow get virtualmachines": ""}
 	for _, tc := range []struct {
 		name         string
 		rights       rights
@@ -251,8 +252,8 @@ func TestOddWrites(t *testing.T) {
 		body         string
 		wantCode     int
 	}{
-		{"update under another name", holds, http.MethodPut, alicesMachine, jsonType, machineJSON(`"name":"two"`, "x"), http.StatusBadRequest},
-		{"update in another namespace", holds, http.MethodPut, alicesMachine, jsonType, machineJSON(`"name":"one","namespace":"m"`, "x"), http.StatusBadRequest},
+		{"update under another name", reads, http.MethodPut, alicesMachine, jsonType, machineJSON(`"name":"two"`, "x"), http.StatusBadRequest},
+		{"update in another namespace", reads, http.MethodPut, alicesMachine, jsonType, machineJSON(`"name":"one","namespace":"m"`, "x"), http.StatusBadRequest},
 		{"the status without a right to it", holds, http.MethodPut, alicesMachine + "/status", jsonType, machineJSON(named, "x"), http.StatusForbidden},
 		{"the status of what is not there", rights{"Allow update virtualmachines/status": `!dryRun`}, http.MethodPut, machinesPath + "/none/status", jsonType, machineJSON(`"name":"none"`, "x"), http.StatusNotFound},
 		{"update that creates without the right to create", rights{"Allow update virtualmachines": `!dryRun`}, http.MethodPut, machinesPath + "/none", jsonType, machineJSON(`"name":"none"`, "x"), http.StatusForbidden},
@@ -541,7 +542,7 @@ func TestRetriesAreDecidedAgain(t *testing.T) {
 // TestDeleteCollection deletes 500 machines of which half may not be.
 func TestDeleteCollection(t *testing.T) {
 	t.Parallel()
-	e := newEnforcing(t, rights{"Allow deletecollection virtualmachines": `oldObject.spec.image == "mine"`})
+	e := newEnforcing(t, rights{"Allow deletecollection virtualmachines": `oldObject.spec.image == "mine"`, "Allow list virtualmachines": ""})
 	want := map[string]string{}
 	for i := range 500 {
 		name, image := fmt.Sprintf("m%03d", i), "mine"

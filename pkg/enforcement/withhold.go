@@ -1,0 +1,166 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcement
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
+)
+
+// auditWithheld is the audit annotation with the status code of an answer that the user was
+// not shown.
+const auditWithheld = "authorization.proviso.dev/withheld-status"
+
+// headerWarning is the header of warnings to the user, which may quote the object, too.
+const headerWarning = "Warning"
+
+// withholding replaces the answer to a request that failed or was refused while it depended
+// on conditions, if its user may not read the stored object (ADR 21). The handlers apply
+// patches, check preconditions and validate before the conditions are evaluated, and their
+// errors quote the object.
+type withholding struct {
+	http.ResponseWriter
+	request    *http.Request
+	slot       *slot
+	serializer runtime.NegotiatedSerializer
+	// warnings are those of the filters, which know nothing of objects.
+	warnings []string
+	// status is the one that the handler wrote.
+	status int
+	// withheld is set once another answer has been written.
+	withheld bool
+}
+
+var _ responsewriter.UserProvidedDecorator = &withholding{}
+
+func newWithholding(w http.ResponseWriter, r *http.Request, s *slot, serializer runtime.NegotiatedSerializer) *withholding {
+	return &withholding{
+		ResponseWriter: w, request: r, slot: s, serializer: serializer,
+		warnings: slices.Clone(w.Header()[headerWarning]), status: http.StatusOK,
+	}
+}
+
+// Unwrap returns the writer beneath.
+func (w *withholding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader writes the status, or another answer in place of the handler's.
+func (w *withholding) WriteHeader(status int) {
+	if w.withheld {
+		return
+	}
+	w.status = status
+	ctx := w.request.Context()
+	record, withhold := w.slot.withholds(ctx, status)
+	if !withhold {
+		w.ResponseWriter.WriteHeader(status)
+		return
+	}
+	w.withheld = true
+	if !w.slot.isDenied() { // the refusal has annotations of its own
+		audit.AddAuditAnnotation(ctx, auditWithheld, strconv.Itoa(status))
+	}
+	header := w.Header()
+	header.Del("Content-Encoding") // the handler may have chosen to compress its answer
+	header.Del("Content-Length")
+	if header.Del(headerWarning); len(w.warnings) > 0 {
+		header[headerWarning] = w.warnings
+	}
+	responsewriters.ErrorNegotiated(w.slot.answer(record, status), w.serializer, schema.GroupVersion{Version: "v1"}, w.ResponseWriter, w.request)
+}
+
+// Write writes the body of the handler's answer, or drops it if another one was written.
+func (w *withholding) Write(body []byte) (int, error) {
+	if w.withheld {
+		return len(body), nil
+	}
+	return w.ResponseWriter.Write(body)
+}
+
+// withholds reports whether an answer must not be shown, and the decision about its request.
+func (s *slot) withholds(ctx context.Context, status int) (*record, bool) {
+	request, _, _ := s.records()
+	if status < http.StatusBadRequest || !request.isConditional() || !s.enforcer.readsStored(request.attributes) || s.isExplained() {
+		return nil, false
+	}
+	return request, !s.enforcer.mayRead(ctx, request)
+}
+
+// readsStored reports whether the handler of a request reads a stored object before it
+// evaluates conditions. A create does not, and a connection runs admission first.
+func (e *Enforcer) readsStored(a authorizer.Attributes) bool {
+	return !e.classifier.connects(a) && (a.GetVerb() != "create" || a.GetSubresource() != "")
+}
+
+// mayRead reports whether the user may read all that the request could show, unconditionally.
+// It asks what decided the request. An error, a condition or the end of the request means no.
+func (e *Enforcer) mayRead(ctx context.Context, request *record) bool {
+	a := request.attributes
+	ctx, chain := e.narrow(ctx, a, request)
+	return chain.Decide(request.lazy.Pin(ctx), authorizer.AttributesRecord{
+		User: a.GetUser(), Verb: verbToRead(a), Namespace: a.GetNamespace(), APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(),
+		Resource: a.GetResource(), Name: a.GetName(), ResourceRequest: true,
+	}).Fold().IsAllow()
+}
+
+// verbToRead is the verb that shows the objects that a request is about. Subresources start
+// from the whole object.
+func verbToRead(a authorizer.Attributes) string {
+	if a.GetVerb() == "deletecollection" {
+		return "list"
+	}
+	return "get"
+}
+
+// answer is the answer to a user who may not read the object. It depends on nothing but what
+// was known before the object was read, and on whether there is one: the same 403 says that
+// conditions do not hold, that a patch cannot be applied, and that a precondition fails.
+func (s *slot) answer(request *record, status int) error {
+	a := request.attributes
+	resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
+	switch {
+	case status == http.StatusNotFound:
+		return apierrors.NewNotFound(resource, a.GetName())
+	case status >= http.StatusInternalServerError, slices.Contains(independentCodes, status):
+		answer := apierrors.NewGenericServerResponse(status, a.GetVerb(), resource, a.GetName(), "details are not shown", 0, false)
+		answer.ErrStatus.Details = &metav1.StatusDetails{Group: resource.Group, Kind: resource.Resource, Name: a.GetName()}
+		return answer
+	}
+	return responsewriters.ForbiddenStatusError(a, s.withheldReason(request))
+}
+
+// independentCodes are the codes of refusals that do not depend on the object, and that
+// clients react to.
+var independentCodes = []int{http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}
+
+// withheldReason names the conditions that the request depended on, whether or not they were
+// evaluated.
+func (s *slot) withheldReason(request *record) string {
+	_, _, create := s.records()
+	var names []string
+	for _, r := range []*record{request, create} {
+		if r.isConditional() {
+			names = append(names, r.decided.Labels())
+		}
+	}
+	objects := "object"
+	if request.attributes.GetVerb() == "deletecollection" {
+		objects = "objects"
+	}
+	return "the request is allowed only on conditions, and it is invalid or does not meet them (details are shown to users who may " +
+		verbToRead(request.attributes) + " the " + objects + "): " + strings.Join(names, "; ")
+}

@@ -38,7 +38,7 @@ func isStored(group string) bool {
 // BuildHandlerChain is the generic handler chain, with strict field validation as the
 // default on stored kinds. Reviews keep the default of Kubernetes, which is a warning.
 func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(handler), c)
+	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(withoutValuesInLogs(handler)), c)
 }
 
 // impersonating builds the handler chain around an impersonation filter of our own. The
@@ -47,7 +47,7 @@ func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Ha
 // authorization (ADR 18).
 func impersonating(config impersonation.FilterConfig) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		handler = withStrictFieldValidation(handler)
+		handler = withStrictFieldValidation(withoutValuesInLogs(handler))
 		handler = filterlatency.TrackCompleted(handler)
 		handler = genericapifilters.WithAuthorization(handler, c.Authorization.Authorizer, c.Serializer)
 		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "authorization")

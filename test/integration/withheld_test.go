@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package integration_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	auditpolicy "k8s.io/apiserver/pkg/audit/policy"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/test/testutil/server"
@@ -239,5 +242,22 @@ func TestFailingDenyAtAuthorization(t *testing.T) {
 				t.Errorf("got %d %s, want 403 with the policy and the class of its failure", got.Code, got.Body)
 			}
 		})
+	}
+}
+
+// TestValidationLogsNoValues sends an update with a label that is invalid, which the generic
+// store validates twice.
+func TestValidationLogsNoValues(t *testing.T) {
+	t.Parallel()
+	e := newEnforcing(t, rights{"Allow patch virtualmachines": ""})
+	e.must(t, http.MethodPost, machinesPath, hiddenMachine(named))
+	var log bytes.Buffer
+	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
+	p := probesOf(alicesMachine, "")[2]
+	if got := p.send(klog.NewContext(t.Context(), logger), e.Server, ""); got.Code != http.StatusUnprocessableEntity {
+		t.Fatalf("got %d %s, want 422", got.Code, got.Body)
+	}
+	if !strings.Contains(log.String(), "Found duplicate validation error") || strings.Contains(log.String(), hidden) {
+		t.Errorf("the log must have the message, and no value: %s", log.String())
 	}
 }

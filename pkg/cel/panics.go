@@ -142,21 +142,21 @@ func recovered(r any) ref.Val {
 	switch r := r.(type) {
 	case interpreter.EvalCancelledError:
 		panic(r) // the evaluation ends: its context or its cost limit
-	case failure:
+	case failedCall:
 		return types.WrapErr(r.err)
 	}
 	return types.WrapErr(errPanic)
 }
 
-// failure is what Fail panics with.
-type failure struct{ err error }
+// failedCall is the value that Fail panics with.
+type failedCall struct{ err error }
 
 // Fail ends the CEL function that is being called, whose result becomes err. It is for Go code
 // that a library of Kubernetes calls and that cannot return a CEL error through it: the library
 // for secondary checks makes a denial of every error, which the operator ! would turn into
 // true. Unlike the end of the evaluation, an error is absorbed by && and ||, so that the result
 // does not depend on which operands are evaluated. Fail never returns.
-func Fail(err error) { panic(failure{err}) }
+func Fail(err error) { panic(failedCall{err}) }
 
 // listTrackers are the costs of functions over lists, which those of cel-go panic at when an
 // argument is an error.

@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// inGroups is what is known of a user in groups g0, g1, …
+// inGroups is what is known of a user in n groups, which are named g0, g1 and so on.
 func inGroups(user string, n int) cel.Values {
 	groups := make([]any, 0, n)
 	for i := range n {
@@ -153,6 +153,34 @@ func TestWhatIsTooLongHasNoText(t *testing.T) {
 			}
 			if outcome.Cost() > maxCost {
 				t.Errorf("it costs %d, want at most %d", outcome.Cost(), maxCost)
+			}
+		})
+	}
+}
+
+// TestManyElementsAreNotWrittenDown: of a list that has more elements than a condition has bytes
+// no tree is made.
+func TestManyElementsAreNotWrittenDown(t *testing.T) {
+	c := policyCompiler(t)
+	many := make([]any, 1<<17)
+	for i := range many {
+		many[i] = "g"
+	}
+	known := cel.Values{cel.Request: cel.Known(map[string]any{"userInfo": map[string]any{"groups": many, "extra": map[string]any{"a": many}}})}
+	for _, expression := range []string{`object.x in request.userInfo.groups`, `request.userInfo.extra[object.x] == object.y`, `object.x == {request.userInfo.groups[0]: request.userInfo.groups}`} {
+		t.Run(expression, func(t *testing.T) {
+			plan := planFor(t, c, expression)
+			plan.Eval(t.Context(), inGroups("alice", 1))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			residual := plan.Eval(t.Context(), known).Residual()
+			runtime.ReadMemStats(&after)
+			if residual == nil {
+				t.Fatal("got no residual")
+			}
+			const maxAllocated = 8 << 20
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > maxAllocated {
+				t.Errorf("%d bytes were allocated, want at most %d", allocated, maxAllocated)
 			}
 		})
 	}

@@ -76,6 +76,10 @@ overload: controlplane build ## Flood kube-apiserver with long selectors: every 
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)
 
+.PHONY: oracle
+oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORACLE_SEED on; takes hours.
+	ORACLE_CASES=$${ORACLE_CASES:-10000000} ORACLE_SEED=$${ORACLE_SEED:-1} go test -count=1 -v -timeout 24h -run '^TestOracle$$' ./pkg/cel
+
 .PHONY: mutants
 mutants: ## Delete each guard of what decides in turn; the tests must notice within a minute.
 	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel ./test/mutants

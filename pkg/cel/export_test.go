@@ -6,9 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
+	"errors"
 	"maps"
 	"slices"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -33,4 +35,43 @@ func sameTree(a, b *node) bool {
 		return false
 	}
 	return sameTree(a.target, b.target) && slices.EqualFunc(a.args, b.args, sameTree)
+}
+
+// Plain evaluates with the environment of this package, but as cel-go alone does: without guards,
+// limits, and what makes errors of panics.
+type Plain struct{ env *cel.Env }
+
+// NewPlain makes one for policies and one for conditions.
+func NewPlain() (policies, conditions *Plain, err error) {
+	all, err := newEnvironment(nil, requestVariables, unknownVariables)
+	if err != nil {
+		return nil, nil, err
+	}
+	unknown, err := newEnvironment(nil, unknownVariables)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Plain{all}, &Plain{unknown}, nil
+}
+
+// Compile returns the evaluation of an expression.
+func (p *Plain) Compile(text string) (func(Values) (bool, error), error) {
+	checked, err := check(p.env, text)
+	if err != nil {
+		return nil, err
+	}
+	program, err := p.env.Program(checked)
+	if err != nil {
+		return nil, err
+	}
+	return func(values Values) (bool, error) {
+		value, _, err := program.Eval(values)
+		if err != nil {
+			return false, err
+		}
+		if b, ok := value.(types.Bool); ok {
+			return bool(b), nil
+		}
+		return false, errors.New("the value is not a bool")
+	}, nil
 }

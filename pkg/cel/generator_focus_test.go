@@ -5,14 +5,17 @@ SPDX-License-Identifier: Apache-2.0
 
 package cel_test
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // This file generates small expressions of shapes that the rules of partial evaluation are
 // about, which are rare among expressions at random.
 
 // focused is a bool of such a shape.
 func (g *generator) focused() string {
-	return g.pick(g.membership, g.membership, g.unrolled, g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
+	return g.pick(g.membership, g.membership, g.literals, g.literals, g.literals, g.rebound, g.typedObjects, g.typedObjects, g.unrolled, g.unrolled, g.unrolled, g.unrolled, g.branched, g.keptRange, g.keptRange, g.keptOptional, g.keptOptional, g.unhashable, g.retyped,
 		g.mistyped, g.mistyped, g.mistyped, g.mistyped, g.loosened, g.loosened, g.undetermined, g.undetermined, g.emptied, g.emptied, g.bound, g.hidden, g.hidden, g.wrong, g.absorbed, g.absorbed, g.inferred, g.inferred, g.inferred, g.inexpressible, g.inexpressible, g.chosen, g.unlucky)
 }
 
@@ -154,6 +157,62 @@ func (g *generator) membership() string {
 	)
 	in := needle + " in " + list
 	return g.one(in, "!("+in+")", in+" || "+g.unknown()+" == 1", "["+element()+"].exists(d, "+needle+" in [d])", needle+" in {"+element()+": 1}", "dyn("+needle+") == "+element())
+}
+
+// literalTable are the texts of values of every type of which a literal could lose something, each
+// under its index in the extra field "l", what is made of the text, and the value as an author
+// writes it.
+var literalTable = []struct{ text, made, written string }{
+	{"-1ns", "duration(%s)", `duration("-1ns")`},
+	{"1.000000001s", "duration(%s)", `duration("1.000000001s")`},
+	{"2024-01-02T03:04:05.000000006Z", "timestamp(%s)", `timestamp("2024-01-02T03:04:05.000000006Z")`},
+	{"-0.0", "double(%s)", "-0.0"},
+	{"0.30000000000000004", "double(%s)", "0.30000000000000004"},
+	{"9007199254740993", "int(%s)", "9007199254740993"},
+	{"-9223372036854775808", "int(%s)", "-9223372036854775808"},
+	{"18446744073709551615", "uint(%s)", "18446744073709551615u"},
+	{"true", `(%s == "true")`, "true"},
+	{"a", `{"a": null}[%s]`, "null"},
+	{"\"\\\n\u2028", "%s", `"\"\\\n\u2028"`},
+	{"1Gi", "quantity(%s)", `quantity("1Gi")`},
+	{"a", `type(%s)`, "string"},
+	{"1", "[int(%s), 2]", "[1, 2]"},
+	{"k", `{%s: 0.5}`, `{"k": 0.5}`},
+	{"o", "optional.of(%s)", `optional.of("o")`},
+	{"x", `{"a": 1}[?%s]`, "optional.none()"},
+}
+
+// literals is what comes of a known value of any type where it stays in a residual.
+func (g *generator) literals() string {
+	i := g.IntN(len(literalTable))
+	known := fmt.Sprintf(literalTable[i].made, fmt.Sprintf("request.userInfo.extra[\"l\"][%d]", i))
+	written := literalTable[i].written
+	value := "(object.t == true ? " + known + " : " + known + ")"
+	return g.one(value+" == "+written, "string("+value+") == string("+written+")", "dyn("+value+") in ["+written+"]", "dyn("+written+") in [dyn("+value+")]", "object.labels[?"+g.key()+"].orValue(dyn("+known+")) == dyn("+written+")",
+		"string(object.f * "+known+") == string(object.f * "+written+")", "["+value+", "+value+"] == ["+written+", "+written+"]", "{\"a\": "+value+"} == {\"a\": "+written+"}", "dyn("+known+") == "+g.unknown(),
+		"object.list.exists(e, e == "+known+")", "["+known+"].exists(e, dyn(e) == "+g.unknown()+" || string(e) == string("+written+") && has(object.a))")
+}
+
+// rebound has two macros one after the other whose variables have one name.
+func (g *generator) rebound() string {
+	return g.bind(func(v string) string {
+		return g.knownList() + g.one(".all(", ".exists(") + v + ", " + g.perhapsDyn(v) + " == " + g.unknown() + ")" + g.one(" || ", " && ") +
+			"object.list" + g.one(".all(", ".exists(") + v + ", " + g.perhapsDyn(v) + " == " + g.unknown() + ")"
+	})
+}
+
+// typedObjects reads what objects of built-in kinds have.
+func (g *generator) typedObjects() string {
+	path := g.one("object.metadata.name", "object.metadata.labels.owner", "object.metadata.labels", "object.metadata.annotations", "object.metadata.generation", "object.metadata.creationTimestamp", "object.metadata.finalizers",
+		"object.metadata.ownerReferences[0].controller", "object.metadata.managedFields", "object.spec", "object.spec.replicas", "object.spec.template.spec.containers", "object.spec.containers", "object.spec.containers[0].image", "object.spec.containers[0].resources.limits",
+		"object.spec.nodeName", "object.spec.hostNetwork", "object.spec.ports", "object.spec.ports[0].targetPort", "object.spec.type", "object.data", "object.stringData", "object.type", "object.immutable", "object.spec.accessModes", "object.spec.resources.requests.storage",
+		"object.spec.parallelism", "object.spec.podSelector", "object.rules", "object.rules[0].verbs", "object.status", "object.status.conditions", "object.spec.taints", "object.spec.template.metadata.labels", "object.kind", "object.apiVersion")
+	known := g.known()
+	return g.bind(func(v string) string {
+		return g.one(path+" == "+known, "has("+path+") && "+known+" == "+path, path+" == oldObject", "size("+path+") > size("+known+")", known+" in "+path, path+".exists("+v+", "+v+" == "+known+")", path+".all("+v+", has("+v+".name) && "+v+".name != "+known+")",
+			"string("+path+") == "+known, path+" > 1 || "+known+" == "+path, "dyn("+path+") == "+g.number(), path+" in [1, 2.0, dyn("+known+")]", "type("+path+") == type("+g.one(known, "1", "1.0", "null", "[]", "{}")+")", path+" + 1 == 2", path+" * 2.0 == 4.0",
+			path+"[?"+known+"].hasValue()", path+".map("+v+", "+v+").size() == size("+path+")", "{"+known+": "+path+"}."+g.one("a", "web")+" == "+path, "object.metadata.labels[?"+known+"].orValue(\"\") == "+known)
+	})
 }
 
 // balanced takes away the parenthesis of a conversion that is none.

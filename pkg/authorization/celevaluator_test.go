@@ -146,6 +146,53 @@ func (requestResource) GetResource() schema.GroupVersionResource {
 }
 func (requestResource) GetSubresource() string { return "" }
 
+// TestCELEvaluatorBudgetCountsWork evaluates as many conditions as a review may have, each of
+// which is cheap by the trackers of Kubernetes and takes many milliseconds. The budget must end
+// them after a part, and deny.
+func TestCELEvaluatorBudgetCountsWork(t *testing.T) {
+	t.Parallel()
+	const conditions, most = 512, 320
+	pairs, texts := make([]any, 16_000), make([]any, 1_000)
+	for i := range pairs {
+		pairs[i] = map[string]any{"a": int64(i)}
+	}
+	for i := range texts {
+		texts[i] = strings.Repeat("a", 1_000) + fmt.Sprint(i)
+	}
+	object := map[string]any{"dense": pairs, "texts": texts, "text": strings.Repeat("a", 2_000)}
+	for _, tc := range []struct{ name, condition string }{
+		{name: "dense objects that are compared", condition: `object.dense != oldObject.dense`},
+		{name: "dense objects that are looked for", condition: `!(object.dense in [oldObject.dense])`},
+		{name: "texts that are sorted", condition: `object.texts.sort().size() == 0`},
+		{name: "texts that are sorted by themselves", condition: `object.texts.sortBy(t, t).size() == 0`},
+		{name: "patterns that repeat", condition: `object.text.matches("(a?){900}(a?){100}b")`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{cel.Object: object, cel.OldObject: object}}
+			evaluated := 0
+			for range conditions {
+				if outcome := evaluator.EvaluateCondition(t.Context(), celCondition(tc.condition)); !outcome.IsFalse() {
+					if !errors.Is(outcome.Err(), cel.ErrCost) {
+						t.Fatalf("got %s, %v, want ErrCost", outcomeOf(outcome), outcome.Err())
+					}
+					break
+				}
+				evaluated++
+			}
+			if evaluated == 0 || evaluated > most {
+				t.Errorf("%d conditions were evaluated, want some and at most %d", evaluated, most)
+			}
+			denial := celCondition(tc.condition)
+			denial.Effect = authorization.EffectDeny
+			sets := []authorization.Set{{AuthorizerName: "a", Decision: authorization.Conditions(denial)}, {AuthorizerName: "b", Decision: authorization.Allow("", nil)}}
+			if decision := authorization.Chained(sets...).Evaluate(t.Context(), evaluator); !decision.IsDeny() {
+				t.Errorf("got %+v after the budget, want Deny", decision)
+			}
+		})
+	}
+}
+
 func TestCELEvaluatorSecondaryChecks(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)

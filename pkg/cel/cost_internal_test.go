@@ -14,7 +14,7 @@ import (
 )
 
 // TestCostIsThatOfKubernetes asks that what bounds expressions here does not make them
-// cost more than where Kubernetes evaluates them.
+// cost more than where Kubernetes evaluates them, as long as values are small.
 func TestCostIsThatOfKubernetes(t *testing.T) {
 	t.Parallel()
 	compiler, err := NewCompiler()

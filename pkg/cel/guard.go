@@ -20,7 +20,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
-	"k8s.io/apiserver/pkg/cel/library"
 )
 
 // The cost limit of CEL bounds an evaluation, but neither compilation nor what a single
@@ -129,7 +128,7 @@ func newGuard(env *cel.Env) (*guard, error) {
 
 // options are those with which every program is planned.
 func (g *guard) options() []cel.ProgramOption {
-	return []cel.ProgramOption{cel.CostTracking(&library.CostEstimator{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate), cel.CustomDecoratorV2(contained)}
+	return []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate), cel.CustomDecoratorV2(contained)}
 }
 
 // checkText refuses what would take too long to compile. It does not say whether the

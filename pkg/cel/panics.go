@@ -158,12 +158,16 @@ type failedCall struct{ err error }
 // does not depend on which operands are evaluated. Fail never returns.
 func Fail(err error) { panic(failedCall{err}) }
 
-// listTrackers are the costs of functions over lists, which those of cel-go panic at when an
-// argument is an error.
+// listTrackers are the costs of functions over lists. Those of cel-go panic when an argument is
+// an error, and do not see how large elements are.
 func listTrackers() []interpreter.CostTrackerOption {
 	options := []interpreter.CostTrackerOption{
 		interpreter.OverloadCostTracker("list_distinct", costOfComparing),
+		interpreter.OverloadCostTracker("list_flatten", costOfFlattening),
 		interpreter.OverloadCostTracker("list_flatten_int", costOfFlattening),
+		interpreter.OverloadCostTracker("list_sets_contains_list", costOfSets(1)),
+		interpreter.OverloadCostTracker("list_sets_intersects_list", costOfSets(1)),
+		interpreter.OverloadCostTracker("list_sets_equivalent_list", costOfSets(2)),
 	}
 	for _, t := range []*types.Type{types.IntType, types.UintType, types.DoubleType, types.BoolType, types.DurationType, types.TimestampType, types.StringType, types.BytesType} {
 		options = append(options, interpreter.OverloadCostTracker(fmt.Sprintf("list_%s_sort", t.TypeName()), costOfComparing))
@@ -174,12 +178,27 @@ func listTrackers() []interpreter.CostTrackerOption {
 // costOfComparing is what it costs to compare all elements of a list with each other.
 func costOfComparing(args []ref.Val, _ ref.Val) *uint64 {
 	n := uint64(size(args[0]))
-	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10)
+	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10 + workOfElements(n*n/2, args[0]))
 }
 
-func costOfFlattening(args []ref.Val, _ ref.Val) *uint64 {
-	depth, _ := args[1].(types.Int)
-	return ptr.To(1 + common.ListCreateBaseCost + uint64(min(max(depth, 1), 1000))*uint64(size(args[0])))
+// costOfSets is what it costs to look for each element of one list in another, so many times.
+func costOfSets(times uint64) interpreter.FunctionTracker {
+	return func(args []ref.Val, _ ref.Val) *uint64 {
+		comparisons := times * uint64(size(args[0])) * uint64(size(args[1]))
+		return ptr.To(1 + comparisons + workOfElements(comparisons, args...))
+	}
+}
+
+func costOfFlattening(args []ref.Val, result ref.Val) *uint64 {
+	depth := types.Int(1)
+	if len(args) > 1 {
+		depth, _ = args[1].(types.Int)
+	}
+	cost := 1 + common.ListCreateBaseCost + uint64(min(max(depth, 1), 1000))*uint64(size(args[0]))
+	if made := uint64(size(result)) / comparisonsPerUnit; made > uint64(size(args[0])) {
+		cost += made
+	}
+	return ptr.To(cost)
 }
 
 type containedCall struct {

@@ -69,6 +69,9 @@ func (p *Program) eval(ctx context.Context, values interpreter.Activation) (resu
 			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
 		}
 	}()
+	if ctx.Err() != nil { // only macros look at it while they are evaluated
+		return false, 0, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
+	}
 	value, cost, err := p.engine.eval(ctx, p.instructions, values, CostLimit)
 	switch {
 	case err != nil && ctx.Err() != nil:

@@ -169,6 +169,7 @@ func TestFineGrainedBehindKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	f := newFine(t)
 	f.apply(t, fineRights)
+	f.checkWithheld(t)
 	const (
 		safe      = `needs the verb "granular:metadata" or "granular:labels" or "granular:label(other.com)"`
 		excluded  = `the field spec.adminAccess is excluded from general permission: changing it needs the verb "granular:adminDevices" besides`

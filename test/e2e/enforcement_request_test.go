@@ -26,6 +26,9 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 )
 
+// applyManager is the field manager of rows that apply and name none.
+const applyManager = "table"
+
 // apiRequest is a request as client-go sends it.
 type apiRequest struct {
 	method, path, contentType string
@@ -125,6 +128,17 @@ func (c *tableCase) machine(name string, with any) map[string]any {
 	return merged
 }
 
+// applied is what a row applies. To an object that is there it has nothing but the body: the manager
+// would otherwise begin to manage all fields of the object.
+func (c *tableCase) applied() map[string]any {
+	machine := c.machine(c.object(), c.Body)
+	if c.Old == nil {
+		return machine
+	}
+	names := map[string]any{"name": c.object(), "namespace": c.set.namespace()}
+	return mergeJSON(map[string]any{"apiVersion": machine["apiVersion"], "kind": machine["kind"], "metadata": names}, c.Body).(map[string]any)
+}
+
 // mergeJSON applies a JSON merge patch (RFC 7396).
 func mergeJSON(target, patch any) any {
 	changes, ok := patch.(map[string]any)
@@ -187,9 +201,9 @@ func (c *tableCase) request(dryRun bool) apiRequest {
 			r.contentType = string(types.MergePatchType)
 		}
 	case "apply":
-		r.method, r.body, r.contentType = http.MethodPatch, c.machine(c.object(), c.Body), string(types.ApplyPatchType)
+		r.method, r.body, r.contentType = http.MethodPatch, c.applied(), string(types.ApplyPatchType)
 		if c.Options.FieldManager == "" {
-			r.query.Set("fieldManager", "table")
+			r.query.Set("fieldManager", applyManager)
 		}
 		if c.Options.Force {
 			r.query.Set("force", "true")
@@ -271,7 +285,7 @@ func (c *tableCase) kubectl() (args []string, input string) {
 		if c.Sub != "" {
 			args = append(args, "--subresource", c.Sub)
 		}
-		return args, string(mustJSON(c.machine(c.object(), c.Body)))
+		return args, string(mustJSON(c.applied()))
 	case "update":
 		args = append(append(args, "replace", "-f", "-"), rehearse...)
 		if c.Sub != "" {

@@ -91,6 +91,8 @@ func (x *table) occasions(t *testing.T, c *tableCase) []occasion {
 	o.options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions"}[o.operation]}
 	if c.Options.FieldManager != "" {
 		o.options["fieldManager"] = c.Options.FieldManager
+	} else if c.Do == "apply" {
+		o.options["fieldManager"] = applyManager
 	}
 	o.object = x.rehearse(t, c)
 	return []occasion{o}

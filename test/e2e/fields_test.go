@@ -92,6 +92,7 @@ func TestFields(t *testing.T) {
 		running.Wait()
 	})
 	t.Run("verbs", x.reviewVerbs)
+	t.Run("managers", x.forgeManagers)
 	x.document(t)
 }
 

@@ -162,18 +162,18 @@ type parts struct {
 // members makes the members of a chain after those that need no permission. Their conditions
 // make checks with checks.
 func (p *parts) members(kubeAPIServer *webhook.Authorizer, fresh bool, checks *lateChain, mayRead engine.MayRead) ([]authorization.Member, error) {
-	var before, after []authorization.Member
+	var members, after []authorization.Member
 	if p.fields != nil {
 		exclude, include, err := p.fields.members(checks)
 		if err != nil {
 			return nil, err
 		}
-		before, after = append(before, exclude), append(after, include)
+		members, after = append(members, exclude), append(after, include)
 	}
 	policies := func(part engine.Part) *engine.Authorizer {
 		return &engine.Authorizer{Source: p.policies, Part: part, Checks: checks, MayRead: mayRead}
 	}
-	members := append(before,
+	members = append(members,
 		authorization.Member{Name: authorizerRestricting, Authorizer: policies(engine.Restricting)},
 		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: kubeAPIServer},
 		authorization.Member{Name: authorizerGranting, Authorizer: policies(engine.Granting)},

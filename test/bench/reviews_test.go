@@ -15,13 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/client-go/kubernetes"
 
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
@@ -64,36 +59,6 @@ func BenchmarkConditionsReview(b *testing.B) {
 	})
 }
 
-// BenchmarkSubjectAccessReview compares the ways of asking what a user may do. One
-// operation is one review over the network of this machine, by one client.
-func BenchmarkSubjectAccessReview(b *testing.B) {
-	c := start(b)
-	spec := authorizationv1.SubjectAccessReviewSpec{User: "bob", ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Verb: "create", Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines", Namespace: "demo"}}
-
-	b.Run("by=kube-apiserver-v1", func(b *testing.B) {
-		reviews := kubeClient(b, c, "alice").AuthorizationV1().SubjectAccessReviews()
-		for b.Loop() {
-			got, err := reviews.Create(b.Context(), &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
-			if err != nil || !got.Status.Allowed {
-				b.Fatal(got, err)
-			}
-		}
-	})
-	for name, user := range map[string]string{"by=proviso-through-aggregator": "alice", "by=proviso-direct": "alice-direct"} {
-		b.Run(name, func(b *testing.B) {
-			reviews := provisoClient(b, c, user).AuthorizationV1alpha1().SubjectAccessReviews()
-			for b.Loop() {
-				got, err := reviews.Create(b.Context(), &authorizationv1alpha1.SubjectAccessReview{
-					Spec: authorizationv1alpha1.SubjectAccessReviewSpec{User: spec.User, ResourceAttributes: spec.ResourceAttributes}}, metav1.CreateOptions{})
-				if err != nil || !got.Status.Allowed {
-					b.Fatal(got, err)
-				}
-			}
-		})
-	}
-}
-
 // start runs a control plane for the benchmark.
 func start(b *testing.B) *cluster.Cluster {
 	b.Helper()
@@ -116,32 +81,4 @@ func start(b *testing.B) *cluster.Cluster {
 		b.Fatal(err)
 	}
 	return c
-}
-
-func kubeClient(b *testing.B, c *cluster.Cluster, user string) kubernetes.Interface {
-	b.Helper()
-	config, err := c.Client(user)
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return client
-}
-
-func provisoClient(b *testing.B, c *cluster.Cluster, user string) versioned.Interface {
-	b.Helper()
-	config, err := c.Client(user)
-	if err != nil {
-		b.Fatal(err)
-	}
-	config.QPS = -1
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return client
 }

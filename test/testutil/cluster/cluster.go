@@ -216,6 +216,9 @@ func (c *Cluster) Client(context string) (*rest.Config, error) {
 // Pid is the process ID of proviso-apiserver.
 func (c *Cluster) Pid() int { return c.Proviso.pid }
 
+// KubeAPIServerPid is the process ID of kube-apiserver.
+func (c *Cluster) KubeAPIServerPid() int { return c.KubeAPIServer.pid }
+
 // Kill ends proviso-apiserver at once, as a crash would.
 func (c *Cluster) Kill() error { return c.Proviso.stop(syscall.SIGKILL, time.Minute) }
 

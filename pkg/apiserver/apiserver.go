@@ -200,7 +200,7 @@ func (c *completedConfig) makeCompilers() (err error) {
 func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 	c.restrictions, err = authorization.NewChain(
 		authorization.Member{Name: "kubernetes.io/always-allow-groups", Authorizer: authorizerfactory.NewPrivilegedGroups(c.extra.AlwaysAllowGroups...)},
-		authorization.Member{Name: "deny.policy.proviso.dev", Authorizer: &engine.Authorizer{Source: c.extra.Policies, Part: engine.Restricting}},
+		engine.NewPlaces(c.extra.Policies).Restrictions(),
 	)
 	if err != nil {
 		return err

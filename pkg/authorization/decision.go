@@ -80,11 +80,10 @@ func NoOpinion(reason string, err error) Decision {
 // break the data model.
 var ErrInvalidConditions = errors.New("invalid conditions")
 
-// Conditions is a decision that depends on conditions. At least one and at most
-// authorization.MaxConditionsPerSet are needed, with distinct valid IDs; anything else
-// fails closed with ErrInvalidConditions: Deny if one of them could have denied,
-// NoOpinion otherwise. The length of the texts is not checked: a text is only needed
-// when the decision is serialised.
+// Conditions is a decision that depends on conditions. At least one is needed, with
+// distinct valid IDs; anything else fails closed with ErrInvalidConditions: Deny if one
+// of them could have denied, NoOpinion otherwise. The number of conditions and the length
+// of the texts are not checked: they are bounded where a decision is serialised.
 func Conditions(conditions ...Condition) Decision {
 	d := Decision{kind: kindConditions, conditions: slices.Clone(conditions)}
 	if err := d.validateConditions(); err != nil {
@@ -103,16 +102,22 @@ func (d Decision) validateConditions() error {
 	return validateConditions(d.conditions)
 }
 
-// validateConditions is the whole validation, with the fields that are wrong.
+// validateConditions is the whole validation, with the fields that are wrong. It validates as many
+// conditions at a time as a set may have when it is serialised.
 func validateConditions(conditions []Condition) error {
-	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(conditions))
-	for _, c := range conditions {
-		// Texts are made lazily, so bounds on them are checked when they are serialised.
-		wire = append(wire, authorization.SubjectAccessReviewCondition{ID: c.ID, Effect: c.Effect, Type: c.Type})
+	if len(conditions) > authorization.MaxConditionsPerSet && hasDuplicates(conditions) {
+		return fmt.Errorf("%w: two have the same ID", ErrInvalidConditions)
 	}
-	set := []authorization.SubjectAccessReviewConditionSet{{AuthorizerName: "-", Conditions: wire}}
-	if errs := validation.ValidateConditionSets(set, field.NewPath("sets")); len(errs) > 0 {
-		return fmt.Errorf("%w: %w", ErrInvalidConditions, errs.ToAggregate())
+	for some := range slices.Chunk(conditions, authorization.MaxConditionsPerSet) {
+		wire := make([]authorization.SubjectAccessReviewCondition, 0, len(some))
+		for _, c := range some {
+			// Texts are made lazily, so bounds on them are checked when they are serialised.
+			wire = append(wire, authorization.SubjectAccessReviewCondition{ID: c.ID, Effect: c.Effect, Type: c.Type})
+		}
+		set := []authorization.SubjectAccessReviewConditionSet{{AuthorizerName: "-", Conditions: wire}}
+		if errs := validation.ValidateConditionSets(set, field.NewPath("sets")); len(errs) > 0 {
+			return fmt.Errorf("%w: %w", ErrInvalidConditions, errs.ToAggregate())
+		}
 	}
 	return nil
 }

@@ -518,9 +518,10 @@ func TestConditionsFailClosed(t *testing.T) {
 		want       string
 	}{
 		{"none", nil, "NoOpinion"},
-		{"as many as possible", many(128, authorization.EffectAllow), "conditional"},
-		{"one too many that allow", many(129, authorization.EffectAllow), "NoOpinion"},
-		{"one too many that deny", many(129, authorization.EffectDeny), "Deny"},
+		{"as many as a review holds", many(128, authorization.EffectAllow), "conditional"},
+		{"more than a review holds", many(129, authorization.EffectDeny), "conditional"},
+		{"more than a review holds, the same ID twice", append(many(129, authorization.EffectDeny), many(1, authorization.EffectDeny)...), "Deny"},
+		{"more than a review holds, the last one without type", append(many(129, authorization.EffectAllow), authorization.Condition{ID: "example.com/z", Effect: authorization.EffectAllow}), "NoOpinion"},
 		{"the same ID twice", append(many(1, authorization.EffectDeny), many(1, authorization.EffectDeny)...), "Deny"},
 		{"an ID without domain", bad(func(c *authorization.Condition) { c.ID = "x" }), "Deny"},
 		{"a reserved ID", bad(func(c *authorization.Condition) { c.ID = "node.k8s.io/x" }), "Deny"},

@@ -19,21 +19,32 @@ import (
 // the paths of fields and matches regular expressions, takes longer than deciding. What is
 // not well-formed by it may still be valid.
 func areWellFormed(conditions []Condition) bool {
-	if len(conditions) > authorization.MaxConditionsPerSet {
-		return false
-	}
-	for i, c := range conditions {
+	for _, c := range conditions {
 		knownEffect := c.Effect == EffectAllow || c.Effect == EffectDeny || c.Effect == EffectNoOpinion
 		knownType := c.Type == ConditionTypeCEL || c.Type == ConditionTypeCELBound
 		if !knownEffect || !knownType || !isPlainID(c.ID) {
 			return false
 		}
+	}
+	return !hasDuplicates(conditions)
+}
+
+// hasDuplicates reports whether two conditions have the same ID.
+func hasDuplicates(conditions []Condition) bool {
+	if len(conditions) > authorization.MaxConditionsPerSet {
+		seen := make(map[string]bool, len(conditions))
+		for _, c := range conditions {
+			seen[c.ID] = true
+		}
+		return len(seen) < len(conditions)
+	}
+	for i, c := range conditions {
 		// At most a few thousand comparisons, of texts that are mostly of different lengths.
 		if slices.ContainsFunc(conditions[:i], func(other Condition) bool { return other.ID == c.ID }) {
-			return false
+			return true
 		}
 	}
-	return true
+	return false
 }
 
 // isPlainID reports whether an ID is a label key with a domain that is not in k8s.io or

@@ -43,10 +43,11 @@ func TestWellFormedConditions(t *testing.T) {
 		{"of a policy", allowing("cluster.policy.proviso.dev/a", "cluster.policy.proviso.dev/b", "n.namespace.policy.proviso.dev/a"), true},
 		{"every character", allowing("0-z.a9/A-_.z0"), true},
 		{"as long as can be", allowing(domain + "/" + long), true},
-		{"as many as can be", numbered(authorization.MaxConditionsPerSet), true},
+		{"as many as fit a review", numbered(authorization.MaxConditionsPerSet), true},
 		{"every effect and type", []Condition{
 			{ID: "a.b/c", Effect: EffectDeny, Type: ConditionTypeCELBound}, {ID: "a.b/d", Effect: EffectNoOpinion, Type: ConditionTypeCEL}}, true},
-		{"too many", numbered(authorization.MaxConditionsPerSet + 1), false},
+		{"more than fit a review", numbered(authorization.MaxConditionsPerSet + 1), true},
+		{"more than fit a review, and twice", append(numbered(authorization.MaxConditionsPerSet+1), numbered(1)...), false},
 		{"twice", allowing("a.b/c", "a.b/d", "a.b/c"), false},
 		{"no ID", allowing(""), false},
 		{"no domain", allowing("a"), false},

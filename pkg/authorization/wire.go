@@ -7,6 +7,7 @@ package authorization
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -131,16 +132,72 @@ func Status(d Decision) authorization.SubjectAccessReviewStatus {
 	if d.kind == kindConditions {
 		d = d.fold("the conditions have no author; they were folded", nil)
 	}
+	var omissions error
+	if d.kind == kindChain {
+		d, omissions = d.fitting()
+	}
+	status := authorization.SubjectAccessReviewStatus{}
 	if d.kind == kindChain {
 		wire, err := SetsToWire(d.chain)
 		if err == nil {
-			return authorization.SubjectAccessReviewStatus{ConditionsChain: wire}
+			status.ConditionsChain = wire
+			status.EvaluationError = messageOf(omissions)
+			return status
 		}
 		d = d.fold("the conditions exceed what a review can hold; they were folded", err)
 	}
-	status := authorization.SubjectAccessReviewStatus{Allowed: d.IsAllow(), Denied: d.IsDeny(), Reason: d.reason}
-	if d.err != nil {
-		status.EvaluationError = d.err.Error()
-	}
+	status.Allowed, status.Denied, status.Reason = d.IsAllow(), d.IsDeny(), d.reason
+	status.EvaluationError = messageOf(joinErrors(slices.DeleteFunc([]error{omissions, d.err}, func(err error) bool { return err == nil })))
 	return status
+}
+
+func messageOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// fitting returns a chain without the conditions that a review cannot hold, and an error that names
+// their sets, or nil.
+func (d Decision) fitting() (Decision, error) {
+	var errs []error
+	sets := slices.Clone(d.chain)
+	for i, s := range sets {
+		var err error
+		if s.Decision.kind == kindChain {
+			sets[i].Decision, err = s.Decision.fitting()
+		} else {
+			sets[i].Decision, err = s.fitting()
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return Chained(sets...).simplify(), joinErrors(errs)
+}
+
+// fitting closes what exceeds the bound of a set. Allow conditions that do not fit are left out, as
+// if they were false. If the others alone do not fit, the set is Deny if it could have denied, and
+// NoOpinion otherwise.
+func (s Set) fitting() (Decision, error) {
+	conditions := s.Decision.conditions
+	excess := len(conditions) - authorization.MaxConditionsPerSet
+	if excess <= 0 {
+		return s.Decision, nil
+	}
+	isAllow := func(c Condition) bool { return c.Effect == EffectAllow }
+	fitting := slices.DeleteFunc(slices.Clone(conditions), isAllow)
+	room := authorization.MaxConditionsPerSet - len(fitting)
+	if room < 0 {
+		err := fmt.Errorf("%w: %s has %d conditions, but a review holds %d of a set", ErrInvalidConditions, s.AuthorizerName, len(conditions), authorization.MaxConditionsPerSet)
+		return s.Decision.fold("the conditions exceed what a review can hold; they were folded", err), err
+	}
+	for _, c := range conditions {
+		if isAllow(c) && room > 0 {
+			fitting, room = append(fitting, c), room-1
+		}
+	}
+	err := fmt.Errorf("%w: %s: %d of %d conditions with effect Allow are not shown, and count as false: a review holds %d of a set", ErrInvalidConditions, s.AuthorizerName, excess, len(conditions), authorization.MaxConditionsPerSet)
+	return Decision{kind: kindConditions, conditions: fitting}, err
 }

@@ -38,12 +38,6 @@ type Config struct {
 	Fields *Fields
 }
 
-// The names of the parts of the policies, as in the server's own chain.
-const (
-	restrictingName = "deny.policy.proviso.dev"
-	grantingName    = "policy.proviso.dev"
-)
-
 // NewFrontDoor makes a FrontDoor.
 func NewFrontDoor(config Config) (*FrontDoor, error) {
 	policies := config.Policies
@@ -55,10 +49,8 @@ func NewFrontDoor(config Config) (*FrontDoor, error) {
 	}
 	// Without Checks: conditions are never evaluated here, and what they would check would
 	// ask kube-apiserver back.
-	chain, err := authorization.NewChain(
-		authorization.Member{Name: restrictingName, Authorizer: &engine.Authorizer{Source: policies, Part: engine.Restricting}},
-		authorization.Member{Name: grantingName, Authorizer: &engine.Authorizer{Source: policies, Part: engine.Granting}},
-	)
+	places := engine.NewPlaces(policies)
+	chain, err := authorization.NewChain(append([]authorization.Member{places.Restrictions()}, places.Grants()...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -165,12 +157,16 @@ func impersonatesMarker(a authorizer.Attributes) bool {
 // maxNamedConditions bounds a reason, which becomes part of the message of a refusal.
 const maxNamedConditions = 3
 
-// conditionLabels names the conditions of a decision, or the first of them.
+// conditionLabels names the conditions of a decision, or the first of them. A condition with effect
+// NoOpinion may be in several sets.
 func conditionLabels(decision authorization.Decision) string {
 	var labels []string
+	seen := map[string]bool{}
 	for _, set := range decision.Chain() {
 		for _, c := range set.Decision.Conditions() {
-			labels = append(labels, c.Label())
+			if !seen[c.ID] {
+				seen[c.ID], labels = true, append(labels, c.Label())
+			}
 		}
 	}
 	more := ""

@@ -8,6 +8,7 @@ package impersonation
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -48,17 +49,26 @@ func (r *remainder) add(other remainder) {
 // request itself. What cannot be said in this form is an error: the impersonation then
 // must be refused.
 func (c *Conditional) denyOnly(decision authorization.Decision) (remains remainder, err error) {
-	var unless []authorization.Condition // one of these must hold
+	var held, unless []authorization.Condition // none of held and one of unless must be true
 	chain := decision.Chain()
 	for i, set := range chain {
 		if set.Decision.IsUnconditional() {
-			continue // it is the last: an Allow is looked at with the set before it, a Deny below
+			continue // it is the last: an Allow is looked at with the sets before it, a Deny below
 		}
-		if err := unsayable(set, unless); err != nil {
+		if err := unsayable(set); err != nil {
 			return remainder{}, err
 		}
-		var denials, without []authorization.Condition
-		denials, without, unless = split(set.Decision.Conditions(), i+1 < len(chain) && chain[i+1].Decision.IsAllow())
+		denials, without, allowances := split(set.Decision.Conditions(), onlyAllowFollows(chain[i+1:]))
+		if len(unless) > 0 {
+			// This set counts only if the one before it does not allow. It is the same as one set
+			// with all Allow conditions if both are held back by the same.
+			if len(denials) > 0 || !sameConditions(held, without) {
+				return remainder{}, errShape
+			}
+			unless = append(unless, allowances...)
+			continue
+		}
+		held, unless = without, allowances
 		remains.denials = appendSet(remains.denials, denials...)
 		remains.all = appendSet(appendSet(remains.all, denials...), without...)
 	}
@@ -80,16 +90,13 @@ func (c *Conditional) denyOnly(decision authorization.Decision) (remains remaind
 	return remains, nil
 }
 
-// unsayable reports why a set cannot be said in conditions that only deny, if one of some
-// conditions must hold for those before it to allow.
-func unsayable(set authorization.Set, unless []authorization.Condition) error {
+// unsayable reports why a set cannot be said in conditions that only deny. Those deny if they fail,
+// which is no less than the set does unless it has Deny conditions that a failure would lift.
+func unsayable(set authorization.Set) error {
 	switch {
-	case len(unless) > 0:
-		// What comes after a set that could allow counts only if that one does not.
-		return errShape
 	case len(set.Decision.Chain()) > 0:
 		return errNested
-	case set.FailureMode == authorization.FailureModeNoOpinion:
+	case set.FailureMode == authorization.FailureModeNoOpinion && set.Decision.CanBecomeDenied():
 		return errFailure
 	}
 	for _, c := range set.Decision.Conditions() {
@@ -100,6 +107,19 @@ func unsayable(set authorization.Set, unless []authorization.Condition) error {
 	return nil
 }
 
+// onlyAllowFollows reports whether the rest of a chain always becomes Allow.
+func onlyAllowFollows(rest []authorization.Set) bool {
+	denies := func(s authorization.Set) bool { return s.Decision.CanBecomeDenied() }
+	return len(rest) > 0 && rest[len(rest)-1].Decision.IsAllow() && !slices.ContainsFunc(rest, denies)
+}
+
+// sameConditions reports whether two lists of conditions are the same, in their order.
+func sameConditions(a, b []authorization.Condition) bool {
+	return slices.EqualFunc(a, b, func(a, b authorization.Condition) bool {
+		return a.ID == b.ID && a.Effect == b.Effect && a.Type == b.Type && a.Text == b.Text
+	})
+}
+
 func appendSet(sets []authorization.Set, conditions ...authorization.Condition) []authorization.Set {
 	if len(conditions) == 0 {
 		return sets
@@ -108,8 +128,8 @@ func appendSet(sets []authorization.Set, conditions ...authorization.Condition) 
 }
 
 // split returns what denies in a set of conditions, what leaves it without an opinion, as
-// conditions that deny, and what must hold for it to allow. If an unconditional Allow
-// follows the set, or if it cannot allow, only the first matters.
+// conditions that deny, and what must hold for it to allow. If only Allow can
+// follow the set, or if it cannot allow, only the first matters.
 func split(conditions []authorization.Condition, allowFollows bool) (denials, without, unless []authorization.Condition) {
 	for _, c := range conditions {
 		switch c.Effect {

@@ -34,9 +34,10 @@ import (
 const (
 	authorizerPrivilegedGroups = "kubernetes.io/always-allow-groups"
 	authorizerPaths            = "kubernetes.io/always-allow-paths"
-	authorizerRestricting      = "deny.policy.proviso.dev"
+	authorizerRestricting      = engine.RestrictingName
 	authorizerKubeAPIServer    = "kube-apiserver"
-	authorizerGranting         = "policy.proviso.dev"
+	authorizerGranting         = engine.GrantingName
+	authorizerNamespaced       = engine.NamespacedName
 	authorizerNode             = "node.proviso.dev"
 	// authorizerWebhooks stands for the webhooks, which go by their own names.
 	authorizerWebhooks = "proviso.dev/webhooks"
@@ -46,8 +47,8 @@ const (
 
 // builtIn are the names that a webhook must not have.
 var builtIn = []string{
-	authorizerPrivilegedGroups, authorizerPaths, authorizerRestricting, authorizerKubeAPIServer, authorizerGranting, authorizerNode,
-	authorizerWebhooks, authorizerExclude, authorizerInclude,
+	authorizerPrivilegedGroups, authorizerPaths, authorizerRestricting, authorizerKubeAPIServer, authorizerGranting, authorizerNamespaced,
+	authorizerNode, authorizerWebhooks, authorizerExclude, authorizerInclude,
 }
 
 // noRate turns off the rate limit of client-go. What is in flight is bounded instead, fairly by
@@ -101,8 +102,9 @@ type Chains struct {
 // Chains makes the chains.
 //
 // Deny policies come before kube-apiserver, so that they mean the same everywhere, and
-// after privileged groups; Allow and NoOpinion policies come after it, then the
-// webhooks, if there are any, and then the members of last. With the gate
+// after privileged groups; Allow and NoOpinion policies come after it, with a member of its own for
+// the Allow policies of namespaces, then the webhooks, if there are any, and then the members of
+// last. With the gate
 // FineGrainedAuthorization, without which fields is nil, excluded fields are looked at before
 // everything that could allow, and included ones after all other members.
 func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook.Source, fields *fineGrained, last ...authorization.Member) (*Chains, error) {
@@ -170,14 +172,10 @@ func (p *parts) members(kubeAPIServer *webhook.Authorizer, fresh bool, checks *l
 		}
 		members, after = append(members, exclude), append(after, include)
 	}
-	policies := func(part engine.Part) *engine.Authorizer {
-		return &engine.Authorizer{Source: p.policies, Part: part, Checks: checks, MayRead: mayRead}
-	}
-	members = append(members,
-		authorization.Member{Name: authorizerRestricting, Authorizer: policies(engine.Restricting)},
-		authorization.Member{Name: authorizerKubeAPIServer, Authorizer: kubeAPIServer},
-		authorization.Member{Name: authorizerGranting, Authorizer: policies(engine.Granting)},
-	)
+	places := engine.NewPlaces(p.policies)
+	places.SetChecks(checks, mayRead)
+	members = append(members, places.Restrictions(), authorization.Member{Name: authorizerKubeAPIServer, Authorizer: kubeAPIServer})
+	members = append(members, places.Grants()...)
 	if p.webhooks != nil {
 		members = append(members, authorization.Member{Name: authorizerWebhooks, Authorizer: &webhook.Dynamic{Source: p.webhooks, Fresh: fresh}})
 	}

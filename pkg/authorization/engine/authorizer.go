@@ -12,26 +12,30 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// Part is one of the two places that policies have in the chain of authorizers.
+// Part is one of the places that policies have in the chain of authorizers.
 type Part uint8
 
 const (
 	// Restricting is the place before the first authorizer that can grant. It can only
 	// deny: an authorizer that can grant nothing is safe there.
 	Restricting Part = iota
-	// Granting is the place after kube-apiserver, for Allow and NoOpinion policies.
+	// Granting is a single place for all Allow and NoOpinion policies.
 	Granting
+	// GrantingCluster is the place of cluster-scoped Allow policies, and GrantingNamespaced that
+	// for the Allow policies of namespaces, after it. NoOpinion policies of either scope hold
+	// back both, so they are in both places. Together they decide as Granting does.
+	GrantingCluster
+	GrantingNamespaced
 )
 
 // Authorizer decides requests from the policies of a Source. It is safe for concurrent
 // use.
 type Authorizer struct {
-	// Source has the policies. Both places of a chain must have the same.
+	// Source has the policies. All places of a chain must have the same.
 	Source *Source
 	// Part says which of them decide.
 	Part Part
@@ -100,10 +104,16 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 		return authorization.NoOpinion("", nil)
 	}
 	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), left: wholeBudgets}
-	if a.Part == Restricting {
+	switch a.Part {
+	case Granting:
+		return e.grant(found, s.stale)
+	case GrantingCluster:
+		return e.grantCluster(found, s.stale)
+	case GrantingNamespaced:
+		return e.grantNamespaced(found, s.stale)
+	default:
 		return e.restrict(found)
 	}
-	return e.grant(found, s.stale)
 }
 
 // evaluation decides one request.
@@ -116,6 +126,11 @@ type evaluation struct {
 	many bool
 	// left is what evaluations may still cost.
 	left budgets
+	// conditions counts the conditions that were made.
+	conditions int
+	// heldBack says that NoOpinion policies, or policies that are out of date, keep all Allow
+	// policies from granting.
+	heldBack bool
 }
 
 // restrict decides by Deny policies, and by those that cannot be evaluated.
@@ -132,9 +147,7 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 			return authorization.Deny(m.policy.reason, nil)
 		case outcome.IsFalse():
 		case outcome.IsResidual():
-			if conditions = append(conditions, e.condition(m.policy, outcome)); len(conditions) > authorizationapi.MaxConditionsPerSet {
-				return authorization.Conditions(conditions...) // fails closed
-			}
+			conditions = append(conditions, e.condition(m.policy, outcome))
 		default:
 			return authorization.Deny(m.policy.reason+" (its condition failed)", outcome.Err())
 		}
@@ -153,7 +166,7 @@ func (e *evaluation) isConditional(m matching) bool {
 // grant decides by NoOpinion and Allow policies.
 func (e *evaluation) grant(found []matching, stale string) authorization.Decision {
 	holding, decided := e.holdBack(found)
-	if decided != nil {
+	if e.heldBack = decided != nil || stale != ""; decided != nil {
 		return *decided
 	}
 	if stale != "" {
@@ -192,10 +205,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 		switch outcome := e.evaluate(m.policy); {
 		case outcome.IsFalse():
 		case outcome.IsResidual():
-			if conditions = append(conditions, e.condition(m.policy, outcome)); len(conditions) > authorizationapi.MaxConditionsPerSet {
-				d := authorization.Conditions(conditions...) // fails closed
-				return nil, &d
-			}
+			conditions = append(conditions, e.condition(m.policy, outcome))
 		default:
 			return nil, decide(m.policy, outcome.Err())
 		}
@@ -222,7 +232,6 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 			if conditions == nil {
 				conditions = make([]authorization.Condition, 0, len(found)-i)
 			}
-			// More than fit a set are not returned, but one after them may still allow.
 			conditions = append(conditions, e.condition(m.policy, outcome))
 		}
 	}

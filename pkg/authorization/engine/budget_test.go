@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -32,6 +33,11 @@ var mayNothing = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attr
 	return authorizer.DecisionNoOpinion, "", nil
 })
 
+// mayAll allows everything.
+var mayAll = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+})
+
 // checkedChain is a chain of policies whose secondary checks are answered.
 func checkedChain(tb testing.TB, specs map[string]spec) *authorization.Chain {
 	tb.Helper()
@@ -40,10 +46,13 @@ func checkedChain(tb testing.TB, specs map[string]spec) *authorization.Chain {
 	return chainOf(tb, restricting, granting)
 }
 
+// texts compiles the texts of conditions. It keeps the programs.
+var texts = sync.OnceValues(cel.NewCompiler)
+
 // textEvaluator evaluates conditions from their text.
 func textEvaluator(tb testing.TB, data conditionsData) *authorization.CELEvaluator {
 	tb.Helper()
-	compiler, err := cel.NewCompiler()
+	compiler, err := texts()
 	if err != nil {
 		tb.Fatal(err)
 	}

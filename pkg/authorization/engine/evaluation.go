@@ -72,6 +72,10 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	q := e.question
 	c.EvaluateFunc = q.evaluateFunc(p)
 	c.TextFunc = o.Residual().Text
+	// No set that is shown holds more, so that for others the caller's permissions do not matter.
+	if e.conditions++; e.conditions > authorizationapi.MaxConditionsPerSet {
+		return c
+	}
 	if authorization.ModeOf(q.Attributes) == authorizationapi.ConditionsModeOptimized && e.mayRead(p) {
 		c.Type = authorization.ConditionTypeCELBound
 		c.TextFunc = func() (string, error) { return p.condition.expression.Bound(requestData(q.Attributes)) }

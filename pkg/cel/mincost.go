@@ -187,11 +187,11 @@ func (w *costWalk) call(e ast.Expr) minimum {
 		return minimum{cost: w.least(args...)}
 	case operators.Conditional:
 		return minimum{cost: sum(w.of(args[0]).cost, min(w.of(args[1]).cost, w.of(args[2]).cost))}
-	case operators.NotStrictlyFalse, operators.OldNotStrictlyFalse:
+	case operators.NotStrictlyFalse:
 		return minimum{} // an error in it is none
 	case operators.Index, operators.OptIndex, operators.OptSelect:
 		return minimum{cost: w.of(args[0]).cost} // the others are not evaluated if that is an optional which is none
-	case operators.In, operators.OldIn:
+	case operators.In:
 		if w.isConstant(args[1]) && len(elements(args[1])) == 0 {
 			return minimum{} // the planner makes it false
 		}

@@ -25,10 +25,11 @@ const (
 	Restricting Part = iota
 	// Granting is a single place for all Allow and NoOpinion policies.
 	Granting
-	// GrantingCluster is the place of cluster-scoped Allow policies, and GrantingNamespaced that
-	// for the Allow policies of namespaces, after it. NoOpinion policies of either scope hold
-	// back both, so they are in both places. Together they decide as Granting does.
+	// GrantingCluster is the place of cluster-scoped Allow policies. NoOpinion policies of either
+	// scope hold back both kinds of Allow policies, so they are in both places.
 	GrantingCluster
+	// GrantingNamespaced is the place of the Allow policies of namespaces, after GrantingCluster.
+	// Together the two decide as Granting does.
 	GrantingNamespaced
 )
 

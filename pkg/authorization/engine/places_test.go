@@ -84,7 +84,7 @@ func TestTwoGrantingPlacesAreOne(t *testing.T) {
 // of others in force, in requests and in reviews, and that what a review cannot hold is closed.
 func TestManyPoliciesOfANamespace(t *testing.T) {
 	t.Parallel()
-	const max = authorizationapi.MaxConditionsPerSet
+	const bound = authorizationapi.MaxConditionsPerSet
 	many := func(count int, prefix string, s spec, more map[string]spec) map[string]spec {
 		specs := map[string]spec{}
 		for i := range count {
@@ -102,25 +102,25 @@ func TestManyPoliciesOfANamespace(t *testing.T) {
 		wantRequest, wants string // in a request, and in a review
 		wantMessage        string
 	}{
-		{name: "a policy of the cluster beside 129 of a namespace", specs: many(max+1, "n/", byB, map[string]spec{"z": byC}),
+		{name: "a policy of the cluster beside 129 of a namespace", specs: many(bound+1, "n/", byB, map[string]spec{"z": byC}),
 			object: map[string]any{"b": false, "c": true, "d": false}, wantRequest: "Allow", wants: "Allow", wantMessage: "1 of 129 conditions"},
-		{name: "one of those that fit", specs: many(max+1, "n/", byB, map[string]spec{"z": byC}),
+		{name: "one of those that fit", specs: many(bound+1, "n/", byB, map[string]spec{"z": byC}),
 			object: map[string]any{"b": true, "c": false, "d": false}, wantRequest: "Allow", wants: "Allow", wantMessage: "1 of 129 conditions"},
-		{name: "one that does not fit", specs: many(max, "n/", byB, map[string]spec{"n/z": byC}),
+		{name: "one that does not fit", specs: many(bound, "n/", byB, map[string]spec{"n/z": byC}),
 			object: map[string]any{"b": false, "c": true, "d": false}, wantRequest: "Allow", wants: "NoOpinion", wantMessage: "1 of 129 conditions"},
-		{name: "129 of the cluster", specs: many(max, "", byB, map[string]spec{"z": byC}),
+		{name: "129 of the cluster", specs: many(bound, "", byB, map[string]spec{"z": byC}),
 			object: map[string]any{"b": false, "c": true, "d": false}, wantRequest: "Allow", wants: "NoOpinion", wantMessage: "1 of 129 conditions"},
-		{name: "128 of either", specs: many(max, "", byB, many(max, "n/", byC, nil)),
+		{name: "128 of either", specs: many(bound, "", byB, many(bound, "n/", byC, nil)),
 			object: map[string]any{"b": false, "c": true, "d": false}, wantRequest: "Allow", wants: "Allow"},
-		{name: "128 and one that holds back, which does not", specs: many(max, "n/", byB, map[string]spec{"z": heldByD}),
+		{name: "128 and one that holds back, which does not", specs: many(bound, "n/", byB, map[string]spec{"z": heldByD}),
 			object: map[string]any{"b": true, "c": false, "d": false}, wantRequest: "Allow", wants: "Allow", wantMessage: "1 of 129 conditions"},
-		{name: "128 and one that holds back", specs: many(max, "n/", byB, map[string]spec{"z": heldByD}),
+		{name: "128 and one that holds back", specs: many(bound, "n/", byB, map[string]spec{"z": heldByD}),
 			object: map[string]any{"b": true, "c": false, "d": true}, wantRequest: "NoOpinion", wants: "NoOpinion", wantMessage: "1 of 129 conditions"},
-		{name: "129 that hold back, and do not", specs: many(max+1, "n/", heldByD, map[string]spec{"z": byB}),
+		{name: "129 that hold back, and do not", specs: many(bound+1, "n/", heldByD, map[string]spec{"z": byB}),
 			object: map[string]any{"b": true, "c": false, "d": false}, wantRequest: "Allow", wants: "NoOpinion", wantMessage: "130 conditions"},
-		{name: "129 that deny, and do not", specs: many(max+1, "n/", deniedByD, map[string]spec{"z": byB}),
+		{name: "129 that deny, and do not", specs: many(bound+1, "n/", deniedByD, map[string]spec{"z": byB}),
 			object: map[string]any{"b": true, "c": false, "d": false}, wantRequest: "Allow", wants: "Deny", wantMessage: "129 conditions"},
-		{name: "129 that deny", specs: many(max+1, "n/", deniedByD, map[string]spec{"z": byB}),
+		{name: "129 that deny", specs: many(bound+1, "n/", deniedByD, map[string]spec{"z": byB}),
 			object: map[string]any{"b": true, "c": false, "d": true}, wantRequest: "Deny", wants: "Deny", wantMessage: "129 conditions"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -510,3 +510,14 @@ func TestAuthorsAreNotReplaced(t *testing.T) {
 		})
 	}
 }
+
+// TestLazyDeniesResiduals: an evaluator that leaves a residual, though all data is known, allows
+// nothing.
+func TestLazyDeniesResiduals(t *testing.T) {
+	t.Parallel()
+	later := authorization.Conditions(condition(0, authorization.EffectAllow, isLater))
+	lazy := chainOf(t, &fixed{decision: later}).Begin(t.Context(), authorizer.AttributesRecord{})
+	if got := lazy.Evaluate(t.Context(), literal{}); !got.IsDeny() {
+		t.Errorf("got %s, want Deny", kindOf(got))
+	}
+}

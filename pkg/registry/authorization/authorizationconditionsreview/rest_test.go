@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -139,7 +138,7 @@ func (a admitted) GetObject() runtime.Object           { return a.object }
 func (a admitted) GetOldObject() runtime.Object        { return nil }
 func (a admitted) GetOperationOptions() runtime.Object { return nil }
 func (a admitted) GetOperation() authorizer.AdmissionOperation {
-	return authorizer.AdmissionOperation(admission.Create)
+	return "CREATE"
 }
 func (a admitted) IsDryRun() bool { return false }
 

@@ -103,6 +103,22 @@ func (t *Table) Excludes(resource schema.GroupResource) bool {
 	return len(t.everywhere) > 0 || slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.excluded })
 }
 
+// Excluding returns the sources of all exclusions, in alphabetical order: schemas, and mappings.
+func (t *Table) Excluding() []string {
+	sources := sets.New[string]()
+	for _, r := range t.everywhere {
+		sources.Insert(r.source)
+	}
+	for _, entries := range t.byResource {
+		for _, e := range entries {
+			if e.rule.excluded {
+				sources.Insert(e.rule.source)
+			}
+		}
+	}
+	return sets.List(sources)
+}
+
 // all is what questions about everything have in the place of a group, a resource or a verb.
 const all = "*"
 

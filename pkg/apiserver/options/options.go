@@ -72,6 +72,9 @@ type Options struct {
 	// PolicyStalenessBound is how long the store of policies may be out of reach before
 	// Allow policies grant nothing. At least a second.
 	PolicyStalenessBound time.Duration
+	// IgnoreFieldExclusions starts the server although the feature gate FineGrainedAuthorization is
+	// off and fields are excluded, so that nothing enforces the exclusions.
+	IgnoreFieldExclusions bool
 }
 
 // minStalenessBound keeps a slow store from being taken for one that is gone.
@@ -120,6 +123,9 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 
 	proviso.DurationVar(&o.PolicyStalenessBound, "policy-staleness-bound", o.PolicyStalenessBound,
 		"How long the store of policies may be out of reach. After that the server is not ready, and Allow policies grant nothing; Deny policies stay in force. At least 1s.")
+
+	proviso.BoolVar(&o.IgnoreFieldExclusions, "ignore-field-exclusions", o.IgnoreFieldExclusions,
+		"Start with the feature gate FineGrainedAuthorization off although FieldPermissionMappings or schemas exclude fields from general permission. Nothing enforces these exclusions then. Without this flag the server does not start.")
 
 	o.Generic.AddUniversalFlags(fss.FlagSet("generic"))
 	serving := fss.FlagSet("secure serving")
@@ -384,6 +390,9 @@ func (o CompletedOptions) Run(ctx context.Context) (err error) {
 	}
 	config, err := o.Config()
 	if err != nil {
+		return err
+	}
+	if err := o.checkExclusions(ctx, config, stop); err != nil {
 		return err
 	}
 	completed, err := config.Complete()

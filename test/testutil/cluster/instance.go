@@ -99,6 +99,9 @@ func (i *Instance) StartProviso(ctx context.Context, path string) error {
 	return i.cluster.waitFor(ctx, i.Proviso, i.URL()+path, i.cluster.CAFile(), pki.Pair{})
 }
 
+// SetArgs replaces the arguments of NewInstance, from the next start on.
+func (i *Instance) SetArgs(args ...string) { i.args = args }
+
 // KillProviso ends the server at once.
 func (i *Instance) KillProviso() error { return i.Proviso.stop(syscall.SIGKILL, startTimeout) }
 

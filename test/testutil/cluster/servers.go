@@ -218,6 +218,7 @@ func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop
 		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
+		"--ignore-field-exclusions", // tests share the store, and some store exclusions
 	}, args...), nil)
 	url = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
 )
 
 // ResidualText is the text of a residual, also if it does not compile.
@@ -37,9 +38,25 @@ func sameTree(a, b *node) bool {
 	return sameTree(a.target, b.target) && slices.EqualFunc(a.args, b.args, sameTree)
 }
 
-// Plain evaluates with the environment of this package, but as cel-go alone does: without guards,
-// limits, and what makes errors of panics.
-type Plain struct{ env *cel.Env }
+// Plain evaluates with the environment of this package, but as cel-go alone does: without limits,
+// what makes errors of panics, and all guards but those whose errors another error may hide, so
+// that no message would tell why the two differ: what may be a key, and what may be a quantity.
+type Plain struct {
+	env   *cel.Env
+	guard *guard
+}
+
+func (p *Plain) decorate(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	switch node := i.(type) {
+	case interpreter.InterpretableCall:
+		if name := node.Function(); name == "quantity" || name == "isQuantity" {
+			return p.guard.decorate(i)
+		}
+	case interpreter.InterpretableConstructor:
+		return contained(i)
+	}
+	return i, nil
+}
 
 // NewPlain makes one for policies and one for conditions.
 func NewPlain() (policies, conditions *Plain, err error) {
@@ -51,7 +68,15 @@ func NewPlain() (policies, conditions *Plain, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &Plain{all}, &Plain{unknown}, nil
+	policyGuard, err := newGuard(all)
+	if err != nil {
+		return nil, nil, err
+	}
+	conditionGuard, err := newGuard(unknown)
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Plain{all, policyGuard}, &Plain{unknown, conditionGuard}, nil
 }
 
 // Compile returns the evaluation of an expression.
@@ -60,7 +85,7 @@ func (p *Plain) Compile(text string) (func(Values) (bool, error), error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := p.env.Program(checked)
+	program, err := p.env.Program(checked, cel.CustomDecoratorV2(p.decorate))
 	if err != nil {
 		return nil, err
 	}

@@ -306,7 +306,7 @@ func (e *partialEvaluation) argument(call *step, number int, p part) *node {
 		original = call.args[number]
 	}
 	// The planner makes `in []` false, whatever the left side is, and a set of constants.
-	if call.name == operators.In && number == 1 && (isEmptyAggregate(original.node) || (len(original.free) == 0 && !p.isError())) {
+	if call.name == operators.In && number == 1 && len(original.free) == 0 && !p.isError() {
 		return original.node
 	}
 	operand := e.operand(p, original.node)

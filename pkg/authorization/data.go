@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package authorization
 
 import (
+	"errors"
 	"fmt"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -19,6 +20,10 @@ type NamespaceData interface {
 	// is none.
 	GetNamespaceObject() (map[string]any, error)
 }
+
+// ErrUnreadableObjects is wrapped by the error of a condition that read an object which cannot be
+// converted.
+var ErrUnreadableObjects = errors.New("the objects could not be read")
 
 var errNamespaceFailed = fmt.Errorf("%s could not be read", cel.NamespaceObject)
 

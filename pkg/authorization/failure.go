@@ -44,6 +44,8 @@ func classify(err error) error {
 		c.class, c.notCompiled = "the condition does not compile", true
 	case errors.Is(err, errCheckFailed):
 		c.class = errCheckFailed.Error()
+	case errors.Is(err, ErrUnreadableObjects):
+		c.class = ErrUnreadableObjects.Error()
 	case errors.Is(err, errNamespaceFailed):
 		c.class = errNamespaceFailed.Error()
 	}

@@ -279,13 +279,15 @@ func TestReasonsAreBounded(t *testing.T) {
 // are published when the first has begun.
 func TestOneSnapshot(t *testing.T) {
 	t.Parallel()
-	source := publish(t, map[string]policy{"a": {effect: allow}, "d": {effect: deny, condition: `request.path == "/never"`}})
+	source := publish(t, map[string]policy{"a": {effect: allow}, "d": {effect: deny, condition: `request.userInfo.uid == "never"`}})
 	replaced := false
 	door := newDoor(t, source, enforcesMachines)
-	got, err := door.Decide(t.Context(), pathHook{asAlice(nil), func() {
-		replaced = true
-		source.Publish(engine.NewBuilder().Apply(compile(t, unlessIt)))
-	}})
+	got, err := door.Decide(t.Context(), asAlice(func(a *authorizer.AttributesRecord) {
+		a.User = uidHook{a.User, func() {
+			replaced = true
+			source.Publish(engine.NewBuilder().Apply(compile(t, unlessIt)))
+		}}
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,15 +299,15 @@ func TestOneSnapshot(t *testing.T) {
 	}
 }
 
-// pathHook calls a function when somebody reads the path, as conditions do.
-type pathHook struct {
-	authorizer.AttributesRecord
+// uidHook calls a function when the UID of the user is read, as conditions do.
+type uidHook struct {
+	user.Info
 	read func()
 }
 
-func (h pathHook) GetPath() string {
+func (h uidHook) GetUID() string {
 	h.read()
-	return h.AttributesRecord.GetPath()
+	return h.Info.GetUID()
 }
 
 func TestNotLoaded(t *testing.T) {

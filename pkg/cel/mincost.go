@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -134,8 +135,8 @@ func (w *costWalk) mapping(e ast.Expr) minimum {
 	return result
 }
 
-// isConstant reports whether an expression consists of literals and names of types only, of which
-// the planner makes one value. It drops dyn.
+// isConstant reports whether an expression consists of literals, names of types and conversions of
+// these only. The planner makes them one value, which costs nothing in an evaluation.
 func (w *costWalk) isConstant(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -143,7 +144,7 @@ func (w *costWalk) isConstant(e ast.Expr) bool {
 	case ast.IdentKind:
 		return w.checked.GetType(e.ID()).Kind() == types.TypeKind
 	case ast.CallKind:
-		return e.AsCall().FunctionName() == "dyn" && len(e.AsCall().Args()) == 1 && w.isConstant(e.AsCall().Args()[0])
+		return overloads.IsTypeConversionFunction(e.AsCall().FunctionName()) && len(e.AsCall().Args()) == 1 && w.isConstant(e.AsCall().Args()[0])
 	case ast.ListKind, ast.MapKind:
 		return !slices.ContainsFunc(elements(e), func(element ast.Expr) bool { return !w.isConstant(element) })
 	default:

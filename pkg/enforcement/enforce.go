@@ -132,7 +132,7 @@ func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvalua
 		data.cel.Values = values
 		outcome := data.cel.EvaluateCondition(ctx, c)
 		if err := reader.Err(); err != nil {
-			return authorization.Failed(fmt.Errorf("the objects: %w", err))
+			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
 		}
 		return outcome
 	})

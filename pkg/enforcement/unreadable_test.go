@@ -68,7 +68,7 @@ func TestUnreadableObjects(t *testing.T) {
 			if got.Code != tc.wantCode {
 				t.Errorf("got %d %s, want %d", got.Code, got.Body, tc.wantCode)
 			}
-			if tc.wantCode != 200 && !strings.Contains(got.Body.String(), "the objects") {
+			if tc.wantCode != 200 && !strings.Contains(got.Body.String(), authorization.ErrUnreadableObjects.Error()) {
 				t.Errorf("got %s, want that the object could not be read", got.Body)
 			}
 		})

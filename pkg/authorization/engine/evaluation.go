@@ -108,7 +108,7 @@ func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.Cond
 		}
 		result := authorization.EvaluateProgram(ctx, program, values, secondary)
 		if err := reader.Err(); err != nil {
-			return authorization.Failed(fmt.Errorf("the objects: %w", err))
+			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
 		}
 		return result
 	}

@@ -543,6 +543,7 @@ func TestManagedFieldsOfExcludedFields(t *testing.T) {
 		{"a value that is not", "'off'", replicas("value == 'on'"), "update", gain("f:spec", "f:replicas"), ""},
 		{"a removal that is excluded", "'off'", replicas("value == null"), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
 		{"an expression that fails", "'off'", replicas("value.x == 1"), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
+		{"what cannot be looked up", "a", excludedField("spec.replicas.most", "replicas", ""), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
 		{"an element with the field", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "."), `the field spec.containers[name="c"]`},
 		{"the field of an element", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "f:image"), `the field spec.containers[name="c"].image`},
 		{"the key of an element", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "f:name"), ""},

@@ -31,7 +31,7 @@ var suites = []mutation.Suite{
 		{Name: "time is up: a Deny condition denies", File: "evaluate.go", Old: "err: err, exhausted: true}", New: "err: err}", Test: "^TestTimeNeverOpens$"},
 		{Name: "failure mode: Deny is the default", File: "evaluate.go", Old: "if e.mode != FailureModeNoOpinion {", New: "if e.mode == FailureModeDeny {"},
 		{Name: "partial: stopped", File: "celevaluator.go", Old: "return Exhausted(outcome.Err())", New: "return Failed(outcome.Err())", Test: "^TestPartialCELNeverOpens$"},
-		{Name: "partial: budget", File: "celevaluator.go", Old: "\t\treturn Exhausted(errBudget)\n\t}\n\tplan,", New: "\t\treturn Failed(errBudget)\n\t}\n\tplan,", Test: "^TestPartialCELNeverOpens$"},
+		{Name: "partial: budget", File: "celevaluator.go", Old: "\t\treturn Exhausted(err)\n\t}\n\tplan,", New: "\t\treturn Failed(err)\n\t}\n\tplan,", Test: "^TestPartialCELNeverOpens$"},
 		{Name: "checks: an error is no denial", File: "celevaluator.go", Old: "cel.Fail(err)", New: "_ = err", Test: "^TestCELEvaluatorSecondaryChecks$"},
 		{Name: "checks: permission", File: "celevaluator.go", Old: "if err := c.checks.permitted(c.ctx); err != nil {", New: "if err := c.checks.permitted(c.ctx); err != nil && false {", Test: "^TestCELEvaluatorSecondaryChecks$"},
 		{Name: "authors: permission", File: "upstream.go", Old: "if e.permit != nil {", New: "if false {", Test: "^TestAuthors"},
@@ -54,7 +54,9 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: an answer with an error", File: "checker.go", Old: "if err != nil {\n\t\treturn false, fmt.Errorf(\"%w about the verb", New: "if err != nil && false {\n\t\treturn false, fmt.Errorf(\"%w about the verb"},
-		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "if !found || a.effort.evaluate() != nil {", New: "if (found && false) || a.effort.evaluate() != nil {"},
+		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "return !found || a.excludesChange(r, before, after)", New: "return found && a.excludesChange(r, before, after)"},
+		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if a.effort.evaluate() != nil {", New: "if a.effort.evaluate() != nil && false {"},
+		{Name: "granular: claims that cannot be found", File: "exclusion.go", Old: "case !found:\n\t\treturn true", New: "case !found:\n\t\treturn false"},
 		{Name: "granular: expressions that fail", File: "exclusion.go", Old: "return excluded || err != nil", New: "return excluded && err == nil"},
 	}},
 	{Package: "pkg/impersonation", Test: "^Test", Mutants: []mutation.Mutant{

@@ -69,7 +69,8 @@ func TestCheck(t *testing.T) {
 			},
 			want: []string{
 				"spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:53: undefined field 'storageClas'; " +
-					"ERROR: <input>:1:128: found no matching overload for '_==_' applied to '(string, int)'",
+					"ERROR: <input>:1:128: found no matching overload for '_==_' applied to '(string, int)'; " +
+					"ERROR: <input>:1:194: found no matching overload for '_==_' applied to '(string, int)'",
 			},
 		},
 	} {

@@ -5,11 +5,22 @@ SPDX-License-Identifier: Apache-2.0
 
 package v1alpha1
 
-import "k8s.io/utils/ptr"
+import (
+	"k8s.io/utils/ptr"
 
-// SetDefaults_VirtualMachineSpec gives a machine one processor.
+	"github.com/proviso-authz/proviso/apis/demo/validation"
+)
+
+// SetDefaults_VirtualMachineSpec gives a machine one processor, and memory the canonical form of its quantity, as decoding
+// does for fields that are quantities: the same amount in another text, such as 1024Mi for 1Gi, is no change. It leaves
+// text that is no quantity to validation.
 func SetDefaults_VirtualMachineSpec(spec *VirtualMachineSpec) {
 	if spec.CPUShare == nil {
 		spec.CPUShare = ptr.To(1.0)
+	}
+	if spec.Memory != nil {
+		if quantity, err := validation.ParseMemory(*spec.Memory); err == nil {
+			spec.Memory = ptr.To(quantity.String())
+		}
 	}
 }

@@ -43,9 +43,6 @@ type Kind[Spec, Status any] struct {
 	New, NewList func() runtime.Object
 	// Parts returns the parts of an object. It is called with objects that New or the store made.
 	Parts func(obj runtime.Object) Parts[Spec, Status]
-	// Normalize brings the specification of a new or changed object into its canonical form, before it is compared and
-	// validated. Nil means that the form never differs.
-	Normalize func(obj runtime.Object)
 	// Validate returns every error of the structure of a new object, of a changed object, and of an object with a
 	// changed status.
 	Validate             func(obj runtime.Object) field.ErrorList

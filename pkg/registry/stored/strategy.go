@@ -40,22 +40,14 @@ func (s strategy[Spec, Status]) PrepareForCreate(_ context.Context, obj runtime.
 	parts := s.kind.Parts(obj)
 	*parts.Status = *new(Status)
 	parts.Meta.Generation = 1
-	s.normalize(obj)
 }
 
 func (s strategy[Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
 	parts, before := s.kind.Parts(obj), s.kind.Parts(old.DeepCopyObject())
 	*parts.Status = *before.Status
 	parts.Meta.Generation = before.Meta.Generation
-	s.normalize(obj)
 	if !s.sameSpec(obj, old) {
 		parts.Meta.Generation++
-	}
-}
-
-func (s strategy[Spec, Status]) normalize(obj runtime.Object) {
-	if s.kind.Normalize != nil {
-		s.kind.Normalize(obj)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
-	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/demo/v1alpha1"
@@ -47,7 +46,6 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 			vm := obj.(*demo.VirtualMachine)
 			return stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus]{Meta: &vm.ObjectMeta, Spec: &vm.Spec, Status: &vm.Status}
 		},
-		Normalize: func(obj runtime.Object) { normalizeMemory(&obj.(*demo.VirtualMachine).Spec) },
 		Validate: func(obj runtime.Object) field.ErrorList {
 			return validation.ValidateVirtualMachine(obj.(*demo.VirtualMachine))
 		},
@@ -66,17 +64,6 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 		return nil, err
 	}
 	return &Storage{VirtualMachine: machines, Status: status, Console: &ConsoleREST{machines: machines.Store}}, nil
-}
-
-// normalizeMemory replaces memory by the canonical form of its quantity, as decoding does for fields that are quantities:
-// the same amount in another text, such as 1024Mi for 1Gi, is no change. Validation refuses text that is no quantity.
-func normalizeMemory(spec *demo.VirtualMachineSpec) {
-	if spec.Memory == nil {
-		return
-	}
-	if quantity, err := validation.ParseMemory(*spec.Memory); err == nil {
-		spec.Memory = ptr.To(quantity.String())
-	}
 }
 
 // table prints machines.

@@ -489,7 +489,7 @@ func TestEvaluation(t *testing.T) {
 				r := newRemote(t, says(status(`"conditionsChain":`+chain)), tc.evaluation)
 				e := conditional(t, "w", r)
 				if tc.name == "slow" {
-					e = e.with(entry{"timeout": "100ms"})
+					e = e.with(entry{"timeout": "2s"})
 				}
 				lazy := chainOf(t, newSource(t, e)).Begin(t.Context(), asking())
 				if !lazy.Decision().CanBecomeAllowed() {

@@ -272,7 +272,7 @@ func HasReservedExtra(u user.Info) bool {
 }
 
 // PathOf returns the path of a request that is not about a resource, and nothing otherwise. The
-// attributes of a request to this server always have the path of its URL, those of a review of
+// attributes of a request to this server always have the path of its URL, attributes of a review of
 // a resource never do; conditions must not see the difference.
 func PathOf(a authorizer.Attributes) string {
 	if a.IsResourceRequest() {

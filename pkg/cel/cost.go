@@ -42,7 +42,7 @@ type costs struct {
 
 var _ interpreter.ActualCostEstimator = costs{}
 
-// CallCost returns the cost of a call that has been made, or nil for that of cel-go.
+// CallCost returns the cost of a call that has been made, or nil if the cost of cel-go applies.
 func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	cost := c.CostEstimator.CallCost(function, overload, args, result)
 	work := unseenWork(function, args)
@@ -125,7 +125,7 @@ func workOfMatching(args []ref.Val) uint64 {
 	return uint64(min(instructions, maxPatternSize)) * textBytes(args[0]) / matchesPerUnit
 }
 
-// workOfSorting is that of comparing each element with as many others as it takes to find its
+// workOfSorting is the work of comparing each element with as many others as it takes to find its
 // place. The last argument has what is compared.
 func workOfSorting(args []ref.Val) uint64 {
 	if len(args) == 0 {
@@ -143,7 +143,7 @@ func workOfSorting(args []ref.Val) uint64 {
 	return (n/comparisonsPerUnit + text/textPerUnit) * uint64(bits.Len64(n))
 }
 
-// workOfElements is that of comparing elements of lists with each other so many times, beyond
+// workOfElements is the work of comparing elements of lists with each other so many times, beyond
 // a comparison of simple values: elements that are lists and maps are compared part by part.
 func workOfElements(times uint64, lists ...ref.Val) uint64 {
 	elements := uint64(0)

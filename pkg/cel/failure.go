@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// failure is the error of an evaluation. Its text is that of the CEL library, which quotes
+// failure is the error of an evaluation. Its text comes from the CEL library, which quotes
 // values of the data. Its class does not.
 type failure struct {
 	text string

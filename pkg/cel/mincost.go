@@ -88,7 +88,7 @@ func (w *costWalk) of(e ast.Expr) minimum {
 	}
 }
 
-// all is the cost of parts of which each is evaluated.
+// all returns the cost of parts that are all evaluated.
 func (w *costWalk) all(parts ...ast.Expr) (cost uint64) {
 	for _, part := range parts {
 		cost = sum(cost, w.of(part).cost)
@@ -96,8 +96,8 @@ func (w *costWalk) all(parts ...ast.Expr) (cost uint64) {
 	return cost
 }
 
-// least is the cost of parts of which one is evaluated to a value, the others perhaps not. That is
-// none of the accumulators, which begin with what decides nothing.
+// least returns the cost of the cheapest part: one of the parts is evaluated to a value, the others perhaps not.
+// Accumulators are left out, because their first value decides nothing.
 func (w *costWalk) least(parts ...ast.Expr) uint64 {
 	least := uint64(maxMinimum)
 	for _, part := range parts {
@@ -208,7 +208,7 @@ func (w *costWalk) call(e ast.Expr) minimum {
 	return minimum{cost: sum(w.all(args...), own.cost), size: own.size}
 }
 
-// own returns what a call costs besides its arguments, among which is the receiver.
+// own returns the cost of a call without its arguments. The receiver is one of the arguments.
 func (w *costWalk) own(e ast.Expr, args []ast.Expr) minimum {
 	if e.AsCall().FunctionName() == "check" && e.AsCall().IsMemberFunction() {
 		return minimum{cost: costOfCheck}

@@ -158,7 +158,7 @@ type failedCall struct{ err error }
 // does not depend on which operands are evaluated. Fail never returns.
 func Fail(err error) { panic(failedCall{err}) }
 
-// listTrackers are the costs of functions over lists. Those of cel-go panic when an argument is
+// listTrackers are the costs of functions over lists. The trackers of cel-go panic when an argument is
 // an error, and do not see how large elements are.
 func listTrackers() []interpreter.CostTrackerOption {
 	options := []interpreter.CostTrackerOption{

@@ -67,7 +67,7 @@ type managedEntry struct {
 	fields     map[string]any // fieldsV1
 }
 
-// managedEntries are those of one object, in their order.
+// managedEntries are the entries of one object, in their order.
 type managedEntries []*managedEntry
 
 func (e managedEntries) find(id managerID) *managedEntry {
@@ -88,7 +88,7 @@ type ownership struct {
 // errManagers does not name managers: the requester may not be allowed to read the object.
 var errManagers = errors.New("the request changes what other field managers own: a request may only add to the entry of its own manager in metadata.managedFields")
 
-// isBy returns an error unless the only entry that is written is that of the request. Of a request that does
+// isBy returns an error unless the only entry that is written belongs to the request. Of a request that does
 // not name its manager nothing but an Update entry can be, because server-side apply needs a name.
 func (o *ownership) isBy(w Writer) error {
 	if len(o.written) > 1 {

@@ -153,7 +153,7 @@ func (o *AuthorizationOptions) Chains(policies *engine.Source, webhooks *webhook
 	return &c, nil
 }
 
-// parts are the authorizers of which every chain has its own members.
+// parts are the authorizers that every chain has as members of its own.
 type parts struct {
 	policies *engine.Source
 	webhooks *webhook.Source // nil if there are none

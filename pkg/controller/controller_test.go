@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
@@ -172,4 +173,42 @@ func TestNewNeedsEverything(t *testing.T) {
 	if _, err := controller.New(controller.Config[string]{Name: "test"}); err == nil || !strings.HasPrefix(err.Error(), "test: ") {
 		t.Errorf("got %v, want an error that names the controller", err)
 	}
+}
+
+// TestBrokenWatchIsNoticed checks that watch connections that are established, but break before they have delivered
+// anything, count as a store that is out of reach. The probe does not show them.
+func TestBrokenWatchIsNoticed(t *testing.T) {
+	t.Parallel()
+	c := &consumer{}
+	started, err := controller.New(controller.Config[string]{
+		Name: "test", QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: 50 * time.Millisecond,
+		Probe:     func(context.Context) error { return nil },
+		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
+		Publish: func(context.Context) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.published++
+		},
+		WriteStatus: c.writeStatus,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		return &policyv1alpha1.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+	}
+	breaks := func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+		w := watch.NewFakeWithChanSize(1, false)
+		expired := apierrors.NewResourceExpired("too old").Status()
+		w.Error(&expired)
+		return w, nil
+	}
+	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, list, breaks, func(any) {}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); started.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	eventually(t, "it is stale", func() bool { return c.Stale() != "" })
 }

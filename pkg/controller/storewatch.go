@@ -11,12 +11,14 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 // probesPerBound is the number of probes of the store within the staleness bound: often enough that one failure does not
@@ -62,8 +64,10 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 				c.lost(err)
 				return nil, err
 			}
-			c.established()
-			return result, nil
+			if !ptr.Deref(options.SendInitialEvents, false) {
+				c.established() // the objects have been listed before
+			}
+			return watch.Filter(result, c.observe), nil
 		},
 	}
 }
@@ -121,6 +125,17 @@ func (c *connection) lost(cause error) {
 		c.since = time.Now()
 	}
 	c.cause = cause
+}
+
+// observe records that the connection delivers events. A connection that is to deliver all objects first counts from its
+// first event only: one that always breaks before would leave the informer with old objects for ever.
+func (c *connection) observe(event watch.Event) (watch.Event, bool) {
+	if event.Type == watch.Error {
+		c.lost(apierrors.FromObject(event.Object))
+	} else {
+		c.established()
+	}
+	return event, true
 }
 
 func (c *connection) established() {

@@ -112,7 +112,7 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	result, cost, err := program.Eval(ctx, values)
 	budget.Spend(cost)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil, errors.Is(err, cel.ErrCost):
 		return Exhausted(err)
 	case err != nil && checks != nil && checks.err != nil:
 		return Failed(checks.err)

@@ -253,3 +253,40 @@ func TestCELEvaluatorStopsWithItsContext(t *testing.T) {
 		t.Errorf("got %s (%v), want the error of the context", outcomeOf(got), got.Err())
 	}
 }
+
+// TestDenyOverTheLimitOfOneDenies checks that a Deny condition that costs more than one evaluation may denies, whatever the
+// failure mode of its set, at once as in two steps.
+func TestDenyOverTheLimitOfOneDenies(t *testing.T) {
+	t.Parallel()
+	list := make([]any, 200)
+	for i := range list {
+		list[i] = fmt.Sprint(i)
+	}
+	partial, err := cel.NewConditionCompiler(compiler(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ name, list string }{
+		{name: "about the object", list: "object.list"},
+		{name: "about the user", list: "impersonatedUser.groups"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			denial := celCondition(fmt.Sprintf(`%[1]s.exists(a, %[1]s.exists(b, %[1]s.exists(c, a + b + c == "199199199")))`, tc.list))
+			denial.Effect = authorization.EffectDeny
+			decision := authorization.Chained(
+				authorization.Set{AuthorizerName: "a", FailureMode: authorization.FailureModeNoOpinion, Decision: authorization.Conditions(denial)},
+				authorization.Set{AuthorizerName: "b", Decision: authorization.Conditions(celCondition("object != null"))})
+			user := cel.Values{cel.ImpersonatedUser: cel.Known(map[string]any{"groups": list}), cel.ImpersonatedRequest: cel.Known(map[string]any{})}
+			object := cel.Values{cel.Object: map[string]any{"list": list}}
+			all := cel.Values{cel.ImpersonatedUser: user[cel.ImpersonatedUser], cel.ImpersonatedRequest: user[cel.ImpersonatedRequest], cel.Object: object[cel.Object]}
+			if got := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Values: all}); !got.IsDeny() {
+				t.Errorf("at once: got Allow: %v, want Deny", got.IsAllow())
+			}
+			first := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Partial: partial, Values: user})
+			if got := first.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Values: object}); !got.IsDeny() {
+				t.Errorf("in two steps: got Allow: %v, want Deny", got.IsAllow())
+			}
+		})
+	}
+}

@@ -202,10 +202,11 @@ func (c *Conditional) settle(ctx context.Context, check *Check, decision authori
 	return remains
 }
 
-// and adds the answer to another question that must pass, too: the stricter one counts.
+// and adds the answer to another question that must pass, too: the stricter one counts. Of equally strict ones the first
+// counts, unless only the other has a reason.
 func (c *Check) and(other Check) {
 	c.Conditions = other.Conditions // both have all conditions that the decision has
-	if other.strictness() > c.strictness() || c.Reason == "" {
+	if other.strictness() > c.strictness() || other.strictness() == c.strictness() && c.Reason == "" {
 		c.Decision, c.Reason, c.Err, c.OnObject = other.Decision, other.Reason, other.Err, other.OnObject
 	}
 }

@@ -67,6 +67,16 @@ func (c Checker) ask(ctx context.Context, attributes authorizer.Attributes) *ask
 	return &asker{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}}
 }
 
+// isLate reports whether the request has ended before all fields were checked. The result then says
+// so.
+func (a *asker) isLate() bool {
+	err := a.ctx.Err()
+	if err != nil {
+		a.result.Reason, a.result.Err = fmt.Sprintf("the fields could not be checked in time: %v", err), err
+	}
+	return err != nil
+}
+
 // needs notes that a field needs a permission.
 func (a *asker) needs(path fieldpath.Path) {
 	if len(a.result.Named) < MaxNamed {
@@ -128,6 +138,9 @@ func (a withVerb) IsReadOnly() bool { return false }
 func (c Checker) Include(ctx context.Context, rules *Rules, changes *Changes, attributes authorizer.Attributes) Result {
 	a := c.ask(ctx, attributes)
 	for _, path := range changes.Paths() {
+		if a.isLate() {
+			return a.result
+		}
 		a.result.Fields++
 		a.needs(path)
 		if !a.covers(rules, path, "the field "+NameOf(path)) {
@@ -135,6 +148,9 @@ func (c Checker) Include(ctx context.Context, rules *Rules, changes *Changes, at
 		}
 	}
 	for _, c := range changes.ownership.claims {
+		if a.isLate() {
+			return a.result
+		}
 		a.result.Fields++
 		a.needs(c.field())
 		if !a.covers(rules.of(c), c.path, c.subject()) {
@@ -217,6 +233,9 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 	a := c.ask(ctx, attributes)
 	a.changes = changes
 	for _, path := range changes.Paths() {
+		if a.isLate() {
+			return a.result
+		}
 		a.result.Fields++
 		noted := false
 		for i := range rules.rules {
@@ -234,6 +253,9 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 		}
 	}
 	for _, c := range changes.ownership.claims {
+		if a.isLate() {
+			return a.result
+		}
 		if !a.mayClaim(rules.of(c), c) {
 			return a.lacks(c.field())
 		}

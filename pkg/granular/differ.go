@@ -9,9 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -45,6 +48,7 @@ var (
 	errNoObject   = errors.New("there is no object whose fields could be compared")
 	errUnreadable = errors.New("the schema of the kind could not be read, so that nobody can tell which fields changed")
 	errTooLarge   = fmt.Errorf("has a list or map of more than %d entries, which takes too long to compare", maxEntries)
+	errTooDeep    = fmt.Errorf("is nested deeper than %d levels, which takes too much memory to compare", maxLevels)
 	errSchema     = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
 )
 
@@ -97,17 +101,17 @@ func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, befor
 	if err != nil {
 		return nil, fmt.Errorf("the new object: %w", err)
 	}
-	if isTooLarge(contentBefore) {
-		return nil, fmt.Errorf("the old object %w", errTooLarge)
+	managedBefore, managedAfter := takeManagedFields(contentBefore), takeManagedFields(contentAfter)
+	if err := checkSizes(contentBefore, managedBefore); err != nil {
+		return nil, fmt.Errorf("the old object %w", err)
 	}
-	if isTooLarge(contentAfter) {
-		return nil, fmt.Errorf("the new object %w", errTooLarge)
+	if err := checkSizes(contentAfter, managedAfter); err != nil {
+		return nil, fmt.Errorf("the new object %w", err)
 	}
 	t, err := d.typeOf(ctx, kind)
 	if err != nil {
 		return nil, err
 	}
-	managedBefore, managedAfter := takeManagedFields(contentBefore), takeManagedFields(contentAfter)
 	comparison, err := compare(t, contentBefore, contentAfter)
 	if err != nil {
 		return nil, err
@@ -115,10 +119,12 @@ func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, befor
 	apiVersion, _ := kind.ToAPIVersionAndKind()
 	walker := &ownershipWalker{apiVersion: apiVersion, isChanged: comparison.isChanged}
 	if !isNil(before) {
-		walker.existing = comparison.existing
+		walker.existing = sync.OnceValue(comparison.existing) // several entries may ask
 	}
 	changes := comparison.changes
-	changes.ownership = walker.compareAll(managedBefore, managedAfter)
+	if changes.ownership, err = walker.compareAll(ctx, managedBefore, managedAfter); err != nil {
+		return nil, err
+	}
 	return changes, nil
 }
 
@@ -135,22 +141,40 @@ func takeManagedFields(content map[string]any) any {
 	return managed
 }
 
-// isTooLarge reports whether something within a value has too many entries to be compared.
-func isTooLarge(value any) bool {
+// checkSizes returns an error if an object, or its metadata.managedFields, are too large to be compared. The
+// depth of managedFields is bounded where their entries are compared.
+func checkSizes(content map[string]any, managedFields any) error {
+	if err := checkSize(content, maxLevels); err != nil {
+		return err
+	}
+	return checkSize(managedFields, math.MaxInt)
+}
+
+// checkSize returns an error if something within a value has too many entries to be compared, or
+// is more levels below it than these.
+func checkSize(value any, levels int) error {
+	var size int
+	var values iter.Seq[any]
 	switch value := value.(type) {
 	case map[string]any:
-		if len(value) > maxEntries {
-			return true
-		}
-		for _, v := range value {
-			if isTooLarge(v) {
-				return true
-			}
-		}
+		size, values = len(value), maps.Values(value)
 	case []any:
-		return len(value) > maxEntries || slices.ContainsFunc(value, isTooLarge)
+		size, values = len(value), slices.Values(value)
 	}
-	return false
+	switch {
+	case size > maxEntries:
+		return errTooLarge
+	case size > 0 && levels == 0:
+		return errTooDeep
+	case size == 0:
+		return nil
+	}
+	for v := range values {
+		if err := checkSize(v, levels-1); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // objectComparison is the result of a comparison without metadata.managedFields.

@@ -6,11 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package granular
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
@@ -26,10 +25,6 @@ const (
 	// maxUpdateEntries of them. The server merges them (managedfields.NewCapManagersManager).
 	bucketManager    = "ancient-changes"
 	maxUpdateEntries = 10
-
-	// selfMember is the key in fieldsV1 that says that the field itself is owned, beside some
-	// that are in it.
-	selfMember = "."
 )
 
 // Writer describes the request that changes an object, as far as metadata.managedFields
@@ -67,14 +62,26 @@ type managedEntry struct {
 	fields     map[string]any // fieldsV1
 }
 
-// managedEntries are the entries of one object, in their order.
-type managedEntries []*managedEntry
+// managedEntries are the entries of one object, in their order. The map keeps the comparison of
+// two objects linear in the number of entries.
+type managedEntries struct {
+	list []*managedEntry
+	byID map[managerID]*managedEntry
+}
 
-func (e managedEntries) find(id managerID) *managedEntry {
-	if i := slices.IndexFunc(e, func(other *managedEntry) bool { return other.id == id }); i >= 0 {
-		return e[i]
+// find returns the entry with an identity, or nil.
+func (e managedEntries) find(id managerID) *managedEntry { return e.byID[id] }
+
+// add appends an entry. It returns false if there is one with the same identity.
+func (e *managedEntries) add(one *managedEntry) bool {
+	if e.byID == nil {
+		e.byID = map[managerID]*managedEntry{}
 	}
-	return nil
+	if e.byID[one.id] != nil {
+		return false
+	}
+	e.list, e.byID[one.id] = append(e.list, one), one
+	return true
 }
 
 // ownership is how a request changes metadata.managedFields.
@@ -108,18 +115,20 @@ var managedFieldsPath = fieldpath.MakePathOrDie("metadata", "managedFields")
 var errEntry = errors.New("an entry of metadata.managedFields cannot be understood")
 
 // entriesOf reads metadata.managedFields by the rules of the server's decoder.
-func entriesOf(managedFields any) (managedEntries, error) {
+func entriesOf(ctx context.Context, managedFields any) (managedEntries, error) {
+	var result managedEntries
 	list, ok := managedFields.([]any)
 	if !ok && managedFields != nil {
-		return nil, errEntry
+		return result, errEntry
 	}
-	var result managedEntries
 	for _, element := range list {
-		e, err := entryOf(element)
-		if err != nil || result.find(e.id) != nil {
-			return nil, errEntry
+		if err := ctx.Err(); err != nil {
+			return result, err
 		}
-		result = append(result, e)
+		e, err := entryOf(element)
+		if err != nil || !result.add(e) {
+			return result, errEntry
+		}
 	}
 	return result, nil
 }
@@ -157,48 +166,55 @@ func entryOf(element any) (*managedEntry, error) {
 type ownershipWalker struct {
 	apiVersion string // of the request
 	// isChanged reports whether the request changes a field, or creates or removes it together
-	// with everything in it.
+	// with everything in it. It must not keep the path.
 	isChanged func(fieldpath.Path) bool
 	// existing returns the fields of the old object. It is nil if there is no old object.
 	existing func() *fieldpath.Set
 	result   ownership
+	effort   claimEffort
 }
 
-// compareAll returns how metadata.managedFields changes. There is no error: if an entry cannot be
-// understood, and the list has changed, that is a claim on the whole object.
-func (w *ownershipWalker) compareAll(before, after any) ownership {
+// compareAll returns how metadata.managedFields changes. An entry that cannot be understood is not
+// an error: if the list has changed, it is a claim on the whole object.
+func (w *ownershipWalker) compareAll(ctx context.Context, before, after any) (ownership, error) {
 	if reflect.DeepEqual(before, after) {
-		return ownership{}
+		return ownership{}, nil
 	}
-	old, err := entriesOf(before)
+	old, err := entriesOf(ctx, before)
 	if err == nil {
 		var now managedEntries
-		if now, err = entriesOf(after); err == nil {
-			err = w.compare(old, now)
+		if now, err = entriesOf(ctx, after); err == nil {
+			err = w.compare(ctx, old, now)
 		}
 	}
-	if err != nil {
-		return ownership{claims: []claim{{}}}
+	switch {
+	case errors.Is(err, errEntry):
+		return ownership{claims: []claim{{}}}, nil
+	case err != nil:
+		return ownership{}, fmt.Errorf("metadata.managedFields could not be compared: %w", err)
 	}
-	return w.result
+	return w.result, nil
 }
 
 // compare compares entries, after it has done to the old ones what the server does on its own
 // account.
-func (w *ownershipWalker) compare(old, now managedEntries) error {
+func (w *ownershipWalker) compare(ctx context.Context, old, now managedEntries) error {
 	capped := now.countUpdates() >= maxUpdateEntries
 	if capped {
-		old = old.withBuckets(now)
+		var err error
+		if old, err = old.withBuckets(ctx, now); err != nil {
+			return err
+		}
 	}
-	for _, e := range now {
+	for _, e := range now.list {
 		previous := old.find(e.id)
 		isChanged := w.isChanged
-		isFirst := len(old) == 0 && w.existing != nil && e.id == managerID{firstManager, operationUpdate, w.apiVersion, e.id.subresource}
+		isFirst := len(old.list) == 0 && w.existing != nil && e.id == managerID{firstManager, operationUpdate, w.apiVersion, e.id.subresource}
 		if isFirst {
 			fields := w.existing()
 			isChanged = func(path fieldpath.Path) bool { return w.isChanged(path) || fields.Has(path) }
 		}
-		gains, err := w.compareEntry(previous, e, isChanged)
+		gains, err := w.compareEntry(ctx, previous, e, isChanged)
 		if err != nil {
 			return err
 		}
@@ -207,9 +223,9 @@ func (w *ownershipWalker) compare(old, now managedEntries) error {
 			w.result.written = append(w.result.written, e)
 		}
 	}
-	for _, e := range old {
+	for _, e := range old.list {
 		if now.find(e.id) == nil {
-			if _, err := w.compareEntry(e, nil, w.isChanged); err != nil {
+			if _, err := w.compareEntry(ctx, e, nil, w.isChanged); err != nil {
 				return err
 			}
 		}
@@ -219,90 +235,49 @@ func (w *ownershipWalker) compare(old, now managedEntries) error {
 
 // compareEntry claims what an entry gains and loses, and reports whether it gains anything. Paths of
 // different versions are not compared with each other.
-func (w *ownershipWalker) compareEntry(before, after *managedEntry, isChanged func(fieldpath.Path) bool) (gains bool, err error) {
+func (w *ownershipWalker) compareEntry(ctx context.Context, before, after *managedEntry, isChanged func(fieldpath.Path) bool) (gains bool, err error) {
 	if before != nil && after != nil && before.apiVersion == after.apiVersion {
-		return w.walk(before.fields, after.fields, after.apiVersion, isChanged)
+		if reflect.DeepEqual(before.fields, after.fields) {
+			return false, nil
+		}
+		return w.walk(ctx, before.fields, after.fields, after.apiVersion, isChanged)
 	}
 	if before != nil {
-		if _, err := w.walk(before.fields, nil, before.apiVersion, isChanged); err != nil {
+		if _, err := w.walk(ctx, before.fields, nil, before.apiVersion, isChanged); err != nil {
 			return false, err
 		}
 	}
 	if after != nil {
-		return w.walk(nil, after.fields, after.apiVersion, isChanged)
+		return w.walk(ctx, nil, after.fields, after.apiVersion, isChanged)
 	}
 	return false, nil
 }
 
-func (w *ownershipWalker) walk(before, after map[string]any, apiVersion string, isChanged func(fieldpath.Path) bool) (gains bool, err error) {
-	c := claim{apiVersion: apiVersion}
+func (w *ownershipWalker) walk(ctx context.Context, before, after map[string]any, apiVersion string, isChanged func(fieldpath.Path) bool) (gains bool, err error) {
 	if apiVersion == w.apiVersion {
-		c.apiVersion = ""
+		apiVersion = ""
 	}
-	err = walkFieldsV1(before, after, nil, func(path fieldpath.Path, gained bool) {
+	walker := fieldsV1Walker{show: func(path fieldpath.Path, keyBytes int, gained bool) error {
 		gains = gains || gained
-		// What the request changes is known in its own version only.
-		if c.apiVersion == "" && isChanged(path) {
-			return
+		if err := w.effort.compare(keyBytes); err != nil {
+			return err
 		}
-		c.path = path
-		w.result.claims = append(w.result.claims, c)
-	})
+		// The changes of the request are known in its own version only.
+		if apiVersion == "" && isChanged(path) {
+			return nil
+		}
+		if err := w.effort.claim(path); err != nil {
+			return err
+		}
+		w.result.claims = append(w.result.claims, claim{path: path.Copy(), apiVersion: apiVersion})
+		return nil
+	}}
+	err = walker.walk(ctx, before, after)
 	return gains, err
 }
 
-// walkFieldsV1 calls show for each path that is in only one of two fieldsV1.
-func walkFieldsV1(before, after map[string]any, path fieldpath.Path, show func(path fieldpath.Path, gained bool)) error {
-	for _, key := range keysOfBoth(before, after) {
-		if key == selfMember || reflect.DeepEqual(before[key], after[key]) {
-			continue
-		}
-		element, err := fieldpath.DeserializePathElement(key)
-		if err != nil {
-			return errEntry
-		}
-		nodeBefore, wasOwned, err := nodeOf(before, key)
-		if err != nil {
-			return err
-		}
-		nodeAfter, isOwned, err := nodeOf(after, key)
-		if err != nil {
-			return err
-		}
-		at := slices.Concat(path, fieldpath.Path{element})
-		if wasOwned != isOwned {
-			show(at, isOwned)
-		}
-		if err := walkFieldsV1(nodeBefore, nodeAfter, at, show); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func keysOfBoth(a, b map[string]any) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(a)+len(b)), maps.Keys(a))
-	keys = slices.AppendSeq(keys, maps.Keys(b))
-	slices.Sort(keys)
-	return slices.Compact(keys)
-}
-
-// nodeOf returns what is below a key of fieldsV1, and whether its own path is owned.
-func nodeOf(fields map[string]any, key string) (node map[string]any, isOwned bool, err error) {
-	value, ok := fields[key]
-	if !ok {
-		return nil, false, nil
-	}
-	node, ok = value.(map[string]any)
-	if !ok {
-		return nil, false, errEntry
-	}
-	_, isOwned = node[selfMember]
-	return node, isOwned || len(node) == 0, nil
-}
-
 func (e managedEntries) countUpdates() (n int) {
-	for _, one := range e {
+	for _, one := range e.list {
 		if one.id.operation == operationUpdate {
 			n++
 		}
@@ -316,48 +291,27 @@ func (e *managedEntry) isBucket() bool {
 
 // withBuckets returns the old entries as they are after the server has merged Update entries
 // that are gone into the bucket of their version.
-func (e managedEntries) withBuckets(now managedEntries) managedEntries {
-	var result managedEntries
+func (e managedEntries) withBuckets(ctx context.Context, now managedEntries) (result managedEntries, err error) {
 	merged := map[string]*managedEntry{}
-	for _, bucket := range now {
+	for _, bucket := range now.list {
 		if bucket.isBucket() {
-			merged[bucket.apiVersion] = &managedEntry{id: bucket.id, apiVersion: bucket.apiVersion, time: bucket.time}
-			result = append(result, merged[bucket.apiVersion])
+			merged[bucket.apiVersion] = &managedEntry{id: bucket.id, apiVersion: bucket.apiVersion, time: bucket.time, fields: map[string]any{}}
+			result.add(merged[bucket.apiVersion])
 		}
 	}
-	for _, old := range e {
+	for _, old := range e.list {
+		if err := ctx.Err(); err != nil {
+			return result, err
+		}
 		bucket := merged[old.apiVersion]
 		isMerged := bucket != nil && old.id.operation == operationUpdate && (now.find(old.id) == nil || old.isBucket())
-		if !isMerged {
-			result = append(result, old)
-			continue
-		}
-		bucket.fields = unite(bucket.fields, old.fields, true)
-	}
-	return result
-}
-
-// unite returns the union of two fieldsV1. Without keys the root is empty; every other node
-// without keys is a path that is owned.
-func unite(a, b map[string]any, isRoot bool) map[string]any {
-	result := maps.Clone(a)
-	if result == nil {
-		result = map[string]any{}
-	}
-	for key, value := range b {
-		existing, ok := result[key].(map[string]any)
-		other, isNode := value.(map[string]any)
-		switch {
-		case !ok || !isNode:
-			result[key] = value // walkFieldsV1 refuses what is no node
-		default:
-			result[key] = unite(existing, other, false)
+		if isMerged {
+			uniteInto(bucket.fields, old.fields, true)
+		} else {
+			result.add(old)
 		}
 	}
-	if !isRoot && len(result) > 0 && (len(a) == 0 || len(b) == 0) {
-		result[selfMember] = map[string]any{}
-	}
-	return result
+	return result, nil
 }
 
 // field returns the path under which results name the claim.

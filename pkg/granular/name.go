@@ -26,7 +26,9 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 func NameOf(path fieldpath.Path) string {
 	var b strings.Builder
 	for _, e := range path {
-		writeElement(&b, e)
+		if writeElement(&b, e); b.Len() > maxNameBytes {
+			break
+		}
 	}
 	if b.Len() > maxNameBytes {
 		return strings.ToValidUTF8(b.String()[:maxNameBytes], "") + "…"
@@ -36,13 +38,13 @@ func NameOf(path fieldpath.Path) string {
 
 func writeElement(b *strings.Builder, e fieldpath.PathElement) {
 	switch {
-	case e.FieldName != nil && plainName.MatchString(*e.FieldName):
+	case e.FieldName != nil && plainName.MatchString(beginning(*e.FieldName)):
 		if b.Len() > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(*e.FieldName)
+		b.WriteString(beginning(*e.FieldName))
 	case e.FieldName != nil:
-		fmt.Fprintf(b, "[%s]", strconv.Quote(*e.FieldName))
+		fmt.Fprintf(b, "[%s]", strconv.Quote(beginning(*e.FieldName)))
 	case e.Key != nil:
 		b.WriteByte('[')
 		for i, field := range *e.Key {
@@ -59,9 +61,12 @@ func writeElement(b *strings.Builder, e fieldpath.PathElement) {
 	}
 }
 
+// beginning returns as much of a key as can be seen in a name, and more.
+func beginning(key string) string { return key[:min(len(key), 2*maxNameBytes)] }
+
 func quoted(value any) string {
 	if text, ok := value.(string); ok {
-		return strconv.Quote(text)
+		return strconv.Quote(beginning(text))
 	}
 	return fmt.Sprint(value)
 }

@@ -136,8 +136,9 @@ type rigConfig struct {
 	narrow []authorization.Set
 	// admission is what the handlers admit requests by.
 	admission admission.Interface
-	// behind is what is behind the filters. The answer is 200 if it is nil or returns nil.
+	// behind is what is behind the filters. The answer is 200 with the body if it is nil or returns nil.
 	behind func(ctx context.Context, r *rig) error
+	body   string
 }
 
 func newRig(tb testing.TB, config rigConfig) *rig {
@@ -163,12 +164,13 @@ func newRig(tb testing.TB, config rigConfig) *rig {
 	}
 	r.handlers, r.admission = generic.Authorization.Authorizer, generic.AdmissionControl
 	r.handler = generic.BuildHandlerChainFunc(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
-		if config.behind == nil {
-			return
+		if config.behind != nil {
+			if err := config.behind(request.Context(), r); err != nil {
+				responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, request)
+				return
+			}
 		}
-		if err := config.behind(request.Context(), r); err != nil {
-			responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, request)
-		}
+		_, _ = w.Write([]byte(config.body))
 	}), generic)
 	return r
 }

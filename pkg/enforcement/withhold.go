@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
@@ -32,7 +33,7 @@ const headerWarning = "Warning"
 // withholding replaces the answer to a request that failed or was refused while it depended
 // on conditions, if its user may not read the stored object (ADR 21). The handlers apply
 // patches, check preconditions and validate before the conditions are evaluated, and their
-// errors quote the object.
+// errors quote the object. It also replaces the list of a collection that was deleted.
 type withholding struct {
 	http.ResponseWriter
 	request    *http.Request
@@ -40,8 +41,9 @@ type withholding struct {
 	serializer runtime.NegotiatedSerializer
 	// warnings are those of the filters, which know nothing of objects.
 	warnings []string
-	// status is the one that the handler wrote.
-	status int
+	// status is the one that the handler wrote, and written is set once it did.
+	status  int
+	written bool
 	// withheld is set once another answer has been written.
 	withheld bool
 }
@@ -63,7 +65,7 @@ func (w *withholding) WriteHeader(status int) {
 	if w.withheld {
 		return
 	}
-	w.status = status
+	w.status, w.written = status, true
 	ctx := w.request.Context()
 	record, withhold := w.slot.withholds(ctx, status)
 	if !withhold {
@@ -80,11 +82,42 @@ func (w *withholding) WriteHeader(status int) {
 	if header.Del(headerWarning); len(w.warnings) > 0 {
 		header[headerWarning] = w.warnings
 	}
-	responsewriters.ErrorNegotiated(w.slot.answer(record, status), w.serializer, schema.GroupVersion{Version: "v1"}, w.ResponseWriter, w.request)
+	if status < http.StatusBadRequest {
+		w.writeSuccess(record, status)
+		return
+	}
+	responsewriters.ErrorNegotiated(w.slot.answer(record, status), w.serializer, unversioned, w.ResponseWriter, w.request)
+}
+
+// unversioned is the group and version of a Status.
+var unversioned = schema.GroupVersion{Version: "v1"}
+
+// writeSuccess says that a collection was deleted, and nothing about its objects.
+func (w *withholding) writeSuccess(request *record, status int) {
+	answer := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: unversioned.Version},
+		Status:   metav1.StatusSuccess, Code: int32(status), //nolint:gosec // a status code
+		Details: &metav1.StatusDetails{Group: request.attributes.GetAPIGroup(), Kind: request.attributes.GetResource()},
+	}
+	responsewriters.WriteObjectNegotiated(w.serializer, anyTransform{negotiation.DefaultEndpointRestrictions}, unversioned, w.ResponseWriter, w.request, status, answer, false)
+}
+
+// anyTransform accepts every transformation that a client asks for, such as a table: the
+// handler has accepted it before it deleted the objects. A Status is not transformed.
+type anyTransform struct {
+	negotiation.EndpointRestrictions
+}
+
+// AllowsMediaTypeTransform returns true.
+func (anyTransform) AllowsMediaTypeTransform(string, string, *schema.GroupVersionKind) bool {
+	return true
 }
 
 // Write writes the body of the handler's answer, or drops it if another one was written.
 func (w *withholding) Write(body []byte) (int, error) {
+	if !w.written {
+		w.WriteHeader(http.StatusOK)
+	}
 	if w.withheld {
 		return len(body), nil
 	}
@@ -94,10 +127,18 @@ func (w *withholding) Write(body []byte) (int, error) {
 // withholds reports whether an answer must not be shown, and the decision about its request.
 func (s *slot) withholds(ctx context.Context, status int) (*record, bool) {
 	request, _, _ := s.records()
-	if status < http.StatusBadRequest || !request.isConditional() || !s.enforcer.readsStored(request.attributes) || s.isExplained() {
+	if !request.isConditional() || !showsStored(request.attributes, status) || !s.enforcer.readsStored(request.attributes) || s.isExplained() {
 		return nil, false
 	}
 	return request, !s.enforcer.mayRead(ctx, request)
+}
+
+// showsStored reports whether an answer may show stored objects on which no condition was
+// evaluated. A success shows none, except the list of a deleted collection: the store passes
+// over objects that are gone by the time it deletes them, and returns the list as it was
+// read, with a count of the objects that a limit left out.
+func showsStored(a authorizer.Attributes, status int) bool {
+	return status >= http.StatusBadRequest || a.GetVerb() == "deletecollection"
 }
 
 // readsStored reports whether the handler of a request reads a stored object before it

@@ -184,6 +184,38 @@ func TestOneAnswerToAll(t *testing.T) {
 	}
 }
 
+// TestSuccessfulDeletesShowNoCollection has a handler answer with the list that it has read. It
+// writes no status code, so that the code is 200.
+func TestSuccessfulDeletesShowNoCollection(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, method, path string
+		decisions          map[string]authorization.Decision
+		narrow             []authorization.Set
+		want               bool // that the answer is the handler's
+	}{
+		{"on conditions", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds}, nil, false},
+		{"narrowed by conditions of an impersonation", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": allow}, []authorization.Set{{AuthorizerName: "a", Decision: denies}}, false},
+		{"may list on conditions", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds, "list": holds}, nil, false},
+		{"asking whether it may fails", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds, "list": authorization.Deny("", errTest)}, nil, false},
+		{"may list", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds, "list": allow}, nil, true},
+		{"unconditionally", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": allow}, nil, true},
+		{"a delete evaluates its conditions", http.MethodDelete, oneMachine, map[string]authorization.Decision{"delete": holds}, nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{chain: chainOf(t, byVerb(tc.decisions)), storages: storages, narrow: tc.narrow, body: `{"items":["` + secret + `"]}`})
+			got := r.send(tc.method, tc.path)
+			if shown := strings.Contains(got.Body.String(), secret); shown != tc.want || got.Code != http.StatusOK {
+				t.Errorf("got %d %s; want the handler's answer %v", got.Code, got.Body, tc.want)
+			}
+			if status := statusOf(t, got); !tc.want && (status.Status != metav1.StatusSuccess || status.Details.Kind != "virtualmachines" || r.annotations()["authorization.proviso.dev/withheld-status"] != "200") {
+				t.Errorf("got %#v, annotations %v; want an audited success", status, r.annotations())
+			}
+		})
+	}
+}
+
 // TestWithheldAnswersAreAudited keeps the code of the answer for the administrator.
 func TestWithheldAnswersAreAudited(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ package enforcement
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -27,8 +28,8 @@ import (
 // not shown.
 const auditWithheld = "authorization.proviso.dev/withheld-status"
 
-// headerWarning is the header of warnings to the user, which may quote the object, too.
-const headerWarning = "Warning"
+// headerRetryAfter is the header of answers to requests that may be sent again.
+const headerRetryAfter = "Retry-After"
 
 // withholding replaces the answer to a request that failed or was refused while it depended
 // on conditions, if its user may not read the stored object (ADR 21). The handlers apply
@@ -39,8 +40,9 @@ type withholding struct {
 	request    *http.Request
 	slot       *slot
 	serializer runtime.NegotiatedSerializer
-	// warnings are those of the filters, which know nothing of objects.
-	warnings []string
+	// header has what the filters have set, which know nothing of objects. The handlers add
+	// warnings, which quote fields, and headers that tell how large their answer was.
+	header http.Header
 	// status is the one that the handler wrote, and written is set once it did.
 	status  int
 	written bool
@@ -53,7 +55,7 @@ var _ responsewriter.UserProvidedDecorator = &withholding{}
 func newWithholding(w http.ResponseWriter, r *http.Request, s *slot, serializer runtime.NegotiatedSerializer) *withholding {
 	return &withholding{
 		ResponseWriter: w, request: r, slot: s, serializer: serializer,
-		warnings: slices.Clone(w.Header()[headerWarning]), status: http.StatusOK,
+		header: w.Header().Clone(), status: http.StatusOK,
 	}
 }
 
@@ -76,17 +78,20 @@ func (w *withholding) WriteHeader(status int) {
 	if !w.slot.isDenied() { // the refusal has annotations of its own
 		audit.AddAuditAnnotation(ctx, auditWithheld, strconv.Itoa(status))
 	}
-	header := w.Header()
-	header.Del("Content-Encoding") // the handler may have chosen to compress its answer
-	header.Del("Content-Length")
-	if header.Del(headerWarning); len(w.warnings) > 0 {
-		header[headerWarning] = w.warnings
-	}
+	retryAfter := w.Header().Get(headerRetryAfter)
+	w.resetHeader()
 	if status < http.StatusBadRequest {
 		w.writeSuccess(record, status)
 		return
 	}
-	responsewriters.ErrorNegotiated(w.slot.answer(record, status), w.serializer, unversioned, w.ResponseWriter, w.request)
+	responsewriters.ErrorNegotiated(w.slot.answer(record, status, retryAfter), w.serializer, unversioned, w.ResponseWriter, w.request)
+}
+
+// resetHeader takes back the headers that the handler has set.
+func (w *withholding) resetHeader() {
+	header := w.Header()
+	clear(header)
+	maps.Copy(header, w.header)
 }
 
 // unversioned is the group and version of a Status.
@@ -170,23 +175,40 @@ func verbToRead(a authorizer.Attributes) string {
 // answer is the answer to a user who may not read the object. It depends on nothing but what
 // was known before the object was read, and on whether there is one: the same 403 says that
 // conditions do not hold, that a patch cannot be applied, and that a precondition fails.
-func (s *slot) answer(request *record, status int) error {
+func (s *slot) answer(request *record, status int, retryAfter string) error {
 	a := request.attributes
 	resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
 	switch {
 	case status == http.StatusNotFound:
 		return apierrors.NewNotFound(resource, a.GetName())
-	case status >= http.StatusInternalServerError, slices.Contains(independentCodes, status):
+	case status == http.StatusInternalServerError && retryAfter != "": // the storage did not answer in time
+		return apierrors.NewServerTimeout(resource, a.GetVerb(), secondsOf(retryAfter))
+	case slices.Contains(independentCodes, status):
 		answer := apierrors.NewGenericServerResponse(status, a.GetVerb(), resource, a.GetName(), "details are not shown", 0, false)
-		answer.ErrStatus.Details = &metav1.StatusDetails{Group: resource.Group, Kind: resource.Resource, Name: a.GetName()}
+		answer.ErrStatus.Details = &metav1.StatusDetails{
+			Group: resource.Group, Kind: resource.Resource, Name: a.GetName(), RetryAfterSeconds: int32(secondsOf(retryAfter)), //nolint:gosec // it was an int32 before
+		}
 		return answer
 	}
 	return responsewriters.ForbiddenStatusError(a, s.withheldReason(request))
 }
 
+// secondsOf reads a header Retry-After, which the handlers write as a number of seconds.
+func secondsOf(retryAfter string) int {
+	seconds, err := strconv.Atoi(retryAfter)
+	if err != nil {
+		return 0
+	}
+	return seconds
+}
+
 // independentCodes are the codes of refusals that do not depend on the object, and that
-// clients react to.
-var independentCodes = []int{http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}
+// clients react to. 500 is none of them: a patch that tests a value, and then fails in a way
+// that the handlers do not expect, would tell whether the value was guessed.
+var independentCodes = []int{
+	http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
+	http.StatusServiceUnavailable, http.StatusGatewayTimeout,
+}
 
 // withheldReason names the conditions that the request depended on, whether or not they were
 // evaluated.

@@ -42,8 +42,10 @@ var (
 	conflict   = apierrors.NewConflict(demo.Resource("virtualmachines"), "x", errors.New("precondition failed: UID in precondition: 1, UID in object meta: "+secret))
 	tooLarge   = apierrors.NewRequestEntityTooLargeError("Unable to complete the copy, " + secret)
 	internal   = apierrors.NewInternalError(errors.New("cannot unmarshal " + secret))
-	notFound   = apierrors.NewNotFound(demo.Resource("virtualmachines"), "x")
-	mediaType  = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType, Message: secret}}
+	// unreachable is the answer while the storage does not answer.
+	unreachable = apierrors.NewServerTimeout(demo.Resource("virtualmachines"), "patch", 2)
+	notFound    = apierrors.NewNotFound(demo.Resource("virtualmachines"), "x")
+	mediaType   = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType, Message: secret}}
 )
 
 const (
@@ -81,8 +83,11 @@ func TestAnswersShowNothingOfTheObject(t *testing.T) {
 		{"409 to a patch", http.MethodPatch, conflict, 403, metav1.StatusReasonForbidden, fmt.Sprintf(withheld, "patch", "holds")},
 		{"409 to a delete", http.MethodDelete, conflict, 403, metav1.StatusReasonForbidden, fmt.Sprintf(withheld, "delete", "holds")},
 		{"413 to a patch", http.MethodPatch, tooLarge, 403, metav1.StatusReasonForbidden, fmt.Sprintf(withheld, "patch", "holds")},
-		{"an error that is no status", http.MethodPatch, errors.New(secret), 500, metav1.StatusReasonInternalError, "an error on the server"},
-		{"500 to a patch", http.MethodPatch, internal, 500, metav1.StatusReasonInternalError, "an error on the server"},
+		{"an error that is no status", http.MethodPatch, errors.New(secret), 403, metav1.StatusReasonForbidden, fmt.Sprintf(withheld, "patch", "holds")},
+		{"500 to a patch", http.MethodPatch, internal, 403, metav1.StatusReasonForbidden, fmt.Sprintf(withheld, "patch", "holds")},
+		{"500 because the store is out of reach", http.MethodPatch, unreachable, 500, metav1.StatusReasonServerTimeout, "could not be completed at this time"},
+		{"503 to a patch", http.MethodPatch, apierrors.NewServiceUnavailable(secret), 503, metav1.StatusReasonServiceUnavailable, "the server is currently unable"},
+		{"504 to a patch", http.MethodPatch, apierrors.NewTimeoutError(secret, 0), 504, metav1.StatusReasonTimeout, "in the time allotted"},
 		{"415 to a patch", http.MethodPatch, mediaType, 415, metav1.StatusReasonUnsupportedMediaType, "details are not shown"},
 		{"404 stays", http.MethodPatch, notFound, 404, metav1.StatusReasonNotFound, `virtualmachines.demo.proviso.dev "x" not found`},
 	} {
@@ -99,6 +104,9 @@ func TestAnswersShowNothingOfTheObject(t *testing.T) {
 			}
 			if shown := fmt.Sprint(got.Body, got.Header()); strings.Contains(shown, secret) {
 				t.Errorf("the answer shows the object: %s", shown)
+			}
+			if retry := got.Header().Get("Retry-After"); (tc.wantReason == metav1.StatusReasonServerTimeout) != (retry == "2") {
+				t.Errorf("got Retry-After %q", retry)
 			}
 			if status.Details != nil && len(status.Details.Causes) > 0 {
 				t.Errorf("the answer has causes: %v", status.Details.Causes)
@@ -174,7 +182,7 @@ func TestOneAnswerToAll(t *testing.T) {
 		return fmt.Sprint(got.Code, got.Header(), got.Body)
 	}
 	refused := answer(admitting(admission.Update))
-	for name, err := range map[string]error{"422": invalid, "400": badRequest, "409": conflict, "413": tooLarge} {
+	for name, err := range map[string]error{"422": invalid, "400": badRequest, "409": conflict, "413": tooLarge, "500": internal, "no status": errors.New(secret)} {
 		if diff := cmp.Diff(refused, answer(func(context.Context, *rig) error { return err })); diff != "" {
 			t.Errorf("%s differs from a refusal: %s", name, diff)
 		}

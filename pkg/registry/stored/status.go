@@ -40,6 +40,7 @@ func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOp
 
 // Update changes the status of an object that exists; it never creates one.
 func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	objInfo = unquoted{objInfo, r.store.Storage.Versioner()}
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 }
 

@@ -1,0 +1,49 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package stored
+
+import (
+	"context"
+	"errors"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/storage"
+)
+
+var errNotApplied = errors.New("the change cannot be applied: the change or the stored object does not fit the schema of the kind")
+
+// unquoted computes the changed object of an update, with errors that are a Status and quote nothing. The generic server
+// answers every other error with 500 and logs its text, which quotes the object. Conditions are evaluated later, so that
+// the code would tell users who may not read the object whether the test of a JSON patch succeeded.
+type unquoted struct {
+	rest.UpdatedObjectInfo
+	versioner storage.Versioner
+}
+
+var _ rest.UpdatedObjectInfo = unquoted{}
+
+// UpdatedObject returns the changed object, whose resource version is a number if it has one.
+func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	if err != nil {
+		return nil, withoutCause(err)
+	}
+	if _, err := u.versioner.ObjectResourceVersion(obj); err != nil { // the error quotes the version
+		return nil, apierrors.NewBadRequest("metadata.resourceVersion must be a number")
+	}
+	return obj, nil
+}
+
+// withoutCause returns the Status that an error is or wraps, and otherwise a Status without the text of the error.
+func withoutCause(err error) error {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return &apierrors.StatusError{ErrStatus: status.Status()}
+	}
+	return apierrors.NewInternalError(errNotApplied)
+}

@@ -6,10 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package enforcement
 
 import (
+	"bytes"
 	"context"
+	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
 // explaining is the admission chain of the server. It notes when an admission plugin refuses a
@@ -41,13 +44,21 @@ func (e explaining) Validate(ctx context.Context, a admission.Attributes, o admi
 	if s == nil {
 		return validating.Validate(ctx, a, o)
 	}
-	s.setAllowed(false)
+	s.beginAttempt()
 	err := validating.Validate(ctx, a, o)
 	// A conflict may lead to another attempt, which can fail before it gets here.
 	if err != nil && !apierrors.IsConflict(err) && s.isAllowed() {
-		s.explain()
+		s.explain(err)
 	}
 	return err
+}
+
+// beginAttempt forgets an earlier attempt at an update, which was about another version of
+// the object.
+func (s *slot) beginAttempt() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.allowed, s.explanation = false, nil
 }
 
 // setAllowed notes whether the conditions have allowed the present attempt.
@@ -63,16 +74,70 @@ func (s *slot) isAllowed() bool {
 	return s.allowed
 }
 
-// explain notes that the request ends with a refusal that may be shown. The objects of a
-// collection are admitted concurrently, so that it is not known whose refusal is answered.
-func (s *slot) explain() {
+// explain notes a refusal that may be shown if the request ends with it. It may end with
+// another one: the store attempts an update again if it started from an old version, and the
+// next attempt can fail before its conditions are evaluated. An error that is not a Status is
+// not shown. The objects of a collection are admitted concurrently, so that it is not known
+// whose refusal is answered.
+func (s *slot) explain(err error) {
+	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the handlers do not unwrap errors either
+	if !ok {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.explained = s.request == nil || s.request.attributes.GetVerb() != "deletecollection"
+	if s.request == nil || s.request.attributes.GetVerb() != "deletecollection" {
+		s.explanation = &apierrors.StatusError{ErrStatus: status.Status()}
+	}
 }
 
-func (s *slot) isExplained() bool {
+// explained returns the refusal that may be shown, nil if there is none.
+func (s *slot) explained() *apierrors.StatusError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.explained
+	return s.explanation
+}
+
+// comparing compares an answer with the only one that may be shown.
+type comparing struct {
+	refusal *apierrors.StatusError
+	// rest is how the answer must go on.
+	rest []byte
+	// differs is set once it did not.
+	differs bool
+}
+
+// compare returns the comparison of an answer with a refusal. It is nil if their codes differ.
+func (w *withholding) compare(refusal *apierrors.StatusError, status int) *comparing {
+	if refusal == nil || int(refusal.ErrStatus.Code) != status {
+		return nil
+	}
+	expected := &rendering{header: http.Header{}}
+	responsewriters.ErrorNegotiated(refusal, w.serializer, unversioned, expected, w.request)
+	return &comparing{refusal: refusal, rest: expected.body}
+}
+
+func (c *comparing) write(body []byte) {
+	rest, same := bytes.CutPrefix(c.rest, body)
+	c.rest, c.differs = rest, c.differs || !same
+}
+
+// same reports whether the answer has been the refusal, byte for byte.
+func (c *comparing) same() bool { return !c.differs && len(c.rest) == 0 }
+
+// rendering keeps the body of an answer.
+type rendering struct {
+	header http.Header
+	body   []byte
+}
+
+var _ http.ResponseWriter = &rendering{}
+
+func (r *rendering) Header() http.Header { return r.header }
+
+func (r *rendering) WriteHeader(int) {}
+
+func (r *rendering) Write(body []byte) (int, error) {
+	r.body = append(r.body, body...)
+	return len(body), nil
 }

@@ -8,9 +8,11 @@ package enforcement
 import (
 	"context"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -185,8 +187,9 @@ func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	create, decision := s.enforcer.decide(ctx, a, request)
 	if create == nil {
-		s.explain() // there is no stored object
-		return forbidden(decision.Concrete())
+		verdict, reason, err := forbidden(decision.Concrete())
+		s.explain(refusalOfCreate(a, reason, err)) // there is no stored object
+		return verdict, reason, err
 	}
 	create = s.recordCreate(create)
 	if create.conditional {
@@ -194,4 +197,12 @@ func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorize
 		return authorizer.DecisionAllow, "allowed on conditions that are enforced at admission", nil
 	}
 	return authorizer.DecisionAllow, decision.Reason(), nil
+}
+
+// refusalOfCreate is what the handlers make of a refusal of the create that a request turns into.
+func refusalOfCreate(a authorizer.Attributes, reason string, err error) error {
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	return responsewriters.ForbiddenStatusError(a, reason)
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -54,9 +55,11 @@ type slot struct {
 
 	// outcome is how the conditions came out.
 	outcome outcome
-	// allowed is set while the conditions have allowed the present attempt, explained once
-	// the request ends with a refusal that may be shown.
-	allowed, explained bool
+	// allowed is set while the conditions have allowed the present attempt.
+	allowed bool
+	// explanation is the refusal that the present attempt ended with after that, if any. It
+	// may be shown.
+	explanation *apierrors.StatusError
 }
 
 type slotKey struct{}

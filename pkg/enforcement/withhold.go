@@ -46,8 +46,10 @@ type withholding struct {
 	// status is the one that the handler wrote, and written is set once it did.
 	status  int
 	written bool
-	// withheld is set once another answer has been written.
+	// withheld is set once the handler's answer is not passed on.
 	withheld bool
+	// compared compares it with the refusal that may be shown, if there is one.
+	compared *comparing
 }
 
 var _ responsewriter.UserProvidedDecorator = &withholding{}
@@ -68,13 +70,34 @@ func (w *withholding) WriteHeader(status int) {
 		return
 	}
 	w.status, w.written = status, true
-	ctx := w.request.Context()
-	record, withhold := w.slot.withholds(ctx, status)
+	record, withhold := w.slot.withholds(w.request.Context(), status)
 	if !withhold {
 		w.ResponseWriter.WriteHeader(status)
 		return
 	}
 	w.withheld = true
+	if w.compared = w.compare(w.slot.explained(), status); w.compared == nil {
+		w.replace(record, status)
+	}
+}
+
+// finish writes the answer that depends on the whole answer of the handler. It must be called
+// when the handler has returned.
+func (w *withholding) finish() {
+	switch {
+	case w.compared == nil:
+	case w.compared.same():
+		w.resetHeader()
+		responsewriters.ErrorNegotiated(w.compared.refusal, w.serializer, unversioned, w.ResponseWriter, w.request)
+	default:
+		request, _, _ := w.slot.records()
+		w.replace(request, w.status)
+	}
+}
+
+// replace writes another answer than the handler's.
+func (w *withholding) replace(record *record, status int) {
+	ctx := w.request.Context()
 	if !w.slot.isDenied() { // the refusal has annotations of its own
 		audit.AddAuditAnnotation(ctx, auditWithheld, strconv.Itoa(status))
 	}
@@ -123,6 +146,9 @@ func (w *withholding) Write(body []byte) (int, error) {
 	if !w.written {
 		w.WriteHeader(http.StatusOK)
 	}
+	if w.compared != nil {
+		w.compared.write(body)
+	}
 	if w.withheld {
 		return len(body), nil
 	}
@@ -132,7 +158,7 @@ func (w *withholding) Write(body []byte) (int, error) {
 // withholds reports whether an answer must not be shown, and the decision about its request.
 func (s *slot) withholds(ctx context.Context, status int) (*record, bool) {
 	request, _, _ := s.records()
-	if !request.isConditional() || !showsStored(request.attributes, status) || !s.enforcer.readsStored(request.attributes) || s.isExplained() {
+	if !request.isConditional() || !showsStored(request.attributes, status) || !s.enforcer.readsStored(request.attributes) {
 		return nil, false
 	}
 	return request, !s.enforcer.mayRead(ctx, request)

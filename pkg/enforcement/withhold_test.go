@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
@@ -270,6 +271,20 @@ func TestRefusalsBehindTheConditionsStay(t *testing.T) {
 			}
 			return invalid // of the version that another client has written meanwhile
 		}, "description of holds"},
+		{"refused once, and invalid in the next attempt", holds, quota, func(ctx context.Context, r *rig) error {
+			_ = validate(ctx, r)
+			return invalid
+		}, "description of holds"},
+		{"refused once, and in the next attempt before its conditions", holds, quota, func(ctx context.Context, r *rig) error {
+			_ = validate(ctx, r)
+			return apierrors.NewForbidden(demo.Resource("virtualmachines"), "x", errors.New(secret))
+		}, "description of holds"},
+		{"a text that goes on", holds, quota, func(ctx context.Context, r *rig) error {
+			status := validate(ctx, r).(apierrors.APIStatus).Status()
+			status.Message += secret
+			return &apierrors.StatusError{ErrStatus: status}
+		}, "description of holds"},
+		{"refused with an error that is no status", holds, errors.New(secret), validate, "description of holds"},
 		{"a conflict is attempted again", holds, conflict, func(ctx context.Context, r *rig) error {
 			_ = validate(ctx, r)
 			return invalid
@@ -284,6 +299,23 @@ func TestRefusalsBehindTheConditionsStay(t *testing.T) {
 				t.Errorf("got %d %s; want 403 with %q", got.Code, got.Body, tc.wantText)
 			}
 		})
+	}
+}
+
+// TestRefusalsBehindTheConditionsAreNegotiated shows a refusal in every media type, and no
+// warning that an attempt has left.
+func TestRefusalsBehindTheConditionsAreNegotiated(t *testing.T) {
+	t.Parallel()
+	quota := apierrors.NewForbidden(demo.Resource("virtualmachines"), "x", errors.New("the quota is used up"))
+	for _, accept := range []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"} {
+		r := newRig(t, rigConfig{chain: chainOf(t, byVerb(map[string]authorization.Decision{"update": holds})), storages: storages, admission: validating{after: quota}, behind: func(ctx context.Context, r *rig) error {
+			warning.AddWarning(ctx, "", "unknown field "+secret)
+			return r.admission.(admission.ValidationInterface).Validate(ctx, targetOf(ctx).attributes(admission.Update), admission.NewObjectInterfacesFromScheme(scheme))
+		}})
+		got := r.send(http.MethodPut, oneMachine, "Accept", accept)
+		if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "the quota is used up") || strings.Contains(fmt.Sprint(got.Header()), secret) {
+			t.Errorf("accepting %s: got %d %v %s", accept, got.Code, got.Header(), got.Body)
+		}
 	}
 }
 
@@ -337,7 +369,7 @@ func TestFailingCreateOfAnUpdateIsForbidden(t *testing.T) {
 		if err != nil {
 			return apierrors.NewInternalError(err)
 		}
-		return apierrors.NewForbidden(demo.Resource("virtualmachines"), "x", errors.New(reason))
+		return responsewriters.ForbiddenStatusError(attributesOf(ctx, "create"), reason)
 	}})
 	got := r.send(http.MethodPut, oneMachine)
 	if got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "policy p (its condition failed): evaluation failed") || strings.Contains(got.Body.String(), secret) {

@@ -28,6 +28,7 @@ func withWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 		defer s.annotate(r.Context())
 		watched := newWithholding(w, r, s, serializer)
 		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(watched), r)
+		watched.finish()
 		if watched.status < http.StatusBadRequest {
 			s.accuse(r.Context())
 		}

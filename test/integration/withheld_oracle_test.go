@@ -7,15 +7,75 @@ package integration_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/admission"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
+
+	"github.com/proviso-authz/proviso/test/testutil/server"
 )
+
+// refusing is an admission plugin behind the conditions. It refuses every request of alice, after it has changed the
+// object once.
+type refusing struct {
+	once   *sync.Once
+	change func()
+}
+
+func (refusing) Handles(admission.Operation) bool { return true }
+
+func (r refusing) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetUserInfo().GetName() != "alice" {
+		return nil
+	}
+	r.once.Do(r.change)
+	return admission.NewForbidden(a, errRefusing)
+}
+
+var errRefusing = errors.New("the quota is used up")
+
+// TestRefusalsOfEarlierAttemptsExplainNothing has a plugin refuse an attempt at an update while another client changes
+// the object. The store attempts the update again, which fails before its conditions are evaluated.
+func TestRefusalsOfEarlierAttemptsExplainNothing(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, image, want string }{
+		{"the next attempt fails", hidden + " (image)", "details are shown to users who may get the object"},
+		{"the next attempt is refused by its conditions", hidden, "details are shown to users who may get the object"},
+		{"the next attempt is refused alike", "mine", errRefusing.Error()},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var e *enforcing
+			plugin := refusing{once: &sync.Once{}, change: func() {
+				e.must(t, http.MethodPut, alicesMachine, machineJSON(named+`,"annotations":{"a":"b"}`, tc.image))
+			}}
+			e = newEnforcing(t, rights{"Allow patch virtualmachines": mine}, func(c *server.Config) {
+				c.Generic = func(g *genericapiserver.Config) {
+					g.AdmissionControl = admission.NewChainHandler(g.AdmissionControl, plugin)
+				}
+			})
+			e.must(t, http.MethodPost, machinesPath, machineJSON(named, "mine"))
+			e.revision(t) // the cache has the machine, and the store starts from it
+			p := probe{"", http.MethodPatch, alicesMachine, jsonPatch, `[{"op":"add","path":"/metadata/labels","value":{}},{"op":"copy","from":"/spec/image","path":"/metadata/labels/x"}]`}
+			got := p.send(t.Context(), e.Server, "")
+			if body := got.Body.String(); got.Code != http.StatusForbidden || !strings.Contains(body, tc.want) || strings.Contains(body, hidden) {
+				t.Errorf("got %d %s, want 403 with %q", got.Code, got.Body, tc.want)
+			}
+			if e.stored(t)["one"] != tc.image {
+				t.Errorf("stored: %v, want an image that was changed", e.stored(t))
+			}
+		})
+	}
+}
 
 const strategicPatch = "application/strategic-merge-patch+json"
 

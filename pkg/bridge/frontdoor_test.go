@@ -25,6 +25,8 @@ import (
 
 // policy is a policy of the tests: for alice, on everything, unless it says otherwise.
 type policy struct {
+	// everyone says that the policy is for all users.
+	everyone  bool
 	effect    policyv1alpha1.PolicyEffect
 	condition string
 	rule      policyv1alpha1.PolicyRule
@@ -51,10 +53,14 @@ func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.P
 		if len(p.rule.Verbs) == 0 {
 			p.rule = policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
 		}
+		subject := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "alice"}
+		if p.everyone {
+			subject = rbacv1.Subject{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}
+		}
 		key := engine.Key{Name: name}
 		if result[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: p.effect, Condition: p.condition, Rules: []policyv1alpha1.PolicyRule{p.rule},
-			Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
+			Subjects: []rbacv1.Subject{subject},
 		}, compiler); err != nil {
 			tb.Fatal(err)
 		}

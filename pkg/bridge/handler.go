@@ -18,6 +18,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -39,9 +40,13 @@ const mediaType = "application/json"
 
 // NewHandler makes the handler of the listener. Only clients are answered.
 func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
+	return newHandler(door, clients, (*reviewSpec).attributes)
+}
+
+func newHandler(door *FrontDoor, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
 	RegisterMetrics()
 	mux := http.NewServeMux()
-	mux.Handle(AuthorizePath, &reviewHandler{door: door, large: newLargeReviews()})
+	mux.Handle(AuthorizePath, &reviewHandler{door: door, large: newLargeReviews(), attributesOf: attributesOf})
 	mux.HandleFunc(ReadyPath, door.ready)
 	return withRecovery(withDeadline(clients.only(mux)))
 }
@@ -50,6 +55,8 @@ func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
 type reviewHandler struct {
 	door  *FrontDoor
 	large *largeReviews
+	// attributesOf returns the request that a review asks about.
+	attributesOf func(*reviewSpec) authorizer.Attributes
 }
 
 // ServeHTTP implements http.Handler.
@@ -92,7 +99,7 @@ func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (authoriz
 	if err != nil {
 		return none, err
 	}
-	return h.decide(r.Context(), review)
+	return h.decide(r.Context(), review, func() {})
 }
 
 // answerLarge is answer for a large review, or one of unknown length.
@@ -104,7 +111,12 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (aut
 	if !ok {
 		return none, errNoSlot
 	}
-	defer release()
+	begun := false
+	defer func() {
+		if !begun {
+			release()
+		}
+	}()
 	setReadDeadline(ctx, w)
 	review, err := readReview(r)
 	if err != nil {
@@ -115,20 +127,66 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (aut
 	if !ok {
 		return none, errNoSlot
 	}
-	defer leave()
-	return h.decide(r.Context(), review)
+	begun = true
+	return h.decide(r.Context(), review, func() {
+		leave()
+		release()
+	})
 }
 
-// decide decides a review that has been read.
-func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	decision, err := h.door.Decide(ctx, review.attributes())
-	switch {
-	case err != nil:
-		return authorizationv1.SubjectAccessReviewStatus{}, err
-	case !decision.IsDeny() && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return authorizationv1.SubjectAccessReviewStatus{}, errTooLate
+// decided is how the decision of a review ended.
+type decided struct {
+	decision authorization.Decision
+	err      error
+}
+
+// decide decides a review that has been read. The answer does not wait for a decision beyond the
+// deadline. A decision that has begun may go on after it, and holds its memory and its slot
+// until it ends: release is called then.
+func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, release func()) (authorizationv1.SubjectAccessReviewStatus, error) {
+	results := make(chan decided, 1)
+	go func() {
+		result := h.contained(ctx, review)
+		release()
+		results <- result
+	}()
+	late, cancel := untilDeadline(ctx)
+	defer cancel()
+	var none authorizationv1.SubjectAccessReviewStatus
+	select {
+	case <-late.Done():
+		return none, errTooLate
+	case result := <-results:
+		switch {
+		case result.err != nil:
+			return none, result.err
+		case !result.decision.IsDeny() && errors.Is(ctx.Err(), context.DeadlineExceeded):
+			return none, errTooLate
+		}
+		return statusOf(result.decision), nil
 	}
-	return statusOf(decision), nil
+}
+
+// contained decides a review. A panic becomes an error: in a goroutine it would end the process.
+func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec) (result decided) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			logPanic(ctx, cause)
+			result = decided{err: apierrors.NewInternalError(errPanic)}
+		}
+	}()
+	decision, err := h.door.Decide(ctx, h.attributesOf(review))
+	return decided{decision: decision, err: err}
+}
+
+// untilDeadline returns a context that ends with the deadline of another, but not when the client
+// is gone: a client that gave up does not count as a late decision.
+func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(answerTimeout)
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
 // ready answers whether the policies are loaded, and not out of date.
@@ -202,12 +260,17 @@ func withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if cause := recover(); cause != nil {
-				klog.FromContext(r.Context()).Error(nil, "The front door panicked", "type", fmt.Sprintf("%T", cause), "stack", string(debug.Stack()))
+				logPanic(r.Context(), cause)
 				refuse(w, apierrors.NewInternalError(errPanic))
 			}
 		}()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// logPanic logs the type of a panic and its stack. Its value may quote a request.
+func logPanic(ctx context.Context, cause any) {
+	klog.FromContext(ctx).Error(nil, "The front door panicked", "type", fmt.Sprintf("%T", cause), "stack", string(debug.Stack()))
 }
 
 var errPanic = errors.New("the front door failed; its log says where")

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
@@ -35,6 +37,7 @@ const (
 	mostBuffers   = 32
 	slotTimeout   = 500 * time.Millisecond
 	answerTimeout = 1500 * time.Millisecond
+	pastDeadline  = answerTimeout + time.Millisecond
 	largeBytes    = 64<<10 + 1
 	reasonNoSlot  = "too many large requests at the same time: try again later, or use a shorter selector"
 	reasonTooLate = "the policies did not decide in time: try again later"
@@ -49,38 +52,66 @@ type bubble struct {
 	open chan struct{}
 }
 
-// The names of objects whose decisions take longer, or fail. The door asks whether such a request
-// is enforced, since no policy decides it.
+// The names of objects whose evaluation by the policies takes longer, or fails.
 const (
 	held    = "held"
 	panics  = "panics"
 	tooSlow = "too-slow"
-	// elsewhere is decided too late, too, but is not enforced.
+	// panicsLate panics after the deadline.
+	panicsLate = "panics-late"
+	// elsewhere is evaluated at once. Whether it is enforced is known too late.
 	elsewhere = "elsewhere"
 )
 
-// nothingOfFields makes the door ask whether a request is enforced, and allows nothing.
-var nothingOfFields = &bridge.Fields{
-	Question:      func(authorizer.Attributes) (authorizer.Attributes, bool) { return nil, false },
-	KubeAPIServer: authorizer.AuthorizerFunc(nil),
+// readsUID has the front door evaluate a condition that reads the UID of the user, and is false.
+var readsUID = policy{effect: deny, everyone: true, condition: `request.userInfo.uid == "never"`}
+
+// during calls a function while a condition is evaluated.
+type during struct {
+	authorizer.Attributes
+	evaluation func()
+}
+
+// GetUser returns a user whose UID conditions read.
+func (d during) GetUser() user.Info { return uidHook{d.Attributes.GetUser(), d.evaluation} }
+
+// panicking panics where policies are matched. CEL would make an error of a panic.
+type panicking struct {
+	authorizer.Attributes
+	after time.Duration
+}
+
+// GetVerb panics.
+func (p panicking) GetVerb() string {
+	time.Sleep(p.after)
+	panic("secret")
+}
+
+// evaluated returns the attributes of a request, whose evaluation takes as long as its name says.
+func (b *bubble) evaluated(a authorizer.Attributes) authorizer.Attributes {
+	switch a.GetName() {
+	case held:
+		return during{a, func() { <-b.open }}
+	case tooSlow:
+		return during{a, func() { time.Sleep(pastDeadline) }}
+	case panics:
+		return panicking{a, 0}
+	case panicsLate:
+		return panicking{a, pastDeadline}
+	}
+	return a
 }
 
 func newBubble(t *testing.T, policies map[string]policy) *bubble {
 	t.Helper()
 	b := &bubble{open: make(chan struct{})}
-	door, err := bridge.NewFrontDoor(bridge.Config{Policies: publish(t, policies), Fields: nothingOfFields, Enforces: func(a authorizer.Attributes) bool {
-		switch a.GetName() {
-		case held:
-			<-b.open
-		case panics:
-			panic("secret")
-		case tooSlow:
-			time.Sleep(answerTimeout + time.Millisecond)
-		case elsewhere:
-			time.Sleep(answerTimeout + time.Millisecond)
-			return false
+	all := map[string]policy{"reads-uid": readsUID}
+	maps.Copy(all, policies)
+	door, err := bridge.NewFrontDoor(bridge.Config{Policies: publish(t, all), Enforces: func(a authorizer.Attributes) bool {
+		if a.GetName() == elsewhere {
+			time.Sleep(pastDeadline)
 		}
-		return true
+		return a.GetName() != elsewhere
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +137,7 @@ func newBubble(t *testing.T, policies map[string]policy) *bubble {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.handler, b.client = bridge.NewHandler(door, clients), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
+	b.handler, b.client = bridge.NewHandlerChanging(door, clients, b.evaluated), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
 	return b
 }
 
@@ -138,7 +169,7 @@ func (b *bubble) send(t *testing.T, r *http.Request) <-chan reply {
 
 // review is a request about an object, with at least so many bytes.
 func review(user, object string, bytes int) *http.Request {
-	return post(fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q, "uid": %q,
+	return post(fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q, "uid": %q, "groups": ["system:authenticated"],
 	  "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "name": %q}}}`, user, strings.Repeat("x", bytes), object))
 }
 
@@ -288,7 +319,7 @@ func TestSlotsAreFreed(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			return review("alice", "c", largeBytes).WithContext(ctx)
-		}, want: 200},
+		}, want: 200, reason: `denied by ClusterAuthorizationPolicy "reads-uid" (its condition failed)`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -299,6 +330,7 @@ func TestSlotsAreFreed(t *testing.T) {
 						t.Fatalf("got %s, want %d %s", got, tc.want, tc.reason)
 					}
 				}
+				time.Sleep(pastDeadline) // until the last evaluation ends
 				wantNoOpinion(t, "a large review afterwards", b.ask(t, "alice", "c"), 0)
 			})
 		})
@@ -340,8 +372,59 @@ func TestBuffersAreBounded(t *testing.T) {
 	})
 }
 
+// TestDecisionThatDoesNotEndIsDenied has the policies evaluate a request for longer than any
+// client waits. The answer comes at the deadline, and the evaluation keeps its slot until it ends.
+func TestDecisionThatDoesNotEndIsDenied(t *testing.T) {
+	t.Parallel()
+	for name, bytes := range map[string]int{"a small review": 0, "a large review": largeBytes} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, nil)
+				ended := time.AfterFunc(time.Hour, func() { close(b.open) })
+				wantDenied(t, "an evaluation that does not end", <-b.send(t, review("alice", held, bytes)), reasonTooLate, answerTimeout)
+				if !ended.Stop() {
+					t.Fatal("the answer came after the evaluation")
+				}
+				close(b.open)
+			})
+		})
+	}
+}
+
+// TestSlotIsKeptUntilTheEvaluationEnds asks that an evaluation which is answered late still
+// counts: otherwise its sender could start others without a bound.
+func TestSlotIsKeptUntilTheEvaluationEnds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, nil)
+		for _, replied := range b.hold(t, "alice", mostOfOneUser) {
+			wantDenied(t, "an evaluation that does not end", <-replied, reasonTooLate, answerTimeout)
+		}
+		wantDenied(t, "one more", b.ask(t, "alice", "c"), reasonNoSlot, slotTimeout)
+		wantNoOpinion(t, "one of another user", b.ask(t, "bob", "c"), 0)
+		close(b.open)
+		synctest.Wait()
+		wantNoOpinion(t, "one more once they have ended", b.ask(t, "alice", "c"), 0)
+	})
+}
+
+// TestLatePanicIsContained asks that a panic after the answer does not end the process, and
+// frees the slot.
+func TestLatePanicIsContained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, nil)
+		for range mostOfOneUser + 1 {
+			wantDenied(t, "an evaluation that panics late", b.ask(t, "alice", panicsLate), reasonTooLate, answerTimeout)
+			time.Sleep(2 * time.Millisecond)
+		}
+		wantNoOpinion(t, "one more", b.ask(t, "alice", "c"), 0)
+	})
+}
+
 // TestLateDecisionIsDenied asks that a decision which is too late is denied, since RBAC might
-// allow the request otherwise, and that a Deny keeps its reason.
+// allow the request otherwise.
 func TestLateDecisionIsDenied(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -354,7 +437,7 @@ func TestLateDecisionIsDenied(t *testing.T) {
 		{name: "in time", object: "c"},
 		{name: "too late", object: tooSlow, want: reasonTooLate},
 		{name: "Allow, too late", policies: onCondition, object: tooSlow, want: reasonTooLate},
-		{name: "Deny, too late", policies: unlessIt, object: elsewhere, want: `denied by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`},
+		{name: "Deny, too late", policies: unlessIt, object: elsewhere, want: reasonTooLate},
 		{name: "too late for a client that does not wait long", query: "?timeout=1s", object: tooSlow, want: reasonTooLate},
 		{name: "too late for a client that waits long", query: "?timeout=30s", object: tooSlow, want: reasonTooLate},
 		{name: "too late for a client that says nonsense", query: "?timeout=-1s&timeout=x", object: tooSlow, want: reasonTooLate},
@@ -368,6 +451,7 @@ func TestLateDecisionIsDenied(t *testing.T) {
 				if got.code != http.StatusOK || got.status.Allowed || got.status.Denied != (tc.want != "") || got.status.Reason != tc.want {
 					t.Errorf("got %s, want %q", got, tc.want)
 				}
+				time.Sleep(pastDeadline) // until the evaluation ends
 			})
 		})
 	}

@@ -36,7 +36,7 @@ type Fields struct {
 // mayChangeFields reports whether a user, on whose request policies have no opinion, is
 // allowed as far as fields go. As in the server, the verb granular may come from a policy,
 // too. Whatever fails is no.
-func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.Attributes) bool {
+func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
 	if d.config.Fields == nil || !d.config.Enforces(attributes) || authorization.AsksAboutMany(attributes) {
 		return false
 	}
@@ -44,7 +44,9 @@ func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.A
 	if !ok {
 		return false
 	}
-	switch byPolicies := d.chain.Decide(ctx, question).Fold(); {
+	switch byPolicies, err := within(func() authorization.Decision { return d.chain.Decide(ctx, question).Fold() }); {
+	case err != nil:
+		return false
 	case byPolicies.IsAllow():
 		return true
 	case byPolicies.IsDeny():

@@ -90,6 +90,19 @@ func (d *FrontDoor) Ready() error {
 // What then is NoOpinion is Allow for those who may change some fields of what they write:
 // this server checks which. See Fields.
 func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
+	return d.decide(ctx, attributes, unlimited)
+}
+
+// limit has the policies evaluated, or returns an error without doing so. What a decision does
+// besides, such as asking kube-apiserver, is not limited.
+type limit func(evaluate func() authorization.Decision) (authorization.Decision, error)
+
+func unlimited(evaluate func() authorization.Decision) (authorization.Decision, error) {
+	return evaluate(), nil
+}
+
+// decide is Decide with a limit on evaluations.
+func (d *FrontDoor) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
 	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
@@ -98,14 +111,17 @@ func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes
 	}
 	ctx = d.chain.Pin(ctx)
 	marked := isMarked(attributes.GetUser())
-	decision := d.chain.Decide(ctx, attributes)
+	decision, err := within(func() authorization.Decision { return d.chain.Decide(ctx, attributes) })
+	if err != nil {
+		return authorization.Decision{}, err
+	}
 	if !decision.IsUnconditional() {
 		decision = d.unconditional(decision, attributes, marked)
 	}
 	if marked && decision.IsAllow() {
 		return authorization.NoOpinion(reasonDelegated, nil), nil
 	}
-	if decision.IsNoOpinion() && !marked && d.mayChangeFields(ctx, attributes) {
+	if decision.IsNoOpinion() && !marked && d.mayChangeFields(ctx, attributes, within) {
 		return authorization.Allow(reasonFields, nil), nil
 	}
 	return decision, nil

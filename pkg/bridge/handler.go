@@ -46,15 +46,15 @@ func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
 func newHandler(door *FrontDoor, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
 	RegisterMetrics()
 	mux := http.NewServeMux()
-	mux.Handle(AuthorizePath, &reviewHandler{door: door, large: newLargeReviews(), attributesOf: attributesOf})
+	mux.Handle(AuthorizePath, &reviewHandler{door: door, limits: newLimits(), attributesOf: attributesOf})
 	mux.HandleFunc(ReadyPath, door.ready)
 	return withRecovery(withDeadline(clients.only(mux)))
 }
 
 // reviewHandler answers SubjectAccessReviews of authorization.k8s.io/v1.
 type reviewHandler struct {
-	door  *FrontDoor
-	large *largeReviews
+	door   *FrontDoor
+	limits *limits
 	// attributesOf returns the request that a review asks about.
 	attributesOf func(*reviewSpec) authorizer.Attributes
 }
@@ -99,17 +99,19 @@ func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (authoriz
 	if err != nil {
 		return none, err
 	}
-	return h.decide(r.Context(), review, func() {})
+	waiting, cancel := waits(r.Context())
+	defer cancel()
+	return h.decide(r.Context(), review, h.limits.of(waiting, review.User, false), func() {})
 }
 
 // answerLarge is answer for a large review, or one of unknown length.
 func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (authorizationv1.SubjectAccessReviewStatus, error) {
 	var none authorizationv1.SubjectAccessReviewStatus
-	ctx, cancel := context.WithTimeout(r.Context(), slotTimeout)
+	waiting, cancel := waits(r.Context())
 	defer cancel()
-	release, ok := h.large.buffer(ctx)
-	if !ok {
-		return none, errNoSlot
+	release, err := h.limits.buffer(waiting)
+	if err != nil {
+		return none, err
 	}
 	begun := false
 	defer func() {
@@ -117,21 +119,14 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (aut
 			release()
 		}
 	}()
-	setReadDeadline(ctx, w)
+	setReadDeadline(waiting, w)
 	review, err := readReview(r)
 	if err != nil {
 		return none, err
 	}
 	setReadDeadline(r.Context(), w)
-	leave, ok := h.large.acquire(ctx, review.User)
-	if !ok {
-		return none, errNoSlot
-	}
 	begun = true
-	return h.decide(r.Context(), review, func() {
-		leave()
-		release()
-	})
+	return h.decide(r.Context(), review, h.limits.of(waiting, review.User, true), release)
 }
 
 // decided is how the decision of a review ended.
@@ -141,12 +136,12 @@ type decided struct {
 }
 
 // decide decides a review that has been read. The answer does not wait for a decision beyond the
-// deadline. A decision that has begun may go on after it, and holds its memory and its slot
+// deadline. A decision that has begun may go on after it, and holds its memory and its slots
 // until it ends: release is called then.
-func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, release func()) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within limit, release func()) (authorizationv1.SubjectAccessReviewStatus, error) {
 	results := make(chan decided, 1)
 	go func() {
-		result := h.contained(ctx, review)
+		result := h.contained(ctx, review, within)
 		release()
 		results <- result
 	}()
@@ -168,14 +163,14 @@ func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, release 
 }
 
 // contained decides a review. A panic becomes an error: in a goroutine it would end the process.
-func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec) (result decided) {
+func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, within limit) (result decided) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			logPanic(ctx, cause)
 			result = decided{err: apierrors.NewInternalError(errPanic)}
 		}
 	}()
-	decision, err := h.door.Decide(ctx, h.attributesOf(review))
+	decision, err := h.door.decide(ctx, h.attributesOf(review), within)
 	return decided{decision: decision, err: err}
 }
 

@@ -247,7 +247,7 @@ proviso_webhook_authorize_refusals_total{code="400"} 1
 # TYPE proviso_webhook_authorize_requests_total counter
 proviso_webhook_authorize_requests_total{decision="allowed"} 2
 proviso_webhook_authorize_requests_total{decision="denied"} 2
-# HELP proviso_webhook_authorize_undecided_total [ALPHA] Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many large reviews at the same time) or too_late.
+# HELP proviso_webhook_authorize_undecided_total [ALPHA] Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many reviews at the same time) or too_late.
 # TYPE proviso_webhook_authorize_undecided_total counter
 proviso_webhook_authorize_undecided_total{cause="too_long"} 1
 `

@@ -7,20 +7,39 @@ package bridge
 
 import (
 	"context"
-	"sync"
+	"runtime"
 	"time"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 const (
-	// smallReviewBytes is the most that a review may have to be answered without a limit.
-	// Nearly every review is smaller: names have at most some hundred bytes, and users some
-	// dozen groups.
-	smallReviewBytes = 64 << 10
-	// maxLargeReviews bounds how many larger reviews are decided at the same time, whose
+	// evaluationsPerProcessor bounds how many reviews the policies are evaluated for at the same
+	// time. An evaluation only computes, so more of them would only slow each other down.
+	evaluationsPerProcessor = 4
+	// minEvaluations is the bound of a machine with few processors. It is twice maxLargeReviews,
+	// so that large reviews never take every slot.
+	minEvaluations = 2 * maxLargeReviews
+	// userShare is the share of the slots that one user name gets: one slot in so many. Reviews of
+	// one user name therefore deny nothing to others.
+	userShare = 4
+	// maxWaitingEvaluations bounds how many reviews wait for an evaluation, and so their memory
+	// to some 50 MiB. It is a multiple of the 600 requests that kube-apiserver serves at a time.
+	maxWaitingEvaluations = 2048
+	// maxWaitingEvaluationsPerUser bounds how many of them have one user name. A controller does
+	// not have so many requests at the same time. Most evaluations take less than a millisecond,
+	// so a burst of so many is decided in time.
+	maxWaitingEvaluationsPerUser = 256
+
+	// smallReviewBytes is the most that a review may have to be decided without the bounds of
+	// large reviews. Nearly every review is smaller: names have at most some hundred bytes,
+	// and users some dozen groups. A selector of this size is still parsed in little time.
+	smallReviewBytes = 8 << 10
+	// maxLargeReviews bounds how many larger reviews are evaluated at the same time, whose
 	// selectors are parsed and read by conditions.
 	maxLargeReviews = 8
 	// maxLargeReviewsPerUser bounds the share of one user name, so that a flood of one user
-	// denies nothing to others.
+	// denies nothing to others. It is less than its share of all evaluations.
 	maxLargeReviewsPerUser = 2
 	// maxWaitingPerUser bounds how many large reviews of one user name wait for a slot. A
 	// client with a handful of connections is served in turn. A flood is denied at once,
@@ -30,104 +49,76 @@ const (
 	// 8 MiB, or twice that while they are decoded. A review names its user only after its
 	// selectors, so it must be read first.
 	maxBuffers = 32
-	// slotTimeout bounds how long a large review waits in all, for its body too. It leaves most
-	// of kube-apiserver's three seconds to transport and decision.
+
+	// slotTimeout bounds how long a review waits in all: a large one for its body and its slots.
+	// It leaves most of kube-apiserver's three seconds to transport and decision.
 	slotTimeout = 500 * time.Millisecond
+	// waitingShare is the share of its time that a review may wait, one part in so many, if
+	// kube-apiserver waits so briefly that slotTimeout would leave less to the decision.
+	waitingShare = int64(answerTimeout / slotTimeout)
 )
 
-// largeReviews bounds the memory and the processor time of large reviews. A client of
-// kube-apiserver chooses how large its reviews are.
-type largeReviews struct {
-	buffers, slots chan struct{}
-
-	mu sync.Mutex
-	// users holds the users who have a large review here.
-	users map[string]*userReviews
+// limits bounds the memory and the processor time of reviews. A client of kube-apiserver chooses
+// how large its reviews are and how many it sends; who may write policies chooses what they cost.
+type limits struct {
+	// buffers are taken by large reviews before they are read.
+	buffers chan struct{}
+	// large is for large reviews, and evaluations for all.
+	large, evaluations *slots
 }
 
-// userReviews are the large reviews of one user.
-type userReviews struct {
-	slots chan struct{}
-	// here counts the reviews that wait or have a slot.
-	here int
-}
-
-func newLargeReviews() *largeReviews {
-	return &largeReviews{
-		buffers: make(chan struct{}, maxBuffers), slots: make(chan struct{}, maxLargeReviews),
-		users: map[string]*userReviews{},
-	}
-}
-
-// buffer waits until a large review may be read. If it returns false, ctx has ended.
-func (l *largeReviews) buffer(ctx context.Context) (release func(), ok bool) {
-	if !take(ctx, l.buffers) {
-		return nil, false
-	}
-	return func() { <-l.buffers }, true
-}
-
-// acquire waits for a slot to decide a large review of a user. It returns false if too many of
-// the same user wait already, or if ctx has ended.
-func (l *largeReviews) acquire(ctx context.Context, user string) (release func(), ok bool) {
-	reviews := l.enter(user)
-	if reviews == nil {
-		return nil, false
-	}
-	// The user's share comes first: reviews that wait for it keep no slot from others.
-	if !take(ctx, reviews.slots) {
-		l.leave(user)
-		return nil, false
-	}
-	if !take(ctx, l.slots) {
-		<-reviews.slots
-		l.leave(user)
-		return nil, false
-	}
-	return func() {
-		<-l.slots
-		<-reviews.slots
-		l.leave(user)
-	}, true
-}
-
-// enter counts a review of a user. It returns nil if there are too many.
-func (l *largeReviews) enter(user string) *userReviews {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	reviews := l.users[user]
-	if reviews == nil {
-		reviews = &userReviews{slots: make(chan struct{}, maxLargeReviewsPerUser)}
-		l.users[user] = reviews
-	}
-	if reviews.here == maxLargeReviewsPerUser+maxWaitingPerUser {
-		return nil
-	}
-	reviews.here++
-	return reviews
-}
-
-// leave ends what enter began.
-func (l *largeReviews) leave(user string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	reviews := l.users[user]
-	if reviews.here--; reviews.here == 0 {
-		delete(l.users, user)
+func newLimits() *limits {
+	evaluations := maxEvaluations()
+	return &limits{
+		buffers: make(chan struct{}, maxBuffers),
+		large: newSlots(bounds{
+			all: maxLargeReviews, perUser: maxLargeReviewsPerUser,
+			waiting: maxBuffers, waitingOfOneUser: maxWaitingPerUser, refusal: errNoLargeSlot,
+		}),
+		evaluations: newSlots(bounds{
+			all: evaluations, perUser: evaluations / userShare,
+			waiting: maxWaitingEvaluations, waitingOfOneUser: maxWaitingEvaluationsPerUser, refusal: errNoSlot,
+		}),
 	}
 }
 
-// take waits for a slot. A free one is taken even if ctx has ended.
-func take(ctx context.Context, slots chan struct{}) bool {
-	select {
-	case slots <- struct{}{}:
-		return true
-	default:
+// maxEvaluations returns how many reviews are evaluated at the same time.
+func maxEvaluations() int {
+	return max(evaluationsPerProcessor*runtime.GOMAXPROCS(0), minEvaluations)
+}
+
+// buffer waits until a large review may be read.
+func (l *limits) buffer(waiting context.Context) (release func(), err error) {
+	if !take(waiting, l.buffers) {
+		return nil, errNoLargeSlot
 	}
-	select {
-	case slots <- struct{}{}:
-		return true
-	case <-ctx.Done():
-		return false
+	return func() { <-l.buffers }, nil
+}
+
+// of returns the limit of a review, which waits for its slots until a context ends.
+func (l *limits) of(waiting context.Context, user string, isLarge bool) limit {
+	return func(evaluate func() authorization.Decision) (authorization.Decision, error) {
+		if isLarge {
+			release, err := l.large.acquire(waiting, user)
+			if err != nil {
+				return authorization.Decision{}, err
+			}
+			defer release()
+		}
+		release, err := l.evaluations.acquire(waiting, user)
+		if err != nil {
+			return authorization.Decision{}, err
+		}
+		defer release()
+		return evaluate(), nil
 	}
+}
+
+// waits returns a context that ends when a review that starts now must have its slots.
+func waits(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := slotTimeout
+	if deadline, ok := ctx.Deadline(); ok {
+		timeout = min(timeout, time.Until(deadline)/time.Duration(waitingShare))
+	}
+	return context.WithTimeout(ctx, timeout)
 }

@@ -38,7 +38,7 @@ var (
 	}, []string{"code"})
 	denials = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many large reviews at the same time) or too_late.",
+		Help: "Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many reviews at the same time) or too_late.",
 	}, []string{"cause"})
 	questions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,

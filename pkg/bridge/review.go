@@ -54,8 +54,10 @@ func (d *denial) Error() string { return d.reason }
 
 var (
 	errTooLong = &denial{"too_long", fmt.Sprintf("the review of this request has more than %d bytes, which no policy is asked about: use a shorter selector", maxReviewBytes)}
-	errNoSlot  = &denial{"no_slot", "too many large requests at the same time: try again later, or use a shorter selector"}
-	errTooLate = &denial{"too_late", "the policies did not decide in time: try again later"}
+	errNoSlot  = &denial{"no_slot", "too many requests at the same time: try again later"}
+	// errNoLargeSlot is errNoSlot for large reviews.
+	errNoLargeSlot = &denial{"no_slot", "too many large requests at the same time: try again later, or use a shorter selector"}
+	errTooLate     = &denial{"too_late", "the policies did not decide in time: try again later"}
 )
 
 var reviewType = metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}

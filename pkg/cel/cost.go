@@ -33,6 +33,14 @@ const (
 	// comparisonsPerUnit is how many parts of elements are compared, or elements put in order,
 	// for one unit.
 	comparisonsPerUnit = 4
+	// runesPerText is how many bytes of a text are made characters for one unit, and
+	// charactersPerUnit how many of these indexOf compares.
+	runesPerText      = 32
+	charactersPerUnit = 128
+	// unitsPerFormat is what it costs to prepare a format, and to write one argument.
+	unitsPerFormat = 16
+	// unitsPerZone is what it costs to find a time zone, which is read from a file.
+	unitsPerZone = 256
 )
 
 // costs estimates what calls have cost: as Kubernetes does, plus the work that it does not see.
@@ -44,12 +52,15 @@ var _ interpreter.ActualCostEstimator = costs{}
 
 // CallCost returns the cost of a call that has been made, or nil if the cost of cel-go applies.
 func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	if function == roundFunction {
+		return ptr.To(uint64(0))
+	}
 	cost := c.CostEstimator.CallCost(function, overload, args, result)
-	work := unseenWork(function, args)
+	work := unseenWork(function, overload, args, result)
 	switch {
-	case work == 0:
+	case work == 0 && !strings.HasSuffix(overload, constantPattern):
 		return cost
-	case cost == nil:
+	case cost == nil: // cel-go does not know an overload that ends in constantPattern
 		cost = ptr.To(usualCost(function, args))
 	}
 	return ptr.To(*cost + work)
@@ -70,16 +81,21 @@ func usualCost(function string, args []ref.Val) uint64 {
 
 // unseenWork returns the work of a call that neither cel-go nor Kubernetes counts, in units. It
 // is 0 for small values.
-func unseenWork(function string, args []ref.Val) uint64 {
+func unseenWork(function, overload string, args []ref.Val, result ref.Val) uint64 {
 	switch function {
-	case operators.Equals, operators.NotEquals, operators.In, "format":
-		parts := partsOf(args...)
-		return unitsPerPart * (parts - min(parts, uint64(len(args))))
+	case operators.Equals, operators.NotEquals, operators.In:
+		return workOfParts(args)
+	case "format":
+		return workOfFormatting(args, result)
+	case "indexOf", "lastIndexOf", "includes":
+		return workOfSearching(args)
+	case "getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds", "getMilliseconds":
+		return unitsPerZone * uint64(len(args)-min(len(args), 1))
 	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Add,
 		"size", "charAt", "bytes", "string", "reverse", "strings.quote", "startsWith", "endsWith":
 		return textBytes(args...) / textPerUnit
 	case "matches", "find", "findAll":
-		return workOfMatching(args)
+		return workOfMatching(args, strings.HasSuffix(overload, constantPattern))
 	case "sort", "@sortByAssociatedKeys":
 		return workOfSorting(args)
 	}
@@ -110,19 +126,39 @@ func partsOf(values ...ref.Val) uint64 {
 	return uint64(maxDeep - budget)
 }
 
-func workOfMatching(args []ref.Val) uint64 {
-	if len(args) < 2 {
+// workOfSearching is the work of looking for a text at every place of another, or for a value among
+// the elements of a list.
+func workOfSearching(args []ref.Val) uint64 {
+	if len(args) == 0 {
 		return 0
 	}
-	pattern, ok := args[1].(types.String)
-	if !ok {
+	if _, ok := args[0].(traits.Lister); ok {
+		parts := partsOf(args[0])
+		return unitsPerPart * (parts - min(parts, 1+uint64(size(args[0]))))
+	}
+	searched, wanted := searchOf(args)
+	if (searched-wanted)*wanted > maxSearch {
+		return 0 // refused
+	}
+	return textBytes(args...)/runesPerText + (searched-wanted)*wanted/charactersPerUnit
+}
+
+// workOfFormatting is the work of reading a format and of writing each of its arguments.
+func workOfFormatting(args []ref.Val, result ref.Val) uint64 {
+	if len(args) == 0 {
 		return 0
 	}
-	instructions := len(pattern)
-	if strings.Contains(string(pattern), "{") { // only repetitions make more of a pattern than its text
-		instructions = patternSize(string(pattern))
+	work := workOfParts(args) + unitsPerFormat + textBytes(args[:1]...)/bytesPerUnit + textBytes(result)/bytesPerUnit
+	if format, ok := args[0].(types.String); ok {
+		work += unitsPerFormat * uint64(strings.Count(string(format), "%"))
 	}
-	return uint64(min(instructions, maxPatternSize)) * textBytes(args[0]) / matchesPerUnit
+	return work
+}
+
+// workOfParts is the work of walking through values that are not simple.
+func workOfParts(args []ref.Val) uint64 {
+	parts := partsOf(args...)
+	return unitsPerPart * (parts - min(parts, uint64(len(args))))
 }
 
 // workOfSorting is the work of comparing each element with as many others as it takes to find its

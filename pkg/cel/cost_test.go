@@ -90,6 +90,90 @@ func TestCostOfWork(t *testing.T) {
 	}
 }
 
+// TestCostGrowsWithWork evaluates expressions over a text or list of n and of up to 8n parts. What
+// takes more time must cost more units, also if the text that a pattern is tried on is empty, and
+// if the pattern is wrong.
+func TestCostGrowsWithWork(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	const n = 20
+	for _, tc := range []struct {
+		name, expression, part string
+		want                   uint64 // at least, for n
+	}{
+		{name: "a pattern on the empty text", expression: `"".matches(object.x)`, part: "a", want: 90},
+		{name: "a pattern that is wrong", expression: `"".matches("(" + object.x) || true`, part: "a", want: 90},
+		{name: "a pattern that is found", expression: `"".find(object.x) == "x"`, part: "a", want: 90},
+		{name: "all patterns that are found", expression: `"".findAll(object.x).size() == 1`, part: "a", want: 90},
+		{name: "classes of letters", expression: `"".matches(object.x)`, part: `\pL`, want: 10_000},
+		{name: "repeated instructions", expression: `"".matches(object.x)`, part: "a{9}", want: 400},
+		{name: "a text that is looked for", expression: `(object.x + object.x + object.x).indexOf(object.x + "b") == 1`, part: strings.Repeat("a", 8), want: 200},
+		{name: "a text that is looked for from the end", expression: `(object.x + object.x + object.x).lastIndexOf("b" + object.x) == 1`, part: strings.Repeat("a", 8), want: 200},
+		{name: "values that are formatted", expression: `object.x.format(object.list) == "x"`, part: "%s", want: 300},
+		{name: "digits that are formatted", expression: `object.list.all(x, "%.99f".format([double(x)]) != "x")`, want: 700},
+		{name: "time zones", expression: `object.list.all(x, timestamp(0).getHours("Europe/Vienna") == 1)`, want: 5_000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var costs []uint64
+			for _, n := range []int{n, 8 * n} {
+				part := tc.part
+				if len(part)*n > 180 && strings.Contains(tc.expression, "matches(") {
+					n = 180 / len(part) // a longer one is refused
+				}
+				_, cost, _ := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"x": strings.Repeat(part, n), "list": numbers(n)}})
+				costs = append(costs, cost)
+			}
+			if costs[0] < tc.want || 2*costs[1] < 3*costs[0] {
+				t.Errorf("got costs %v, want at least %d and half as much again", costs, tc.want)
+			}
+		})
+	}
+}
+
+// TestPatternsThatTakeLongToParse asks that a pattern is refused before it is parsed if that takes
+// long, and at run time if it is long and not a constant.
+func TestPatternsThatTakeLongToParse(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, pattern := range []string{
+		strings.Repeat(`(?i:\\pL)`, 280), `(?i)[A-\\x{1e942}]`, `(?i)[B-\U0001e942]`, `(?sU-i)[B-\U0001e942]`, strings.Repeat(`[\\PL]`, 200),
+	} {
+		if _, err := compiler.Compile(`"".matches("` + pattern + `")`); !errors.Is(err, cel.ErrCompile) {
+			t.Errorf("%.40s: got %v, want ErrCompile", pattern, err)
+		}
+		program, err := compiler.Compile(`"".matches("` + pattern + `" + object)`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: ""}); !errors.Is(err, cel.ErrEvaluation) || cost > 2_000 {
+			t.Errorf("%.40s in parts: got cost %d, %v, want a refusal", pattern, cost, err)
+		}
+	}
+	for _, pattern := range []string{`(?i)^[a-z]+-[а-я]+$`, strings.Repeat("a", 300), `^\\p{Lu}\\p{Ll}*$`} {
+		if _, err := compiler.Compile(`object.matches("` + pattern + `")`); err != nil {
+			t.Errorf("%.40s: got %v, want none", pattern, err)
+		}
+	}
+	program, err := compiler.Compile(`"".matches(object)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		length int
+		failed bool
+	}{{length: 256, failed: false}, {length: 257, failed: true}} {
+		_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: strings.Repeat("a", tc.length)})
+		if failed := err != nil; failed != tc.failed {
+			t.Errorf("a dynamic pattern of %d bytes: got %v, want an error: %t", tc.length, err, tc.failed)
+		}
+	}
+}
+
 // TestWorkEndsMacros repeats what costs little by the trackers of Kubernetes. The cost limit must
 // end it after a few of its steps, whatever || does with errors.
 func TestWorkEndsMacros(t *testing.T) {
@@ -130,5 +214,48 @@ func TestEvaluationNeedsAContext(t *testing.T) {
 	cancel()
 	if got, cost, err := program.Eval(ctx, cel.Values{cel.Object: int64(1), cel.OldObject: int64(1)}); got || cost != 0 || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v at cost %d, want context.Canceled at no cost", got, err, cost)
+	}
+}
+
+// cancelling is data that ends the context when its field is read.
+type cancelling struct {
+	cancel context.CancelFunc
+	read   *[]string
+}
+
+func (c cancelling) Field(key string) (cel.Value, bool) {
+	*c.read = append(*c.read, key)
+	c.cancel()
+	return cel.Text("a"), true
+}
+
+func (c cancelling) Whole() cel.Value { return cel.Text("") }
+
+// TestEvaluationEndsWithItsContext ends the context while an expression is evaluated. The next
+// function must not be called, and no || absorbs the end.
+func TestEvaluationEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, expression := range []string{
+		`object.a.matches("b") || object.b.matches("b") || true`,
+		`object.a.find("b") == "x" || object.b.lowerAscii() == "b" || true`,
+		`object.a in dyn([oldObject]) || object.b == oldObject || object.a == "a"`,
+		`[1].exists(x, object.a == "b") || [1].exists(x, object.b.matches("b")) || true`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var read []string
+			object := cel.Lazy(cancelling{cancel: cancel, read: &read})
+			got, _, err := program.Eval(ctx, cel.Values{cel.Object: object, cel.OldObject: "x"})
+			if got || !errors.Is(err, context.Canceled) || len(read) != 1 {
+				t.Errorf("got %v, %v, having read %v, want context.Canceled after a", got, err, read)
+			}
+		})
 	}
 }

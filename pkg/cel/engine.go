@@ -39,9 +39,9 @@ var limits = []uint64{NamespacedAuthorizationBudget, CostLimit}
 // instructions are a planned expression.
 type instructions struct {
 	interpreter.InterpretableV2
-	// loops says that there are macros in it, between whose steps an evaluation can end. No
-	// other is interrupted, and one that cannot be needs no context of its own.
-	loops bool
+	// interruptible says that it has macros, or calls that can take long, between which an
+	// evaluation can end. An evaluation that has neither needs no context of its own.
+	interruptible bool
 }
 
 func newEngine(env *cel.Env) (*engine, error) {
@@ -93,7 +93,7 @@ func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []*instructio
 	}
 	all := ast.NewCheckedAST(ast.NewAST(list, checked.SourceInfo()), checked.TypeMap(), checked.ReferenceMap())
 	// The observers of costs are put around each instruction before those around it are made.
-	options := append(e.guard.options(), cel.CustomDecoratorV2(capture), cel.CostTrackerOptions(forget))
+	options := append(e.guard.optionsFor(exprs), cel.CustomDecoratorV2(capture), cel.CostTrackerOptions(forget))
 	if _, err := e.env.PlanProgram(all, options...); err != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, shorten(err.Error()))
 	}
@@ -101,14 +101,9 @@ func (e *engine) plan(checked *ast.AST, exprs []ast.Expr) (planned []*instructio
 		return nil, fmt.Errorf("expression %w: the planner failed", ErrCompile)
 	}
 	for i, element := range elements {
-		planned = append(planned, &instructions{InterpretableV2: element, loops: hasLoops(exprs[i])})
+		planned = append(planned, &instructions{InterpretableV2: element, interruptible: canBeInterrupted(exprs[i])})
 	}
 	return planned, nil
-}
-
-func hasLoops(e ast.Expr) (loops bool) {
-	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) { loops = loops || part.Kind() == ast.ComprehensionKind }))
-	return loops
 }
 
 // forget empties the cost tracker of a program that is never run: the observers in its
@@ -126,7 +121,7 @@ func (e *engine) eval(ctx context.Context, i *instructions, values interpreter.A
 		details *cel.EvalDetails
 		input   = evaluation{Activation: values, instructions: i}
 	)
-	if i.loops {
+	if i.interruptible {
 		value, details, err = program.ContextEval(ctx, input)
 	} else {
 		value, details, err = program.Eval(input)

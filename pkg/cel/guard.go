@@ -8,7 +8,6 @@ package cel
 import (
 	"errors"
 	"fmt"
-	"regexp/syntax"
 	"strconv"
 	"strings"
 
@@ -31,9 +30,6 @@ const (
 	// maxLiteralDepth bounds how deep list and map literals may be nested: checking the
 	// types of nested ones takes polynomial time.
 	maxLiteralDepth = 16
-	// maxPatternSize bounds a regular expression, in the instructions that it compiles to.
-	// Repetitions multiply: ten thousand bytes can say a program of 68 MB.
-	maxPatternSize = 4096
 	// maxTransformations bounds the macros that make lists, maps and optionals: a chain of
 	// them can double the type of its result at every link. maxWrappers bounds the calls
 	// that only nest types, and maxEmpty the empty literals, whose types must be inferred.
@@ -49,6 +45,9 @@ const (
 	// that functions copy as a whole.
 	maxShortText = 256
 	maxText      = 64 << 10
+	// maxSearch bounds the comparisons of indexOf, which takes the product of two lengths: some
+	// milliseconds.
+	maxSearch = 16 << 20
 	// maxQuantityBytes and maxQuantityExponent bound the text of a quantity. Comparing two
 	// quantities makes a number of as many digits as the exponents differ.
 	maxQuantityBytes    = 64
@@ -58,14 +57,14 @@ const (
 var (
 	errExpanded        = fmt.Errorf("its macros expand to more than %d parts", maxExpandedNodes)
 	errDepth           = fmt.Errorf("list and map literals are nested more than %d deep", maxLiteralDepth)
-	errPattern         = fmt.Errorf("its regular expressions are larger than %d instructions", maxPatternSize)
 	errTransformations = fmt.Errorf("it has more than %d macros that make lists, maps or optionals, or more than %d optional.of, or more than %d empty literals", maxTransformations, maxWrappers, maxEmpty)
 	errWork            = errors.New("the arguments of a function are too large")
 	errQuantity        = fmt.Errorf("a quantity is longer than %d bytes or has an exponent over %d", maxQuantityBytes, maxQuantityExponent)
 )
 
-// interruptFrequency is how many steps of a macro are made between looks at the context.
-const interruptFrequency = 10
+// interruptFrequency is how many steps of a macro, and calls that can take long, there are for each
+// look at the context. A single call may take milliseconds, and a look takes nanoseconds.
+const interruptFrequency = 1
 
 // guard keeps compilation and evaluation bounded.
 type guard struct {
@@ -94,7 +93,7 @@ var guarded = map[string]func(args []ref.Val) error{
 	"join":              checkJoin,
 	"replace":           checkReplace,
 
-	"charAt": checkTexts(maxText), "substring": checkTexts(maxText), "split": checkTexts(maxText), "indexOf": checkTexts(maxText), "lastIndexOf": checkTexts(maxText),
+	"charAt": checkTexts(maxText), "substring": checkTexts(maxText), "split": checkTexts(maxText), "indexOf": checkSearch, "lastIndexOf": checkSearch,
 	"double": checkTexts(maxShortText), "int": checkTexts(maxShortText), "uint": checkTexts(maxShortText),
 	"duration": checkTexts(maxShortText), "timestamp": checkTexts(maxShortText), "ip": checkTexts(maxShortText), "isIP": checkTexts(maxShortText),
 	"cidr": checkTexts(maxShortText), "isCIDR": checkTexts(maxShortText), "semver": checkTexts(maxShortText), "isSemver": checkTexts(maxShortText),
@@ -128,7 +127,12 @@ func newGuard(env *cel.Env) (*guard, error) {
 
 // options are those with which every program is planned.
 func (g *guard) options() []cel.ProgramOption {
-	return []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate), cel.CustomDecoratorV2(contained)}
+	return []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.decorate), cel.CustomDecoratorV2(contained), cel.CustomDecoratorV2(interrupted)}
+}
+
+// optionsFor are those with which certain expressions are planned.
+func (g *guard) optionsFor(exprs []ast.Expr) []cel.ProgramOption {
+	return append(g.options(), cel.CustomDecoratorV2(rounds(exprs)))
 }
 
 // checkText refuses what would take too long to compile. It does not say whether the
@@ -212,8 +216,12 @@ func (m *measure) pattern(e ast.Expr) {
 		return
 	}
 	if text, ok := e.AsLiteral().(types.String); ok {
-		if m.patterns += patternSize(string(text)); m.patterns > maxPatternSize {
-			m.fail(errPattern)
+		size, err := checkPattern(string(text))
+		if m.patterns += size; err == nil && m.patterns > maxPatternSize {
+			err = errPattern
+		}
+		if err != nil {
+			m.fail(err)
 		}
 	}
 }
@@ -257,6 +265,12 @@ func (g *guard) decorate(i interpreter.InterpretableV2) (interpreter.Interpretab
 	}
 	if implementation == nil {
 		return nil, fmt.Errorf("the CEL function %s cannot be guarded", call.Function())
+	}
+	if takesPattern(call.Function()) {
+		if hasConstantPattern(call) {
+			return withConstantPattern(call, implementation, check), nil
+		}
+		check = checkDynamicMatch
 	}
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), hashableArgs(call), func(args ...ref.Val) ref.Val {
 		if err := check(args); err != nil {
@@ -313,21 +327,25 @@ func checkTexts(limit int) func([]ref.Val) error {
 	}
 }
 
-func checkMatch(args []ref.Val) error {
-	if len(args) < 2 {
-		return nil
-	}
-	pattern, ok := args[1].(types.String)
-	if !ok {
-		return nil
-	}
-	switch n := patternSize(string(pattern)); {
-	case n > maxPatternSize:
-		return errPattern
-	case n*size(args[0]) > 16*maxWork:
+// checkSearch bounds a search for a text, which compares it at every place.
+func checkSearch(args []ref.Val) error {
+	if searched, wanted := searchOf(args); (searched-wanted)*wanted > maxSearch {
 		return errWork
 	}
-	return nil
+	return checkTexts(maxText)(args)
+}
+
+// searchOf returns the lengths of a text that is searched and of the text that is looked for,
+// which is not longer, or twice 0.
+func searchOf(args []ref.Val) (searched, wanted uint64) {
+	if len(args) < 2 {
+		return 0, 0
+	}
+	searched, wanted = textBytes(args[0]), textBytes(args[1])
+	if searched < wanted {
+		return 0, 0
+	}
+	return searched, wanted
 }
 
 func checkProduct(args []ref.Val) error {
@@ -419,30 +437,6 @@ func invoke(o *functions.Overload, args []ref.Val) ref.Val {
 		return o.Function(args...)
 	}
 	return types.WrapErr(errArguments)
-}
-
-// patternSize estimates how many instructions a regular expression compiles to. One that
-// cannot be parsed compiles to none.
-func patternSize(text string) int {
-	if len(text) > maxPatternSize {
-		return maxPatternSize + 1
-	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return 0
-	}
-	return sizeOf(parsed)
-}
-
-func sizeOf(re *syntax.Regexp) int {
-	size := 1 + len(re.Rune)/2
-	for _, sub := range re.Sub {
-		size += sizeOf(sub)
-	}
-	if re.Op == syntax.OpRepeat {
-		size *= max(re.Min, re.Max, 1)
-	}
-	return min(size, 1<<20) // no overflow
 }
 
 // checkQuantity refuses texts that are cheap to read and dear to compare.

@@ -69,12 +69,12 @@ func (p *Program) eval(ctx context.Context, values interpreter.Activation) (resu
 			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
 		}
 	}()
-	if ctx.Err() != nil { // only macros look at it while they are evaluated
+	if ctx.Err() != nil { // a simple expression does not look at it while it is evaluated
 		return false, 0, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
 	}
 	value, cost, err := p.engine.eval(ctx, p.instructions, values, CostLimit)
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case ctx.Err() != nil: // also where an || has absorbed the error of a macro
 		return false, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
 	case err != nil && cost > CostLimit:
 		return false, cost, fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))

@@ -219,7 +219,9 @@ func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outc
 	return outcome
 }
 
-// evaluateSet asks the author of a set. What it cannot answer fails as its mode says.
+var errAuthorAllows = errors.New("the author of a condition set that cannot allow has answered with Allow")
+
+// evaluateSet asks the author of a set. An Allow for a set that cannot become allowed is a failure. What it cannot answer fails as its mode says.
 func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	if e.permit != nil {
 		if err := e.permit(ctx); err != nil {
@@ -232,6 +234,8 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)
 	evaluations.WithLabelValues(set.typeLabel(), routeAuthor, authorLabel(decision, err)).Inc()
 	switch {
+	case decision == authorizer.DecisionAllow && !set.Decision.CanBecomeAllowed():
+		return set.fails(errAuthorAllows)
 	case decision == authorizer.DecisionAllow:
 		return Allow(reason, err)
 	case decision == authorizer.DecisionNoOpinion:

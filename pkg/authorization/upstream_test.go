@@ -210,3 +210,38 @@ func TestFromUpstreamUnconditional(t *testing.T) {
 		}
 	}
 }
+
+// allowingAuthor allows whatever conditions it is asked about.
+type allowingAuthor struct{ authorizer.Authorizer }
+
+// EvaluateConditions allows.
+func (allowingAuthor) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+// TestAuthorAllowsOnlyWhatItsSetCan asks that an Allow of an author whose set has no Allow condition
+// is a failure of the set. Without it, later sets would not be asked.
+func TestAuthorAllowsOnlyWhatItsSetCan(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		effect authorization.Effect
+		mode   authorization.FailureMode
+		want   string
+	}{
+		{name: "a Deny condition", effect: authorization.EffectDeny, want: "Deny"},
+		{name: "a Deny condition that fails to NoOpinion", effect: authorization.EffectDeny, mode: authorization.FailureModeNoOpinion, want: "NoOpinion"},
+		{name: "an Allow condition", effect: authorization.EffectAllow, want: "Allow"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			set := authorization.Set{
+				AuthorizerName: "a", FailureMode: tc.mode, Author: allowingAuthor{},
+				Decision: authorization.Conditions(condition(0, tc.effect, isUnsupported)),
+			}
+			if got := authorization.Chained(set).Evaluate(t.Context(), authorization.EvaluatorFor(nil, nil)); kindOf(got) != tc.want {
+				t.Errorf("got %s (%s), want %s", kindOf(got), got.Reason(), tc.want)
+			}
+		})
+	}
+}

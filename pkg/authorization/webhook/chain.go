@@ -153,3 +153,13 @@ func (r restriction) ConditionsAwareAuthorize(ctx context.Context, attributes au
 	}
 	return decision
 }
+
+// EvaluateConditions turns an Allow into Deny. The Deny has no error, so that a failure mode does
+// not turn it into NoOpinion.
+func (r restriction) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	evaluated, reason, err := r.Authorizer.EvaluateConditions(ctx, decision, data)
+	if evaluated == authorizer.DecisionAllow {
+		return authorizer.DecisionDeny, errRestrictionAllows.Error(), nil
+	}
+	return evaluated, reason, err
+}

@@ -176,6 +176,41 @@ func TestChainAsksNobodyAboutHealth(t *testing.T) {
 	}
 }
 
+// lying answers with a Deny condition that only it can evaluate, and then allows.
+type lying struct {
+	restricting
+}
+
+// EvaluateConditions allows.
+func (lying) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return authorizer.DecisionAllow, "", nil
+}
+
+// TestChainRestrictionAllowsAtEvaluation has a restriction answer with an Allow when its conditions are
+// evaluated. That is a mistake, and denies, whatever later authorizers say and whatever the failure mode is.
+func TestChainRestrictionAllowsAtEvaluation(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]authorization.FailureMode{"failing to Deny": authorization.FailureModeDeny, "failing to NoOpinion": authorization.FailureModeNoOpinion} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opaque := authorization.Chained(authorization.Set{AuthorizerName: "r", FailureMode: mode, Decision: authorization.Conditions(
+				authorization.Condition{ID: "example.com/c", Effect: authorization.EffectDeny, Type: unknown, Text: "x"})})
+			chain, err := webhook.NewChain(webhook.ChainConfig{
+				KubeAPIServer: newAuthorizer(t, &server{answers: []answer{{status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}}}, nil),
+				Webhooks:      newRestrictingSource(t, conditional(t, "w", newRemote(t, says(status(`"allowed":true`)), nil))),
+				Restrictions:  []authorization.Member{{Name: "r", Authorizer: lying{restricting{opaque}}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := evaluate(t, chain.Begin(t.Context(), asking()))
+			if kindOf(got) != "Deny" || !strings.Contains(got.Reason(), "may only deny") {
+				t.Errorf("got %s (%s), want Deny", kindOf(got), got.Reason())
+			}
+		})
+	}
+}
+
 // TestChainRefusesToFailOpen makes a chain from what would let kube-apiserver decide alone.
 func TestChainRefusesToFailOpen(t *testing.T) {
 	t.Parallel()

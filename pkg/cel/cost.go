@@ -38,7 +38,7 @@ const (
 	runesPerText      = 32
 	charactersPerUnit = 128
 	// unitsPerFormat is what it costs to prepare a format, and to write one argument.
-	unitsPerFormat = 16
+	unitsPerFormat = 48
 	// unitsPerZone is what it costs to find a time zone, which is read from a file.
 	unitsPerZone = 256
 )

@@ -50,12 +50,16 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 	if e.Partial != nil {
 		return e.evaluateInPart(ctx, c)
 	}
-	program, err := e.compile(c)
-	switch {
-	case err != nil:
-		return Failed(notCompiledError{err})
-	case program == nil:
+	if !e.supports(c.Type) {
 		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
+	}
+	if err := errBefore(ctx); err != nil {
+		return Exhausted(err)
+	}
+	program, cost, err := e.compile(c)
+	BudgetOf(ctx).Spend(cost)
+	if err != nil {
+		return Failed(notCompiledError{err})
 	}
 	return EvaluateProgram(ctx, program, e.Values, e.Secondary)
 }
@@ -69,15 +73,26 @@ type notCompiledError struct{ error }
 func (e notCompiledError) Is(target error) bool { return target == errNotCompiled }
 func (e notCompiledError) Unwrap() error        { return e.error }
 
-// compile returns the program of a condition, or nil if its type is not supported.
-func (e *CELEvaluator) compile(c Condition) (Program, error) {
-	switch {
-	case c.Type == ConditionTypeCEL:
-		return e.Compiler.Compile(c.Text)
-	case c.Type == ConditionTypeCELBound && e.Bound != nil:
-		return e.Bound.Compile(c.Text)
+// errBefore says why nothing more can be compiled or evaluated for a request: the request has ended,
+// or its budget is spent.
+func errBefore(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", cel.ErrEvaluation, err)
 	}
-	return nil, nil
+	return BudgetOf(ctx).Err()
+}
+
+func (e *CELEvaluator) supports(t string) bool {
+	return t == ConditionTypeCEL || t == ConditionTypeCELBound && e.Bound != nil
+}
+
+// compile returns the program of a condition of a supported type, and what compiling costs. The cost
+// is the same whether the program is kept or not, so that a request always has the same answer.
+func (e *CELEvaluator) compile(c Condition) (Program, uint64, error) {
+	if c.Type == ConditionTypeCELBound {
+		return e.Bound.CompileWithCost(c.Text)
+	}
+	return e.Compiler.CompileWithCost(c.Text)
 }
 
 // Program is a compiled condition.
@@ -127,11 +142,17 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 	if c.Type != ConditionTypeCEL {
 		return Residual(c) // an evaluator with all data may know its type
 	}
-	if _, err := e.Compiler.Compile(c.Text); err != nil {
-		return Residual(c) // its author may know a newer language, and is asked with all data
+	if err := errBefore(ctx); err != nil {
+		return Exhausted(err)
 	}
 	budget := BudgetOf(ctx)
-	if err := budget.Err(); err != nil {
+	_, cost, err := e.Compiler.CompileWithCost(c.Text)
+	budget.Spend(cost)
+	if err != nil {
+		return Residual(c) // its author may know a newer language, and is asked with all data
+	}
+	budget.Spend(cost) // the plan is compiled from the text, too
+	if err := errBefore(ctx); err != nil {
 		return Exhausted(err)
 	}
 	plan, err := e.Partial.Prepare(c.Text, cel.ImpersonatedRequest, cel.ImpersonatedUser)
@@ -142,16 +163,27 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 	budget.Spend(outcome.Cost())
 	switch residual := outcome.Residual(); {
 	case residual != nil:
-		if c.Text, err = residual.Text(); err != nil {
-			return Exhausted(err)
-		}
-		return Residual(c)
+		return writeDown(ctx, c, residual)
 	case outcome.Stopped():
 		return Exhausted(outcome.Err())
 	case outcome.Err() != nil:
 		return Failed(outcome.Err())
 	}
 	return Bool(outcome.IsTrue())
+}
+
+// writeDown returns a condition with the text of its residual, which is compiled to be sure of it.
+func writeDown(ctx context.Context, c Condition, residual *cel.Residual) Outcome {
+	if err := errBefore(ctx); err != nil {
+		return Exhausted(err)
+	}
+	text, err := residual.Text()
+	BudgetOf(ctx).Spend(residual.TextCost())
+	if err != nil {
+		return Exhausted(err)
+	}
+	c.Text = text
+	return Residual(c)
 }
 
 // SecondaryChecks answers the authorization checks that conditions make (KEP-5681,

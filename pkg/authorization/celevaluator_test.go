@@ -254,6 +254,75 @@ func TestCELEvaluatorStopsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestCELEvaluatorPaysForCompiling evaluates conditions that take long to compile and nothing to
+// evaluate: their budget ends, at the same condition each time.
+func TestCELEvaluatorPaysForCompiling(t *testing.T) {
+	t.Parallel()
+	shared := compiler(t)
+	partial, err := cel.NewConditionCompiler(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(i int) string { return strings.Repeat("1 == 1 || ", 200) + fmt.Sprintf("%d == 1", i) }
+	mistake := func(i int) string { return strings.Repeat("1 == 1 || ", 200) + fmt.Sprintf("%d + true", i) }
+	for _, tc := range []struct {
+		name    string
+		partial *cel.PartialCompiler
+		text    func(int) string
+	}{
+		{name: "evaluated at once", text: text},
+		{name: "with a mistake", text: mistake},
+		{name: "evaluated in part", partial: partial, text: text},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			exhaustedAt := func() int {
+				e := &authorization.CELEvaluator{Compiler: shared, Partial: tc.partial}
+				for i := range 512 {
+					if errors.Is(e.EvaluateCondition(t.Context(), celCondition(tc.text(i))).Err(), cel.ErrCost) {
+						return i
+					}
+				}
+				return 0
+			}
+			first, again := exhaustedAt(), exhaustedAt()
+			if first == 0 || first != again {
+				t.Errorf("got an end of the budget at the conditions %d and %d, want twice the same", first, again)
+			}
+		})
+	}
+}
+
+// TestCELEvaluatorHasRoomForManyOrdinaryConditions evaluates as many conditions as a review may have.
+func TestCELEvaluatorHasRoomForManyOrdinaryConditions(t *testing.T) {
+	t.Parallel()
+	e := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{cel.Object: map[string]any{"a": "b"}}}
+	for i := range 512 {
+		text := fmt.Sprintf(`has(object.metadata) && object.metadata.labels["team"] == "team-%d" && object.spec.containers.all(c, c.image.startsWith("registry.example.com/team/") && !has(c.securityContext))`, i)
+		if o := e.EvaluateCondition(t.Context(), celCondition(text)); !o.IsFalse() {
+			t.Fatalf("condition %d: got %s, %v, want false", i, outcomeOf(o), o.Err())
+		}
+	}
+}
+
+// TestCELEvaluatorDoesNotCompileAfterItsContext evaluates a condition that does not compile after the
+// request has ended: its mistake is not found.
+func TestCELEvaluatorDoesNotCompileAfterItsContext(t *testing.T) {
+	t.Parallel()
+	shared := compiler(t)
+	partial, err := cel.NewConditionCompiler(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, e := range map[string]*authorization.CELEvaluator{"at once": {Compiler: shared}, "in part": {Compiler: shared, Partial: partial}} {
+		if o := e.EvaluateCondition(ctx, celCondition("object.")); !errors.Is(o.Err(), context.Canceled) {
+			t.Errorf("%s: got %s, %v, want the end of the context", name, outcomeOf(o), o.Err())
+		}
+	}
+}
+
 // TestDenyOverTheLimitOfOneDenies checks that a Deny condition that costs more than one evaluation may denies, whatever the
 // failure mode of its set, at once as in two steps.
 func TestDenyOverTheLimitOfOneDenies(t *testing.T) {

@@ -248,18 +248,25 @@ type BoundProgram struct {
 // Compile reads a bound condition. Unknown or repeated fields, data of another type than
 // is declared, or anything after it, are errors, which wrap ErrCompile.
 func (c *BoundCompiler) Compile(condition string) (*BoundProgram, error) {
+	program, _, err := c.CompileWithCost(condition)
+	return program, err
+}
+
+// CompileWithCost is Compile, and returns what compiling costs, as that of a Compiler does.
+func (c *BoundCompiler) CompileWithCost(condition string) (*BoundProgram, uint64, error) {
 	if len(condition) > MaxExpressionBytes {
-		return nil, fmt.Errorf("bound condition %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+		return nil, 0, fmt.Errorf("bound condition %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
 	}
 	decoded, err := decodeBound(condition)
 	if err != nil {
-		return nil, fmt.Errorf("bound condition %w: %s", ErrCompile, shorten(err.Error()))
+		return nil, compileCost(condition), fmt.Errorf("bound condition %w: %s", ErrCompile, shorten(err.Error()))
 	}
-	program, err := c.expressions.Compile(decoded.Expression)
+	program, cost, err := c.expressions.CompileWithCost(decoded.Expression)
+	cost += uint64(len(condition)) / bytesPerUnit // decoding is not kept
 	if err != nil {
-		return nil, fmt.Errorf("bound condition: %w", err)
+		return nil, cost, fmt.Errorf("bound condition: %w", err)
 	}
-	return &BoundProgram{program: program, request: Known(decoded.Request)}, nil
+	return &BoundProgram{program: program, request: Known(decoded.Request)}, cost, nil
 }
 
 // Reads reports whether the value may depend on the variable.

@@ -92,21 +92,30 @@ func namesOf(variables []map[Variable]*cel.Type) map[string]bool {
 // sender more than the server.
 type compiled struct {
 	program *Program
+	cost    uint64
 	err     error
 }
 
 // Compile returns the program of an expression that yields a bool. Errors wrap
 // ErrCompile and show the place of the mistake.
 func (c *Compiler) Compile(expression string) (*Program, error) {
+	program, _, err := c.CompileWithCost(expression)
+	return program, err
+}
+
+// CompileWithCost is Compile. It also returns what compiling the expression costs, in the units of
+// CostLimit. The cost depends on the text only: it is the same if the program is kept already, and
+// if the expression does not compile.
+func (c *Compiler) CompileWithCost(expression string) (*Program, uint64, error) {
 	if len(expression) > MaxExpressionBytes {
-		return nil, errTooLong
+		return nil, 0, errTooLong
 	}
 	if cached, ok := c.programs.Get(expression); ok {
 		result := cached.(compiled)
-		return result.program, result.err
+		return result.program, result.cost, result.err
 	}
 	result := c.compileOnce(expression)
-	return result.program, result.err
+	return result.program, result.cost, result.err
 }
 
 // compilation is one that is under way. Its result may be read when done is closed.
@@ -131,8 +140,7 @@ func (c *Compiler) compileOnce(expression string) compiled {
 	c.compiling[expression] = own
 	c.mu.Unlock()
 
-	program, err := c.compile(expression)
-	own.result = compiled{program: program, err: err}
+	own.result = c.compile(expression)
 	c.mu.Lock()
 	c.programs.Add(expression, own.result)
 	delete(c.compiling, expression)
@@ -143,20 +151,29 @@ func (c *Compiler) compileOnce(expression string) compiled {
 
 // compile recovers: the compiler of cel-go is known to panic on some expressions, such
 // as a lone optional element in a list.
-func (c *Compiler) compile(expression string) (program *Program, err error) {
+func (c *Compiler) compile(expression string) (result compiled) {
+	result.cost = compileCost(expression)
 	defer func() {
 		if r := recover(); r != nil {
-			program, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+			result.program, result.err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
 		}
 	}()
-	if err := c.engine.guard.checkText(expression); err != nil {
-		return nil, err
+	if result.err = c.engine.guard.checkText(expression); result.err != nil {
+		return result
 	}
-	checked, err := check(c.engine.env, expression)
+	parsed, work, err := parse(c.engine.env, c.engine.guard, expression)
+	result.cost += work
 	if err != nil {
-		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
+		result.err = fmt.Errorf("expression %w: %w", ErrCompile, err)
+		return result
 	}
-	return newProgram(c.engine, checked, c.variables)
+	checked, err := checkParsed(c.engine.env, parsed)
+	if err != nil {
+		result.err = fmt.Errorf("expression %w: %w", ErrCompile, err)
+		return result
+	}
+	result.program, result.err = newProgram(c.engine, checked, c.variables)
+	return result
 }
 
 // newProgram makes a program of what the checker accepted.
@@ -174,11 +191,25 @@ func newProgram(e *engine, checked *cel.Ast, variables map[string]bool) (*Progra
 
 // check parses an expression and checks its types. Env.Compile and Issues.Err would print
 // every mistake to tell whether there are any, which takes longer than to find them.
-func check(env *cel.Env, expression string) (*cel.Ast, error) {
+func check(env *cel.Env, g *guard, expression string) (*cel.Ast, error) {
+	parsed, _, err := parse(env, g, expression)
+	if err != nil {
+		return nil, err
+	}
+	return checkParsed(env, parsed)
+}
+
+// parse parses an expression whose types can be checked within bounds, and returns what that costs.
+func parse(env *cel.Env, g *guard, expression string) (*cel.Ast, uint64, error) {
 	parsed, issues := env.Parse(expression)
 	if len(issues.Errors()) > 0 {
-		return nil, errors.New(describe(issues))
+		return nil, 0, errors.New(describe(issues))
 	}
+	work, err := g.checkTypeWork(parsed.NativeRep().Expr())
+	return parsed, work, err
+}
+
+func checkParsed(env *cel.Env, parsed *cel.Ast) (*cel.Ast, error) {
 	checked, issues := env.Check(parsed)
 	if len(issues.Errors()) > 0 {
 		return nil, errors.New(describe(issues))

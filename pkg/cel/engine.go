@@ -49,7 +49,7 @@ func newEngine(env *cel.Env) (*engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	placeholder, err := check(env, "true")
+	placeholder, err := check(env, g, "true")
 	if err != nil {
 		return nil, fmt.Errorf("building the CEL evaluator: %w", err)
 	}

@@ -21,6 +21,9 @@ func ResidualText(r *Residual) string { return textOf(r.tree) }
 // ResidualLength is the length of the text of a residual, as it is counted without making it.
 func ResidualLength(r *Residual) int { return lengthOf(r.tree, MaxExpressionBytes) }
 
+// KeptPrograms is the number of the programs and failures that a compiler keeps.
+func KeptPrograms(c *Compiler) int { return c.programs.Len() }
+
 // SameTree reports whether two expressions are the same, types included.
 func SameTree(a, b *Expression) bool { return sameTree(a.tree, b.tree) }
 
@@ -81,7 +84,7 @@ func NewPlain() (policies, conditions *Plain, err error) {
 
 // Compile returns the evaluation of an expression.
 func (p *Plain) Compile(text string) (func(Values) (bool, error), error) {
-	checked, err := check(p.env, text)
+	checked, err := check(p.env, p.guard, text)
 	if err != nil {
 		return nil, err
 	}

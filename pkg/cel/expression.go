@@ -114,7 +114,7 @@ func (e *Expression) source() (from *source, err error) {
 	if from := e.checked.Value(); from != nil {
 		return from, nil
 	}
-	checked, err := check(e.compiler.engine.env, e.Text())
+	checked, err := check(e.compiler.engine.env, e.compiler.engine.guard, e.Text())
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}

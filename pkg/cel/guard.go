@@ -72,6 +72,8 @@ type guard struct {
 	parser *cel.Env
 	// implementations are the functions that are guarded, by overload and by name.
 	implementations map[string]*functions.Overload
+	// candidates are the overloads that the checker tries.
+	candidates map[callStyle]candidates
 }
 
 // guarded are the functions whose arguments are looked at before they run.
@@ -105,7 +107,7 @@ func newGuard(env *cel.Env) (*guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the CEL parser: %w", err)
 	}
-	g := &guard{parser: parser, implementations: map[string]*functions.Overload{}}
+	g := &guard{parser: parser, implementations: map[string]*functions.Overload{}, candidates: candidatesOf(env)}
 	for name := range guarded {
 		declaration, ok := env.Functions()[name]
 		if name == operators.Equals || name == operators.NotEquals {

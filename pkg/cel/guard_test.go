@@ -17,6 +17,7 @@ import (
 // for minutes. A regression shows as a test that does not end.
 func TestCompilationIsBounded(t *testing.T) {
 	t.Parallel()
+	const typeWork = "takes more than 262144 copies of type variables"
 	compiler := newCompiler(t)
 	for _, tc := range []struct {
 		name, expression, want string
@@ -32,6 +33,13 @@ func TestCompilationIsBounded(t *testing.T) {
 		{"types that double", "[1]" + strings.Repeat(".map(a, {a: a})", 14) + " == []", "more than 10 macros that make lists"},
 		{"wrapped types", strings.Repeat("optional.of(", 60) + "1" + strings.Repeat(")", 60) + " == optional.none()", "more than 48 optional.of"},
 		{"types to be inferred", "[" + strings.Repeat("{},", 2000) + "{}] == []", "more than 64 empty literals"},
+		{"comparisons", strings.Repeat("1==2||", 1700) + "true", typeWork},
+		{"indexes", strings.Repeat("object"+strings.Repeat("[0]", 100)+" || ", 30) + "true", typeWork},
+		{"indexes of a macro's variable", "[object].all(o, " + strings.Repeat("o"+strings.Repeat("[0]", 100)+" || ", 33) + "true)", typeWork},
+		{"optional indexes", strings.Repeat("object"+strings.Repeat("[?0]", 100)+".hasValue() || ", 20) + "true", typeWork},
+		{"ternaries", strings.Repeat("(true?true:true)||", 560) + "true", typeWork},
+		{"overloads that are tried after indexes", "object" + strings.Repeat("[0]", 150) + " == 1 " + strings.Repeat("||1<2", 1900), typeWork},
+		{"elements after indexes", "[object" + strings.Repeat("[0]", 150) + strings.Repeat(",1", 4800) + "] == []", typeWork},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -54,6 +54,7 @@ type Residual struct {
 	compiler *Compiler
 	once     sync.Once
 	text     string
+	cost     uint64
 	err      error
 }
 
@@ -65,7 +66,7 @@ func (r *Residual) Text() (string, error) {
 		text, ok := boundedTextOf(r.tree, MaxExpressionBytes)
 		err := errTooLong
 		if ok {
-			_, err = r.compiler.Compile(text)
+			_, r.cost, err = r.compiler.CompileWithCost(text)
 		}
 		if err != nil {
 			text, err = "", fmt.Errorf("the residual cannot be expressed: %w", err)
@@ -73,6 +74,12 @@ func (r *Residual) Text() (string, error) {
 		r.text, r.err = text, err
 	})
 	return r.text, r.err
+}
+
+// TextCost returns what it costs to make and compile the text, in the units of CostLimit.
+func (r *Residual) TextCost() uint64 {
+	_, _ = r.Text()
+	return r.cost
 }
 
 // part is what a step came to: a value, which may be an error, or a residual.
@@ -114,6 +121,9 @@ const (
 	// decomposeCost is what it costs to plan and evaluate the operands of a value without a
 	// literal: a program may have to be planned.
 	decomposeCost = 1000
+	// maxClosedBytes bounds what is compiled to evaluate a residual without variables. Checking the
+	// types of a longer text can cost more than most evaluations.
+	maxClosedBytes = 1024
 )
 
 // spend charges a cost and reports whether the evaluation may go on.
@@ -444,20 +454,32 @@ func optionalOf(n *node) *node {
 }
 
 // close evaluates a residual in which no variable is left, such as one whose unknown
-// branch was not taken.
+// branch was not taken. It may leave the residual open: the residual has the same value when it is
+// evaluated with the others. Compiling is paid for, since each element of an unrolled macro may need
+// it, and the program is not kept: the texts contain values of the request, so that they would
+// displace the programs of conditions.
 func (e *partialEvaluation) close(p part) part {
 	if dependsOnVariables(p.tree) {
 		return p
 	}
-	text, ok := boundedTextOf(p.tree, MaxExpressionBytes)
+	text, ok := boundedTextOf(p.tree, maxClosedBytes)
 	if !ok {
+		if !e.spend(maxClosedBytes / bytesPerUnit) {
+			return e.stop()
+		}
 		return p
 	}
-	program, err := e.plan.expression.compiler.residuals.Compile(text)
-	if err != nil {
+	if !e.spend(compileCost(text)) {
+		return e.stop()
+	}
+	compiled := e.plan.expression.compiler.residuals.compile(text)
+	if !e.spend(compiled.cost - compileCost(text)) {
+		return e.stop()
+	}
+	if compiled.err != nil {
 		return p
 	}
-	value, cost, err := program.Eval(e.ctx, Values{})
+	value, cost, err := compiled.program.Eval(e.ctx, Values{})
 	switch {
 	case !e.spend(cost):
 		return e.stop()

@@ -59,7 +59,7 @@ func deepest(t *testing.T, env *cel.Env, expression string, rounds int) (result 
 	if err != nil {
 		t.Fatal(err)
 	}
-	checked, err := check(env, expression)
+	checked, err := check(env, e.guard, expression)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,10 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	if err := c.guard.checkText(expression); err != nil {
 		return cel.DynType, err
 	}
-	checked, err := check(c.env, expression)
+	checked, err := check(c.env, c.guard, expression)
+	if errors.Is(err, errTypeWork) {
+		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
 	if err != nil {
 		return cel.DynType, err
 	}

@@ -69,6 +69,9 @@ func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.As
 	if err := in.inline(native); err != nil {
 		return nil, nil, err
 	}
+	if _, err := c.engine.guard.checkTypeWork(native.Expr()); err != nil {
+		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
 	expr, err := ast.ExprToProto(native.Expr())
 	if err != nil {
 		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)

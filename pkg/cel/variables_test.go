@@ -69,9 +69,10 @@ func TestVariables(t *testing.T) {
 func TestVariablesRefused(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)
-	growing := []cel.NamedExpression{{"v0", `[object.a]`}}
+	growing, adding := []cel.NamedExpression{{"v0", `object.a`}}, []cel.NamedExpression{{"v0", `[object.a]`}}
 	for i := range 20 {
-		growing = append(growing, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d + variables.v%[1]d", i)})
+		adding = append(adding, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d + variables.v%[1]d", i)})
+		growing = append(growing, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d && variables.v%[1]d", i)})
 	}
 	for _, tc := range []struct {
 		name       string
@@ -87,7 +88,8 @@ func TestVariablesRefused(t *testing.T) {
 		{"does not compile", []cel.NamedExpression{{"a", `object.`}}, `true`, `variable "a": expression does not compile: ERROR: <input>:1:8`},
 		{"of another type than is needed", []cel.NamedExpression{{"a", `1`}}, `variables.a == "x"`, "no matching overload"},
 		{"all of them", nil, `variables == object`, "undeclared reference to 'variables'"},
-		{"growing without end", growing, `variables.v20 == []`, "more than 8192 parts"},
+		{"growing without end", growing, `variables.v20`, "more than 8192 parts"},
+		{"generic calls without end", adding, `variables.v20 == []`, "copies of type variables"},
 		{"capturing the name of a type", []cel.NamedExpression{{"a", `type(object.a) == int`}}, `[1].exists(int, variables.a)`, `must not bind a variable that has the name of another: "int"`},
 		{"bound by a macro", []cel.NamedExpression{{"a", `1`}}, `[1].exists(variables, variables == 1)`, "must not bind"},
 	} {

@@ -8,6 +8,7 @@ package stored
 import (
 	"context"
 	"errors"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,11 +40,19 @@ func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtim
 	return obj, nil
 }
 
-// withoutCause returns the Status that an error is or wraps, and otherwise a Status without the text of the error.
+// ownPatch is the beginning of the errors of apimachinery about an applied configuration that does not fit the schema, for
+// example because of a misspelt field. They quote the client's own request, and nothing of the stored object.
+const ownPatch = "failed to create typed patch object"
+
+// withoutCause returns the Status that an error is or wraps, and otherwise a Status without the text of the error, unless
+// the text is about the client's own request only.
 func withoutCause(err error) error {
 	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	switch {
+	case errors.As(err, &status):
 		return &apierrors.StatusError{ErrStatus: status.Status()}
+	case strings.HasPrefix(err.Error(), ownPatch):
+		return apierrors.NewInternalError(err)
 	}
 	return apierrors.NewInternalError(errNotApplied)
 }

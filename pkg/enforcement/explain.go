@@ -80,7 +80,7 @@ func (s *slot) isAllowed() bool {
 // not shown. The objects of a collection are admitted concurrently, so that it is not known
 // whose refusal is answered.
 func (s *slot) explain(err error) {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // the handlers do not unwrap errors either
+	status, ok := err.(apierrors.APIStatus)
 	if !ok {
 		return
 	}

@@ -81,7 +81,7 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 		}
 		return updateValidation(ctx, obj, old)
 	}
-	objInfo = unquoted{objInfo, r.Store.Storage.Versioner()}
+	objInfo = unquoted{objInfo, r.Storage.Versioner()}
 	return r.Store.Update(ctx, name, objInfo, guarded(r.guard.MayCreate, createValidation), mayUpdate, forceAllowCreate, options)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -64,10 +65,15 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 				c.lost(err)
 				return nil, err
 			}
-			if !ptr.Deref(options.SendInitialEvents, false) {
+			complete := !ptr.Deref(options.SendInitialEvents, false)
+			if complete {
 				c.established() // the objects have been listed before
 			}
-			return watch.Filter(result, c.observe), nil
+			return watch.Filter(result, func(event watch.Event) (watch.Event, bool) {
+				complete = complete || endsInitialEvents(event)
+				c.observe(event, complete)
+				return event, true
+			}), nil
 		},
 	}
 }
@@ -127,15 +133,24 @@ func (c *connection) lost(cause error) {
 	c.cause = cause
 }
 
-// observe records that the connection delivers events. A connection that is to deliver all objects first counts from its
-// first event only: one that always breaks before would leave the informer with old objects for ever.
-func (c *connection) observe(event watch.Event) (watch.Event, bool) {
-	if event.Type == watch.Error {
+// observe records that the connection delivers events. A connection that has to deliver all objects first counts only
+// once that is complete: one that always breaks before would leave the informer with old objects for ever.
+func (c *connection) observe(event watch.Event, complete bool) {
+	switch {
+	case event.Type == watch.Error:
 		c.lost(apierrors.FromObject(event.Object))
-	} else {
+	case complete:
 		c.established()
 	}
-	return event, true
+}
+
+// endsInitialEvents reports whether an event is the bookmark after the last object that a connection delivers at first.
+func endsInitialEvents(event watch.Event) bool {
+	if event.Type != watch.Bookmark {
+		return false
+	}
+	bookmark, err := apimeta.Accessor(event.Object)
+	return err == nil && bookmark.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
 }
 
 func (c *connection) established() {

@@ -120,7 +120,7 @@ func TestBudgetAtAdmission(t *testing.T) {
 }
 
 // TestBudgetIsSharedByMembers asks that what the conditions of one member have spent is missing to
-// those of the next, whether they are evaluated in process or from their text, and that evaluators
+// the conditions of the next, whether they are evaluated in process or from their text, and that evaluators
 // of the same request share it.
 func TestBudgetIsSharedByMembers(t *testing.T) {
 	t.Parallel()
@@ -147,9 +147,9 @@ func TestBudgetIsSharedByMembers(t *testing.T) {
 // hardly any time: sorting has the cost of comparing all elements with each other. last decides what it is.
 func sorts(last string) string { return `lists.range(240).sort()[0] == 0 && ` + last }
 
-// TestBudgetAtAuthorization asks that policies of one namespace together, and those of the cluster,
+// TestBudgetAtAuthorization asks that policies of one namespace together, and policies of the cluster,
 // have budgets of their own while only the request is known, and that policies over a budget are
-// closed without closing those of the other scope.
+// closed without closing policies of the other scope.
 func TestBudgetAtAuthorization(t *testing.T) {
 	t.Parallel()
 	const yes, no = `request.verb == "update"`, `request.verb == "get"`

@@ -38,7 +38,7 @@ type ChainConfig struct {
 	// AlwaysAllowGroups and AlwaysAllowPaths need no permission, so that health checks pass while
 	// Proviso is down. They are the options of the same names of k8s.io/apiserver.
 	AlwaysAllowGroups, AlwaysAllowPaths []string
-	// Restrictions are authorizers that only deny, such as that of granular.NewExclude. They
+	// Restrictions are authorizers that only deny, such as the result of granular.NewExclude. They
 	// are asked before everything that could allow. An answer that could become Allow is a
 	// mistake, and denies.
 	Restrictions []authorization.Member

@@ -16,11 +16,19 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 )
 
-// Exclusions returns the sources of the exclusions that the feature gate FineGrainedAuthorization would
-// enforce: FieldPermissionMappings in the store, and schemas that the server serves. It reads etcd
-// directly, because without the gate the server has no endpoint for mappings. A mapping that is not
-// valid counts if it may exclude a field.
-func (c *Config) Exclusions(ctx context.Context) ([]string, error) {
+// Exclusions reads the exclusions that the feature gate FineGrainedAuthorization would enforce. It reads etcd directly,
+// because without the gate the server has no endpoint for mappings.
+type Exclusions struct {
+	schemas Fields
+	store   storage.Interface
+	prefix  string
+}
+
+// NewExclusions returns Exclusions whose connection to etcd stays open until ctx ends. It must stay open while the server
+// runs: the storage layer asks each etcd endpoint once whether it supports progress requests, on the first connection
+// that it makes. Without an answer, no list of the server waits for its cache, and an object that cannot be decoded
+// remains unnoticed for half a minute.
+func (c *Config) NewExclusions(ctx context.Context) (*Exclusions, error) {
 	schemas, err := NewFields(c.GenericConfig.OpenAPIV3Config, nil)
 	if err != nil {
 		return nil, err
@@ -29,21 +37,28 @@ func (c *Config) Exclusions(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options of the store: %w", err)
 	}
-	prefix := "/" + options.ResourcePrefix
+	e := &Exclusions{schemas: schemas, prefix: "/" + options.ResourcePrefix}
 	store, destroy, err := factory.Create(*options.StorageConfig,
 		func() runtime.Object { return &policyapi.FieldPermissionMapping{} },
-		func() runtime.Object { return &policyapi.FieldPermissionMappingList{} }, prefix)
+		func() runtime.Object { return &policyapi.FieldPermissionMappingList{} }, e.prefix)
 	if err != nil {
 		return nil, fmt.Errorf("client of the store: %w", err)
 	}
-	defer destroy()
+	context.AfterFunc(ctx, destroy)
+	e.store = store
+	return e, nil
+}
+
+// Sources returns the names of the FieldPermissionMappings in the store and of the schemas that the server serves that
+// exclude fields. A mapping that is not valid counts if it may exclude a field.
+func (e *Exclusions) Sources(ctx context.Context) ([]string, error) {
 	list := &policyapi.FieldPermissionMappingList{}
-	if err := store.GetList(ctx, prefix, storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {
+	if err := e.store.GetList(ctx, e.prefix, storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {
 		return nil, fmt.Errorf("reading FieldPermissionMappings: %w", err)
 	}
 	mappings := make([]*policyapi.FieldPermissionMapping, 0, len(list.Items))
 	for i := range list.Items {
 		mappings = append(mappings, &list.Items[i])
 	}
-	return schemas.Markers.NewTable(mappings...).Excluding(), nil
+	return e.schemas.Markers.NewTable(mappings...).Excluding(), nil
 }

@@ -43,14 +43,18 @@ func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver
 	if o.IgnoreFieldExclusions || config.GenericConfig.FeatureGate.Enabled(features.FineGrainedAuthorization) {
 		return nil
 	}
-	err := refuseExclusions(ctx, config)
+	exclusions, err := config.NewExclusions(ctx)
+	if err != nil {
+		return err
+	}
+	err = refuseExclusions(ctx, exclusions)
 	if err == nil || !isOutOfReach(err) {
 		return err
 	}
 	klog.FromContext(ctx).Error(err, "The store does not answer, so that it is unknown whether fields are excluded")
 	go func() {
 		_ = wait.PollUntilContextCancel(ctx, exclusionsInterval, false, func(ctx context.Context) (done bool, _ error) {
-			err := refuseExclusions(ctx, config)
+			err := refuseExclusions(ctx, exclusions)
 			if err != nil && isOutOfReach(err) {
 				return false, nil
 			}
@@ -64,10 +68,10 @@ func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver
 }
 
 // refuseExclusions returns an error that names the exclusions, if there are any.
-func refuseExclusions(ctx context.Context, config *apiserver.Config) error {
+func refuseExclusions(ctx context.Context, exclusions *apiserver.Exclusions) error {
 	ctx, cancel := context.WithTimeout(ctx, exclusionsTimeout)
 	defer cancel()
-	found, err := config.Exclusions(ctx)
+	found, err := exclusions.Sources(ctx)
 	if err != nil {
 		return fmt.Errorf("exclusions of fields: %w", err)
 	}

@@ -123,7 +123,9 @@ func percentile(latencies []time.Duration, p int) time.Duration {
 // in one run, so that a busy machine is busy for all of them. One operation is one turn of each.
 // The metrics are reviews per second, the median, and the processor time of both servers for each
 // way, and for the ways of Proviso their ratios to kube-apiserver: rate/kube is better if larger,
-// p50/kube and cpu/kube if smaller.
+// p50/kube and cpu/kube if smaller. The way "refused" is a review that Proviso refuses because it is
+// invalid, without a question to kube-apiserver: what one more server costs at least. A review at
+// Proviso asks kube-apiserver, so that its median is not less than that of kube and refused together.
 func BenchmarkSubjectAccessReview(b *testing.B) {
 	c := start(b)
 	prepareConditional(b, c)
@@ -165,13 +167,31 @@ func report(b *testing.B, ways []*way) {
 
 func waysOf(b *testing.B, c *cluster.Cluster, user string, connections int) []*way {
 	b.Helper()
-	kube, direct, aggregated := &way{name: "kube"}, &way{name: "direct"}, &way{name: "aggregated"}
+	kube, direct, aggregated, refused := &way{name: "kube"}, &way{name: "direct"}, &way{name: "aggregated"}, &way{name: "refused"}
 	for range connections {
 		kube.connections = append(kube.connections, asksKube(b, connect(b, c, "alice"), user))
 		direct.connections = append(direct.connections, asksProviso(b, connect(b, c, "alice-direct"), user))
 		aggregated.connections = append(aggregated.connections, asksProviso(b, connect(b, c, "alice"), user))
+		refused.connections = append(refused.connections, asksInvalid(b, connect(b, c, "alice-direct")))
 	}
-	return []*way{kube, direct, aggregated}
+	return []*way{kube, direct, aggregated, refused}
+}
+
+// asksInvalid asks about no request at all.
+func asksInvalid(b *testing.B, config *rest.Config) attempt {
+	b.Helper()
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return func(ctx context.Context, _ int) error {
+		_, err := client.AuthorizationV1alpha1().SubjectAccessReviews().Create(ctx, &authorizationv1alpha1.SubjectAccessReview{
+			Spec: authorizationv1alpha1.SubjectAccessReviewSpec{User: "bob"}}, metav1.CreateOptions{})
+		if apierrors.IsInvalid(err) {
+			return nil
+		}
+		return fmt.Errorf("%w: %w", errUnexpected, err)
+	}
 }
 
 // creates is the question whether a user may create a machine.

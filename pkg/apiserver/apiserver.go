@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -51,20 +50,10 @@ import (
 
 // ExtraConfig is what proviso-apiserver needs beyond a generic server.
 type ExtraConfig struct {
-	// Reviews decides what reviews ask about. The generic configuration's authorizer,
-	// which decides requests, must agree with it but for paths of this server that are
-	// always allowed, such as /healthz: those say nothing about the cluster. It also decides
-	// who may write policies.
-	Reviews *authorization.Chain
-	// Requests decides requests. The enforcer asks it.
-	Requests *authorization.Chain
-	// Checks answers the checks that conditions make when the enforcer evaluates them.
-	Checks *authorization.Chain
-	// Policies are what both chains decide from. The server fills it.
+	// Chains decide. Requests must be the authorizer of the generic configuration and of the enforcer.
+	Chains Chains
+	// Policies are what the chains decide from. The server fills it.
 	Policies *engine.Source
-	// AlwaysAllowGroups are the groups that both chains allow everything, whatever policies
-	// deny.
-	AlwaysAllowGroups []string
 	// PolicyStalenessBound is how long the store of policies may be out of reach before
 	// Allow policies grant nothing.
 	PolicyStalenessBound time.Duration
@@ -118,8 +107,6 @@ type completedConfig struct {
 	policies      *cel.PartialCompiler
 	authors       *authorizationpolicy.Authors
 	impersonation *impersonation.Reviewer
-	// restrictions are the policies that only deny, behind those whom they do not bind.
-	restrictions *authorization.Chain
 }
 
 // CompletedConfig is a Config with everything decided. It can only come from Complete.
@@ -149,7 +136,7 @@ var (
 
 // Complete decides what is left open.
 func (c *Config) Complete() (CompletedConfig, error) {
-	if c.ExtraConfig.Reviews == nil || c.GenericConfig.Authorization.Authorizer == nil {
+	if chains := c.ExtraConfig.Chains; chains.Reviews == nil || chains.Requests == nil || chains.Restrictions == nil || c.GenericConfig.Authorization.Authorizer == nil {
 		return CompletedConfig{}, errNoAuthorizer
 	}
 	if c.ExtraConfig.Policies == nil {
@@ -158,7 +145,7 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if c.ExtraConfig.Enforcer == nil || c.ExtraConfig.Compilers.Conditions == nil || c.ExtraConfig.Compilers.Bound == nil {
 		return CompletedConfig{}, errNoEnforcer
 	}
-	authors, err := authorizationpolicy.NewAuthors(c.ExtraConfig.Reviews, c.ExtraConfig.restricted)
+	authors, err := authorizationpolicy.NewAuthors(c.ExtraConfig.Chains.Reviews, c.ExtraConfig.restricted)
 	if err != nil {
 		return CompletedConfig{}, err
 	}
@@ -198,20 +185,13 @@ func (c *completedConfig) makeCompilers() (err error) {
 }
 
 func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
-	c.restrictions, err = authorization.NewChain(
-		authorization.Member{Name: "kubernetes.io/always-allow-groups", Authorizer: authorizerfactory.NewPrivilegedGroups(c.extra.AlwaysAllowGroups...)},
-		engine.NewPlaces(c.extra.Policies).Restrictions(),
-	)
-	if err != nil {
-		return err
-	}
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
 		conditional = &impersonation.Conditional{
-			Chain: c.extra.Reviews, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
+			Chain: c.extra.Chains.Reviews, Denials: c.extra.Chains.Restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
 		}
 	}
-	c.impersonation, err = impersonation.NewReviewer(c.extra.Reviews, constrained, conditional)
+	c.impersonation, err = impersonation.NewReviewer(c.extra.Chains.Reviews, constrained, conditional)
 	return err
 }
 
@@ -225,9 +205,9 @@ func (c *completedConfig) needsCreate(a authorizer.Attributes) bool {
 // whether that can be done.
 func (c *completedConfig) impersonationFilter() (impersonation.FilterConfig, error) {
 	config := impersonation.FilterConfig{
-		Authorizer: c.extra.Requests,
+		Authorizer: c.extra.Chains.Requests,
 		Conditional: impersonation.Conditional{
-			Chain: c.extra.Requests, Denials: c.restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
+			Chain: c.extra.Chains.Requests, Denials: c.extra.Chains.Restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
 		},
 		Narrow:      enforcement.Narrow,
 		Constrained: true, Serializer: Codecs,
@@ -334,14 +314,14 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 }
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
-	reviewer := &authorization.Reviewer{Chain: c.extra.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
+	reviewer := &authorization.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[authorizationv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
 		"selfsubjectaccessreviews":                     accessreview.NewSelfREST(reviewer),
 		"localsubjectaccessreviews":                    accessreview.NewLocalREST(reviewer),
-		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Reviews, Scheme),
+		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Chains.Reviews, Scheme),
 		"authorizationconditionsreviews/impersonation": impersonationreview.NewSubresource(impersonations),
 		"impersonationreviews":                         impersonations,
 	}
@@ -365,7 +345,7 @@ func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, error) {
 		"authorizationpolicies/status":        namespaced.Status,
 	}
 	if c.extra.Mappings != nil {
-		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping, c.extra.Reviews)
+		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping, c.extra.Chains.Reviews)
 		if err != nil {
 			return nil, err
 		}

@@ -29,7 +29,7 @@ func TestIncompleteConfigs(t *testing.T) {
 		change func(*apiserver.Config)
 		want   string
 	}{
-		{"no chain for reviews", func(c *apiserver.Config) { c.ExtraConfig.Reviews = nil }, "without an authorizer"},
+		{"no chain for reviews", func(c *apiserver.Config) { c.ExtraConfig.Chains.Reviews = nil }, "without an authorizer"},
 		{"no chain for requests", func(c *apiserver.Config) { c.GenericConfig.Authorization.Authorizer = nil }, "without an authorizer"},
 		{"no source of policies", func(c *apiserver.Config) { c.ExtraConfig.Policies = nil }, "without a source of policies"},
 	} {
@@ -37,7 +37,7 @@ func TestIncompleteConfigs(t *testing.T) {
 			t.Parallel()
 			config := &apiserver.Config{
 				GenericConfig: genericapiserver.NewRecommendedConfig(apiserver.Codecs),
-				ExtraConfig:   apiserver.ExtraConfig{Reviews: chain, Policies: &engine.Source{}},
+				ExtraConfig:   apiserver.ExtraConfig{Chains: apiserver.Chains{Reviews: chain, Requests: chain, Restrictions: chain}, Policies: &engine.Source{}},
 			}
 			config.GenericConfig.Authorization.Authorizer = chain
 			tc.change(config)

@@ -39,7 +39,7 @@ func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	door, err := bridge.NewFrontDoor(bridge.Config{Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
+	door, err := bridge.NewFrontDoor(bridge.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
@@ -25,10 +24,8 @@ import (
 func TestPrivilegedImpersonate(t *testing.T) {
 	t.Parallel()
 	policies := &engine.Source{}
-	chain, err := authorization.NewChain(
-		authorization.Member{Name: "privileged", Authorizer: authorizerfactory.NewPrivilegedGroups("wheel")},
-		authorization.Member{Name: "denying", Authorizer: &engine.Authorizer{Source: policies, Part: engine.Restricting}},
-	)
+	denies := authorizerfactory.NewAlwaysDenyAuthorizer()
+	chains, err := NewChains(AuthorizerConfig{Fresh: denies, Cached: denies, Policies: policies, AlwaysAllowGroups: []string{"wheel"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +34,7 @@ func TestPrivilegedImpersonate(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &completedConfig{extra: ExtraConfig{
-		Reviews: chain, Requests: chain, Policies: policies, AlwaysAllowGroups: []string{"wheel"}, ConditionalImpersonation: true, Compilers: compilers,
+		Chains: *chains, Policies: policies, ConditionalImpersonation: true, Compilers: compilers,
 	}}
 	if err := c.makeCompilers(); err != nil {
 		t.Fatal(err)

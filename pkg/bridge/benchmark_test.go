@@ -53,7 +53,7 @@ func BenchmarkOneAuthorsPolicies(b *testing.B) {
 			}
 			source := &engine.Source{}
 			source.Publish(engine.NewBuilder().Apply(changes))
-			door, err := bridge.NewFrontDoor(bridge.Config{Policies: source, Enforces: func(authorizer.Attributes) bool { return false }})
+			door, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(b, source), Policies: source, Enforces: func(authorizer.Attributes) bool { return false }})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -44,7 +44,7 @@ func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.A
 	if !ok {
 		return false
 	}
-	switch byPolicies, err := within(func() authorization.Decision { return d.chain.Decide(ctx, question).Fold() }); {
+	switch byPolicies, err := within(func() authorization.Decision { return d.config.Chain.Decide(ctx, question).Fold() }); {
 	case err != nil:
 		return false
 	case byPolicies.IsAllow():

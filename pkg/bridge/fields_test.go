@@ -67,8 +67,9 @@ func enforcesWrites(a authorizer.Attributes) bool {
 
 func newFieldsDoor(t *testing.T, policies map[string]policy, k *kube) *bridge.FrontDoor {
 	t.Helper()
+	source := publish(t, policies)
 	door, err := bridge.NewFrontDoor(bridge.Config{
-		Policies: publish(t, policies), Enforces: enforcesWrites,
+		Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites,
 		Fields: &bridge.Fields{Question: granular.Question, KubeAPIServer: k},
 	})
 	if err != nil {
@@ -163,7 +164,8 @@ func TestNoFields(t *testing.T) {
 		t.Errorf("got %s, %v", show(got), err)
 	}
 	for _, fields := range []*bridge.Fields{{}, {Question: granular.Question}, {KubeAPIServer: &kube{}}} {
-		if _, err := bridge.NewFrontDoor(bridge.Config{Policies: &engine.Source{}, Enforces: enforcesWrites, Fields: fields}); err == nil {
+		source := &engine.Source{}
+		if _, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites, Fields: fields}); err == nil {
 			t.Errorf("%+v: a front door was made", fields)
 		}
 	}

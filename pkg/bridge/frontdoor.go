@@ -23,12 +23,14 @@ import (
 // FrontDoor decides requests for kube-apiserver. It is safe for concurrent use.
 type FrontDoor struct {
 	config Config
-	chain  *authorization.Chain
 }
 
 // Config is what a FrontDoor decides from.
 type Config struct {
-	// Policies are what decides.
+	// Chain decides. Its members must decide from Policies, and must not evaluate conditions: their
+	// checks would ask kube-apiserver back.
+	Chain *authorization.Chain
+	// Policies tell whether there is something to decide from.
 	Policies *engine.Source
 	// Enforces reports whether this server, and nobody else, serves exactly such requests and
 	// evaluates conditions on them at admission; it must be false for a question about more
@@ -40,21 +42,13 @@ type Config struct {
 
 // NewFrontDoor makes a FrontDoor.
 func NewFrontDoor(config Config) (*FrontDoor, error) {
-	policies := config.Policies
 	switch fields := config.Fields; {
-	case policies == nil || config.Enforces == nil:
-		return nil, errors.New("a front door needs policies, and to know what is enforced")
+	case config.Chain == nil || config.Policies == nil || config.Enforces == nil:
+		return nil, errors.New("a front door needs a chain, its policies, and to know what is enforced")
 	case fields != nil && (fields.Question == nil || fields.KubeAPIServer == nil):
 		return nil, errors.New("a front door that lets pass by permission on fields needs somebody to ask, and what")
 	}
-	// Without Checks: conditions are never evaluated here, and what they would check would
-	// ask kube-apiserver back.
-	places := engine.NewPlaces(policies)
-	chain, err := authorization.NewChain(append([]authorization.Member{places.Restrictions()}, places.Grants()...)...)
-	if err != nil {
-		return nil, err
-	}
-	return &FrontDoor{config: config, chain: chain}, nil
+	return &FrontDoor{config: config}, nil
 }
 
 // The reasons why the front door cannot decide, or not well.
@@ -109,9 +103,9 @@ func (d *FrontDoor) decide(ctx context.Context, attributes authorizer.Attributes
 	if impersonatesMarker(attributes) {
 		return authorization.Deny(reasonMarker, nil), nil
 	}
-	ctx = d.chain.Pin(ctx)
+	ctx = d.config.Chain.Pin(ctx)
 	marked := isMarked(attributes.GetUser())
-	decision, err := within(func() authorization.Decision { return d.chain.Decide(ctx, attributes) })
+	decision, err := within(func() authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
 	if err != nil {
 		return authorization.Decision{}, err
 	}

@@ -80,9 +80,23 @@ func enforcesMachines(a authorizer.Attributes) bool {
 	return a.GetVerb() == "create" && a.GetAPIGroup() == "demo.proviso.dev" && a.GetAPIVersion() == "v1alpha1" && a.GetResource() == "virtualmachines"
 }
 
+// chainOf is the front door's chain of a server.
+func chainOf(tb testing.TB, source *engine.Source) *authorization.Chain {
+	tb.Helper()
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: engine.RestrictingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.Restricting}},
+		authorization.Member{Name: engine.GrantingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingCluster}},
+		authorization.Member{Name: engine.NamespacedName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced}},
+	)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return chain
+}
+
 func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *bridge.FrontDoor {
 	tb.Helper()
-	door, err := bridge.NewFrontDoor(bridge.Config{Policies: source, Enforces: enforces})
+	door, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(tb, source), Policies: source, Enforces: enforces})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -348,11 +362,15 @@ func TestNotLoaded(t *testing.T) {
 
 func TestNewFrontDoorRefuses(t *testing.T) {
 	t.Parallel()
-	if door, err := bridge.NewFrontDoor(bridge.Config{Enforces: enforcesMachines}); err == nil {
-		t.Errorf("without policies: got %v", door)
-	}
-	if door, err := bridge.NewFrontDoor(bridge.Config{Policies: &engine.Source{}}); err == nil {
-		t.Errorf("without knowing what is enforced: got %v", door)
+	source := &engine.Source{}
+	for missing, config := range map[string]bridge.Config{
+		"a chain":                  {Policies: source, Enforces: enforcesMachines},
+		"policies":                 {Chain: chainOf(t, source), Enforces: enforcesMachines},
+		"knowing what is enforced": {Chain: chainOf(t, source), Policies: source},
+	} {
+		if door, err := bridge.NewFrontDoor(config); err == nil {
+			t.Errorf("without %s: got %v", missing, door)
+		}
 	}
 }
 

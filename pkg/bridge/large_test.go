@@ -113,7 +113,8 @@ func newBubbleAsking(t *testing.T, policies map[string]policy, fields *bridge.Fi
 	b := &bubble{open: make(chan struct{})}
 	all := map[string]policy{"reads-uid": readsUID}
 	maps.Copy(all, policies)
-	door, err := bridge.NewFrontDoor(bridge.Config{Policies: publish(t, all), Fields: fields, Enforces: func(a authorizer.Attributes) bool {
+	source := publish(t, all)
+	door, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(t, source), Policies: source, Fields: fields, Enforces: func(a authorizer.Attributes) bool {
 		if a.GetName() == elsewhere {
 			time.Sleep(pastDeadline)
 		}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/apiserver/options"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
@@ -104,7 +105,7 @@ func TestWebhooksComeLast(t *testing.T) {
 	}
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(nil))
-	chains, err := o.Chains(policies, webhooks, nil)
+	chains, err := o.Chains(apiserver.AuthorizerConfig{Policies: policies, Webhooks: webhooks})
 	if err != nil {
 		t.Fatal(err)
 	}

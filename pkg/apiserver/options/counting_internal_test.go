@@ -166,8 +166,9 @@ func countedServer(t *testing.T) (*server.Server, *ledger) {
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(countedPolicies(t)))
 	table := granular.NewTable()
-	chains, err := o.Chains(policies, nil, &fineGrained{config: granular.Config{Types: machineTypes(t), Table: func() *granular.Table { return table }}},
-		authorization.Member{Name: "text", Authorizer: byText{}})
+	chains, err := o.Chains(apiserver.AuthorizerConfig{
+		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Table: func() *granular.Table { return table }}, Node: byText{},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func countedServer(t *testing.T) (*server.Server, *ledger) {
 	return server.New(t, server.Config{
 		Authorizer: chains.Requests, EtcdDir: dir,
 		Enforcement: func(c *enforcement.Config) { c.Checks = chains.Checks },
-		Extra:       func(c *apiserver.ExtraConfig) { c.Reviews = chains.Reviews },
+		Extra:       func(c *apiserver.ExtraConfig) { c.Chains = *chains },
 	}), l
 }
 

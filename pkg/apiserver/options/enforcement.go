@@ -55,8 +55,8 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 	config.ExtraConfig.ConditionalImpersonation = generic.FeatureGate.Enabled(features.ConditionalAuthorization) &&
 		generic.FeatureGate.Enabled(features.ConditionalImpersonation)
 	config.ExtraConfig.Enforcer, err = enforcement.New(enforcement.Config{
-		Chain:             config.ExtraConfig.Requests,
-		Checks:            config.ExtraConfig.Checks,
+		Chain:             config.ExtraConfig.Chains.Requests,
+		Checks:            config.ExtraConfig.Chains.Checks,
 		Conditional:       generic.FeatureGate.Enabled(features.ConditionalAuthorization),
 		ConnectWithCreate: generic.FeatureGate.Enabled(features.AuthorizeConnectWithCreate),
 		Conditions:        config.ExtraConfig.Compilers.Conditions,

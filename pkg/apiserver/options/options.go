@@ -17,6 +17,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -29,10 +31,12 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 
+	"github.com/proviso-authz/proviso/apis/demo"
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/node"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/version"
@@ -306,17 +310,27 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("fine-grained authorization: %w", err)
 	}
-	chains, err := o.Authorization.Chains(config.ExtraConfig.Policies, webhooks, fields, o.demoAuthorizers()...)
+	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
+		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, Fields: fields, Node: o.demoAuthorizer(),
+	})
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}
-	config.ExtraConfig.Reviews, config.ExtraConfig.Requests, config.ExtraConfig.Checks = chains.Reviews, chains.Requests, chains.Checks
-	config.ExtraConfig.AlwaysAllowGroups = o.Authorization.AlwaysAllowGroups
+	config.ExtraConfig.Chains = *chains
 	generic.Authorization.Authorizer = chains.Requests
 	if err := o.Audit.ApplyTo(&generic.Config); err != nil {
 		return fmt.Errorf("auditing: %w", err)
 	}
 	return nil
+}
+
+// demoAuthorizer returns the example authorizer, which decides about what is placed on nodes: imaginary
+// machines, and pods in reviews. It returns nil if the demo API is not served.
+func (o CompletedOptions) demoAuthorizer() authorizer.Authorizer {
+	if !o.EnableDemoAPI {
+		return nil
+	}
+	return node.Authorizer{Resources: []schema.GroupResource{demo.Resource("virtualmachines"), {Resource: "pods"}}}
 }
 
 // applyWebhooks reads the configuration of webhooks, and follows it while the server runs.

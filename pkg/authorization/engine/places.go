@@ -8,8 +8,6 @@ package engine
 import (
 	"slices"
 
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
@@ -19,40 +17,6 @@ const (
 	GrantingName    = "policy.proviso.dev"
 	NamespacedName  = "namespaced.policy.proviso.dev"
 )
-
-// Places are the authorizers of one Source in all places that its policies have in a chain.
-type Places struct {
-	restricting, cluster, namespaced *Authorizer
-}
-
-// NewPlaces makes the authorizers of a source.
-func NewPlaces(source *Source) *Places {
-	return &Places{
-		restricting: &Authorizer{Source: source, Part: Restricting},
-		cluster:     &Authorizer{Source: source, Part: GrantingCluster},
-		namespaced:  &Authorizer{Source: source, Part: GrantingNamespaced},
-	}
-}
-
-// SetChecks sets Checks and MayRead of all authorizers. It must be called before they are used.
-func (p *Places) SetChecks(checks authorizer.UnconditionalAuthorizer, mayRead MayRead) {
-	for _, a := range []*Authorizer{p.restricting, p.cluster, p.namespaced} {
-		a.Checks, a.MayRead = checks, mayRead
-	}
-}
-
-// Restrictions is the member for Deny policies, which comes before every authorizer that can grant.
-func (p *Places) Restrictions() authorization.Member {
-	return authorization.Member{Name: RestrictingName, Authorizer: p.restricting}
-}
-
-// Grants are the members for Allow and NoOpinion policies, in their order.
-func (p *Places) Grants() []authorization.Member {
-	return []authorization.Member{
-		{Name: GrantingName, Authorizer: p.cluster},
-		{Name: NamespacedName, Authorizer: p.namespaced},
-	}
-}
 
 func (m matching) grants(namespaced bool) bool {
 	return m.policy.conditionEffect() == authorization.EffectAllow && (m.policy.key.Namespace != "") == namespaced

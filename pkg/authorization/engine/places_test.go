@@ -17,11 +17,15 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
-// placesChain is a chain with the places that policies have in a server.
-func placesChain(tb testing.TB, source *engine.Source) *authorization.Chain {
+// placesChain is a chain with the authorizers that policies have in a server, and then others. The
+// checks of conditions allow nothing.
+func placesChain(tb testing.TB, source *engine.Source, others ...authorization.Member) *authorization.Chain {
 	tb.Helper()
-	places := engine.NewPlaces(source)
-	chain, err := authorization.NewChain(append([]authorization.Member{places.Restrictions()}, places.Grants()...)...)
+	chain, err := authorization.NewChain(append([]authorization.Member{
+		{Name: engine.RestrictingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.Restricting, Checks: mayNothing}},
+		{Name: engine.GrantingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingCluster, Checks: mayNothing}},
+		{Name: engine.NamespacedName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced, Checks: mayNothing}},
+	}, others...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -161,13 +165,7 @@ func TestNamespacedPlaceOverTheBudget(t *testing.T) {
 	for name, s := range several(20, allow, "object.three == 4", nil) {
 		specs["n/"+name] = s
 	}
-	places := engine.NewPlaces(publish(t, specs))
-	places.SetChecks(mayNothing, nil)
-	later := authorization.Member{Name: "later", Authorizer: mayAll}
-	chain, err := authorization.NewChain(append(append([]authorization.Member{places.Restrictions()}, places.Grants()...), later)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chain := placesChain(t, publish(t, specs), authorization.Member{Name: "later", Authorizer: mayAll})
 	a := podsOf("update")
 	data := conditionsData{attributes: a, operation: "UPDATE", object: three, before: map[string]any{}}
 	if got := chain.Begin(t.Context(), a).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsAllow() {

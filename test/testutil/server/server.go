@@ -89,10 +89,12 @@ func New(tb testing.TB, config Config) *Server {
 	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
 	policies := &engine.Source{} // none, and that is known
 	policies.Publish(engine.NewBuilder().Apply(nil))
-	extra := apiserver.ExtraConfig{
-		Reviews: chain, Requests: chain, Policies: policies, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != "",
+	chains, err := apiserver.NewChains(apiserver.AuthorizerConfig{Fresh: chain, Cached: chain, Policies: policies})
+	if err != nil {
+		tb.Fatal(err)
 	}
-	var err error
+	chains.Reviews, chains.Requests = chain, chain
+	extra := apiserver.ExtraConfig{Chains: *chains, Policies: policies, PolicyStalenessBound: time.Minute, EnableDemoAPI: config.EtcdDir != ""}
 	if extra.Compilers, err = apiserver.NewCompilers(); err != nil {
 		tb.Fatal(err)
 	}

@@ -1,0 +1,285 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	"k8s.io/apiserver/pkg/authorization/path"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+// The names of the authorizers, as conditions and messages show them. Those of policies are in
+// package engine.
+const (
+	PrivilegedGroupsName = "kubernetes.io/always-allow-groups"
+	PathsName            = "kubernetes.io/always-allow-paths"
+	ExcludeName          = "exclude.granular.proviso.dev"
+	KubeAPIServerName    = "kube-apiserver"
+	// WebhooksName stands for the webhooks of --authorization-config. The chain replaces it by them,
+	// and they have names of their own.
+	WebhooksName = "proviso.dev/webhooks"
+	NodeName     = "node.proviso.dev"
+	IncludeName  = "include.granular.proviso.dev"
+)
+
+// Chains are the chains of authorizers of a server. They are built from one table, so that they
+// agree on the order of the authorizers that they share.
+type Chains struct {
+	// Reviews decides what reviews ask about, and who may write policies. Like the reviews of
+	// kube-apiserver it uses no cached answers.
+	Reviews *authorization.Chain
+	// Requests decides requests. It must agree with Reviews, except for cached answers and for the
+	// paths of this server that are always allowed, such as /healthz: those say nothing about the
+	// cluster.
+	Requests *authorization.Chain
+	// Checks answers the checks that conditions of requests make. It is Requests without the paths
+	// that are always allowed, so that a check has the answer that it has in a review.
+	Checks *authorization.Chain
+	// Restrictions are the policies that can only deny, behind the groups that no policy binds.
+	Restrictions *authorization.Chain
+	// FrontDoor decides what kube-apiserver's authorization webhook asks.
+	FrontDoor *authorization.Chain
+}
+
+// membership says which chains an authorizer is a member of.
+type membership uint8
+
+const (
+	inReviews membership = 1 << iota
+	inRequests
+	inChecks
+	inRestrictions
+	inFrontDoor
+)
+
+// inServer are the chains that decide everything that this server is asked.
+const inServer = inReviews | inRequests | inChecks
+
+// String lists the chains by the names that ARCHITECTURE.md uses.
+func (m membership) String() string {
+	var names []string
+	for i, name := range []string{"reviews", "requests", "checks", "restrictions", "front door"} {
+		if m&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// authorizerTable lists all authorizers in the order in which a chain asks them. ARCHITECTURE.md
+// has the same list and says why.
+var authorizerTable = []struct {
+	name string
+	in   membership
+	// build returns the authorizer for one chain. It returns nil if the server is configured to have
+	// no such authorizer.
+	build func(*chainConfig) (authorizer.Authorizer, error)
+}{
+	{PrivilegedGroupsName, inServer | inRestrictions, (*chainConfig).privilegedGroups},
+	{PathsName, inRequests, (*chainConfig).paths},
+	{ExcludeName, inServer, (*chainConfig).excludedFields},
+	{engine.RestrictingName, inServer | inRestrictions | inFrontDoor, (*chainConfig).restrictingPolicies},
+	{KubeAPIServerName, inServer, (*chainConfig).kubeAPIServer},
+	{engine.GrantingName, inServer | inFrontDoor, (*chainConfig).grantingPolicies},
+	{engine.NamespacedName, inServer | inFrontDoor, (*chainConfig).namespacedPolicies},
+	{WebhooksName, inServer, (*chainConfig).webhooks},
+	{NodeName, inServer, (*chainConfig).node},
+	{IncludeName, inServer, (*chainConfig).includedFields},
+}
+
+// AuthorizerNames returns the names of all authorizers that a server can have, in their order.
+// Webhooks must not have any of them.
+func AuthorizerNames() []string {
+	names := make([]string, 0, len(authorizerTable))
+	for _, entry := range authorizerTable {
+		names = append(names, entry.name)
+	}
+	return names
+}
+
+// AuthorizerConfig is what the authorizers are built from.
+type AuthorizerConfig struct {
+	// AlwaysAllowGroups may do everything, whatever policies deny.
+	AlwaysAllowGroups []string
+	// AlwaysAllowPaths need no permission.
+	AlwaysAllowPaths []string
+	// Fresh asks kube-apiserver every time, and Cached reuses its answers. Both are required.
+	Fresh, Cached authorizer.Authorizer
+	// Policies are required. Until they are loaded, all chains deny.
+	Policies *engine.Source
+	// Webhooks is nil if there are none.
+	Webhooks *webhook.Source
+	// Fields configures the authorizers of fields, except for Authorizer, which is the chain itself.
+	// It is nil if the gate FineGrainedAuthorization is off.
+	Fields *granular.Config
+	// Node is an example of an authorizer that makes conditions of its own. It is nil if the demo API
+	// is not served.
+	Node authorizer.Authorizer
+}
+
+var errAuthorizerConfig = errors.New("the chains need policies and authorizers that ask kube-apiserver")
+
+// NewChains builds the chains.
+func NewChains(config AuthorizerConfig) (*Chains, error) {
+	if config.Fresh == nil || config.Cached == nil || config.Policies == nil {
+		return nil, errAuthorizerConfig
+	}
+	c := &Chains{}
+	reviews := reference(func() *authorization.Chain { return c.Reviews })
+	checks := reference(func() *authorization.Chain { return c.Checks })
+	for _, b := range []struct {
+		chain  **authorization.Chain
+		in     membership
+		config chainConfig
+	}{
+		{&c.Reviews, inReviews, chainConfig{asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
+		{&c.Requests, inRequests, chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
+		{&c.Checks, inChecks, chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
+		{&c.Restrictions, inRestrictions, chainConfig{}},
+		{&c.FrontDoor, inFrontDoor, chainConfig{}},
+	} {
+		b.config.AuthorizerConfig = &config
+		chain, err := b.config.newChain(b.in)
+		if err != nil {
+			return nil, fmt.Errorf("chain of authorizers for %s: %w", b.in, err)
+		}
+		*b.chain = chain
+	}
+	return c, nil
+}
+
+// chainConfig is what the authorizers of one chain are built from.
+type chainConfig struct {
+	*AuthorizerConfig
+	// asksKubeAPIServer is Fresh or Cached.
+	asksKubeAPIServer authorizer.Authorizer
+	// fresh says that webhooks are asked every time.
+	fresh bool
+	// checks answers the checks that conditions make. It is nil in chains whose conditions are never
+	// evaluated by this server: the front door's would ask kube-apiserver back.
+	checks authorizer.UnconditionalAuthorizer
+	// mayRead says who sees a whole policy in a condition. It is nil if nobody does.
+	mayRead engine.MayRead
+}
+
+func (c *chainConfig) newChain(in membership) (*authorization.Chain, error) {
+	var members []authorization.Member
+	for _, entry := range authorizerTable {
+		if entry.in&in == 0 {
+			continue
+		}
+		built, err := entry.build(c)
+		if err != nil {
+			return nil, fmt.Errorf("authorizer %s: %w", entry.name, err)
+		}
+		if built != nil {
+			members = append(members, authorization.Member{Name: entry.name, Authorizer: built})
+		}
+	}
+	return authorization.NewChain(members...)
+}
+
+func (c *chainConfig) privilegedGroups() (authorizer.Authorizer, error) {
+	return authorizerfactory.NewPrivilegedGroups(c.AlwaysAllowGroups...), nil
+}
+
+func (c *chainConfig) paths() (authorizer.Authorizer, error) {
+	a, err := path.NewAuthorizer(c.AlwaysAllowPaths)
+	if err != nil {
+		return nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
+	}
+	return a, nil
+}
+
+func (c *chainConfig) restrictingPolicies() (authorizer.Authorizer, error) {
+	return c.policies(engine.Restricting), nil
+}
+
+func (c *chainConfig) grantingPolicies() (authorizer.Authorizer, error) {
+	return c.policies(engine.GrantingCluster), nil
+}
+
+func (c *chainConfig) namespacedPolicies() (authorizer.Authorizer, error) {
+	return c.policies(engine.GrantingNamespaced), nil
+}
+
+func (c *chainConfig) policies(part engine.Part) authorizer.Authorizer {
+	return &engine.Authorizer{Source: c.Policies, Part: part, Checks: c.checks, MayRead: c.mayRead}
+}
+
+func (c *chainConfig) kubeAPIServer() (authorizer.Authorizer, error) { return c.asksKubeAPIServer, nil }
+
+func (c *chainConfig) webhooks() (authorizer.Authorizer, error) {
+	if c.Webhooks == nil {
+		return nil, nil
+	}
+	return &webhook.Dynamic{Source: c.Webhooks, Fresh: c.fresh}, nil
+}
+
+func (c *chainConfig) node() (authorizer.Authorizer, error) { return c.Node, nil }
+
+func (c *chainConfig) excludedFields() (authorizer.Authorizer, error) {
+	return c.fields(granular.NewExclude)
+}
+
+func (c *chainConfig) includedFields() (authorizer.Authorizer, error) {
+	return c.fields(granular.NewInclude)
+}
+
+func (c *chainConfig) fields(build func(granular.Config) (authorizer.Authorizer, error)) (authorizer.Authorizer, error) {
+	if c.Fields == nil {
+		return nil, nil
+	}
+	config := *c.Fields
+	config.Authorizer = c.checks
+	return build(config)
+}
+
+// reference is an authorizer that asks a chain that may not be built yet. The members of a chain
+// that ask the chain itself are built with one. Until the chain is built it denies.
+type reference func() *authorization.Chain
+
+var errNoChain = errors.New("there are no authorizers yet")
+
+// Authorize answers without conditions.
+func (r reference) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	chain := r()
+	if chain == nil {
+		return authorizer.DecisionDeny, "", errNoChain
+	}
+	return chain.Authorize(ctx, attributes)
+}
+
+// mayReadBy lets callers of reviews see a whole policy in a condition if they may get the policy:
+// if a request to get it is allowed at that time, which may be by a cached answer.
+func mayReadBy(requests authorizer.UnconditionalAuthorizer) engine.MayRead {
+	return func(ctx context.Context, attributes authorizer.Attributes, policy engine.Key) bool {
+		caller := authorization.CallerOf(attributes)
+		if caller == nil {
+			return false
+		}
+		resource := "clusterauthorizationpolicies"
+		if policy.Namespace != "" {
+			resource = "authorizationpolicies"
+		}
+		decision, _, err := requests.Authorize(ctx, authorizer.AttributesRecord{
+			User: caller, Verb: "get", APIGroup: policyv1alpha1.GroupName, APIVersion: policyv1alpha1.SchemeGroupVersion.Version,
+			Resource: resource, Namespace: policy.Namespace, Name: policy.Name, ResourceRequest: true,
+		})
+		return err == nil && decision == authorizer.DecisionAllow
+	}
+}

@@ -1,0 +1,82 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// TestArchitectureListsTheAuthorizers compares the table of authorizers in ARCHITECTURE.md with the
+// one that the chains are built from: the same authorizers, in the same order, in the same chains.
+func TestArchitectureListsTheAuthorizers(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(content), "| authorizer | member of the chains for |")
+	if !found {
+		t.Fatal("there is no table of authorizers")
+	}
+	table, _, _ = strings.Cut(table, "\n\n")
+	var documented, want [][]string
+	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([a-z, ]+) \\|").FindAllStringSubmatch(table, -1) {
+		documented = append(documented, row[1:])
+	}
+	for _, entry := range authorizerTable {
+		want = append(want, []string{entry.name, entry.in.String()})
+	}
+	if diff := cmp.Diff(want, documented); diff != "" {
+		t.Errorf("ARCHITECTURE.md (-code +document):\n%s", diff)
+	}
+}
+
+// TestRestrictionsComeFirst asks that nothing that can grant comes before the authorizers that can
+// only deny, apart from what no policy binds.
+func TestRestrictionsComeFirst(t *testing.T) {
+	t.Parallel()
+	unbound := []string{PrivilegedGroupsName, PathsName}
+	if diff := cmp.Diff(append(unbound, ExcludeName, engine.RestrictingName, KubeAPIServerName), AuthorizerNames()[:5]); diff != "" {
+		t.Errorf("the first authorizers (-want +got):\n%s", diff)
+	}
+}
+
+// TestNewChainsRefuses asks for what no server may be without.
+func TestNewChainsRefuses(t *testing.T) {
+	t.Parallel()
+	denies, policies := authorizerfactory.NewAlwaysDenyAuthorizer(), &engine.Source{}
+	for missing, config := range map[string]AuthorizerConfig{
+		"policies":            {Fresh: denies, Cached: denies},
+		"fresh answers":       {Cached: denies, Policies: policies},
+		"cached answers":      {Fresh: denies, Policies: policies},
+		"a path that matches": {Fresh: denies, Cached: denies, Policies: policies, AlwaysAllowPaths: []string{"/a/*/b"}},
+	} {
+		if chains, err := NewChains(config); err == nil {
+			t.Errorf("without %s: got %v", missing, chains)
+		}
+	}
+}
+
+// TestReferenceDeniesBeforeItsChainIsBuilt asks members that call their own chain too early.
+func TestReferenceDeniesBeforeItsChainIsBuilt(t *testing.T) {
+	t.Parallel()
+	attributes := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice", Groups: []string{"system:masters"}}, Verb: "get", Path: "/"}
+	early := reference(func() *authorization.Chain { return nil })
+	if decision, _, err := early.Authorize(t.Context(), attributes); decision != authorizer.DecisionDeny || err == nil {
+		t.Errorf("got %v, %v, want a denial", decision, err)
+	}
+}

@@ -20,7 +20,7 @@ import (
 // TestIncompleteConfigs lack what keeps the server closed.
 func TestIncompleteConfigs(t *testing.T) {
 	t.Parallel()
-	chain, err := authorization.NewChain(authorization.Member{Name: "test", Authorizer: authorizerfactory.NewAlwaysDenyAuthorizer()})
+	chain, err := authorization.NewChain(authorization.Member{Name: "test", Decider: authorization.DeciderOf(authorizerfactory.NewAlwaysDenyAuthorizer())})
 	if err != nil {
 		t.Fatal(err)
 	}

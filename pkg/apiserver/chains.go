@@ -87,7 +87,7 @@ var authorizerTable = []struct {
 	in   membership
 	// build returns the authorizer for one chain. It returns nil if the server is configured to have
 	// no such authorizer.
-	build func(*chainConfig) (authorizer.Authorizer, error)
+	build func(*chainConfig) (authorization.Decider, error)
 }{
 	{PrivilegedGroupsName, inServer | inRestrictions, (*chainConfig).privilegedGroups},
 	{PathsName, inRequests, (*chainConfig).paths},
@@ -118,7 +118,7 @@ type AuthorizerConfig struct {
 	// AlwaysAllowPaths need no permission.
 	AlwaysAllowPaths []string
 	// Fresh asks kube-apiserver every time, and Cached reuses its answers. Both are required.
-	Fresh, Cached authorizer.Authorizer
+	Fresh, Cached authorization.Decider
 	// Policies are required. Until they are loaded, all chains deny.
 	Policies *engine.Source
 	// Webhooks is nil if there are none.
@@ -128,7 +128,7 @@ type AuthorizerConfig struct {
 	Fields *granular.Config
 	// Node is an example of an authorizer that makes conditions of its own. It is nil if the demo API
 	// is not served.
-	Node authorizer.Authorizer
+	Node authorization.Decider
 }
 
 var errAuthorizerConfig = errors.New("the chains need policies and authorizers that ask kube-apiserver")
@@ -166,7 +166,7 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 type chainConfig struct {
 	*AuthorizerConfig
 	// asksKubeAPIServer is Fresh or Cached.
-	asksKubeAPIServer authorizer.Authorizer
+	asksKubeAPIServer authorization.Decider
 	// fresh says that webhooks are asked every time.
 	fresh bool
 	// checks answers the checks that conditions make. It is nil in chains whose conditions are never
@@ -187,66 +187,67 @@ func (c *chainConfig) newChain(in membership) (*authorization.Chain, error) {
 			return nil, fmt.Errorf("authorizer %s: %w", entry.name, err)
 		}
 		if built != nil {
-			members = append(members, authorization.Member{Name: entry.name, Authorizer: built})
+			members = append(members, authorization.Member{Name: entry.name, Decider: built})
 		}
 	}
 	return authorization.NewChain(members...)
 }
 
-func (c *chainConfig) privilegedGroups() (authorizer.Authorizer, error) {
-	return authorizerfactory.NewPrivilegedGroups(c.AlwaysAllowGroups...), nil
+func (c *chainConfig) privilegedGroups() (authorization.Decider, error) {
+	return authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(c.AlwaysAllowGroups...)), nil
 }
 
-func (c *chainConfig) paths() (authorizer.Authorizer, error) {
+func (c *chainConfig) paths() (authorization.Decider, error) {
 	a, err := path.NewAuthorizer(c.AlwaysAllowPaths)
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
-	return a, nil
+	return authorization.DeciderOf(a), nil
 }
 
-func (c *chainConfig) restrictingPolicies() (authorizer.Authorizer, error) {
+func (c *chainConfig) restrictingPolicies() (authorization.Decider, error) {
 	return c.policies(engine.Restricting), nil
 }
 
-func (c *chainConfig) grantingPolicies() (authorizer.Authorizer, error) {
+func (c *chainConfig) grantingPolicies() (authorization.Decider, error) {
 	return c.policies(engine.GrantingCluster), nil
 }
 
-func (c *chainConfig) namespacedPolicies() (authorizer.Authorizer, error) {
+func (c *chainConfig) namespacedPolicies() (authorization.Decider, error) {
 	return c.policies(engine.GrantingNamespaced), nil
 }
 
-func (c *chainConfig) policies(part engine.Part) authorizer.Authorizer {
+func (c *chainConfig) policies(part engine.Part) authorization.Decider {
 	return &engine.Authorizer{Source: c.Policies, Part: part, Checks: c.checks, MayRead: c.mayRead}
 }
 
-func (c *chainConfig) kubeAPIServer() (authorizer.Authorizer, error) { return c.asksKubeAPIServer, nil }
+func (c *chainConfig) kubeAPIServer() (authorization.Decider, error) { return c.asksKubeAPIServer, nil }
 
-func (c *chainConfig) webhooks() (authorizer.Authorizer, error) {
+func (c *chainConfig) webhooks() (authorization.Decider, error) {
 	if c.Webhooks == nil {
 		return nil, nil
 	}
 	return &webhook.Dynamic{Source: c.Webhooks, Fresh: c.fresh}, nil
 }
 
-func (c *chainConfig) node() (authorizer.Authorizer, error) { return c.Node, nil }
+func (c *chainConfig) node() (authorization.Decider, error) { return c.Node, nil }
 
-func (c *chainConfig) excludedFields() (authorizer.Authorizer, error) {
+func (c *chainConfig) excludedFields() (authorization.Decider, error) {
 	return c.fields(granular.NewExclude)
 }
 
-func (c *chainConfig) includedFields() (authorizer.Authorizer, error) {
+func (c *chainConfig) includedFields() (authorization.Decider, error) {
 	return c.fields(granular.NewInclude)
 }
 
-func (c *chainConfig) fields(build func(granular.Config) (authorizer.Authorizer, error)) (authorizer.Authorizer, error) {
+func (c *chainConfig) fields(build func(granular.Config) (authorizer.Authorizer, error)) (authorization.Decider, error) {
 	if c.Fields == nil {
 		return nil, nil
 	}
 	config := *c.Fields
 	config.Authorizer = c.checks
-	return build(config)
+	built, err := build(config)
+	return authorization.DeciderOf(built), err
 }
 
 // reference is an authorizer that asks a chain that may not be built yet. The members of a chain

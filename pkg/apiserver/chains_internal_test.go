@@ -60,10 +60,10 @@ func TestNewChainsRefuses(t *testing.T) {
 	t.Parallel()
 	denies, policies := authorizerfactory.NewAlwaysDenyAuthorizer(), &engine.Source{}
 	for missing, config := range map[string]AuthorizerConfig{
-		"policies":            {Fresh: denies, Cached: denies},
-		"fresh answers":       {Cached: denies, Policies: policies},
-		"cached answers":      {Fresh: denies, Policies: policies},
-		"a path that matches": {Fresh: denies, Cached: denies, Policies: policies, AlwaysAllowPaths: []string{"/a/*/b"}},
+		"policies":            {Fresh: authorization.DeciderOf(denies), Cached: authorization.DeciderOf(denies)},
+		"fresh answers":       {Cached: authorization.DeciderOf(denies), Policies: policies},
+		"cached answers":      {Fresh: authorization.DeciderOf(denies), Policies: policies},
+		"a path that matches": {Fresh: authorization.DeciderOf(denies), Cached: authorization.DeciderOf(denies), Policies: policies, AlwaysAllowPaths: []string{"/a/*/b"}},
 	} {
 		if chains, err := NewChains(config); err == nil {
 			t.Errorf("without %s: got %v", missing, chains)

@@ -177,7 +177,7 @@ func filterConfigOf(t *testing.T, a authorizer.UnconditionalAuthorizer, adjust f
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain, err := authorization.NewChain(authorization.Member{Name: "test", Authorizer: unconditional{a}})
+	chain, err := authorization.NewChain(authorization.Member{Name: "test", Decider: authorization.DeciderOf(unconditional{a})})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
@@ -25,7 +26,7 @@ func TestPrivilegedImpersonate(t *testing.T) {
 	t.Parallel()
 	policies := &engine.Source{}
 	denies := authorizerfactory.NewAlwaysDenyAuthorizer()
-	chains, err := NewChains(AuthorizerConfig{Fresh: denies, Cached: denies, Policies: policies, AlwaysAllowGroups: []string{"wheel"}})
+	chains, err := NewChains(AuthorizerConfig{Fresh: authorization.DeciderOf(denies), Cached: authorization.DeciderOf(denies), Policies: policies, AlwaysAllowGroups: []string{"wheel"}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,40 +15,50 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Member is an authorizer within a Chain.
+// Decider decides requests in the terms of this package. Authorizers that are made for a Chain
+// implement it. DeciderOf and AuthorizerOf convert between it and authorizer.Authorizer, the interface
+// of k8s.io/apiserver, whose decisions hold at most MaxConditionsPerSet conditions and no failure modes.
+type Decider interface {
+	// Decide returns the decision, conditions included. The attributes must not change as long as the
+	// decision is used.
+	Decide(ctx context.Context, attributes authorizer.Attributes) Decision
+}
+
+// Member is an authorizer within a Chain. Its Decider may also be a Pinner, an Expander, a Revisioner or
+// a ConditionsAuthor.
 type Member struct {
 	// Name names the authorizer uniquely within the chain.
 	Name string
-	// Authorizer decides.
-	Authorizer authorizer.Authorizer
+	// Decider decides. It is required.
+	Decider Decider
 }
 
-// Pinner is a Member's authorizer that decides from something that changes. A chain pins
-// it before it asks anybody, so that members who share it decide from the same.
+// Pinner is a Decider whose source of decisions changes. A chain pins all members before it calls the
+// first one, so that members with the same source decide from the same state.
 type Pinner interface {
-	// Pin returns a context in which nothing changes. One that is pinned already stays.
+	// Pin returns a context in which the source does not change. A context that is pinned already is
+	// returned as it is.
 	Pin(ctx context.Context) context.Context
 }
 
-// Expander is a Member's authorizer that stands for others, which may change while the
-// server runs. A chain asks those in its place, one by one, so that each is asked only if
-// the request needs it.
+// Expander is a Decider that stands for other members, which may change while the server runs. A chain
+// replaces it by them, so that each is called only if the request needs it.
 type Expander interface {
 	Pinner
-	// Members returns those that it stands for in a pinned context. Their names must be
-	// distinct from those of the chain.
+	// Members returns the members for a pinned context. Their names must differ from all other names
+	// in the chain.
 	Members(ctx context.Context) []Member
 }
 
-// Revisioner is a Pinner that can say what it is pinned to.
+// Revisioner is a Pinner whose state has a revision.
 type Revisioner interface {
-	// Revision returns the revision that a pinned context has.
+	// Revision returns the revision to which a context is pinned.
 	Revision(ctx context.Context) string
 }
 
 func (c *Chain) revision(ctx context.Context) string {
 	for _, m := range c.members {
-		if r, ok := m.Authorizer.(Revisioner); ok {
+		if r, ok := as[Revisioner](m.Decider); ok {
 			return r.Revision(ctx)
 		}
 	}
@@ -72,7 +82,7 @@ func NewChain(members ...Member) (*Chain, error) {
 		switch {
 		case m.Name == "":
 			return nil, fmt.Errorf("authorizer %d of the chain has no name", i)
-		case m.Authorizer == nil:
+		case m.Decider == nil:
 			return nil, fmt.Errorf("authorizer %q of the chain is nil", m.Name)
 		case seen[m.Name]:
 			return nil, fmt.Errorf("authorizer name %q is used twice in the chain", m.Name)
@@ -90,9 +100,16 @@ func (c *Chain) Behind(first Member) (*Chain, error) {
 // Pin returns a context in which no member's source of decisions changes.
 func (c *Chain) Pin(ctx context.Context) context.Context {
 	for _, m := range c.members {
-		if pinner, ok := m.Authorizer.(Pinner); ok {
-			ctx = pinner.Pin(ctx)
-		}
+		ctx = Pin(ctx, m.Decider)
+	}
+	return ctx
+}
+
+// Pin returns a context in which the source of a Decider does not change. It returns ctx if the Decider is
+// not a Pinner.
+func Pin(ctx context.Context, d Decider) context.Context {
+	if pinner, ok := as[Pinner](d); ok {
+		return pinner.Pin(ctx)
 	}
 	return ctx
 }
@@ -104,7 +121,7 @@ func (c *Chain) pinned(ctx context.Context) []Member {
 	}
 	var members []Member
 	for _, m := range c.members {
-		if expander, ok := m.Authorizer.(Expander); ok {
+		if expander, ok := as[Expander](m.Decider); ok {
 			members = append(members, expander.Members(ctx)...)
 		} else {
 			members = append(members, m)
@@ -114,7 +131,7 @@ func (c *Chain) pinned(ctx context.Context) []Member {
 }
 
 func (m Member) expands() bool {
-	_, ok := m.Authorizer.(Expander)
+	_, ok := as[Expander](m.Decider)
 	return ok
 }
 
@@ -136,29 +153,20 @@ func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) De
 
 func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Set {
 	start := time.Now()
-	decision := m.ask(ctx, attributes)
+	decision := m.Decider.Decide(ctx, attributes)
 	m.measure(start, decision)
-	return memberSet(m.Name, decision).authoredBy(m.Authorizer)
-}
-
-// Decider is a Member's authorizer that decides in the terms of this package. A chain prefers that:
-// the types of k8s.io/apiserver hold at most MaxConditionsPerSet conditions.
-type Decider interface {
-	// Decide decides, conditions included, as ConditionsAwareAuthorize does.
-	Decide(ctx context.Context, attributes authorizer.Attributes) Decision
+	return memberSet(m.Name, decision).authoredBy(m.Decider)
 }
 
 var _ Decider = &Chain{}
 
-func (m Member) ask(ctx context.Context, attributes authorizer.Attributes) Decision {
-	if decider, ok := m.Authorizer.(Decider); ok {
-		return decider.Decide(ctx, attributes)
+// authoredBy makes a Decider that evaluates its own conditions the author of a set that it returned,
+// and of the sets within it that have no author.
+func (s Set) authoredBy(d Decider) Set {
+	author, ok := as[ConditionsAuthor](d)
+	if !ok {
+		return s
 	}
-	return FromUpstream(m.Name, m.Authorizer.ConditionsAwareAuthorize(ctx, attributes))
-}
-
-// authoredBy names who made the conditions in a member's set, where nobody is named yet.
-func (s Set) authoredBy(author ConditionsAuthor) Set {
 	if s.Decision.kind != kindChain {
 		return s.madeBy(author)
 	}
@@ -209,7 +217,7 @@ func (c *Chain) Authored(sets ...Set) []Set {
 	for _, s := range sets {
 		for _, m := range members {
 			if m.Name == s.AuthorizerName {
-				s = s.authoredBy(m.Authorizer)
+				s = s.authoredBy(m.Decider)
 			}
 		}
 		authored = append(authored, s)
@@ -243,6 +251,19 @@ func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.Cond
 	d := FromUpstream("", decision)
 	d.chain = c.Authored(d.chain...)
 	return d.Evaluate(ctx, EvaluatorFor(data, nil)).Concrete()
+}
+
+// Unconditional returns the decision that an authorizer without conditions made, in the form in which
+// callers of k8s.io/apiserver get it. An unknown value denies.
+func Unconditional(decision authorizer.Decision, reason string, err error) Decision {
+	switch decision {
+	case authorizer.DecisionAllow:
+		return Allow(reason, err)
+	case authorizer.DecisionNoOpinion:
+		return NoOpinion(reason, err)
+	default:
+		return Deny(reason, err)
+	}
 }
 
 var errNotConcrete = errors.New("the decision still depends on conditions")

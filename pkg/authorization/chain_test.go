@@ -39,7 +39,7 @@ func chainOf(t *testing.T, authorizers ...*fixed) *authorization.Chain {
 	t.Helper()
 	var members []authorization.Member
 	for i, a := range authorizers {
-		members = append(members, authorization.Member{Name: string(rune('a' + i)), Authorizer: a})
+		members = append(members, authorization.Member{Name: string(rune('a' + i)), Decider: authorization.DeciderOf(a)})
 	}
 	chain, err := authorization.NewChain(members...)
 	if err != nil {
@@ -166,9 +166,9 @@ func TestNewChainRefuses(t *testing.T) {
 		name    string
 		members []authorization.Member
 	}{
-		{"no name", []authorization.Member{{Authorizer: some}}},
+		{"no name", []authorization.Member{{Decider: authorization.DeciderOf(some)}}},
 		{"no authorizer", []authorization.Member{{Name: "a"}}},
-		{"the same name twice", []authorization.Member{{Name: "a", Authorizer: some}, {Name: "a", Authorizer: some}}},
+		{"the same name twice", []authorization.Member{{Name: "a", Decider: authorization.DeciderOf(some)}, {Name: "a", Decider: authorization.DeciderOf(some)}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -139,8 +139,8 @@ func TestLazyDecidesFromWhatWasPinned(t *testing.T) {
 	t.Parallel()
 	behind := &moving{now: authorization.Deny("", nil)}
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: "first", Authorizer: &fixed{decision: authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))}},
-		authorization.Member{Name: "behind", Authorizer: behind},
+		authorization.Member{Name: "first", Decider: authorization.DeciderOf(&fixed{decision: authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))})},
+		authorization.Member{Name: "behind", Decider: authorization.DeciderOf(behind)},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestAuthorsEvaluateWhatNobodyElseCan(t *testing.T) {
 			t.Parallel()
 			a := &author{result: tc.result, err: tc.err}
 			a.decision = authorization.Chained(authorization.Set{AuthorizerName: "a", FailureMode: tc.mode, Decision: tc.decision})
-			chain, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: a})
+			chain, err := authorization.NewChain(authorization.Member{Name: "a", Decider: authorization.DeciderOf(a)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -258,7 +258,7 @@ func TestAuthorsAreNotAskedTooLate(t *testing.T) {
 	t.Parallel()
 	a := &author{result: authorizer.DecisionAllow}
 	a.decision = authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
-	chain, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: a})
+	chain, err := authorization.NewChain(authorization.Member{Name: "a", Decider: authorization.DeciderOf(a)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestLazyEvaluatesInWhatWasPinned(t *testing.T) {
 		return authorization.True()
 	}
 	source := &moving{now: authorization.Conditions(c)}
-	chain, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: source})
+	chain, err := authorization.NewChain(authorization.Member{Name: "a", Decider: authorization.DeciderOf(source)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -348,10 +348,10 @@ func TestLazyAsksTheMembersOfAStandin(t *testing.T) {
 	first := &author{result: authorizer.DecisionNoOpinion}
 	first.decision = authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
 	second, last := &fixed{decision: authorization.NoOpinion("", nil)}, &fixed{decision: authorization.Allow("", nil)}
-	stand := &standin{now: []authorization.Member{{Name: "first", Authorizer: first}, {Name: "second", Authorizer: second}}}
+	stand := &standin{now: []authorization.Member{{Name: "first", Decider: authorization.DeciderOf(first)}, {Name: "second", Decider: authorization.DeciderOf(second)}}}
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: "stand", Authorizer: stand},
-		authorization.Member{Name: "last", Authorizer: last},
+		authorization.Member{Name: "stand", Decider: authorization.DeciderOf(stand)},
+		authorization.Member{Name: "last", Decider: authorization.DeciderOf(last)},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -361,7 +361,7 @@ func TestLazyAsksTheMembersOfAStandin(t *testing.T) {
 		t.Errorf("asked %d members before, want 1", asked)
 	}
 	replacement := &fixed{decision: authorization.Deny("", nil)}
-	stand.now = []authorization.Member{{Name: "first", Authorizer: replacement}}
+	stand.now = []authorization.Member{{Name: "first", Decider: authorization.DeciderOf(replacement)}}
 	if got := kindOf(lazy.Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))); got != "Allow" {
 		t.Errorf("got %s, want Allow", got)
 	}
@@ -418,7 +418,7 @@ func TestAuthorsGetTheirNestsBack(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			w := &nested{fixed: fixed{decision: tc.answer}}
-			chain, err := authorization.NewChain(authorization.Member{Name: "w", Authorizer: w})
+			chain, err := authorization.NewChain(authorization.Member{Name: "w", Decider: authorization.DeciderOf(w)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -455,11 +455,11 @@ func TestChainsInChainsFindTheAuthor(t *testing.T) {
 	opaque := authorization.Conditions(condition(0, authorization.EffectAllow, isUnsupported))
 	a := &author{result: authorizer.DecisionAllow}
 	a.decision = authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: opaque})
-	inner, err := authorization.NewChain(authorization.Member{Name: "a", Authorizer: a})
+	inner, err := authorization.NewChain(authorization.Member{Name: "a", Decider: authorization.DeciderOf(a)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	outer, err := authorization.NewChain(authorization.Member{Name: "inner", Authorizer: inner})
+	outer, err := authorization.NewChain(authorization.Member{Name: "inner", Decider: inner})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +499,7 @@ func TestAuthorsAreNotReplaced(t *testing.T) {
 			original := &author{result: authorizer.DecisionAllow}
 			passing := &author{result: authorizer.DecisionDeny}
 			passing.decision = tc.nest(authorization.Set{AuthorizerName: "m", Decision: opaque, Author: original})
-			chain, err := authorization.NewChain(authorization.Member{Name: "m", Authorizer: passing})
+			chain, err := authorization.NewChain(authorization.Member{Name: "m", Decider: authorization.DeciderOf(passing)})
 			if err != nil {
 				t.Fatal(err)
 			}

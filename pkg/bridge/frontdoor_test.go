@@ -84,9 +84,9 @@ func enforcesMachines(a authorizer.Attributes) bool {
 func chainOf(tb testing.TB, source *engine.Source) *authorization.Chain {
 	tb.Helper()
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: engine.RestrictingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.Restricting}},
-		authorization.Member{Name: engine.GrantingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingCluster}},
-		authorization.Member{Name: engine.NamespacedName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced}},
+		authorization.Member{Name: engine.RestrictingName, Decider: &engine.Authorizer{Source: source, Part: engine.Restricting}},
+		authorization.Member{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.GrantingCluster}},
+		authorization.Member{Name: engine.NamespacedName, Decider: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced}},
 	)
 	if err != nil {
 		tb.Fatal(err)

@@ -64,7 +64,7 @@ func New(config Config) (*Enforcer, error) {
 		config.Checks = config.Chain
 	}
 	RegisterMetrics()
-	narrowed, err := config.Chain.Behind(authorization.Member{Name: NarrowingName, Authorizer: narrowing{}})
+	narrowed, err := config.Chain.Behind(authorization.Member{Name: NarrowingName, Decider: narrowing{}})
 	if err != nil {
 		return nil, err
 	}

@@ -104,22 +104,10 @@ func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes, earlier 
 // who need no permission, and has no opinion on anything else.
 type narrowing struct{}
 
-var _ authorizer.Authorizer = narrowing{}
-
-// ConditionsAwareAuthorize answers for the request that is narrowed.
-func (narrowing) ConditionsAwareAuthorize(ctx context.Context, _ authorizer.Attributes) authorizer.ConditionsAwareDecision {
+// Decide returns the decision that Narrow has added to the request.
+func (narrowing) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
 	if decision, ok := ctx.Value(narrowedKey{}).(authorization.Decision); ok {
-		return authorization.ToUpstream(decision)
+		return decision
 	}
-	return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
-}
-
-// Authorize answers whoever has no place for conditions.
-func (n narrowing) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorization.FromUpstream(NarrowingName, n.ConditionsAwareAuthorize(ctx, attributes)).Fold().Concrete()
-}
-
-// EvaluateConditions does not: the enforcer evaluates conditions in CEL itself.
-func (narrowing) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return authorizer.DecisionDeny, "", errMoreThanDeny
+	return authorization.NoOpinion("", nil)
 }

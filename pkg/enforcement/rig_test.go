@@ -99,7 +99,7 @@ func chainOf(tb testing.TB, authorizers ...authorizer.Authorizer) *authorization
 	tb.Helper()
 	var members []authorization.Member
 	for i, a := range authorizers {
-		members = append(members, authorization.Member{Name: string(rune('a' + i)), Authorizer: a})
+		members = append(members, authorization.Member{Name: string(rune('a' + i)), Decider: authorization.DeciderOf(a)})
 	}
 	chain, err := authorization.NewChain(members...)
 	if err != nil {

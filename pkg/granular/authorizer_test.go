@@ -168,7 +168,7 @@ func TestEvaluation(t *testing.T) {
 			t.Parallel()
 			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: thingTypes(t), Table: table}
 			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
-			chain, err := authorization.NewChain(authorization.Member{Name: "exclude", Authorizer: exclude}, authorization.Member{Name: "include", Authorizer: include})
+			chain, err := authorization.NewChain(authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, authorization.Member{Name: "include", Decider: authorization.DeciderOf(include)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -128,13 +128,13 @@ func decide(t testing.TB, data write, verbs string, fields ...policy.FieldPermis
 		if err != nil {
 			t.Fatal(err)
 		}
-		members = append(members, authorization.Member{Name: name, Authorizer: made})
+		members = append(members, authorization.Member{Name: name, Decider: authorization.DeciderOf(made)})
 	}
 	if members[0].Name != "exclude" {
 		members[0], members[1] = members[1], members[0]
 	}
 	if general := strings.Contains(verbs, "update"); general {
-		members = append(members, authorization.Member{Name: "general", Authorizer: &generalPermission{}})
+		members = append(members, authorization.Member{Name: "general", Decider: authorization.DeciderOf(&generalPermission{})})
 	}
 	chain, err := authorization.NewChain(members...)
 	if err != nil {
@@ -503,7 +503,7 @@ spec: {replicas: "1"}
 			old, now := thingOf(t, strings.Replace(before, "VERSION", tc.version, 1)), thingOf(t, "metadata: {name: one}\nspec: {replicas: '1'}")
 			table := granular.NewTable(count)
 			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: thingTypes(t), Table: func() *granular.Table { return table }}
-			chain, err := authorization.NewChain(authorization.Member{Name: "include", Authorizer: mustMake(t, granular.NewInclude, config)})
+			chain, err := authorization.NewChain(authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))})
 			if err != nil {
 				t.Fatal(err)
 			}

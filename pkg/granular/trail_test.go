@@ -81,8 +81,8 @@ func TestTrail(t *testing.T) {
 			g := &prefixes{grants{verbs: strings.Fields(tc.verbs)}, tc.err}
 			config := granular.Config{Authorizer: g, Types: thingTypes(t), Table: tableOf(mapping("m", machines(excludedField(`metadata.annotations["boom"]`, "selfDestruction", ""))))}
 			chain, err := authorization.NewChain(
-				authorization.Member{Name: "exclude", Authorizer: mustMake(t, granular.NewExclude, config)},
-				authorization.Member{Name: "include", Authorizer: mustMake(t, granular.NewInclude, config)})
+				authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(mustMake(t, granular.NewExclude, config))},
+				authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -63,9 +63,9 @@ func BenchmarkFilter(b *testing.B) {
 		}
 		return authorizer.DecisionNoOpinion, "", nil
 	})
-	denials := authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}}
-	chain, err := authorization.NewChain(denials, authorization.Member{Name: "others", Authorizer: unconditional{grants}},
-		authorization.Member{Name: "granting", Authorizer: &engine.Authorizer{Source: source, Part: engine.Granting}})
+	denials := authorization.Member{Name: "restricting", Decider: &engine.Authorizer{Source: source}}
+	chain, err := authorization.NewChain(denials, authorization.Member{Name: "others", Decider: authorization.DeciderOf(unconditional{grants})},
+		authorization.Member{Name: "granting", Decider: &engine.Authorizer{Source: source, Part: engine.Granting}})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -68,14 +68,14 @@ func conditionalReviewer(t *testing.T, policies []policyv1alpha1.AuthorizationPo
 	source := &engine.Source{}
 	source.Publish(engine.NewBuilder().Apply(compiled))
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}},
-		authorization.Member{Name: "others", Authorizer: unconditional{others}},
-		authorization.Member{Name: "granting", Authorizer: &engine.Authorizer{Source: source, Part: engine.Granting}},
+		authorization.Member{Name: "restricting", Decider: &engine.Authorizer{Source: source}},
+		authorization.Member{Name: "others", Decider: authorization.DeciderOf(unconditional{others})},
+		authorization.Member{Name: "granting", Decider: &engine.Authorizer{Source: source, Part: engine.Granting}},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	denials, err := authorization.NewChain(authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}})
+	denials, err := authorization.NewChain(authorization.Member{Name: "restricting", Decider: &engine.Authorizer{Source: source}})
 	if err != nil {
 		t.Fatal(err)
 	}

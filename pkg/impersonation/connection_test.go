@@ -39,12 +39,12 @@ func TestDenialOfEitherVerbIsFinal(t *testing.T) {
 			t.Parallel()
 			source := &engine.Source{}
 			publish(t, source, policies{allowIf(tc.condition, "users")})
-			last := authorization.Member{Name: "webhook", Authorizer: unconditional{func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			last := authorization.Member{Name: "webhook", Decider: authorization.DeciderOf(unconditional{func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 				if a.GetVerb() == "constrainedimpersonate" {
 					return tc.last, "the last authorizer says so", nil
 				}
 				return authorizer.DecisionNoOpinion, "", nil
-			}}}
+			}})}
 			c := conditionalOver(t, source, func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 				return authorizer.DecisionNoOpinion, "", nil
 			}, last)

@@ -155,14 +155,14 @@ func conditionalOver(tb testing.TB, source *engine.Source, others authorizer.Aut
 		tb.Fatal(err)
 	}
 	chain, err := authorization.NewChain(append([]authorization.Member{
-		{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}},
-		{Name: "others", Authorizer: unconditional{others}},
-		{Name: "granting", Authorizer: &engine.Authorizer{Source: source, Part: engine.Granting}},
+		{Name: "restricting", Decider: &engine.Authorizer{Source: source}},
+		{Name: "others", Decider: authorization.DeciderOf(unconditional{others})},
+		{Name: "granting", Decider: &engine.Authorizer{Source: source, Part: engine.Granting}},
 	}, last...)...)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	denials, err := authorization.NewChain(authorization.Member{Name: "restricting", Authorizer: &engine.Authorizer{Source: source}})
+	denials, err := authorization.NewChain(authorization.Member{Name: "restricting", Decider: &engine.Authorizer{Source: source}})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -175,7 +175,7 @@ func TestConditionalLaw(t *testing.T) {
 				return authorizer.DecisionAllow, "", nil
 			}
 			return authorizer.DecisionNoOpinion, "", nil
-		}, authorization.Member{Name: "last", Authorizer: unconditional{lastDenying(r.IntN(4) == 0)}})
+		}, authorization.Member{Name: "last", Decider: authorization.DeciderOf(unconditional{lastDenying(r.IntN(4) == 0)})})
 		var residual []authorization.Set
 		filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{
 			Authorizer: conditional.Chain, Constrained: r.IntN(2) == 0, Conditional: conditional, Serializer: scheme.Codecs,

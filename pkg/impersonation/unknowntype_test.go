@@ -69,13 +69,13 @@ func TestUnknownTypeBeforeAllow(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			chain, err := authorization.NewChain(
-				authorization.Member{Name: "first", Authorizer: conditioned{tc.conditions, tc.mode}},
-				authorization.Member{Name: "second", Authorizer: unconditional{func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				authorization.Member{Name: "first", Decider: authorization.DeciderOf(conditioned{tc.conditions, tc.mode})},
+				authorization.Member{Name: "second", Decider: authorization.DeciderOf(unconditional{func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 					if a.GetVerb() == impersonation.VerbConditional {
 						return authorizer.DecisionAllow, "", nil
 					}
 					return authorizer.DecisionNoOpinion, "", nil
-				}}},
+				}})},
 			)
 			if err != nil {
 				t.Fatal(err)

@@ -150,7 +150,7 @@ func (v *verbs) EvaluateConditions(context.Context, authorizer.ConditionsAwareDe
 func (k fieldKind) updates(b *testing.B, user *verbs, types granular.Types, fields ...policy.FieldPermission) http.Handler {
 	b.Helper()
 	resource := k.kind.GroupVersion().WithResource(k.resource)
-	members := []authorization.Member{{Name: "verbs", Authorizer: user}}
+	members := []authorization.Member{{Name: "verbs", Decider: authorization.DeciderOf(user)}}
 	if fields != nil {
 		mapping := &policy.FieldPermissionMapping{Spec: policy.FieldPermissionMappingSpec{
 			Resources: []policy.FieldPermissionResource{{APIGroup: resource.Group, Resource: resource.Resource}}, Fields: fields,
@@ -166,7 +166,7 @@ func (k fieldKind) updates(b *testing.B, user *verbs, types granular.Types, fiel
 		if err != nil {
 			b.Fatal(err)
 		}
-		members = []authorization.Member{{Name: "exclude", Authorizer: exclude}, members[0], {Name: "include", Authorizer: include}}
+		members = []authorization.Member{{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, members[0], {Name: "include", Decider: authorization.DeciderOf(include)}}
 	}
 	chain, err := authorization.NewChain(members...)
 	if err != nil {

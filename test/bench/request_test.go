@@ -53,7 +53,7 @@ func BenchmarkRequest(b *testing.B) {
 
 func handlerChain(b *testing.B, conditions int) http.Handler {
 	b.Helper()
-	chain, err := authorization.NewChain(authorization.Member{Name: "policies", Authorizer: allowing(b, conditions)})
+	chain, err := authorization.NewChain(authorization.Member{Name: "policies", Decider: allowing(b, conditions)})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -114,9 +114,13 @@ var adminMayAll = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer
 func policyChain(tb testing.TB, source *engine.Source, before ...authorizer.Authorizer) *authorization.Chain {
 	tb.Helper()
 	restricting, granting := &engine.Authorizer{Source: source}, &engine.Authorizer{Source: source, Part: engine.Granting}
+	deciders := []authorization.Decider{authorization.DeciderOf(adminMayAll)}
+	for _, a := range before {
+		deciders = append(deciders, authorization.DeciderOf(a))
+	}
 	var members []authorization.Member
-	for i, a := range append(append([]authorizer.Authorizer{adminMayAll}, before...), restricting, granting) {
-		members = append(members, authorization.Member{Name: fmt.Sprintf("m%d", i), Authorizer: a})
+	for i, d := range append(deciders, restricting, granting) {
+		members = append(members, authorization.Member{Name: fmt.Sprintf("m%d", i), Decider: d})
 	}
 	chain, err := authorization.NewChain(members...)
 	if err != nil {
@@ -636,7 +640,7 @@ func TestKubeAPIServerFailsAtAdmission(t *testing.T) {
 	var e *enforcing
 	source := &engine.Source{}
 	e = newEnforcing(t, rights{}, func(c *server.Config) {
-		c.Authorizer = policyChain(t, source, neverHolds{}, kubeAPIServer)
+		c.Authorizer = policyChain(t, source, neverHolds{}, authorization.AuthorizerOf(kubeAPIServer))
 	}, withHook(func(admission.Attributes) error {
 		if asked.Load() != 0 {
 			t.Error("it was asked before admission")

@@ -43,15 +43,15 @@ var peers = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attri
 // withPolicies are the two places that policies have in a chain.
 func withPolicies(name string, policies *engine.Source) []authorization.Member {
 	return []authorization.Member{
-		{Name: "deny." + name, Authorizer: &engine.Authorizer{Source: policies, Part: engine.Restricting}},
-		{Name: name, Authorizer: &engine.Authorizer{Source: policies, Part: engine.Granting}},
+		{Name: "deny." + name, Decider: &engine.Authorizer{Source: policies, Part: engine.Restricting}},
+		{Name: name, Decider: &engine.Authorizer{Source: policies, Part: engine.Granting}},
 	}
 }
 
 // serverOf runs a server with members.
 func serverOf(t *testing.T, members ...authorization.Member) *server.Server {
 	t.Helper()
-	chain, err := authorization.NewChain(append([]authorization.Member{{Name: "peers", Authorizer: peers}}, members...)...)
+	chain, err := authorization.NewChain(append([]authorization.Member{{Name: "peers", Decider: authorization.DeciderOf(peers)}}, members...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func asWebhook(t *testing.T, name string, handler http.Handler) authorization.Me
 	if err != nil {
 		t.Fatal(err)
 	}
-	return authorization.Member{Name: "webhooks", Authorizer: &webhook.Dynamic{Source: source}}
+	return authorization.Member{Name: "webhooks", Decider: &webhook.Dynamic{Source: source}}
 }
 
 // randomPolicies publishes up to three policies about virtual machines.

@@ -167,7 +167,7 @@ func countedServer(t *testing.T) (*server.Server, *ledger) {
 	policies.Publish(engine.NewBuilder().Apply(countedPolicies(t)))
 	table := granular.NewTable()
 	chains, err := o.Chains(apiserver.AuthorizerConfig{
-		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Table: func() *granular.Table { return table }}, Node: byText{},
+		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Table: func() *granular.Table { return table }}, Node: authorization.DeciderOf(byText{}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -35,6 +34,7 @@ import (
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/node"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
@@ -326,11 +326,11 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 
 // demoAuthorizer returns the example authorizer, which decides about what is placed on nodes: imaginary
 // machines, and pods in reviews. It returns nil if the demo API is not served.
-func (o CompletedOptions) demoAuthorizer() authorizer.Authorizer {
+func (o CompletedOptions) demoAuthorizer() authorization.Decider {
 	if !o.EnableDemoAPI {
 		return nil
 	}
-	return node.Authorizer{Resources: []schema.GroupResource{demo.Resource("virtualmachines"), {Resource: "pods"}}}
+	return authorization.DeciderOf(node.Authorizer{Resources: []schema.GroupResource{demo.Resource("virtualmachines"), {Resource: "pods"}}})
 }
 
 // applyWebhooks reads the configuration of webhooks, and follows it while the server runs.

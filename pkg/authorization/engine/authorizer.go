@@ -52,7 +52,7 @@ type Authorizer struct {
 type MayRead func(ctx context.Context, attributes authorizer.Attributes, policy Key) bool
 
 var (
-	_ authorizer.Authorizer = &Authorizer{}
+	_ authorization.Decider = &Authorizer{}
 	_ authorization.Pinner  = &Authorizer{}
 
 	_ authorization.Revisioner = &Authorizer{}
@@ -67,22 +67,6 @@ func (a *Authorizer) Revision(ctx context.Context) string {
 		return strconv.FormatUint(snapshot.Revision(), 10)
 	}
 	return ""
-}
-
-// Authorize decides for a caller that does not support conditions: what would be
-// conditional is folded, never to Allow.
-func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return a.Decide(ctx, attributes).Fold().Concrete()
-}
-
-// ConditionsAwareAuthorize decides, conditions included.
-func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return authorization.ToUpstream(a.Decide(ctx, attributes))
-}
-
-// EvaluateConditions evaluates in process what Decide made.
-func (a *Authorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return authorization.FromUpstream("", decision).Evaluate(ctx, authorization.EvaluatorFor(data, nil)).Concrete()
 }
 
 const reasonNotLoaded = "the policies have not been loaded yet"

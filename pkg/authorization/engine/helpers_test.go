@@ -77,8 +77,8 @@ func publish(tb testing.TB, specs map[string]spec) *engine.Source {
 func chainOf(tb testing.TB, restricting, granting *engine.Authorizer) *authorization.Chain {
 	tb.Helper()
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: "restricting", Authorizer: restricting},
-		authorization.Member{Name: "granting", Authorizer: granting},
+		authorization.Member{Name: "restricting", Decider: restricting},
+		authorization.Member{Name: "granting", Decider: granting},
 	)
 	if err != nil {
 		tb.Fatal(err)

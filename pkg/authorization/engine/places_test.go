@@ -22,9 +22,9 @@ import (
 func placesChain(tb testing.TB, source *engine.Source, others ...authorization.Member) *authorization.Chain {
 	tb.Helper()
 	chain, err := authorization.NewChain(append([]authorization.Member{
-		{Name: engine.RestrictingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.Restricting, Checks: mayNothing}},
-		{Name: engine.GrantingName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingCluster, Checks: mayNothing}},
-		{Name: engine.NamespacedName, Authorizer: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced, Checks: mayNothing}},
+		{Name: engine.RestrictingName, Decider: &engine.Authorizer{Source: source, Part: engine.Restricting, Checks: mayNothing}},
+		{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.GrantingCluster, Checks: mayNothing}},
+		{Name: engine.NamespacedName, Decider: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced, Checks: mayNothing}},
 	}, others...)...)
 	if err != nil {
 		tb.Fatal(err)
@@ -165,7 +165,7 @@ func TestNamespacedPlaceOverTheBudget(t *testing.T) {
 	for name, s := range several(20, allow, "object.three == 4", nil) {
 		specs["n/"+name] = s
 	}
-	chain := placesChain(t, publish(t, specs), authorization.Member{Name: "later", Authorizer: mayAll})
+	chain := placesChain(t, publish(t, specs), authorization.Member{Name: "later", Decider: authorization.DeciderOf(mayAll)})
 	a := podsOf("update")
 	data := conditionsData{attributes: a, operation: "UPDATE", object: three, before: map[string]any{}}
 	if got := chain.Begin(t.Context(), a).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsAllow() {

@@ -47,9 +47,9 @@ func TestPinned(t *testing.T) {
 			t.Parallel()
 			source := publish(t, map[string]spec{"p": {Effect: allow, Condition: "object.a == 1"}})
 			chain, err := authorization.NewChain(
-				authorization.Member{Name: "restricting", Authorizer: partOf(source, false)},
-				authorization.Member{Name: "kube-apiserver", Authorizer: asked(func() { change(source) })},
-				authorization.Member{Name: "granting", Authorizer: partOf(source, true)},
+				authorization.Member{Name: "restricting", Decider: partOf(source, false)},
+				authorization.Member{Name: "kube-apiserver", Decider: authorization.DeciderOf(asked(func() { change(source) }))},
+				authorization.Member{Name: "granting", Decider: partOf(source, true)},
 			)
 			if err != nil {
 				t.Fatal(err)

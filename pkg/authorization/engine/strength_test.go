@@ -248,7 +248,7 @@ func TestFolding(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, reason, err := partOf(publish(t, tc.specs), tc.granting).Authorize(t.Context(), podsOf("update"))
+			got, reason, err := authorization.AuthorizerOf(partOf(publish(t, tc.specs), tc.granting)).Authorize(t.Context(), podsOf("update"))
 			if got != tc.want || err != nil || !strings.Contains(reason, "fold") {
 				t.Errorf("got %v, %q, %v; want %v", got, reason, err, tc.want)
 			}

@@ -41,7 +41,7 @@ func request(name, verb, resource string, groups ...string) authorizer.Attribute
 func chain(t *testing.T) *authorization.Chain {
 	t.Helper()
 	c, err := authorization.NewChain(authorization.Member{
-		Name: "node", Authorizer: node.Authorizer{Resources: []schema.GroupResource{{Resource: "pods"}}},
+		Name: "node", Decider: authorization.DeciderOf(node.Authorizer{Resources: []schema.GroupResource{{Resource: "pods"}}}),
 	})
 	if err != nil {
 		t.Fatal(err)

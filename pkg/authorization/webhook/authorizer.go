@@ -29,6 +29,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // DelegationMarker is the user extra that every SubjectAccessReview sent by Proviso
@@ -71,7 +73,7 @@ type Authorizer struct {
 	inFlight  *inFlight
 }
 
-var _ authorizer.Authorizer = &Authorizer{}
+var _ authorization.Decider = &Authorizer{}
 
 // New makes an Authorizer.
 func New(config Config) (*Authorizer, error) {
@@ -172,13 +174,7 @@ func (a *Authorizer) remember(key string, result answer) {
 	}
 }
 
-// ConditionsAwareAuthorize asks. The v1 API has no conditions, so the decision is never
-// conditional.
-func (a *Authorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return authorizer.ConditionsAwareDecisionFromParts(a.Authorize(ctx, attributes))
-}
-
-// EvaluateConditions denies: this authorizer makes no conditions.
-func (a *Authorizer) EvaluateConditions(context.Context, authorizer.ConditionsAwareDecision, authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+// Decide asks. The v1 API has no conditions, so the decision is never conditional.
+func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	return authorization.Unconditional(a.Authorize(ctx, attributes))
 }

@@ -96,9 +96,9 @@ func TestAuthorize(t *testing.T) {
 				t.Errorf("got %v, %q, %v after asking %d times, want %v, %q, error %v after asking %d times",
 					got, reason, err, len(s.asked), tc.want, tc.wantReason, tc.wantErr, tc.wantAsked)
 			}
-			decision := newAuthorizer(t, &server{answers: tc.answers}, nil).ConditionsAwareAuthorize(t.Context(), attributes("alice"))
+			decision := newAuthorizer(t, &server{answers: tc.answers}, nil).Decide(t.Context(), attributes("alice"))
 			if !decision.IsUnconditional() || decision.IsAllow() != (tc.want == authorizer.DecisionAllow) || decision.IsDeny() != (tc.want == authorizer.DecisionDeny) {
-				t.Errorf("conditions-aware: got %s, want %v", decision, tc.want)
+				t.Errorf("conditions-aware: got %+v, want %v", decision, tc.want)
 			}
 		})
 	}
@@ -196,13 +196,5 @@ func TestNewRefuses(t *testing.T) {
 	}
 	if a, err := webhook.New(webhook.Config{Client: &server{}}); err == nil {
 		t.Errorf("without an attempt: got %v, want an error", a)
-	}
-}
-
-func TestEvaluateConditionsDenies(t *testing.T) {
-	t.Parallel()
-	got, _, err := newAuthorizer(t, &server{}, nil).EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionAllow("", nil), nil)
-	if got != authorizer.DecisionDeny || !errors.Is(err, authorizer.ErrorConditionEvaluationNotSupported) {
-		t.Errorf("got %v, %v, want Deny and that it is not supported", got, err)
 	}
 }

@@ -77,19 +77,19 @@ func NewChain(config ChainConfig) (*authorization.Chain, error) {
 		return nil, fmt.Errorf("paths that are always allowed: %w", err)
 	}
 	members := []authorization.Member{
-		{Name: memberGroups, Authorizer: authorizerfactory.NewPrivilegedGroups(config.AlwaysAllowGroups...)},
-		{Name: memberPaths, Authorizer: paths},
+		{Name: memberGroups, Decider: authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(config.AlwaysAllowGroups...))},
+		{Name: memberPaths, Decider: authorization.DeciderOf(paths)},
 	}
 	for _, m := range config.Restrictions {
-		if m.Authorizer == nil {
+		if m.Decider == nil {
 			return nil, fmt.Errorf("authorizer %q of the restrictions is nil", m.Name)
 		}
-		members = append(members, authorization.Member{Name: m.Name, Authorizer: restriction{m.Authorizer}})
+		members = append(members, authorization.Member{Name: m.Name, Decider: restriction{m.Decider}})
 	}
 	members = append(members,
-		authorization.Member{Name: memberDenials, Authorizer: denials{config.KubeAPIServer}},
-		authorization.Member{Name: memberWebhooks, Authorizer: &Dynamic{Source: config.Webhooks, Fresh: config.Fresh}},
-		authorization.Member{Name: memberKube, Authorizer: config.KubeAPIServer})
+		authorization.Member{Name: memberDenials, Decider: denials{config.KubeAPIServer}},
+		authorization.Member{Name: memberWebhooks, Decider: &Dynamic{Source: config.Webhooks, Fresh: config.Fresh}},
+		authorization.Member{Name: memberKube, Decider: config.KubeAPIServer})
 	return authorization.NewChain(append(members, config.Last...)...)
 }
 
@@ -98,58 +98,39 @@ var chainNames = []string{memberGroups, memberPaths, memberDenials, memberWebhoo
 
 // denials is an authorizer without its permissions: what it allows is NoOpinion.
 type denials struct {
-	*Authorizer
+	authorizer *Authorizer
 }
 
-var _ authorizer.Authorizer = denials{}
-
-func (d denials) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	decision, reason, err := d.Authorizer.Authorize(ctx, attributes)
-	if decision == authorizer.DecisionAllow {
-		return authorizer.DecisionNoOpinion, "", nil
+func (d denials) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	decision := d.authorizer.Decide(ctx, attributes)
+	if decision.IsAllow() {
+		return authorization.NoOpinion("", nil)
 	}
-	return decision, reason, err
-}
-
-// ConditionsAwareAuthorize answers as Authorize does: kube-apiserver has no conditions.
-func (d denials) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return authorizer.ConditionsAwareDecisionFromParts(d.Authorize(ctx, attributes))
+	return decision
 }
 
 // restriction is an authorizer that is believed only when it denies or has no opinion.
 type restriction struct {
-	authorizer.Authorizer
+	decider authorization.Decider
 }
 
 var (
-	_ authorizer.Authorizer = restriction{}
-	_ authorization.Pinner  = restriction{}
+	_ authorization.Pinner           = restriction{}
+	_ authorization.ConditionsAuthor = restriction{}
 
 	errRestrictionAllows = errors.New("an authorizer that may only deny has answered with an Allow, or with conditions that could become one")
 )
 
 // Pin pins the authorizer, if it decides from something that changes.
 func (r restriction) Pin(ctx context.Context) context.Context {
-	if pinner, ok := r.Authorizer.(authorization.Pinner); ok {
-		return pinner.Pin(ctx)
-	}
-	return ctx
+	return authorization.Pin(ctx, r.decider)
 }
 
-// Authorize turns an Allow into Deny.
-func (r restriction) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	decision, reason, err := r.Authorizer.Authorize(ctx, attributes)
-	if decision == authorizer.DecisionAllow {
-		return authorizer.DecisionDeny, "", errRestrictionAllows
-	}
-	return decision, reason, err
-}
-
-// ConditionsAwareAuthorize turns what could become Allow into Deny.
-func (r restriction) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	decision := r.Authorizer.ConditionsAwareAuthorize(ctx, attributes)
-	if authorization.FromUpstream("", decision).CanBecomeAllowed() {
-		return authorizer.ConditionsAwareDecisionDeny("", errRestrictionAllows)
+// Decide denies if the decision could become Allow.
+func (r restriction) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	decision := r.decider.Decide(ctx, attributes)
+	if decision.CanBecomeAllowed() {
+		return authorization.Deny("", errRestrictionAllows)
 	}
 	return decision
 }
@@ -157,7 +138,7 @@ func (r restriction) ConditionsAwareAuthorize(ctx context.Context, attributes au
 // EvaluateConditions turns an Allow into Deny. The Deny has no error, so that a failure mode does
 // not turn it into NoOpinion.
 func (r restriction) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	evaluated, reason, err := r.Authorizer.EvaluateConditions(ctx, decision, data)
+	evaluated, reason, err := authorization.AuthorizerOf(r.decider).EvaluateConditions(ctx, decision, data)
 	if evaluated == authorizer.DecisionAllow {
 		return authorizer.DecisionDeny, errRestrictionAllows.Error(), nil
 	}

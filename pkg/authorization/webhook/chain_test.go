@@ -132,7 +132,7 @@ func TestChainRestrictionsOnlyDeny(t *testing.T) {
 			chain, err := webhook.NewChain(webhook.ChainConfig{
 				KubeAPIServer: newAuthorizer(t, &server{answers: []answer{{status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}}}, nil),
 				Webhooks:      newRestrictingSource(t, conditional(t, "w", newRemote(t, says(status(`"allowed":true`)), nil))),
-				Restrictions:  []authorization.Member{{Name: "restriction", Authorizer: restricting{tc.decision}}},
+				Restrictions:  []authorization.Member{{Name: "restriction", Decider: authorization.DeciderOf(restricting{tc.decision})}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -147,7 +147,7 @@ func TestChainRestrictionsOnlyDeny(t *testing.T) {
 // TestChainAsksNobodyAboutHealth asks while kube-apiserver and the webhook are down.
 func TestChainAsksNobodyAboutHealth(t *testing.T) {
 	t.Parallel()
-	last := authorization.Member{Name: "last", Authorizer: authorizerfactory.NewAlwaysAllowAuthorizer()}
+	last := authorization.Member{Name: "last", Decider: authorization.DeciderOf(authorizerfactory.NewAlwaysAllowAuthorizer())}
 	kube := &server{answers: []answer{{err: errors.New("connection refused")}}}
 	remote := newRemote(t, fails(http.StatusBadGateway), nil)
 	chain, err := webhook.NewChain(webhook.ChainConfig{
@@ -198,7 +198,7 @@ func TestChainRestrictionAllowsAtEvaluation(t *testing.T) {
 			chain, err := webhook.NewChain(webhook.ChainConfig{
 				KubeAPIServer: newAuthorizer(t, &server{answers: []answer{{status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}}}, nil),
 				Webhooks:      newRestrictingSource(t, conditional(t, "w", newRemote(t, says(status(`"allowed":true`)), nil))),
-				Restrictions:  []authorization.Member{{Name: "r", Authorizer: lying{restricting{opaque}}}},
+				Restrictions:  []authorization.Member{{Name: "r", Decider: authorization.DeciderOf(lying{restricting{opaque}})}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -226,7 +226,7 @@ func TestChainRefusesToFailOpen(t *testing.T) {
 		{name: "webhooks that may fail open", config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newSource(t, conditional(t, "w", remote))}, want: "Restricting"},
 		{
 			name:   "a name twice",
-			config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newRestrictingSource(t, conditional(t, "w", remote)), Last: []authorization.Member{{Name: "kube-apiserver", Authorizer: kube}}},
+			config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newRestrictingSource(t, conditional(t, "w", remote)), Last: []authorization.Member{{Name: "kube-apiserver", Decider: kube}}},
 			want:   "used twice",
 		},
 		{

@@ -98,8 +98,8 @@ func (s *Source) load() error {
 func generationOf(webhooks []*Webhook) (*generation, error) {
 	g := &generation{}
 	for _, w := range webhooks {
-		g.cached.members = append(g.cached.members, authorization.Member{Name: w.name, Authorizer: w})
-		g.fresh.members = append(g.fresh.members, authorization.Member{Name: w.name, Authorizer: w.fresh()})
+		g.cached.members = append(g.cached.members, authorization.Member{Name: w.name, Decider: w})
+		g.fresh.members = append(g.fresh.members, authorization.Member{Name: w.name, Decider: w.fresh()})
 	}
 	var errs [2]error
 	g.cached.chain, errs[0] = authorization.NewChain(g.cached.members...)
@@ -140,8 +140,9 @@ type Dynamic struct {
 }
 
 var (
-	_ authorizer.Authorizer  = &Dynamic{}
-	_ authorization.Expander = &Dynamic{}
+	_ authorization.Expander         = &Dynamic{}
+	_ authorization.Decider          = &Dynamic{}
+	_ authorization.ConditionsAuthor = &Dynamic{}
 )
 
 type pinKey struct{ source *Source }
@@ -168,14 +169,9 @@ func (d *Dynamic) part(ctx context.Context) *part {
 // Members returns the webhooks of a pinned context.
 func (d *Dynamic) Members(ctx context.Context) []authorization.Member { return d.part(ctx).members }
 
-// Authorize asks the webhooks in order, without conditions.
-func (d *Dynamic) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return d.part(ctx).chain.Authorize(ctx, attributes)
-}
-
-// ConditionsAwareAuthorize asks the webhooks in order.
-func (d *Dynamic) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	return d.part(ctx).chain.ConditionsAwareAuthorize(ctx, attributes)
+// Decide asks the webhooks in order.
+func (d *Dynamic) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	return d.part(ctx).chain.Decide(ctx, attributes)
 }
 
 // EvaluateConditions has each set evaluated by the webhook that made it.

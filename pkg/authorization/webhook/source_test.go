@@ -167,7 +167,7 @@ func TestWhatIsReused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, says(tc.answer), nil)
-			chain := newChain(t, authorization.Member{Name: "webhooks", Authorizer: &webhook.Dynamic{
+			chain := newChain(t, authorization.Member{Name: "webhooks", Decider: &webhook.Dynamic{
 				Source: newSource(t, conditional(t, "w", r).with(tc.change)), Fresh: tc.fresh,
 			}})
 			var decisions [2]string
@@ -572,19 +572,20 @@ func TestDynamicIsAnAuthorizer(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, says(status(`"conditionsChain":`+allowIf(unknown, "?"))), says(response(`"allowed":true`)))
 	dynamic := &webhook.Dynamic{Source: newSource(t, conditional(t, "w", r))}
-	decision := dynamic.ConditionsAwareAuthorize(t.Context(), asking())
+	upstream := authorization.AuthorizerOf(dynamic)
+	decision := upstream.ConditionsAwareAuthorize(t.Context(), asking())
 	if decision.IsUnconditional() {
 		t.Fatalf("got %v, want conditions", decision)
 	}
-	if got, _, err := dynamic.EvaluateConditions(t.Context(), decision, data{}); got != authorizer.DecisionAllow {
+	if got, _, err := upstream.EvaluateConditions(t.Context(), decision, data{}); got != authorizer.DecisionAllow {
 		t.Errorf("got %v, %v, want Allow of who made them", got, err)
 	}
-	if got, _, err := dynamic.EvaluateConditions(t.Context(), decision, nil); got != authorizer.DecisionDeny || err == nil {
+	if got, _, err := upstream.EvaluateConditions(t.Context(), decision, nil); got != authorizer.DecisionDeny || err == nil {
 		t.Errorf("without data: got %v, %v, want Deny and an error", got, err)
 	}
 	plain := asking()
 	plain.Mode = ""
-	if got, _, _ := dynamic.Authorize(t.Context(), plain); got != authorizer.DecisionDeny {
+	if got, _, _ := upstream.Authorize(t.Context(), plain); got != authorizer.DecisionDeny {
 		t.Errorf("got %v, want Deny of conditions that were not asked for", got)
 	}
 }

@@ -43,20 +43,18 @@ type Webhook struct {
 	answers             *answers // nil if none are reused
 }
 
-var _ authorizer.Authorizer = &Webhook{}
+var (
+	_ authorization.Decider          = &Webhook{}
+	_ authorization.ConditionsAuthor = &Webhook{}
+)
 
-// Authorize asks for an answer without conditions.
-func (w *Webhook) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return w.decide(ctx, attributes, authorizationapi.ConditionsModeNone).Concrete()
-}
-
-// ConditionsAwareAuthorize asks, for conditions too if the caller supports them.
-func (w *Webhook) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+// Decide asks, for conditions too if the caller supports them.
+func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	mode := authorization.ModeOf(attributes)
 	if w.conditions == nil || authorization.AsksAboutMany(attributes) {
 		mode = authorizationapi.ConditionsModeNone
 	}
-	return authorization.ToUpstream(w.decide(ctx, attributes, mode))
+	return w.decide(ctx, attributes, mode)
 }
 
 var errCircle = errors.New("servers pass this question on to each other in a circle, or in too long a line")

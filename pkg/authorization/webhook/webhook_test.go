@@ -194,7 +194,7 @@ func newChain(t testing.TB, members ...authorization.Member) *authorization.Chai
 // chainOf is a chain of the webhooks alone.
 func chainOf(t testing.TB, source *webhook.Source) *authorization.Chain {
 	t.Helper()
-	return newChain(t, authorization.Member{Name: "webhooks", Authorizer: &webhook.Dynamic{Source: source}})
+	return newChain(t, authorization.Member{Name: "webhooks", Decider: &webhook.Dynamic{Source: source}})
 }
 
 // asking are attributes of alice, who creates a pod, with the wish for conditions.

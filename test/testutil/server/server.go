@@ -134,7 +134,7 @@ func chainOf(tb testing.TB, a authorizer.Authorizer) *authorization.Chain {
 	if chain, ok := a.(*authorization.Chain); ok {
 		return chain
 	}
-	chain, err := authorization.NewChain(authorization.Member{Name: "test", Authorizer: a})
+	chain, err := authorization.NewChain(authorization.Member{Name: "test", Decider: authorization.DeciderOf(a)})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func (conditionally) EvaluateConditions(context.Context, authorizer.ConditionsAw
 // TestConditionalRightsAreNotDelegable uses a real chain, whose answers are conditional.
 func TestConditionalRightsAreNotDelegable(t *testing.T) {
 	t.Parallel()
-	folding, err := authorization.NewChain(authorization.Member{Name: "c", Authorizer: conditionally{}})
+	folding, err := authorization.NewChain(authorization.Member{Name: "c", Decider: authorization.DeciderOf(conditionally{})})
 	if err != nil {
 		t.Fatal(err)
 	}

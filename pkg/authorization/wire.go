@@ -65,12 +65,9 @@ func conditionsToWire(conditions []Condition) ([]authorization.SubjectAccessRevi
 	RegisterMetrics()
 	wire := make([]authorization.SubjectAccessReviewCondition, 0, len(conditions))
 	for _, c := range conditions {
-		if c.TextFunc != nil {
-			text, err := c.TextFunc()
-			if err != nil {
-				return nil, fmt.Errorf("condition %q: %w", c.ID, err)
-			}
-			c.Text = text
+		c, err := c.withText()
+		if err != nil {
+			return nil, err
 		}
 		conditionBytes.Observe(float64(len(c.Text)))
 		wire = append(wire, authorization.SubjectAccessReviewCondition{
@@ -128,27 +125,78 @@ func conditionsFromWire(wire []authorization.SubjectAccessReviewCondition) []Con
 // has no authorizer's name, and a chain that does not fit the wire fail closed and say
 // so: a review may be more closed than the request that it describes, never more open.
 func Status(d Decision) authorization.SubjectAccessReviewStatus {
+	d, wire, omissions := d.serializable()
+	if len(wire) > 0 {
+		return authorization.SubjectAccessReviewStatus{ConditionsChain: wire, EvaluationError: messageOf(omissions)}
+	}
+	return authorization.SubjectAccessReviewStatus{
+		Allowed: d.IsAllow(), Denied: d.IsDeny(), Reason: d.reason,
+		EvaluationError: messageOf(joinErrors(slices.DeleteFunc([]error{omissions, d.err}, func(err error) bool { return err == nil }))),
+	}
+}
+
+// Serializable returns a decision as a client of a review knows it, and the condition sets that the review shows. The
+// texts of conditions are computed; functions, authors, and the reasons of unconditional sets are dropped. If a review
+// cannot hold the decision, it is folded, and there are no sets.
+func Serializable(d Decision) (Decision, []authorization.SubjectAccessReviewConditionSet) {
+	serializable, wire, _ := d.serializable()
+	if len(wire) == 0 {
+		return d.Fold(), nil
+	}
+	return serializable, wire
+}
+
+func (d Decision) serializable() (_ Decision, wire []authorization.SubjectAccessReviewConditionSet, omissions error) {
 	d = d.simplify()
 	if d.kind == kindConditions {
 		d = d.fold("the conditions have no author; they were folded", nil)
 	}
-	var omissions error
 	if d.kind == kindChain {
 		d, omissions = d.fitting()
 	}
-	status := authorization.SubjectAccessReviewStatus{}
-	if d.kind == kindChain {
-		wire, err := SetsToWire(d.chain)
-		if err == nil {
-			status.ConditionsChain = wire
-			status.EvaluationError = messageOf(omissions)
-			return status
-		}
-		d = d.fold("the conditions exceed what a review can hold; they were folded", err)
+	if d.kind != kindChain {
+		return d, nil, omissions
 	}
-	status.Allowed, status.Denied, status.Reason = d.IsAllow(), d.IsDeny(), d.reason
-	status.EvaluationError = messageOf(joinErrors(slices.DeleteFunc([]error{omissions, d.err}, func(err error) bool { return err == nil })))
-	return status
+	serializable, err := d.withTexts()
+	if err == nil {
+		wire, err = SetsToWire(serializable.chain)
+	}
+	if err != nil {
+		return d.fold("the conditions exceed what a review can hold; they were folded", err), nil, omissions
+	}
+	return serializable, wire, omissions
+}
+
+// withTexts returns the decision with what a review shows only: of conditions their texts, and of unconditional sets
+// whether they allow or deny.
+func (d Decision) withTexts() (Decision, error) {
+	shown := Decision{kind: d.kind}
+	for _, c := range d.conditions {
+		c, err := c.withText()
+		if err != nil {
+			return Decision{}, err
+		}
+		shown.conditions = append(shown.conditions, c)
+	}
+	for _, s := range d.chain {
+		decision, err := s.Decision.withTexts()
+		if err != nil {
+			return Decision{}, err
+		}
+		shown.chain = append(shown.chain, Set{AuthorizerName: s.AuthorizerName, FailureMode: s.FailureMode, Decision: decision})
+	}
+	return shown, nil
+}
+
+// withText returns the condition with its text instead of functions.
+func (c Condition) withText() (_ Condition, err error) {
+	if c.TextFunc != nil {
+		if c.Text, err = c.TextFunc(); err != nil {
+			return Condition{}, fmt.Errorf("condition %q: %w", c.ID, err)
+		}
+	}
+	c.TextFunc, c.EvaluateFunc = nil, nil
+	return c, nil
 }
 
 func messageOf(err error) string {

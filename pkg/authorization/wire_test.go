@@ -6,14 +6,17 @@ SPDX-License-Identifier: Apache-2.0
 package authorization_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -129,6 +132,61 @@ func TestStatus(t *testing.T) {
 				t.Errorf("status (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestSerializable checks that a serializable decision is the one that a client reads from the status of a review.
+func TestSerializable(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(7, 8))
+	long := condition(0, authorization.EffectDeny, strings.Repeat("x", authorizationapi.MaxConditionBytes+1))
+	decisions := []authorization.Decision{
+		{}, authorization.Allow("because", nil), authorization.Conditions(condition(0, authorization.EffectAllow, isTrue)),
+		authorization.Chained(setOf([]authorization.Condition{long}, "")),
+	}
+	for range 2000 {
+		decisions = append(decisions, authorization.Chained(randomSets(r, 2, complete)...))
+	}
+	shown := 0
+	for i, d := range decisions {
+		status := authorization.Status(d)
+		sets, err := authorization.SetsFromWire(status.ConditionsChain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := d.Fold()
+		if len(sets) > 0 {
+			want, shown = authorization.Chained(sets...), shown+1
+		}
+		got, wire := authorization.Serializable(d)
+		if diff := cmp.Diff(status.ConditionsChain, wire); diff != "" {
+			t.Fatalf("decision %d, condition sets (-status +serializable):\n%s", i, diff)
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("decision %d: got %+v, want %+v", i, got, want)
+		}
+	}
+	if shown < 100 {
+		t.Errorf("only %d decisions are conditional", shown)
+	}
+}
+
+// TestSerializableComputesTexts checks that texts are computed, that functions are dropped, and that a text that cannot be
+// computed folds the decision.
+func TestSerializableComputesTexts(t *testing.T) {
+	t.Parallel()
+	lazy := func(err error) authorization.Decision {
+		c := condition(0, authorization.EffectAllow, "")
+		c.TextFunc = func() (string, error) { return isTrue, err }
+		c.EvaluateFunc = func(context.Context, authorizer.ConditionsData) authorization.Outcome { return authorization.True() }
+		return authorization.Chained(setOf([]authorization.Condition{c}, ""))
+	}
+	got, _ := authorization.Serializable(lazy(nil))
+	if c := got.Chain()[0].Decision.Conditions()[0]; c.Text != isTrue || c.TextFunc != nil || c.EvaluateFunc != nil {
+		t.Errorf("got %+v", c)
+	}
+	if got, wire := authorization.Serializable(lazy(errors.New("no text"))); !got.IsNoOpinion() || wire != nil {
+		t.Errorf("got %+v, %v, want it folded", got, wire)
 	}
 }
 

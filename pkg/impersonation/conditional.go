@@ -28,68 +28,66 @@ import (
 // VerbConditional is the verb of the mode conditional, and its constraint.
 const VerbConditional = "constrainedimpersonate"
 
-// Conditional is the mode conditional (KEP-5681, "Constrained Impersonation through
-// Conditional Authorization"): one check for each part of the user who is impersonated,
-// with conditions on the request and on the whole user. In the other modes permissions
-// are a union; here each says which request, and which other parts, it is for.
+// Conditional is conditional mode (KEP-5681, "Constrained Impersonation through
+// Conditional Authorization"). It makes one check for each part of the impersonated user: the
+// name, the UID, each group and each value of extra. Policies on these checks may have conditions on
+// the request and on the whole user. In the other modes permissions are a union; here each policy says which
+// request, and which other parts, it is for.
 //
-// What depends on the object is left over: a residual that has to be enforced where the
-// object is known.
+// Conditions on the object remain as residual conditions, which are evaluated at admission.
 type Conditional struct {
-	// Chain decides, with conditions.
+	// Chain decides the checks, with conditions.
 	Chain *authorization.Chain
-	// Denials are those of the chain's authorizers that only deny, and that are fast. They
-	// are asked about every part of a user, also if the impersonation cannot be allowed in
-	// this mode: another one must not allow what they deny. If nil, nobody is.
+	// Denials has the authorizers of Chain that can only deny and that are fast. It decides the checks on the remaining
+	// parts once conditional mode cannot allow the impersonation, because a denial is final
+	// in all modes. If nil, those checks are not made.
 	Denials *authorization.Chain
-	// Compiler and Partial compile conditions, the latter for what is known before the
-	// object is.
+	// Compiler compiles conditions, and Partial compiles them for evaluation before the object is
+	// known.
 	Compiler *cel.Compiler
 	Partial  *cel.PartialCompiler
-	// NeedsCreate tells the requests that need the verb create beside their own: connections
+	// NeedsCreate reports whether a request needs the verb create in addition to its own, as connections do
 	// (KEP-5681, "Compound Authorization for Connectible Resources"). Conditions then must
 	// hold for both verbs. If nil, no request does.
 	NeedsCreate func(authorizer.Attributes) bool
 
-	// count counts a check; it may be nil.
+	// count records a check in the metrics. It may be nil.
 	count func(decision string, duration time.Duration)
 }
 
-// conditionally is the answer of the mode conditional.
-type conditionally struct {
+// conditionalAnswer is the answer of conditional mode.
+type conditionalAnswer struct {
 	Answer
-	// final says that no other mode may allow.
+	// final is true if no other mode may allow the impersonation.
 	final bool
-	// otherwise is what remains if another mode allows.
-	otherwise []authorization.Set
+	// denials are the residual conditions that apply if another mode allows the impersonation.
+	denials []authorization.Set
 }
 
-// maxConditionalParts bounds the parts of one user that have conditions, which are compiled
-// for each of them: anybody may name as many groups as fit into headers. No review can have
+// maxConditionalParts bounds the parts of one user that have conditions: conditions are compiled for each of these
+// parts, and a client may name as many groups as fit into headers. No review can have
 // more parts.
 const maxConditionalParts = 2 + api.MaxImpersonatedGroups + api.MaxImpersonatedExtraValues
 
-// review checks the parts of the wanted user until one does not pass, all of them by the
-// same policies and within one budget. A denial of any part is final, also one that depends
+// review checks the parts of the wanted user until one check does not pass. All checks use the
+// same snapshot of the policies and one budget. A denial of any part is final, also a denial that depends
 // on the object.
-func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionally) {
+func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionalAnswer) {
 	impersonated, username, passed := identify(wanted)
 	ctx = c.Chain.Pin(ctx)
-	sum := c.newSum(request, impersonated)
+	checks := c.newUserChecks(request, impersonated)
 	for _, p := range append([]part{username}, partsOf(wanted)...) {
 		chain := c.Chain
 		if !passed {
-			// One answer is enough to refuse. Nobody may cause many questions by many groups.
+			// One answer is enough to refuse. A client must not cause many checks by naming many groups.
 			if chain = c.Denials; chain == nil {
 				break
 			}
 		}
-		check := Check{Mode: api.ImpersonationModeConditional, Attributes: p.attributes(request.User)}
 		start := time.Now()
-		remaining := c.check(ctx, chain, &check, sum, authorization.AsksAboutMany(request))
-		sum.add(&check, remaining)
-		if passed || check.Decision == authorizer.DecisionDeny || len(remaining.denials) > 0 {
-			c.measure(&check, time.Since(start))
+		check, residual := checks.check(ctx, chain, p.attributes(request.User))
+		if passed || check.Decision == authorizer.DecisionDeny || len(residual.denials) > 0 {
+			c.measure(check, time.Since(start))
 			answer.Checks = append(answer.Checks, check)
 		}
 		if check.Decision == authorizer.DecisionDeny {
@@ -98,55 +96,15 @@ func (c *Conditional) review(ctx context.Context, request authorizer.AttributesR
 		}
 		passed = passed && check.passes()
 	}
-	answer.otherwise = named(sum.denials)
+	answer.denials = named(checks.denials)
 	if passed {
-		answer.Residual = named(sum.all)
+		answer.Residual = named(checks.all)
 		answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
 	}
 	return answer
 }
 
-// sum is what the parts of a user come to together.
-type sum struct {
-	remainder
-	// evaluator evaluates the conditions on all of them, and spends one budget.
-	evaluator *authorization.CELEvaluator
-	// requests are the values of impersonatedRequest for which all of them must hold: the
-	// request itself, and the create that a connection needs.
-	requests []any
-	// conditional is how many of them have conditions.
-	conditional int
-}
-
-func (c *Conditional) newSum(request authorizer.AttributesRecord, impersonated user.Info) *sum {
-	s := &sum{
-		requests: []any{cel.Known(requestValueOf(request))},
-		evaluator: &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
-			cel.ImpersonatedUser: cel.Known(userValueOf(impersonated)),
-		}},
-	}
-	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
-		request.Verb = "create"
-		s.requests = append(s.requests, cel.Known(requestValueOf(request)))
-	}
-	return s
-}
-
-// add adds a part, and denies it if it is too much.
-func (s *sum) add(check *Check, remaining remainder) {
-	s.remainder.add(remaining)
-	if len(check.Conditions) > 0 {
-		s.conditional++
-	}
-	switch {
-	case len(s.all) > api.MaxConditionSets:
-		check.deny(reasonUnenforceable, errMany)
-	case s.conditional > maxConditionalParts:
-		check.deny("the conditions on the user are too many to be evaluated", errParts)
-	}
-}
-
-func (c *Conditional) measure(check *Check, duration time.Duration) {
+func (c *Conditional) measure(check Check, duration time.Duration) {
 	if c.count == nil {
 		return
 	}
@@ -157,58 +115,107 @@ func (c *Conditional) measure(check *Check, duration time.Duration) {
 	}
 }
 
-// check asks a chain about one part, and returns what then remains to be enforced on the object.
-// Conditions are written for one version of one resource, so that there are none for a
-// review that asks about many.
-func (c *Conditional) check(ctx context.Context, chain *authorization.Chain, check *Check, s *sum, many bool) (remains remainder) {
-	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: check.Attributes, Mode: api.ConditionsModeHumanReadable})
-	if many {
+// userChecks makes the checks on the parts of one user.
+type userChecks struct {
+	*Conditional
+	// evaluator evaluates the conditions of all checks within one budget.
+	evaluator *authorization.CELEvaluator
+	// requests are the values of impersonatedRequest for which the conditions must hold: the
+	// request itself, and the create that a connection needs.
+	requests []any
+	// many is true if a review asks about many versions or resources. Conditions are written for one version of one
+	// resource, so that conditional decisions are folded.
+	many bool
+	// residual has the residual conditions of all checks.
+	residual
+	// conditional is the number of checks that had conditions.
+	conditional int
+}
+
+func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, impersonated user.Info) *userChecks {
+	u := &userChecks{
+		Conditional: c,
+		evaluator: &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
+			cel.ImpersonatedUser: cel.Known(userValueOf(impersonated)),
+		}},
+		requests: []any{cel.Known(requestValueOf(request))},
+		many:     authorization.AsksAboutMany(request),
+	}
+	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
+		request.Verb = "create"
+		u.requests = append(u.requests, cel.Known(requestValueOf(request)))
+	}
+	return u
+}
+
+// check makes a check, and returns the residual conditions of its answer. It denies if the checks made so far have too
+// many conditions.
+func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (Check, residual) {
+	check, residual := u.decide(ctx, chain, attributes)
+	u.residual.add(residual)
+	if len(check.Conditions) > 0 {
+		u.conditional++
+	}
+	switch {
+	case len(u.all) > api.MaxConditionSets:
+		check = check.denied(reasonUnenforceable, errMany)
+	case u.conditional > maxConditionalParts:
+		check = check.denied("the conditions on the user are too many to be evaluated", errParts)
+	}
+	return check, residual
+}
+
+// decide asks a chain, and evaluates the conditions of its decision for each request.
+func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (check Check, all residual) {
+	check = Check{Mode: api.ImpersonationModeConditional, Attributes: attributes}
+	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: attributes, Mode: api.ConditionsModeHumanReadable})
+	if u.many {
 		decision = decision.Fold()
 	}
+	// A review shows the conditions, so requests must not evaluate more of them than a review can show.
+	decision, check.Conditions = authorization.Serializable(decision)
 	if decision.IsUnconditional() {
-		check.Decision, check.Reason, check.Err = decision.Concrete()
-		return remainder{}
+		return check.answered(decision), residual{}
 	}
-	check.Decision = authorizer.DecisionAllow // so far
-	for i, request := range s.requests {
-		s.evaluator.Values[cel.ImpersonatedRequest] = request
-		var one Check
-		remains.add(c.settle(ctx, &one, decision, s.evaluator))
-		if i > 0 && !one.passes() {
-			one.Reason = strings.TrimSuffix("a connection needs the verb create as well: "+one.Reason, ": ")
+	unanswered := check
+	check.Decision = authorizer.DecisionAllow
+	for i, request := range u.requests {
+		u.evaluator.Values[cel.ImpersonatedRequest] = request
+		answer, residual := u.evaluate(ctx, unanswered, decision)
+		if i > 0 && !answer.passes() {
+			answer.Reason = strings.TrimSuffix("a connection needs the verb create as well: "+answer.Reason, ": ")
 		}
-		check.and(one)
+		check = check.and(answer)
+		all.add(residual)
 	}
-	return remains
+	return check, all
 }
 
-// settle evaluates a conditional decision for one request, and returns what then remains to
-// be enforced on the object.
-func (c *Conditional) settle(ctx context.Context, check *Check, decision authorization.Decision, evaluator *authorization.CELEvaluator) remainder {
-	decision = evaluate(ctx, check, decision, evaluator)
+// evaluate evaluates a conditional decision for one request, and returns the answer and its residual conditions.
+func (u *userChecks) evaluate(ctx context.Context, check Check, decision authorization.Decision) (Check, residual) {
+	decision = decision.Evaluate(ctx, u.evaluator)
 	if decision.IsUnconditional() {
-		check.Decision, check.Reason, check.Err = decision.Concrete()
-		return remainder{}
+		return check.answered(decision), residual{}
 	}
-	remains, err := c.denyOnly(decision)
+	denyOnly, err := u.denyOnly(decision)
 	if err != nil {
-		check.deny(reasonUnenforceable, err)
-		return remainder{}
+		return check.denied(reasonUnenforceable, err), residual{}
 	}
+	check.OnObject = decision.CanBecomeAllowed()
 	check.Decision, check.Reason = authorizer.DecisionNoOpinion, "nobody can allow it, whatever the object is"
-	if decision.CanBecomeAllowed() {
-		check.OnObject, check.Reason = true, "allowed on conditions on the object"
+	if check.OnObject {
+		check.Reason = "allowed on conditions on the object"
 	}
-	return remains
+	return check, denyOnly
 }
 
-// and adds the answer to another question that must pass, too: the stricter one counts. Of equally strict ones the first
-// counts, unless only the other has a reason.
-func (c *Check) and(other Check) {
-	c.Conditions = other.Conditions // both have all conditions that the decision has
+// and returns the stricter one of two answers to a check that must both pass. Of equally strict answers it returns the
+// first, unless only the other has a reason.
+func (c Check) and(other Check) Check {
 	if other.strictness() > c.strictness() || other.strictness() == c.strictness() && c.Reason == "" {
-		c.Decision, c.Reason, c.Err, c.OnObject = other.Decision, other.Reason, other.Err, other.OnObject
+		return other
 	}
+	return c
 }
 
 // strictness orders answers: a denial is stricter than no opinion, and that is stricter than
@@ -228,24 +235,17 @@ func (c Check) strictness() int {
 
 const reasonUnenforceable = "what is left to be decided on the object cannot be enforced"
 
-func (c *Check) deny(reason string, err error) {
-	c.OnObject = false
-	c.Decision, c.Reason, c.Err = authorizer.DecisionDeny, reason, err
+// answered returns the check with an unconditional decision as its answer.
+func (c Check) answered(decision authorization.Decision) Check {
+	c.Decision, c.Reason, c.Err = decision.Concrete()
+	return c
 }
 
-// evaluate evaluates conditions as they are on the wire, as a server that had them from a
-// review would. What does not fit there fails closed.
-func evaluate(ctx context.Context, check *Check, decision authorization.Decision, evaluator *authorization.CELEvaluator) authorization.Decision {
-	status := authorization.Status(decision)
-	if len(status.ConditionsChain) == 0 {
-		return decision.Fold()
-	}
-	check.Conditions = status.ConditionsChain
-	sets, err := authorization.SetsFromWire(status.ConditionsChain)
-	if err != nil {
-		return authorization.Deny("", err)
-	}
-	return authorization.Chained(sets...).Evaluate(ctx, evaluator)
+// denied returns the check with a denial as its answer.
+func (c Check) denied(reason string, err error) Check {
+	c.OnObject = false
+	c.Decision, c.Reason, c.Err = authorizer.DecisionDeny, reason, err
+	return c
 }
 
 // part is a part of a user that takes a permission.

@@ -215,7 +215,7 @@ func (f *Filter) impersonate(r *http.Request) *attempt {
 	legacy := try(f.legacy, r, wanted)
 	switch {
 	case legacy.user != nil:
-		return f.narrowed(r, legacy, conditional.otherwise)
+		return f.narrowed(r, legacy, conditional.denials)
 	case allowed.user != nil:
 		return f.narrowed(r, allowed, conditional.Residual)
 	case legacy.decided && constrained.asked:

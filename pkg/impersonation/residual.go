@@ -27,72 +27,76 @@ var (
 	errChecks     = errors.New("a condition on the object of an impersonated request must not make authorization checks")
 )
 
-// idNothingAllows is the ID of the condition that none of several Allow conditions holds.
-const idNothingAllows = "impersonation.proviso.dev/nothing-allows"
+// residualDomain is the domain of the names of residual sets and conditions.
+const residualDomain = "impersonation.proviso.dev"
 
-// remainder is what a decision about a part of a user leaves to be decided on the object.
-type remainder struct {
-	// all denies whatever the decision would not allow.
+// idNothingAllows is the ID of the condition that none of several Allow conditions holds.
+const idNothingAllows = residualDomain + "/nothing-allows"
+
+// residual has the conditions on the object that remain of the checks on a user.
+type residual struct {
+	// all deny whatever the decisions would not allow.
 	all []authorization.Set
-	// denials denies what the decision would deny, and is part of all. It holds even if
+	// denials deny what the decisions would deny, and are part of all. They apply even if
 	// another mode allows the impersonation: a denial is final.
 	denials []authorization.Set
 }
 
-func (r *remainder) add(other remainder) {
+func (r *residual) add(other residual) {
 	r.all, r.denials = append(r.all, other.all...), append(r.denials, other.denials...)
 }
 
-// denyOnly makes conditions that deny what a decision about a part of a user would not
+// denyOnly returns Deny conditions that deny what the decision on a part of a user would not
 // allow (KEP-5681, "Constrained Impersonation through Conditional Authorization", on
-// object and oldObject). As they only deny, they can precede everything that decides the
-// request itself. What cannot be said in this form is an error: the impersonation then
+// object and oldObject). As they can only deny, they can precede all authorizers that decide the
+// request itself. It returns an error if the decision cannot be expressed in this form: the impersonation then
 // must be refused.
-func (c *Conditional) denyOnly(decision authorization.Decision) (remains remainder, err error) {
-	var held, unless []authorization.Condition // none of held and one of unless must be true
+func (c *Conditional) denyOnly(decision authorization.Decision) (result residual, err error) {
+	// The sets that can allow do so if none of noOpinion and one of allow is true.
+	var noOpinion, allow []authorization.Condition
 	chain := decision.Chain()
 	for i, set := range chain {
 		if set.Decision.IsUnconditional() {
-			continue // it is the last: an Allow is looked at with the sets before it, a Deny below
+			continue // It is the last one. An Allow is considered with the sets before it, a Deny below.
 		}
-		if err := unsayable(set); err != nil {
-			return remainder{}, err
+		if err := unsupported(set); err != nil {
+			return residual{}, err
 		}
-		denials, without, allowances := split(set.Decision.Conditions(), onlyAllowFollows(chain[i+1:]))
-		if len(unless) > 0 {
-			// This set counts only if the one before it does not allow. It is the same as one set
-			// with all Allow conditions if both are held back by the same.
-			if len(denials) > 0 || !sameConditions(held, without) {
-				return remainder{}, errShape
+		deny, setNoOpinion, setAllow := split(set.Decision.Conditions(), onlyAllowFollows(chain[i+1:]))
+		if len(allow) > 0 {
+			// This set counts only if the one before it does not allow. Both are the same as one set
+			// with the Allow conditions of both if their NoOpinion conditions are the same.
+			if len(deny) > 0 || !sameConditions(noOpinion, setNoOpinion) {
+				return residual{}, errShape
 			}
-			unless = append(unless, allowances...)
+			allow = append(allow, setAllow...)
 			continue
 		}
-		held, unless = without, allowances
-		remains.denials = appendSet(remains.denials, denials...)
-		remains.all = appendSet(appendSet(remains.all, denials...), without...)
+		noOpinion, allow = setNoOpinion, setAllow
+		result.denials = appendSet(result.denials, deny...)
+		result.all = appendSet(appendSet(result.all, deny...), noOpinion...)
 	}
-	if len(unless) > 0 {
-		none, err := c.noneOf(unless)
+	if len(allow) > 0 {
+		none, err := c.noneOf(allow)
 		if err != nil {
-			return remainder{}, err
+			return residual{}, err
 		}
-		remains.all = appendSet(remains.all, none)
+		result.all = appendSet(result.all, none)
 	}
 	if n := len(chain); n > 0 && chain[n-1].Decision.IsDeny() {
-		remains.denials = remains.all // whatever is not allowed is denied
+		result.denials = result.all // Everything that is not allowed is denied.
 	}
-	for _, set := range remains.all {
+	for _, set := range result.all {
 		if err := validateResidual(c.Compiler, set); err != nil {
-			return remainder{}, err
+			return residual{}, err
 		}
 	}
-	return remains, nil
+	return result, nil
 }
 
-// unsayable reports why a set cannot be said in conditions that only deny. Those deny if they fail,
-// which is no less than the set does unless it has Deny conditions that a failure would lift.
-func unsayable(set authorization.Set) error {
+// unsupported reports why a set cannot be expressed as deny-only conditions. Those deny if they fail,
+// which is at least as strict as the set unless a failure of the set would lift its Deny conditions.
+func unsupported(set authorization.Set) error {
 	switch {
 	case len(set.Decision.Chain()) > 0:
 		return errNested
@@ -107,7 +111,7 @@ func unsayable(set authorization.Set) error {
 	return nil
 }
 
-// onlyAllowFollows reports whether the rest of a chain always becomes Allow.
+// onlyAllowFollows reports whether the rest of a chain always evaluates to Allow.
 func onlyAllowFollows(rest []authorization.Set) bool {
 	denies := func(s authorization.Set) bool { return s.Decision.CanBecomeDenied() }
 	return len(rest) > 0 && rest[len(rest)-1].Decision.IsAllow() && !slices.ContainsFunc(rest, denies)
@@ -127,31 +131,27 @@ func appendSet(sets []authorization.Set, conditions ...authorization.Condition) 
 	return append(sets, authorization.Set{Decision: authorization.Conditions(conditions...)})
 }
 
-// split returns what denies in a set of conditions, what leaves it without an opinion, as
-// conditions that deny, and what must hold for it to allow. If only Allow can
-// follow the set, or if it cannot allow, only the first matters.
-func split(conditions []authorization.Condition, allowFollows bool) (denials, without, unless []authorization.Condition) {
+// split returns the conditions of a set by effect; NoOpinion conditions become Deny conditions. If only Allow can
+// follow the set, or if it cannot allow, only its Deny conditions matter.
+func split(conditions []authorization.Condition, allowFollows bool) (deny, noOpinion, allow []authorization.Condition) {
 	for _, c := range conditions {
 		switch c.Effect {
 		case authorization.EffectAllow:
-			unless = append(unless, c)
+			allow = append(allow, c)
 		case authorization.EffectNoOpinion:
 			c.Effect = authorization.EffectDeny
-			without = append(without, c)
+			noOpinion = append(noOpinion, c)
 		default:
-			denials = append(denials, c)
+			deny = append(deny, c)
 		}
 	}
-	if allowFollows || len(unless) == 0 {
-		return denials, nil, nil
+	if allowFollows || len(allow) == 0 {
+		return deny, nil, nil
 	}
-	return denials, without, unless
+	return deny, noOpinion, allow
 }
 
-// residualDomain is in the names of sets that remain of an impersonation.
-const residualDomain = "impersonation.proviso.dev"
-
-// named gives residual sets names that are distinct.
+// named gives residual sets distinct names.
 func named(sets []authorization.Set) []authorization.Set {
 	for i := range sets {
 		sets[i].AuthorizerName = fmt.Sprintf("%d.%s", i, residualDomain)
@@ -159,7 +159,7 @@ func named(sets []authorization.Set) []authorization.Set {
 	return sets
 }
 
-// noneOf is true if no condition is.
+// noneOf returns a Deny condition that is true if none of the conditions is.
 func (c *Conditional) noneOf(conditions []authorization.Condition) (authorization.Condition, error) {
 	none := authorization.Condition{ID: idNothingAllows, Effect: authorization.EffectDeny, Type: authorization.ConditionTypeCEL}
 	if len(conditions) == 1 {
@@ -197,7 +197,7 @@ func shorten(text string) string {
 	return text[:cut] + "…"
 }
 
-// validateResidual reports why a set cannot be what remains of an impersonation.
+// validateResidual reports why a set cannot be a set of residual conditions.
 func validateResidual(compiler *cel.Compiler, set authorization.Set) error {
 	conditions := set.Decision.Conditions()
 	if len(conditions) == 0 || set.FailureMode == authorization.FailureModeNoOpinion {

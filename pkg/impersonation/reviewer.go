@@ -94,7 +94,7 @@ func (r *Reviewer) Review(ctx context.Context, attributes authorizer.AttributesR
 	switch {
 	case err != nil:
 	case legacy.User != nil:
-		legacy.Residual = conditional.otherwise
+		legacy.Residual = conditional.denials
 	case conditional.User != nil:
 		conditional.Checks = legacy.Checks
 		return conditional.Answer, nil

@@ -51,13 +51,12 @@ type Conditional struct {
 	// hold for both verbs. If nil, no request does.
 	NeedsCreate func(authorizer.Attributes) bool
 
-	// count records a check in the metrics. It may be nil.
-	count func(decision string, duration time.Duration)
+	record recordFunc
 }
 
-// conditionalAnswer is the answer of conditional mode.
-type conditionalAnswer struct {
-	Answer
+// conditionalResult is the answer of conditional mode.
+type conditionalResult struct {
+	result
 	// final is true if no other mode may allow the impersonation.
 	final bool
 	// denials are the residual conditions that apply if another mode allows the impersonation.
@@ -69,10 +68,10 @@ type conditionalAnswer struct {
 // more parts.
 const maxConditionalParts = 2 + api.MaxImpersonatedGroups + api.MaxImpersonatedExtraValues
 
-// review checks the parts of the wanted user until one check does not pass. All checks use the
+// run checks the parts of the wanted user until one check does not pass. All checks use the
 // same snapshot of the policies and one budget. A denial of any part is final, also a denial that depends
 // on the object.
-func (c *Conditional) review(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionalAnswer) {
+func (c *Conditional) run(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionalResult) {
 	impersonated, username, passed := identify(wanted)
 	ctx = c.Chain.Pin(ctx)
 	checks := c.newUserChecks(request, impersonated)
@@ -87,32 +86,21 @@ func (c *Conditional) review(ctx context.Context, request authorizer.AttributesR
 		start := time.Now()
 		check, residual := checks.check(ctx, chain, p.attributes(request.User))
 		if passed || check.Decision == authorizer.DecisionDeny || len(residual.denials) > 0 {
-			c.measure(check, time.Since(start))
+			c.record.record(check, time.Since(start))
 			answer.Checks = append(answer.Checks, check)
 		}
 		if check.Decision == authorizer.DecisionDeny {
-			answer.Reason, answer.final = check.forbidden().Error(), true
+			answer.refusal, answer.final = check.forbidden(), true
 			return answer
 		}
 		passed = passed && check.passes()
 	}
-	answer.denials = named(checks.denials)
+	answer.denials = named(checks.residual.denials)
 	if passed {
-		answer.Residual = named(checks.all)
+		answer.Residual = named(checks.residual.all)
 		answer.User, answer.Mode, answer.Constraint = impersonated, api.ImpersonationModeConditional, VerbConditional
 	}
 	return answer
-}
-
-func (c *Conditional) measure(check Check, duration time.Duration) {
-	if c.count == nil {
-		return
-	}
-	if check.passes() {
-		c.count("allowed", duration)
-	} else {
-		c.count("denied", duration)
-	}
 }
 
 // userChecks makes the checks on the parts of one user.
@@ -127,7 +115,7 @@ type userChecks struct {
 	// resource, so that conditional decisions are folded.
 	many bool
 	// residual has the residual conditions of all checks.
-	residual
+	residual residual
 	// conditional is the number of checks that had conditions.
 	conditional int
 }
@@ -157,7 +145,7 @@ func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attr
 		u.conditional++
 	}
 	switch {
-	case len(u.all) > api.MaxConditionSets:
+	case len(u.residual.all) > api.MaxConditionSets:
 		check = check.denied(reasonUnenforceable, errMany)
 	case u.conditional > maxConditionalParts:
 		check = check.denied("the conditions on the user are too many to be evaluated", errParts)

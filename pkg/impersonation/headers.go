@@ -14,7 +14,17 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// isImpersonation reports whether a header asks to impersonate somebody.
+// hasImpersonation reports whether some headers are impersonation headers.
+func hasImpersonation(headers http.Header) bool {
+	for name := range headers {
+		if isImpersonation(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isImpersonation reports whether a header is an impersonation header.
 func isImpersonation(name string) bool {
 	switch name {
 	case authenticationv1.ImpersonateUserHeader, authenticationv1.ImpersonateUIDHeader, authenticationv1.ImpersonateGroupHeader:

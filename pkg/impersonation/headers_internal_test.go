@@ -56,7 +56,7 @@ func kubernetesReads(t *testing.T, headers http.Header) (*user.DefaultInfo, int)
 	filter := upstream.WithConstrainedImpersonation(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		u, _ := genericapirequest.UserFrom(r.Context())
 		got = &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra()}
-	}), counting{everything{}, isConstrained}, codecs)
+	}), legacyOnly{}, codecs)
 	ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "requester"})
 	ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{Verb: "get", Path: "/"})
 	request := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil)
@@ -66,9 +66,13 @@ func kubernetesReads(t *testing.T, headers http.Header) (*user.DefaultInfo, int)
 	return got, recorder.Code
 }
 
-type everything struct{}
+// legacyOnly allows everything in legacy mode.
+type legacyOnly struct{}
 
-func (everything) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+func (legacyOnly) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if isConstrained(a.GetVerb()) {
+		return authorizer.DecisionNoOpinion, "", nil
+	}
 	return authorizer.DecisionAllow, "", nil
 }
 

@@ -33,17 +33,11 @@ func newCodecs() serializer.CodecFactory {
 	return serializer.NewCodecFactory(scheme)
 }
 
-// newRequest returns the request that the attributes describe, as their user would make
-// it as somebody else.
-func newRequest(ctx context.Context, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) (*http.Request, error) {
+// newRequest returns the request that the attributes describe, as their user would make it.
+func newRequest(ctx context.Context, attributes authorizer.AttributesRecord) (*http.Request, error) {
 	ctx = genericapirequest.WithUser(ctx, attributes.User)
 	ctx = genericapirequest.WithRequestInfo(ctx, requestInfoOf(attributes))
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
-	if err != nil {
-		return nil, err
-	}
-	request.Header = headersOf(wanted)
-	return request, nil
+	return http.NewRequestWithContext(ctx, http.MethodPost, "/", nil)
 }
 
 func requestInfoOf(attributes authorizer.AttributesRecord) *genericapirequest.RequestInfo {

@@ -350,6 +350,13 @@ func impersonationMetrics(t *testing.T) []string {
 	return found
 }
 
+func TestReviewNeedsRequester(t *testing.T) {
+	t.Parallel()
+	if got, err := newReviewer(t, allButLegacy).Review(t.Context(), authorizer.AttributesRecord{Verb: "get", Path: "/x"}, &user.DefaultInfo{Name: "bob"}); err == nil || got.User != nil {
+		t.Errorf("got %+v, %v, want an error", got, err)
+	}
+}
+
 type contextKey struct{}
 
 // TestReviewAsksInItsContext: the authorizer finds what it pinned, and the end of the

@@ -1,0 +1,89 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package impersonation
+
+import (
+	"context"
+	"net/http"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// modes are the modes of impersonation, for requests and for reviews.
+type modes struct {
+	// constrained is nil if the constrained modes are off.
+	constrained *pass
+	// conditional is nil if conditional mode is off.
+	conditional *Conditional
+	legacy      *pass
+}
+
+// newModes returns modes that remember what the constrained modes have allowed, as upstream's filter does.
+func newModes(a authorizer.UnconditionalAuthorizer, constrained bool, conditional *Conditional, serializer runtime.NegotiatedSerializer, record recordFunc) (m modes, err error) {
+	m.conditional = conditional
+	if constrained {
+		if m.constrained, err = newPass(a, isLegacy, serializer, record); err != nil {
+			return modes{}, err
+		}
+	}
+	m.legacy, err = newPass(a, isConstrained, serializer, record)
+	return m, err
+}
+
+// result is the answer of one mode, or of all modes in order.
+type result struct {
+	// Answer has everything but Reason.
+	Answer
+	// refusal is why the impersonation is refused. If it is nil, and there is no user, response refuses.
+	refusal error
+	// response is the refusal by upstream's filter.
+	response response
+}
+
+// run decides whether the requester may make a request as the wanted user. It tries the modes in order: the constrained modes,
+// conditional mode, and legacy mode.
+//
+// If conditional mode allows some objects only, and legacy mode allows the impersonation, the latter counts, because it is for
+// all objects. A denial by conditional mode is final, also a denial of some objects.
+//
+// The request has the user and the request info that attributes describe in its context, and authorizers are called with ctx.
+func (m modes) run(ctx context.Context, r *http.Request, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) result {
+	if err := refuseReserved(attributes.User, wanted); err != nil {
+		return result{refusal: err}
+	}
+	var constrained result
+	if m.constrained != nil {
+		if constrained = m.constrained.run(ctx, r, wanted); constrained.User != nil {
+			return constrained
+		}
+	}
+	var conditional conditionalResult
+	if m.conditional != nil {
+		conditional = m.conditional.run(ctx, attributes, wanted)
+	}
+	conditional.Checks = append(constrained.Checks, conditional.Checks...)
+	if conditional.final || conditional.User != nil && len(conditional.Residual) == 0 {
+		return conditional.result
+	}
+	legacy := m.legacy.run(ctx, r, wanted)
+	switch last := len(legacy.Checks) - 1; {
+	case legacy.User != nil:
+		legacy.Residual = conditional.denials
+	case conditional.User != nil:
+		conditional.Checks = append(conditional.Checks, legacy.Checks...)
+		return conditional.result
+	case len(constrained.Checks) > 0:
+		legacy.response = constrained.response // The first refusal counts, as in upstream's filter.
+	case m.constrained == nil && last >= 0:
+		refused := legacy.Checks[last]
+		refused.Err = nil // Upstream's filter without the constrained modes does not report errors.
+		legacy.refusal = refused.forbidden()
+	}
+	legacy.Checks = append(conditional.Checks, legacy.Checks...)
+	return legacy
+}

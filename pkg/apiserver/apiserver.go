@@ -153,13 +153,14 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err := completed.makeCompilers(); err != nil {
 		return CompletedConfig{}, err
 	}
-	if err := completed.makeImpersonation(c.GenericConfig.FeatureGate.Enabled(genericfeatures.ConstrainedImpersonation)); err != nil {
+	constrained := c.GenericConfig.FeatureGate.Enabled(genericfeatures.ConstrainedImpersonation)
+	if err := completed.makeImpersonation(constrained); err != nil {
 		return CompletedConfig{}, err
 	}
 	completed.believeFrontProxies(&c.GenericConfig.Config)
 	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
 	if c.ExtraConfig.ConditionalImpersonation {
-		filter, err := completed.impersonationFilter()
+		filter, err := completed.impersonationFilter(constrained)
 		if err != nil {
 			return CompletedConfig{}, err
 		}
@@ -187,33 +188,31 @@ func (c *completedConfig) makeCompilers() (err error) {
 func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
-		conditional = &impersonation.Conditional{
-			Chain: c.extra.Chains.Reviews, Denials: c.extra.Chains.Restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
-		}
+		conditional = c.conditionalImpersonation(c.extra.Chains.Reviews)
 	}
 	c.impersonation, err = impersonation.NewReviewer(c.extra.Chains.Reviews, constrained, conditional)
 	return err
 }
 
-// needsCreate reports whether a request needs the verb create beside its own. The enforcer is
-// asked for each request: it learns what can be connected to when the API groups are installed.
+// conditionalImpersonation returns conditional mode, which reviews and requests decide by a chain of their own.
+func (c *completedConfig) conditionalImpersonation(chain *authorization.Chain) *impersonation.Conditional {
+	return &impersonation.Conditional{
+		Chain: chain, Denials: c.extra.Chains.Restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
+	}
+}
+
+// needsCreate reports whether a request needs the verb create in addition to its own. It calls the enforcer
+// for each request: the enforcer learns which resources have connections when the API groups are installed.
 func (c *completedConfig) needsCreate(a authorizer.Attributes) bool {
 	return c.extra.Enforcer != nil && c.extra.Enforcer.NeedsCreate(a)
 }
 
-// impersonationFilter configures the filter of requests. It makes one, to find out now
-// whether that can be done.
-func (c *completedConfig) impersonationFilter() (impersonation.FilterConfig, error) {
-	config := impersonation.FilterConfig{
-		Authorizer: c.extra.Chains.Requests,
-		Conditional: impersonation.Conditional{
-			Chain: c.extra.Chains.Requests, Denials: c.extra.Chains.Restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
-		},
-		Narrow:      enforcement.Narrow,
-		Constrained: true, Serializer: Codecs,
-	}
-	_, err := impersonation.NewFilter(http.NotFoundHandler(), config)
-	return config, err
+// impersonationFilter returns the impersonation filter of requests.
+func (c *completedConfig) impersonationFilter(constrained bool) (func(http.Handler) http.Handler, error) {
+	return impersonation.NewFilter(impersonation.FilterConfig{
+		Authorizer: c.extra.Chains.Requests, Constrained: constrained, Conditional: *c.conditionalImpersonation(c.extra.Chains.Requests),
+		EnforceResidual: enforcement.Narrow, Serializer: Codecs,
+	})
 }
 
 // believeFrontProxies lets a Proviso in front of this one say what remains of an
@@ -223,7 +222,7 @@ func (c *completedConfig) believeFrontProxies(generic *genericapiserver.Config) 
 		return
 	}
 	a := &impersonation.Authenticator{
-		Delegate: generic.Authentication.Authenticator, Compiler: c.compilers.Conditions, Narrow: enforcement.Narrow,
+		Delegate: generic.Authentication.Authenticator, Compiler: c.compilers.Conditions, EnforceResidual: enforcement.Narrow,
 	}
 	if proxy := generic.Authentication.RequestHeaderConfig; proxy != nil {
 		a.FrontProxy = headerrequest.NewDynamicVerifyOptionsSecure(proxy.CAContentProvider.VerifyOptions,

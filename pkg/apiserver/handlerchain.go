@@ -7,19 +7,15 @@ package apiserver
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/endpoints/filterlatency"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	genericfeatures "k8s.io/apiserver/pkg/features"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
@@ -41,11 +37,11 @@ func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Ha
 	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(withoutValuesInLogs(handler)), c)
 }
 
-// impersonating builds the handler chain around an impersonation filter of our own. The
-// generic chain has no place for one, so that its first half is used, up to the audit, and
-// what is after it is left out and comes here: impersonation, flow control and
+// impersonating returns a function that builds the handler chain around an impersonation filter of our own. The
+// generic chain has no place for one. Its first half is used, up to the audit; the
+// second half is left out and added here: impersonation, flow control and
 // authorization (ADR 18).
-func impersonating(config impersonation.FilterConfig) func(http.Handler, *genericapiserver.Config) http.Handler {
+func impersonating(filter func(http.Handler) http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
 	return func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		handler = withStrictFieldValidation(withoutValuesInLogs(handler))
 		handler = filterlatency.TrackCompleted(handler)
@@ -53,14 +49,7 @@ func impersonating(config impersonation.FilterConfig) func(http.Handler, *generi
 		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "authorization")
 		handler = withFlowControl(handler, c)
 		handler = filterlatency.TrackCompleted(handler)
-		config.Constrained, config.Serializer = c.FeatureGate.Enabled(genericfeatures.ConstrainedImpersonation), c.Serializer
-		filter, err := impersonation.NewFilter(handler, config)
-		if err != nil {
-			// Complete has made one like it already. Without it nobody is let in.
-			utilruntime.HandleError(fmt.Errorf("impersonation: %w", err))
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { responsewriters.InternalError(w, r, err) })
-		}
-		handler = withHeaders(filter)
+		handler = withHeaders(filter(handler))
 		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "constrainedimpersonation")
 
 		first := *c

@@ -17,7 +17,6 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
 // TestPrivilegedImpersonate: what policies deny does not bind the privileged, not even for a
@@ -43,14 +42,11 @@ func TestPrivilegedImpersonate(t *testing.T) {
 	if err := c.makeImpersonation(true); err != nil {
 		t.Fatal(err)
 	}
-	config, err := c.impersonationFilter()
+	wrap, err := c.impersonationFilter(true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	filter, err := impersonation.NewFilter(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	filter := wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for group, want := range map[string]int{"wheel": http.StatusNoContent, "users": http.StatusForbidden} {
 		requester := &user.DefaultInfo{Name: "root", Groups: []string{group}}
 		ctx := genericapirequest.WithRequestInfo(genericapirequest.WithUser(t.Context(), requester), &genericapirequest.RequestInfo{Verb: "get", Path: "/x"})

@@ -31,7 +31,7 @@ func TestFilterAgreesWithReviews(t *testing.T) {
 	type outcome struct {
 		User               *user.DefaultInfo
 		Constraint, Reason string
-		Narrowed           []string
+		Residual           []string
 	}
 	outcomes := map[string]int{}
 	for range sites {
@@ -54,7 +54,7 @@ func TestFilterAgreesWithReviews(t *testing.T) {
 				c.Authorizer, c.Conditional, c.Constrained = conditional.Chain, conditional, constrained
 			})
 			came := send(t.Context(), t, filter, request, impersonation.HeadersOf(wanted))
-			got := outcome{User: came.User, Constraint: came.Constraint, Narrowed: came.Narrowed}
+			got := outcome{User: came.User, Constraint: came.Constraint, Residual: came.Residual}
 			if came.Code != http.StatusNoContent {
 				var status metav1.Status
 				if err := json.Unmarshal([]byte(came.Body), &status); err != nil {
@@ -66,7 +66,7 @@ func TestFilterAgreesWithReviews(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := outcome{User: copyOf(answer.User), Constraint: answer.Constraint, Narrowed: textsOf(answer.Residual), Reason: answer.Reason}
+			want := outcome{User: copyOf(answer.User), Constraint: answer.Constraint, Residual: textsOf(answer.Residual), Reason: answer.Reason}
 			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 				t.Errorf("constrained %v, %s as %+v (-review +request):\n%s", constrained, request.Verb, wanted, diff)
 			}

@@ -21,29 +21,29 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// Authenticator takes the reserved extra out of what front proxies say about users, and
-// narrows their requests by it. From everybody else the extra is refused: a token could
-// otherwise be made to narrow what a server in front has not.
+// Authenticator removes the reserved extra from the users that front proxies authenticate, and adds the residual
+// conditions in it to their requests. It refuses users of other authenticators who have the extra:
+// otherwise a token could inject conditions that no front proxy set.
 type Authenticator struct {
 	// Delegate authenticates.
 	Delegate authenticator.Request
-	// FrontProxy is that of its authenticators which believes front proxies. Nil if it
-	// believes none.
+	// FrontProxy is the authenticator in Delegate that authenticates by the headers of front proxies. It is nil if
+	// there is none.
 	FrontProxy authenticator.Request
 	// Compiler compiles the conditions in the extra.
 	Compiler *cel.Compiler
-	// Narrow adds conditions to a request. An error refuses it.
-	Narrow func(ctx context.Context, sets ...authorization.Set) error
+	// EnforceResidual adds residual conditions to a request. They can only deny, and must be evaluated before everything
+	// that decides the request. An error refuses the request.
+	EnforceResidual func(ctx context.Context, sets ...authorization.Set) error
 }
 
 var _ authenticator.Request = &Authenticator{}
 
 var errNotFrontProxy = errors.New("only front proxies may say what remains of an impersonation")
 
-// AuthenticateRequest authenticates a request. An extra that cannot be read denies whatever
-// the request is about, once somebody knows what it is.
+// AuthenticateRequest authenticates a request. If the extra cannot be read, it adds a denial to the request.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
-	proxied := a.proxied(r) // authenticators take away the headers that they believe
+	proxied := a.proxied(r) // Authenticators delete the headers that they have used.
 	response, ok, err := a.Delegate.AuthenticateRequest(r)
 	if err != nil || !ok || response.User == nil {
 		return response, ok, err
@@ -60,16 +60,16 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 		klog.FromContext(r.Context()).Info("What remains of an impersonation cannot be read, so the request is denied", "err", err)
 		sets = []authorization.Set{{Decision: authorization.Deny(fmt.Sprintf("what remains of the impersonation cannot be read: %v", err), nil)}}
 	}
-	if err := a.Narrow(r.Context(), sets...); err != nil {
+	if err := a.EnforceResidual(r.Context(), sets...); err != nil {
 		return nil, false, fmt.Errorf("what remains of the impersonation is not in force: %w", err)
 	}
-	narrowed := *response
-	narrowed.User = withoutExtra(response.User)
-	return &narrowed, true, nil
+	accepted := *response
+	accepted.User = withoutExtra(response.User)
+	return &accepted, true, nil
 }
 
-// proxied returns a copy of a request that may have the reserved extra in its headers, nil
-// if that is not to be seen.
+// proxied returns a copy of a request that may have the reserved extra in its headers, and nil
+// if no header can have it.
 func (a *Authenticator) proxied(r *http.Request) *http.Request {
 	_, name, _ := strings.Cut(ExtraConditions, "/")
 	for header := range r.Header {

@@ -76,25 +76,25 @@ func TestAuthenticator(t *testing.T) {
 		want    *user.DefaultInfo // nil means that nobody is authenticated
 		// wantErr is why not; empty if that is nobody's fault.
 		wantErr string
-		// wantNarrowed is by what the request is narrowed.
-		wantNarrowed []string
+		// wantResidual are the texts of the residual conditions.
+		wantResidual []string
 	}{
 		{name: "a front proxy without it", headers: proxied(), want: bob},
-		{name: "a front proxy", headers: proxied(reserved, value), want: bob, wantNarrowed: []string{wantSet}},
-		{name: "a front proxy twice", headers: proxied(reserved, value, reserved, value), want: bob, wantNarrowed: []string{wantSet, "1" + wantSet[1:]}},
-		{name: "a front proxy in other cases", headers: proxied(strings.ReplaceAll(strings.ToUpper(reserved), "X-REMOTE-EXTRA-", "X-Remote-Extra-"), value), want: bob, wantNarrowed: []string{wantSet}},
-		{name: "a front proxy with a token besides", headers: proxied(reserved, value, "Authorization", "x"), want: bob, wantNarrowed: []string{wantSet}},
+		{name: "a front proxy", headers: proxied(reserved, value), want: bob, wantResidual: []string{wantSet}},
+		{name: "a front proxy twice", headers: proxied(reserved, value, reserved, value), want: bob, wantResidual: []string{wantSet, "1" + wantSet[1:]}},
+		{name: "a front proxy in other cases", headers: proxied(strings.ReplaceAll(strings.ToUpper(reserved), "X-REMOTE-EXTRA-", "X-Remote-Extra-"), value), want: bob, wantResidual: []string{wantSet}},
+		{name: "a front proxy with a token besides", headers: proxied(reserved, value, "Authorization", "x"), want: bob, wantResidual: []string{wantSet}},
 		{name: "an upper-case key is another", headers: proxied("X-Remote-Extra-%41uthorization.proviso.dev%2fimpersonation-Conditions", value),
 			want: &user.DefaultInfo{Name: "bob", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}, "Authorization.proviso.dev/impersonation-conditions": {value}}}},
 
 		// What cannot be read denies, and does not authenticate anybody less.
-		{name: "not to be read", headers: proxied(reserved, "x"), want: bob, wantNarrowed: []string{unread}},
-		{name: "empty", headers: proxied(reserved, ""), want: bob, wantNarrowed: []string{unread}},
-		{name: "an empty list", headers: proxied(reserved, "[]"), want: bob, wantNarrowed: []string{unread}},
-		{name: "more than denies", headers: proxied(reserved, strings.Replace(value, `"Deny"`, `"Allow"`, 1)), want: bob, wantNarrowed: []string{unread}},
-		{name: "one good, one bad", headers: proxied(reserved, value, reserved, "x"), want: bob, wantNarrowed: []string{unread}},
-		{name: "cannot be narrowed", headers: proxied(reserved, value), adjust: func(a *impersonation.Authenticator) {
-			a.Narrow = func(context.Context, ...authorization.Set) error { return errNarrow }
+		{name: "not to be read", headers: proxied(reserved, "x"), want: bob, wantResidual: []string{unread}},
+		{name: "empty", headers: proxied(reserved, ""), want: bob, wantResidual: []string{unread}},
+		{name: "an empty list", headers: proxied(reserved, "[]"), want: bob, wantResidual: []string{unread}},
+		{name: "more than denies", headers: proxied(reserved, strings.Replace(value, `"Deny"`, `"Allow"`, 1)), want: bob, wantResidual: []string{unread}},
+		{name: "one good, one bad", headers: proxied(reserved, value, reserved, "x"), want: bob, wantResidual: []string{unread}},
+		{name: "residual not enforced", headers: proxied(reserved, value), adjust: func(a *impersonation.Authenticator) {
+			a.EnforceResidual = func(context.Context, ...authorization.Set) error { return errResidual }
 		}, wantErr: "not in force: made by the test"},
 
 		// Nobody else is believed.
@@ -123,17 +123,17 @@ func TestAuthenticator(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			front := frontProxies(t)
-			var narrowed []string
+			var residual []string
 			a := &impersonation.Authenticator{
 				Delegate: union.NewFailOnError(front, tokens), FrontProxy: front, Compiler: compilerOf(t),
-				Narrow: func(_ context.Context, sets ...authorization.Set) error {
+				EnforceResidual: func(_ context.Context, sets ...authorization.Set) error {
 					for _, set := range sets {
 						if set.Decision.IsDeny() {
 							reason, _, _ := strings.Cut(set.Decision.Reason(), ":")
-							narrowed = append(narrowed, "denied: "+reason)
+							residual = append(residual, "denied: "+reason)
 						}
 					}
-					narrowed = append(narrowed, textsOf(sets)...)
+					residual = append(residual, textsOf(sets)...)
 					return nil
 				},
 			}
@@ -154,8 +154,8 @@ func TestAuthenticator(t *testing.T) {
 					t.Errorf("user (-want +got):\n%s", diff)
 				}
 			}
-			if diff := cmp.Diff(tc.wantNarrowed, narrowed); diff != "" {
-				t.Errorf("narrowed by (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantResidual, residual); diff != "" {
+				t.Errorf("residual (-want +got):\n%s", diff)
 			}
 		})
 	}
@@ -170,17 +170,17 @@ func TestAuthenticatorChangesNobody(t *testing.T) {
 	}
 	remembered := &authenticator.Response{User: &user.DefaultInfo{Name: "bob", Extra: map[string][]string{impersonation.ExtraConditions: {value}, "k": {"v"}}}, Audiences: authenticator.Audiences{"x"}}
 	always := authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool, error) { return remembered, true, nil })
-	narrowed := 0
-	a := &impersonation.Authenticator{Delegate: always, FrontProxy: always, Compiler: compilerOf(t), Narrow: func(context.Context, ...authorization.Set) error {
-		narrowed++
+	enforced := 0
+	a := &impersonation.Authenticator{Delegate: always, FrontProxy: always, Compiler: compilerOf(t), EnforceResidual: func(context.Context, ...authorization.Set) error {
+		enforced++
 		return nil
 	}}
 	for i := range 3 {
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		request.Header.Set("X-Remote-Extra-"+impersonation.ExtraConditions, value)
 		got, ok, err := a.AuthenticateRequest(request)
-		if err != nil || !ok || narrowed != i+1 {
-			t.Fatalf("time %d: got %v, %v, narrowed %d times", i, ok, err, narrowed)
+		if err != nil || !ok || enforced != i+1 {
+			t.Fatalf("time %d: got %v, %v, enforced %d times", i, ok, err, enforced)
 		}
 		if len(got.User.GetExtra()) != 1 || len(got.Audiences) != 1 {
 			t.Errorf("got %+v", got)

@@ -78,14 +78,15 @@ func BenchmarkFilter(b *testing.B) {
 	codecs := serializer.NewCodecFactory(scheme)
 	var passed user.Info
 	next := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed, _ = genericapirequest.UserFrom(r.Context()) })
-	own, err := impersonation.NewFilter(next, impersonation.FilterConfig{
+	filter, err := impersonation.NewFilter(impersonation.FilterConfig{
 		Authorizer: chain, Constrained: true, Serializer: codecs,
-		Conditional: impersonation.Conditional{Chain: chain, Denials: restrictions, Compiler: compiler, Partial: partial},
-		Narrow:      func(context.Context, ...authorization.Set) error { return nil },
+		Conditional:     impersonation.Conditional{Chain: chain, Denials: restrictions, Compiler: compiler, Partial: partial},
+		EnforceResidual: func(context.Context, ...authorization.Set) error { return nil },
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
+	own := filter(next)
 	kubernetes := upstream.WithConstrainedImpersonation(next, chain, codecs)
 	ctx := genericapirequest.WithUser(b.Context(), &user.DefaultInfo{Name: "agent", Groups: []string{"system:authenticated"}})
 	ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{

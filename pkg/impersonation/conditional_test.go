@@ -365,16 +365,13 @@ func TestConditionalConnection(t *testing.T) {
 				t.Errorf("residual (-want +got):\n%s", diff)
 			}
 			var residual []authorization.Set
-			filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{
+			filter := wrapped(t, impersonation.FilterConfig{
 				Authorizer: conditional.Chain, Constrained: true, Conditional: conditional, Serializer: scheme.Codecs,
-				Narrow: func(_ context.Context, sets ...authorization.Set) error {
+				EnforceResidual: func(_ context.Context, sets ...authorization.Set) error {
 					residual = append(residual, sets...)
 					return nil
 				},
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			sent := send(t.Context(), t, filter, tc.request, impersonation.HeadersOf(&user.DefaultInfo{Name: "bob"}))
 			if allowed := sent.Code == http.StatusNoContent; allowed != (tc.wantMode != "") {
 				t.Errorf("the filter answers %d %s, want mode %q", sent.Code, sent.Body, tc.wantMode)

@@ -49,13 +49,10 @@ func TestDenialOfEitherVerbIsFinal(t *testing.T) {
 				return authorizer.DecisionNoOpinion, "", nil
 			}, last)
 			c.NeedsCreate = func(authorizer.Attributes) bool { return true }
-			filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{
+			filter := wrapped(t, impersonation.FilterConfig{
 				Authorizer: c.Chain, Conditional: c, Serializer: scheme.Codecs,
-				Narrow: func(context.Context, ...authorization.Set) error { return nil },
+				EnforceResidual: func(context.Context, ...authorization.Set) error { return nil },
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
 			if got := send(t.Context(), t, filter, exec, impersonation.HeadersOf(&user.DefaultInfo{Name: "bob"})); got.Code != http.StatusForbidden {
 				t.Errorf("got %d as %v, want 403", got.Code, got.User)
 			}

@@ -26,50 +26,54 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// FilterConfig configures a Filter.
+// FilterConfig configures the impersonation filter.
 type FilterConfig struct {
-	// Authorizer decides the constrained modes and the legacy one. It must not give
-	// conditional answers.
+	// Authorizer decides the checks of the constrained modes and of legacy mode. It must not
+	// return conditional decisions.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Constrained tries the constrained modes.
+	// Constrained turns on the constrained modes.
 	Constrained bool
-	// Conditional is the mode conditional.
+	// Conditional is conditional mode.
 	Conditional Conditional
-	// Narrow adds to a request conditions that precede everything that decides it, each of
-	// which denies. An error refuses the request.
-	Narrow func(ctx context.Context, sets ...authorization.Set) error
+	// EnforceResidual adds residual conditions to a request. They can only deny, and must be evaluated before everything
+	// that decides the request. An error refuses the request.
+	EnforceResidual func(ctx context.Context, sets ...authorization.Set) error
 	// Serializer encodes refusals.
 	Serializer runtime.NegotiatedSerializer
 }
 
-// Filter lets requests be made as somebody else, in all modes in order: those of the
-// impersonation filter of Kubernetes (KEP-5284) and, before the last of them, the mode
-// conditional (KEP-5681). It is safe for concurrent use.
-type Filter struct {
-	next       http.Handler
-	modes      modes
-	narrow     func(ctx context.Context, sets ...authorization.Set) error
-	serializer runtime.NegotiatedSerializer
+type filter struct {
+	next            http.Handler
+	modes           modes
+	enforceResidual func(ctx context.Context, sets ...authorization.Set) error
+	serializer      runtime.NegotiatedSerializer
 }
 
 var errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to narrow requests")
 
-// NewFilter makes a Filter before another handler. It keeps what the filter of Kubernetes
-// remembers: the constrained modes allow for a few seconds what they allowed.
-func NewFilter(next http.Handler, config FilterConfig) (*Filter, error) {
+// NewFilter returns the impersonation filter, which wraps a handler. It tries all modes in order: the
+// modes of the impersonation filter of Kubernetes (KEP-5284) and, before legacy mode, conditional mode
+// (KEP-5681). As in the filter of Kubernetes, what the constrained modes allow remains allowed for a few seconds; all
+// handlers that the filter wraps share this memory. The handlers are safe for concurrent use.
+func NewFilter(config FilterConfig) (func(http.Handler) http.Handler, error) {
 	conditional := config.Conditional
-	if config.Authorizer == nil || config.Narrow == nil || config.Serializer == nil ||
+	if config.Authorizer == nil || config.EnforceResidual == nil || config.Serializer == nil ||
 		conditional.Chain == nil || conditional.Compiler == nil || conditional.Partial == nil {
 		return nil, errIncomplete
 	}
 	metrics.RegisterMetrics()
 	conditional.record = metrics.RecordImpersonationAuthorizationCall
 	modes, err := newModes(config.Authorizer, config.Constrained, &conditional, config.Serializer, conditional.record)
-	return &Filter{next: next, modes: modes, narrow: config.Narrow, serializer: config.Serializer}, err
+	if err != nil {
+		return nil, err
+	}
+	return func(next http.Handler) http.Handler {
+		return &filter{next: next, modes: modes, enforceResidual: config.EnforceResidual, serializer: config.Serializer}
+	}, nil
 }
 
 // ServeHTTP passes on the request as the user that it impersonates, or refuses it.
-func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !hasImpersonation(r.Header) {
 		f.next.ServeHTTP(w, r)
 		return
@@ -83,7 +87,7 @@ func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	start := time.Now()
 	result := f.modes.run(ctx, r, recordOf(attributes), wanted)
 	if len(result.Residual) > 0 {
-		if err := f.narrow(ctx, result.Residual...); err != nil {
+		if err := f.enforceResidual(ctx, result.Residual...); err != nil {
 			result.User, result.refusal = nil, apierrors.NewInternalError(fmt.Errorf("what remains of the impersonation is not in force: %w", err))
 		}
 	}
@@ -103,7 +107,7 @@ func (f *Filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveWithoutUser serves a request whose headers name no user, or that has no requester. Upstream's filter refuses it,
 // unless the headers have no values.
-func (f *Filter) serveWithoutUser(w http.ResponseWriter, r *http.Request) {
+func (f *filter) serveWithoutUser(w http.ResponseWriter, r *http.Request) {
 	if result := f.modes.legacy.run(r.Context(), r, nil); result.User == nil {
 		f.refuse(w, r, result)
 		return
@@ -112,7 +116,7 @@ func (f *Filter) serveWithoutUser(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
-func (f *Filter) refuse(w http.ResponseWriter, r *http.Request, result result) {
+func (f *filter) refuse(w http.ResponseWriter, r *http.Request, result result) {
 	if result.refusal == nil {
 		result.response.copyTo(w)
 		return

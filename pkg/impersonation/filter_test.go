@@ -48,8 +48,8 @@ type came struct {
 	Headers []string
 	// Impersonated and Constraint are what is audited.
 	Impersonated, Constraint string
-	// Narrowed is what the request was narrowed by.
-	Narrowed []string
+	// Residual are the texts of the residual conditions.
+	Residual []string
 }
 
 type cameKey struct{}
@@ -65,9 +65,9 @@ var behind = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 })
 
-// narrow puts on record what a request is narrowed by.
-func narrow(ctx context.Context, sets ...authorization.Set) error {
-	cameOf(ctx).Narrowed = append(cameOf(ctx).Narrowed, textsOf(sets)...)
+// enforceResidual records the residual conditions of a request.
+func enforceResidual(ctx context.Context, sets ...authorization.Set) error {
+	cameOf(ctx).Residual = append(cameOf(ctx).Residual, textsOf(sets)...)
 	return nil
 }
 
@@ -180,15 +180,21 @@ func newFilter(tb testing.TB, policies policies, others authorizer.AuthorizerFun
 func newFilterOver(tb testing.TB, source *engine.Source, others authorizer.AuthorizerFunc, adjust func(*impersonation.FilterConfig)) http.Handler {
 	tb.Helper()
 	conditional := conditionalOver(tb, source, others)
-	config := impersonation.FilterConfig{Authorizer: conditional.Chain, Constrained: true, Conditional: conditional, Narrow: narrow, Serializer: scheme.Codecs}
+	config := impersonation.FilterConfig{Authorizer: conditional.Chain, Constrained: true, Conditional: conditional, EnforceResidual: enforceResidual, Serializer: scheme.Codecs}
 	if adjust != nil {
 		adjust(&config)
 	}
-	filter, err := impersonation.NewFilter(behind, config)
+	return wrapped(tb, config)
+}
+
+// wrapped makes a filter before behind.
+func wrapped(tb testing.TB, config impersonation.FilterConfig) http.Handler {
+	tb.Helper()
+	filter, err := impersonation.NewFilter(config)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return filter
+	return filter(behind)
 }
 
 // headers are pairs.
@@ -222,7 +228,7 @@ func TestFilter(t *testing.T) {
 		wantCode       int
 		wantBody       string
 		wantConstraint string
-		wantNarrowed   []string
+		wantResidual   []string
 	}{
 		{name: "nobody", headers: headers(), want: &user.DefaultInfo{Name: "agent", Groups: []string{"agents"}}},
 		{name: "nobody, by headers without a value", headers: http.Header{"Impersonate-User": {""}, "Impersonate-Uid": {""}, "Impersonate-Group": {}}, want: &user.DefaultInfo{Name: "agent", Groups: []string{"agents"}}},
@@ -254,14 +260,14 @@ func TestFilter(t *testing.T) {
 		{name: "constrained comes before", headers: asBob, policies: policies{denyIf("", "users")}, granted: []string{onUserInfo, bob}, want: bobs, wantConstraint: "impersonate:user-info"},
 
 		// What depends on the object.
-		{name: "narrowed", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, want: bobs, wantConstraint: "constrainedimpersonate", wantNarrowed: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !(object.x == 1)"}},
+		{name: "residual", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, want: bobs, wantConstraint: "constrainedimpersonate", wantResidual: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !(object.x == 1)"}},
 		{name: "legacy is better", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, granted: []string{legacy}, want: bobs},
-		{name: "legacy is denied some", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, want: bobs, wantNarrowed: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1"}},
+		{name: "legacy is denied some", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, want: bobs, wantResidual: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1"}},
 		{name: "legacy is denied some by a later part", headers: headers("Impersonate-User", "bob", "Impersonate-Group", "g"), policies: policies{denyIf(`object.x == 1`, "groups")}, granted: []string{legacy, "impersonate groups g"},
-			want: &user.DefaultInfo{Name: "bob", Groups: []string{"g", "system:authenticated"}}, wantNarrowed: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1"}},
-		{name: "cannot be narrowed", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, adjust: failingNarrow, wantCode: 500, wantBody: "not in force: made by the test"},
-		{name: "legacy cannot be narrowed", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, adjust: failingNarrow, wantCode: 500, wantBody: "not in force"},
-		{name: "nothing to be narrowed", headers: asBob, policies: policies{allowIf("", "users")}, adjust: failingNarrow, want: bobs, wantConstraint: "constrainedimpersonate"},
+			want: &user.DefaultInfo{Name: "bob", Groups: []string{"g", "system:authenticated"}}, wantResidual: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1"}},
+		{name: "residual not enforced", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, adjust: failingResidual, wantCode: 500, wantBody: "not in force: made by the test"},
+		{name: "legacy, residual not enforced", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, adjust: failingResidual, wantCode: 500, wantBody: "not in force"},
+		{name: "no residual", headers: asBob, policies: policies{allowIf("", "users")}, adjust: failingResidual, want: bobs, wantConstraint: "constrainedimpersonate"},
 		{name: "cannot be said", headers: asBob, policies: policies{allowIf(`object.x == 1 || authorizer.path("/x").check("get").allowed()`, "users")}, granted: []string{legacy}, wantCode: 403, wantBody: "cannot be enforced"},
 
 		// The reserved extra, in every encoding.
@@ -308,17 +314,17 @@ func TestFilter(t *testing.T) {
 			if impersonated := tc.want != nil && tc.want.Name != "agent"; got.Constraint != tc.wantConstraint || (got.Impersonated != "") != impersonated {
 				t.Errorf("audited %q by %q, want %q", got.Impersonated, got.Constraint, tc.wantConstraint)
 			}
-			if diff := cmp.Diff(tc.wantNarrowed, got.Narrowed); diff != "" {
-				t.Errorf("narrowed by (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.wantResidual, got.Residual); diff != "" {
+				t.Errorf("residual (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-var errNarrow = errors.New("made by the test")
+var errResidual = errors.New("made by the test")
 
-func failingNarrow(c *impersonation.FilterConfig) {
-	c.Narrow = func(context.Context, ...authorization.Set) error { return errNarrow }
+func failingResidual(c *impersonation.FilterConfig) {
+	c.EnforceResidual = func(context.Context, ...authorization.Set) error { return errResidual }
 }
 
 // escaped escapes every byte.
@@ -339,13 +345,13 @@ var allButConditional = authorizer.AuthorizerFunc(func(_ context.Context, a auth
 
 func TestNewFilterNeedsEverything(t *testing.T) {
 	t.Parallel()
-	complete := impersonation.FilterConfig{Authorizer: allButConditional, Narrow: narrow, Serializer: scheme.Codecs, Conditional: conditionalOver(t, &engine.Source{}, allowing())}
-	if _, err := impersonation.NewFilter(behind, complete); err != nil {
+	complete := impersonation.FilterConfig{Authorizer: allButConditional, EnforceResidual: enforceResidual, Serializer: scheme.Codecs, Conditional: conditionalOver(t, &engine.Source{}, allowing())}
+	if _, err := impersonation.NewFilter(complete); err != nil {
 		t.Fatal(err)
 	}
 	for name, remove := range map[string]func(*impersonation.FilterConfig){
 		"authorizer": func(c *impersonation.FilterConfig) { c.Authorizer = nil },
-		"narrow":     func(c *impersonation.FilterConfig) { c.Narrow = nil },
+		"residual":   func(c *impersonation.FilterConfig) { c.EnforceResidual = nil },
 		"serializer": func(c *impersonation.FilterConfig) { c.Serializer = nil },
 		"chain":      func(c *impersonation.FilterConfig) { c.Conditional.Chain = nil },
 		"compiler":   func(c *impersonation.FilterConfig) { c.Conditional.Compiler = nil },
@@ -353,7 +359,7 @@ func TestNewFilterNeedsEverything(t *testing.T) {
 	} {
 		without := complete
 		remove(&without)
-		if _, err := impersonation.NewFilter(behind, without); err == nil {
+		if _, err := impersonation.NewFilter(without); err == nil {
 			t.Errorf("a filter without %s", name)
 		}
 	}
@@ -373,7 +379,7 @@ func scattered(seed uint64, denies bool) authorizer.AuthorizerFunc {
 		case n < 11 && denies:
 			return authorizer.DecisionDeny, "forbidden by the test", nil
 		case n < 12:
-			return authorizer.DecisionNoOpinion, "with a reason", errNarrow
+			return authorizer.DecisionNoOpinion, "with a reason", errResidual
 		}
 		return authorizer.DecisionNoOpinion, "", nil
 	}
@@ -417,11 +423,7 @@ func TestFilterAgreesWithKubernetes(t *testing.T) { //nolint:paralleltest // it 
 		return current(ctx, a)
 	})
 	ours := func(constrained bool) http.Handler {
-		filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{Authorizer: conditional.Chain, Constrained: constrained, Conditional: conditional, Narrow: narrow, Serializer: scheme.Codecs})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return filter
+		return wrapped(t, impersonation.FilterConfig{Authorizer: conditional.Chain, Constrained: constrained, Conditional: conditional, EnforceResidual: enforceResidual, Serializer: scheme.Codecs})
 	}
 	theirs := func(constrained bool) http.Handler {
 		if constrained {
@@ -582,14 +584,14 @@ func TestFilterConcurrently(t *testing.T) {
 	want := []struct {
 		code     int
 		mode     string
-		narrowed int
+		residual int
 	}{{204, "constrainedimpersonate", 0}, {204, "constrainedimpersonate", 1}, {204, "", 0}, {403, "", 0}}
 	var group sync.WaitGroup
 	for i := range 400 {
 		group.Go(func() {
 			name, want := fmt.Sprintf("c%d", i%4), want[i%4]
 			got := send(t.Context(), t, filter, getPod, headers("Impersonate-User", name))
-			if got.Code != want.code || got.Constraint != want.mode || len(got.Narrowed) != want.narrowed || got.User != nil && got.User.Name != name {
+			if got.Code != want.code || got.Constraint != want.mode || len(got.Residual) != want.residual || got.User != nil && got.User.Name != name {
 				t.Errorf("%s: got %+v, want %+v", name, got, want)
 			}
 		})

@@ -177,16 +177,13 @@ func TestConditionalLaw(t *testing.T) {
 			return authorizer.DecisionNoOpinion, "", nil
 		}, authorization.Member{Name: "last", Decider: authorization.DeciderOf(unconditional{lastDenying(r.IntN(4) == 0)})})
 		var residual []authorization.Set
-		filter, err := impersonation.NewFilter(behind, impersonation.FilterConfig{
+		filter := wrapped(t, impersonation.FilterConfig{
 			Authorizer: conditional.Chain, Constrained: r.IntN(2) == 0, Conditional: conditional, Serializer: scheme.Codecs,
-			Narrow: func(_ context.Context, sets ...authorization.Set) error {
+			EnforceResidual: func(_ context.Context, sets ...authorization.Set) error {
 				residual = append(residual, sets...)
 				return nil
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for range requests {
 			wanted := &user.DefaultInfo{
 				Name: pick(r, "bob", "bob", "carol"), UID: pick(r, "", "", "7"), Groups: pick(r, nil, []string{"g"}, []string{"g", "h"}, []string{"h"}), Extra: pick(r, nil, nil, map[string][]string{"example.com/k": {"v"}}, map[string][]string{"example.com/k": {"w"}}),

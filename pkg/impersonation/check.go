@@ -43,8 +43,8 @@ type Check struct {
 
 func (c Check) passes() bool { return c.OnObject || c.Decision == authorizer.DecisionAllow }
 
-// IsOnRequest reports whether the check is about the request, rather than about the user
-// who is impersonated.
+// IsOnRequest reports whether the check is about the request, rather than about the impersonated
+// user.
 func (c Check) IsOnRequest() bool {
 	return strings.HasPrefix(c.Attributes.Verb, verbImpersonateOn)
 }
@@ -70,7 +70,7 @@ func modeOf(verb string) authorization.ImpersonationMode {
 	return authorization.ImpersonationMode(mode)
 }
 
-// forbidden returns the refusal of a check that does not pass, in the words of upstream's filter.
+// forbidden returns the refusal of a check that does not pass, with the message of upstream's filter.
 func (c Check) forbidden() error {
 	message := c.Reason
 	switch {

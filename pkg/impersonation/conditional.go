@@ -25,7 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// VerbConditional is the verb of the mode conditional, and its constraint.
+// VerbConditional is the verb of conditional mode, and its constraint.
 const VerbConditional = "constrainedimpersonate"
 
 // Conditional is conditional mode (KEP-5681, "Constrained Impersonation through
@@ -153,7 +153,7 @@ func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attr
 	return check, residual
 }
 
-// decide asks a chain, and evaluates the conditions of its decision for each request.
+// decide calls a chain, and evaluates the conditions of its decision for each request.
 func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (check Check, all residual) {
 	check = Check{Mode: api.ImpersonationModeConditional, Attributes: attributes}
 	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: attributes, Mode: api.ConditionsModeHumanReadable})
@@ -236,7 +236,7 @@ func (c Check) denied(reason string, err error) Check {
 	return c
 }
 
-// part is a part of a user that takes a permission.
+// part is a part of a user that needs a permission.
 type part struct {
 	resource, subresource, namespace, name string
 }
@@ -250,9 +250,9 @@ func (p part) attributes(requester user.Info) authorizer.AttributesRecord {
 
 const nodeUsernamePrefix = "system:node:"
 
-// identify returns whom the server would see, the part that stands for the user name, and
-// whether this mode impersonates such users. The refusals and the groups are those of the
-// constrained modes of the filter: nodes and service accounts come with nothing but their
+// identify returns the user that handlers would see, the part for the user name, and
+// whether conditional mode impersonates such users. It refuses the same users and adds the same groups as the
+// constrained modes of upstream's filter. For example, nodes and service accounts must have nothing but a
 // name.
 func identify(wanted *user.DefaultInfo) (impersonated *user.DefaultInfo, username part, ok bool) {
 	ok = !slices.Contains(wanted.Groups, "") && !slices.Contains(wanted.Groups, user.SystemPrivilegedGroup) && isValidExtra(wanted.Extra)
@@ -281,7 +281,7 @@ func nodeOf(username string) (string, bool) {
 	return node, ok && len(apimachineryvalidation.NameIsDNSSubdomain(node, false)) == 0
 }
 
-// withImplicitGroup adds the group of the authenticated, or of those who are not.
+// withImplicitGroup adds system:authenticated or system:unauthenticated.
 func withImplicitGroup(username string, groups []string) []string {
 	implicit := user.AllAuthenticated
 	switch {
@@ -306,7 +306,7 @@ func isValidExtra(extra map[string][]string) bool {
 	return true
 }
 
-// partsOf returns the parts of a user beside the name, in the order of the filter.
+// partsOf returns the parts of a user except the name, in the order of upstream's filter.
 func partsOf(wanted *user.DefaultInfo) []part {
 	var parts []part
 	if wanted.UID != "" {

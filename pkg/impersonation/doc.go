@@ -3,17 +3,22 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package impersonation decides who may make which request as whom (KEP-5284).
+// Package impersonation decides whether a requester may make a request as another user.
 //
-// The modes are those of the impersonation filter of k8s.io/apiserver, which is asked
-// itself: there is no second implementation that could answer otherwise. The mode
-// conditional, which no server has, is our own (Conditional); its refusals and implicit
-// groups are those of the constrained modes. A review runs
-// a filter of its own on a request that it makes up, and writes down what the filter
-// asks its authorizer. It leaves no trace: the filter is new, since it remembers the
-// last mode of every requester and what it allowed; the context has no values, since
-// the filter writes to the audit event in it; and the filter is kept out of the metrics
-// of requests.
+// It tries the modes in one order, for requests (NewFilter) and for reviews (Reviewer):
+//
+//  1. the constrained modes (KEP-5284);
+//  2. conditional mode (KEP-5681), which no other server has (Conditional). Conditions on the object remain as residual
+//     conditions, which are evaluated at admission;
+//  3. legacy mode, the verb impersonate.
+//
+// The impersonation filter of k8s.io/apiserver decides 1 and 3. It runs once for each of them, with the verbs of the
+// other modes masked. The refusals and the implicit groups of conditional mode are the same as in the constrained modes;
+// TestConditionalAgreesWithTheFilter compares them.
+//
+// A review leaves no trace. It has a filter of its own, because the filter remembers the last mode of each requester and
+// what the constrained modes have allowed. The context of the filter has no values, because the filter writes to the
+// audit event in it. And the filter does not record the metrics of requests.
 //
 // The package must not import pkg/registry or pkg/apiserver.
 package impersonation

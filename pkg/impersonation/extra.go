@@ -25,13 +25,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// ExtraConditions is the key of the extra in which a Proviso tells one behind it what an
-// impersonation still depends on. Nobody else may have it: whoever says it through a front
-// proxy narrows what the request may do, and nothing more.
+// ExtraConditions is the key of the extra that passes residual conditions from a Proviso to
+// one behind it. The extra is reserved: only front proxies may send it, and it can only restrict the request.
 const ExtraConditions = api.ExtraImpersonationConditions
 
-// MaxExtraBytes bounds the residual in an extra. It becomes a header, of which servers and
-// proxies commonly take some ten kilobytes.
+// MaxExtraBytes bounds the residual conditions in an extra. The extra becomes a header, and servers and
+// proxies commonly limit headers to some ten kilobytes.
 const MaxExtraBytes = 16 * 1024
 
 var (
@@ -40,7 +39,7 @@ var (
 	errReserved     = errors.New("the extra " + ExtraConditions + " is reserved for what remains of an impersonation between servers")
 )
 
-// EncodeExtra writes a residual as the value of the extra ExtraConditions.
+// EncodeExtra encodes residual conditions as the value of the extra ExtraConditions.
 func EncodeExtra(sets []authorization.Set) (string, error) {
 	wire, err := authorization.SetsToWire(sets)
 	if err != nil {
@@ -63,7 +62,7 @@ func EncodeExtra(sets []authorization.Set) (string, error) {
 	return encoded, nil
 }
 
-// ascii writes JSON without characters that proxies may mangle in a header.
+// ascii escapes the characters in JSON that proxies may change in a header.
 func ascii(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -80,8 +79,8 @@ func ascii(text string) string {
 	return b.String()
 }
 
-// DecodeExtra reads what EncodeExtra wrote, in any order and number of values. Anything that
-// could do more than deny, or that could not be enforced, is an error, and the caller must
+// DecodeExtra decodes values of EncodeExtra, in any order and number. It returns an error if the conditions
+// could do more than deny, or could not be enforced. The caller must then
 // deny the request.
 func DecodeExtra(compiler *cel.Compiler, values []string) ([]authorization.Set, error) {
 	var sets []authorization.Set
@@ -127,8 +126,8 @@ func decodeValue(value string) ([]authorization.Set, error) {
 	return authorization.SetsFromWire(wire)
 }
 
-// refuseReserved refuses to impersonate anybody with the reserved extra, and whoever has it:
-// becoming somebody else, they would leave behind what nobody has read.
+// refuseReserved returns a refusal if the wanted user or the requester has the reserved extra. A requester
+// has it only if no Authenticator has used it, and its conditions would be lost with the requester.
 func refuseReserved(requester, wanted user.Info) error {
 	if !authorization.HasReservedExtra(requester) && !authorization.HasReservedExtra(wanted) {
 		return nil
@@ -139,8 +138,8 @@ func refuseReserved(requester, wanted user.Info) error {
 	}, errReserved.Error())
 }
 
-// WithExtra returns the user as whom a request is passed on to another Proviso, which is to
-// enforce what remains of the impersonation.
+// WithExtra returns the user with the residual conditions in the reserved extra, for a request that is passed on to
+// another Proviso. That Proviso enforces the conditions.
 func WithExtra(u user.Info, sets []authorization.Set) (user.Info, error) {
 	if len(sets) == 0 {
 		return u, nil

@@ -33,8 +33,8 @@ func isImpersonation(name string) bool {
 	return strings.HasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix)
 }
 
-// TakeHeaders removes the headers that ask to impersonate somebody from a request's, and
-// returns them; nil if there are none.
+// TakeHeaders removes the impersonation headers from the headers of a request, and
+// returns them. It returns nil if there are none.
 func TakeHeaders(headers http.Header) http.Header {
 	var taken http.Header
 	for name, values := range headers {
@@ -50,8 +50,8 @@ func TakeHeaders(headers http.Header) http.Header {
 	return taken
 }
 
-// wantedFrom returns whom headers ask to impersonate, read as the filter of Kubernetes reads
-// them. It returns nil if there is no user name: the filter refuses that.
+// wantedFrom returns the user in the impersonation headers, which it parses as upstream's filter does.
+// It returns nil if there is no user name: upstream's filter refuses such headers.
 func wantedFrom(headers http.Header) *user.DefaultInfo {
 	wanted := &user.DefaultInfo{
 		Name: headers.Get(authenticationv1.ImpersonateUserHeader), UID: headers.Get(authenticationv1.ImpersonateUIDHeader),

@@ -24,7 +24,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// codecs encode the filter's refusals.
+// codecs encode the refusals in reviews.
 var codecs = newCodecs()
 
 func newCodecs() serializer.CodecFactory {
@@ -68,7 +68,7 @@ func fieldSelectorOf(requirements fields.Requirements) string {
 	return fields.AndSelectors(terms...).String()
 }
 
-// headersOf returns the headers that ask to impersonate a user.
+// headersOf returns the headers that impersonate a user.
 func headersOf(wanted *user.DefaultInfo) http.Header {
 	headers := http.Header{authenticationv1.ImpersonateUserHeader: {wanted.Name}}
 	if wanted.UID != "" {
@@ -83,8 +83,8 @@ func headersOf(wanted *user.DefaultInfo) http.Header {
 	return headers
 }
 
-// escape encodes a key of extra so that the filter, which takes it to be lower case and
-// then percent-encoded, decodes exactly it.
+// escape encodes a key of extra. The filter converts it to lower case and decodes
+// percent-encoding, which gives the key again.
 func escape(key string) string {
 	var escaped strings.Builder
 	for i := range len(key) {

@@ -69,6 +69,8 @@ var suites = []mutation.Suite{
 		{Name: "impersonation: unknown types", File: "residual.go", Old: "if c.Type != authorization.ConditionTypeCEL {\n\t\t\treturn errType(c)", New: "if false {\n\t\t\treturn errType(c)", Test: "^TestUnknownTypeBeforeAllow$"},
 		{Name: "impersonation: sets that fail to NoOpinion", File: "residual.go", Old: "len(conditions) == 0 || set.FailureMode == authorization.FailureModeNoOpinion {", New: "len(conditions) == 0 {"},
 		{Name: "impersonation: residuals that do not deny", File: "residual.go", Old: "if condition.Effect != authorization.EffectDeny {", New: "if false {"},
+		{Name: "impersonation: a denial in conditional mode", File: "modes.go", Old: "if conditional.final || ", New: "if ", Test: "^TestFilter$"},
+		{Name: "impersonation: denials of some objects in legacy mode", File: "modes.go", Old: "legacy.Residual = conditional.denials", New: "legacy.Residual = nil", Test: "^TestFilter$"},
 	}},
 	{Package: "pkg/bridge", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "bridge: policies that are not loaded", File: "frontdoor.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},

@@ -52,11 +52,11 @@ func New(next http.Handler, a authorizer.UnconditionalAuthorizer, serializer run
 	if !counting.IsValid() {
 		return nil, fmt.Errorf("%w: it has no field metricsAuthorizer", ErrChanged)
 	}
-	return filter, silence(counting, "recordAuthorizationCall")
+	return filter, discardCalls(counting, "recordAuthorizationCall")
 }
 
-// silence sets a field that holds a function without results to a function that does nothing.
-func silence(pointer reflect.Value, name string) error {
+// discardCalls sets a field that holds a function without results to a function that does nothing.
+func discardCalls(pointer reflect.Value, name string) error {
 	f := fieldOf(pointer, name)
 	if !f.IsValid() || f.Kind() != reflect.Func || f.Type().NumOut() > 0 {
 		return fmt.Errorf("%w: %s is not a function without results", ErrChanged, name)

@@ -230,10 +230,10 @@ func section(t *testing.T, b *strings.Builder, name string) {
 	}
 	link := fmt.Sprintf("[review.yaml](../artifacts/examples/%s/review.yaml)", name)
 	if len(review.Status.ConditionsChain) == 0 {
-		fmt.Fprintf(b, "\nWhat %s, a `%s`, is answered: allowed is %t, because it is %s.\n", link, what, review.Status.Allowed, review.Status.Reason)
+		fmt.Fprintf(b, "\nThe answer to %s, a `%s`: allowed is %t. The reason: %s.\n", link, what, review.Status.Allowed, review.Status.Reason)
 		return
 	}
-	fmt.Fprintf(b, "\nWhat remains for %s, a `%s`:\n\n```text\n", link, what)
+	fmt.Fprintf(b, "\nThe conditions in the answer to %s, a `%s`:\n\n```text\n", link, what)
 	for _, set := range review.Status.ConditionsChain {
 		for _, c := range set.Conditions {
 			fmt.Fprintf(b, "%s\n  %s if %s\n", c.ID, c.Effect, c.Condition)

@@ -29,13 +29,13 @@ type metric struct {
 
 const metricsHead = `# Metrics
 
-This file is made from the code; a test keeps it up to date. Names and labels are part of what
-Proviso promises: a change to them shows here. The server has those of every generic API server besides, such as
+This page lists the metrics of Proviso. It is generated from the code, and a test keeps it up to date. Names and labels are part of
+Proviso's interface, so a change to one of them is visible here. The server also has the metrics of every generic API server, such as
 ` + "`apiserver_request_duration_seconds`" + `, ` + "`apiserver_authorization_decisions_total`" + ` and ` + "`apiserver_admission_step_admission_duration_seconds`" + `.
 
-Everything is served at ` + "`/metrics`" + ` to whoever may get that path.
+All metrics are served at ` + "`/metrics`" + `, to users with permission to get that path.
 
-| metric | type | stability | labels | what it says |
+| metric | type | stability | labels | meaning |
 | --- | --- | --- | --- | --- |
 `
 

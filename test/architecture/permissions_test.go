@@ -22,11 +22,11 @@ import (
 
 const permissionsHead = `# Permissions on fields
 
-This file is made from the code: from the built-in mapping, and from the markers in the schemas of what Proviso serves. A test keeps it
-up to date; a change of what a verb means shows here. [fine-grained.md](fine-grained.md) says what the verbs do. What
-FieldPermissionMappings add is in ` + "`kubectl get fieldpermissionmappings`" + `.
+This page lists the permissions on fields that are built in, and the permissions that field markers define in the schemas of Proviso's own
+resources. It is generated from the code, and a test keeps it up to date, so a change of a verb's meaning is visible here.
+[fine-grained.md](fine-grained.md) explains the verbs. ` + "`kubectl get fieldpermissionmappings`" + ` lists the mappings, which add permissions.
 
-| resource | field | verb | parameter | excluded |
+| resource | field | verb | parameter | excluded from permission on the whole object |
 | --- | --- | --- | --- | --- |
 `
 
@@ -61,7 +61,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 func resourceText(p granular.Listed) string {
 	switch {
 	case p.Resource.Resource == "":
-		return "every one"
+		return "every resource"
 	case p.Resource.Version == "":
 		return "`" + p.Resource.GroupResource().String() + "`"
 	}

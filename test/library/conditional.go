@@ -20,9 +20,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 )
 
-// conditions makes a server ask the webhooks that a file names, and kube-apiserver, and
-// enforce the conditions with which the webhooks answer. The function that it returns is to be
-// called before the server is made.
+// conditions configures a server to ask kube-apiserver and the webhooks in a file, and to
+// enforce the conditions that the webhooks return. Call the returned function before the
+// server is created.
 func conditions(options *genericoptions.RecommendedOptions, file string) func(*genericapiserver.RecommendedConfig, *genericapiserver.APIGroupInfo) error {
 	var enforcer *enforcement.Enforcer
 	authorizationconditionsenforcer.AddTo(options.Admission)

@@ -18,9 +18,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
-// PassOn passes on the requests for an API group to a Proviso that believes the certificate
-// of a transport about who makes them. What an impersonation still depends on goes along, to
-// be enforced there.
+// PassOn returns a handler that forwards the requests for an API group to a Proviso, which
+// accepts the certificate of frontProxy as a front proxy. Residual impersonation conditions
+// accompany a request and are enforced there.
 func PassOn(enforcer *enforcement.Enforcer, group string, server *url.URL, frontProxy http.RoundTripper) http.Handler {
 	enforcer.Carry(func(a authorizer.Attributes) bool { return a.GetAPIGroup() == group })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

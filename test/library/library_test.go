@@ -35,8 +35,8 @@ func TestDocumentShowsTheCode(t *testing.T) {
 		}
 		return start + code
 	}
-	shown("front.go", "// PassOn passes")
-	code := shown("conditional.go", "// conditions makes")
+	shown("front.go", "// PassOn returns")
+	code := shown("conditional.go", "// conditions configures")
 	lines := 2 // the two in plain.go
 	for line := range strings.Lines(code) {
 		if text := strings.TrimSpace(line); text != "" && !strings.HasPrefix(text, "//") {

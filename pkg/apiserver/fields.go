@@ -25,6 +25,7 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
@@ -51,7 +52,7 @@ var withFields = []struct {
 type Fields struct {
 	// Types are the schemas of all kinds: of those that this server serves its own, and of
 	// others what kube-apiserver publishes. While it decides about its own, it reads none.
-	Types granular.Types
+	Types changes.Types
 	// Markers are the permissions that its own schemas give fields.
 	Markers *granular.Markers
 }
@@ -72,11 +73,11 @@ func NewFields(openAPI *common.OpenAPIV3Config, kubeAPIServer *restclient.Config
 	if err != nil {
 		return Fields{}, err
 	}
-	fields.Types = granular.Divide(own, servedVersions, granular.NewPublished(schemaReader(published)))
+	fields.Types = changes.Divide(own, servedVersions, changes.NewPublished(schemaReader(published)))
 	return fields, nil
 }
 
-func ownFields(openAPI *common.OpenAPIV3Config) (granular.Types, *granular.Markers, error) {
+func ownFields(openAPI *common.OpenAPIV3Config) (changes.Types, *granular.Markers, error) {
 	var names []string
 	resources := map[schema.GroupVersionKind]string{}
 	for _, s := range withFields {
@@ -87,7 +88,7 @@ func ownFields(openAPI *common.OpenAPIV3Config) (granular.Types, *granular.Marke
 	if err != nil {
 		return nil, nil, err
 	}
-	types, err := granular.NewTypes(schemas)
+	types, err := changes.NewTypes(schemas)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,7 +98,7 @@ func ownFields(openAPI *common.OpenAPIV3Config) (granular.Types, *granular.Marke
 
 // schemaReader reads what is published. That nobody has a schema of a kind is known only if
 // all servers behind the one that is asked are there.
-func schemaReader(published *typechecking.Discovery) granular.SchemaReader {
+func schemaReader(published *typechecking.Discovery) changes.SchemaReader {
 	return func(kind schema.GroupVersionKind) (*spec.Schema, error) {
 		found, err := published.ResolveSchema(kind)
 		if !errors.Is(err, resolver.ErrSchemaNotFound) {
@@ -106,7 +107,7 @@ func schemaReader(published *typechecking.Discovery) granular.SchemaReader {
 		if err := published.Missing(kind.GroupVersion()); err != nil {
 			return nil, err
 		}
-		return nil, fmt.Errorf("%w: %s", granular.ErrNoSchema, kind)
+		return nil, fmt.Errorf("%w: %s", changes.ErrNoSchema, kind)
 	}
 }
 

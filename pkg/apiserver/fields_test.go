@@ -33,6 +33,7 @@ import (
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 func openAPI(definitions common.GetOpenAPIDefinitions) *common.OpenAPIV3Config {
@@ -54,7 +55,7 @@ func TestFieldsOfMachines(t *testing.T) {
 	if _, err := fields.Types.TypeOf(t.Context(), demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine")); err != nil {
 		t.Error(err)
 	}
-	if _, err := fields.Types.TypeOf(t.Context(), schema.GroupVersionKind{Version: "v1", Kind: "Pod"}); !errors.Is(err, granular.ErrNoSchema) {
+	if _, err := fields.Types.TypeOf(t.Context(), schema.GroupVersionKind{Version: "v1", Kind: "Pod"}); !errors.Is(err, changes.ErrNoSchema) {
 		t.Errorf("pods: got %v, want none", err)
 	}
 }
@@ -160,7 +161,7 @@ func TestSchemasOfOthers(t *testing.T) {
 			switch {
 			case err == nil:
 				got = found
-			case errors.Is(err, granular.ErrNoSchema):
+			case errors.Is(err, changes.ErrNoSchema):
 				got = none
 			}
 			if got != tc.want {
@@ -207,7 +208,7 @@ func TestDocumentedMappingAgreesWithMarkers(t *testing.T) {
 		before := &demov1alpha1.VirtualMachine{Spec: demov1alpha1.VirtualMachineSpec{Disks: []demov1alpha1.VirtualMachineDisk{{Name: "root", SizeGiB: 1}, {Name: "data", SizeGiB: 1}}}}
 		after := before.DeepCopy()
 		change(&after.Spec)
-		changes, err := granular.Differ{Types: fields.Types}.Changes(t.Context(), kind, before, after)
+		changed, err := changes.Differ{Types: fields.Types}.Changes(t.Context(), kind, before, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +218,7 @@ func TestDocumentedMappingAgreesWithMarkers(t *testing.T) {
 			}
 			return authorizer.DecisionNoOpinion, "", nil
 		})
-		if got := (granular.Checker{Authorizer: has}).Include(t.Context(), rules, changes, authorizer.AttributesRecord{}); !got.Allowed || got.Fields != 1 {
+		if got := (granular.Checker{Authorizer: has}).Include(t.Context(), rules, changed, authorizer.AttributesRecord{}); !got.Allowed || got.Fields != 1 {
 			t.Errorf("%s: got %+v, want it to be allowed", verb, got)
 		}
 	}

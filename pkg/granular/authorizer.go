@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 const (
@@ -48,7 +49,7 @@ type Config struct {
 	// authorizers are in: they have no opinion on the verbs that they ask for.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Types are the schemas; they may be nil.
-	Types Types
+	Types changes.Types
 	// Table returns the mappings that are in force. Nil means that they are not loaded yet.
 	Table func() *Table
 	// Stale returns why the mappings may be out of date, empty if they are not: nothing is
@@ -213,7 +214,7 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 	}()
 	switch operation := data.GetOperation(); {
 	case operation == admission.Create:
-	case operation == admission.Update && isNil(data.GetOldObject()):
+	case operation == admission.Update && changes.IsNil(data.GetOldObject()):
 		return failed(errNoOld)
 	case operation == admission.Update:
 	case s.name == sideExclude && (operation == admission.Connect || operation == admission.Delete):
@@ -225,24 +226,24 @@ func (s *side) check(ctx context.Context, table *Table, attributes authorizer.At
 	if err := s.stale(); err != nil && s.name == sideInclude {
 		return failed(err)
 	}
-	changes, err := Differ{Types: s.Types}.Changes(ctx, data.GetKind(), data.GetOldObject(), data.GetObject())
+	changed, err := changes.Differ{Types: s.Types}.Changes(ctx, data.GetKind(), data.GetOldObject(), data.GetObject())
 	if err != nil {
 		return failed(err)
 	}
 	rules, checker := table.For(data.GetResource()), Checker{Authorizer: s.Authorizer}
 	if s.name == sideExclude {
-		return checker.Exclude(ctx, rules, changes, attributes)
+		return checker.Exclude(ctx, rules, changed, attributes)
 	}
-	if err := changes.CheckWriter(writerOf(data)); err != nil {
+	if err := changed.CheckWriter(writerOf(data)); err != nil {
 		return Result{Reason: err.Error()}
 	}
-	return checker.Include(ctx, rules, changes, attributes)
+	return checker.Include(ctx, rules, changed, attributes)
 }
 
 // writerOf returns the request as metadata.managedFields records it. Options are typed in
 // requests, and decoded from JSON in reviews.
-func writerOf(data authorizer.ConditionsData) Writer {
-	w := Writer{APIVersion: data.GetKind().GroupVersion().String(), Subresource: data.GetSubresource()}
+func writerOf(data authorizer.ConditionsData) changes.Writer {
+	w := changes.Writer{APIVersion: data.GetKind().GroupVersion().String(), Subresource: data.GetSubresource()}
 	switch options := data.GetOperationOptions().(type) {
 	case *metav1.CreateOptions:
 		w.FieldManager = options.FieldManager

@@ -16,10 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // write is the data of a write at admission.
@@ -37,7 +40,7 @@ func (w write) GetName() string                             { return w.name }
 func (w write) GetNamespace() string                        { return "ns" }
 func (w write) GetResource() schema.GroupVersionResource    { return w.resource }
 func (w write) GetSubresource() string                      { return w.subresource }
-func (w write) GetKind() schema.GroupVersionKind            { return thing }
+func (w write) GetKind() schema.GroupVersionKind            { return things.Kind }
 func (w write) GetUserInfo() user.Info                      { return w.user }
 func (w write) IsDryRun() bool                              { return false }
 func (w write) GetOperationOptions() runtime.Object         { return w.options }
@@ -47,7 +50,7 @@ func (w write) GetOperation() authorizer.AdmissionOperation { return w.operation
 
 func updateOf(t *testing.T, before, after string) write {
 	t.Helper()
-	return write{operation: "UPDATE", user: updateByBob.User, name: "one", subresource: "status", resource: machinesResource, object: object(parse(t, after)), before: object(parse(t, before))}
+	return write{operation: "UPDATE", user: updateByBob.User, name: "one", subresource: "status", resource: things.Machines, object: things.Object(things.Parse(t, after)), before: things.Object(things.Parse(t, before))}
 }
 
 // overTheWire is a decision after a review of it went to somebody and came back.
@@ -80,7 +83,7 @@ func tableOf(mappings ...*policy.FieldPermissionMapping) func() *granular.Table 
 // TestWhoIsAsked says which requests the authorizers have an opinion on.
 func TestWhoIsAsked(t *testing.T) {
 	t.Parallel()
-	excluding := tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))
+	excluding := tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
 	with := func(change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
 		a := updateByBob
 		change(&a)
@@ -142,7 +145,7 @@ func mustMake(t *testing.T, makeOne func(granular.Config) (authorizer.Authorizer
 func TestEvaluation(t *testing.T) {
 	t.Parallel()
 	const plain = "metadata: {name: a}\n"
-	table := tableOf(mapping("m", machines(excludedField("metadata.annotations[\"boom\"]", "selfDestruction", ""))))
+	table := tableOf(things.Mapping("m", things.Spec(things.Excluded("metadata.annotations[\"boom\"]", "selfDestruction", ""))))
 	for _, tc := range []struct {
 		name  string
 		verbs string
@@ -166,7 +169,7 @@ func TestEvaluation(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: thingTypes(t), Table: table}
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Table: table}
 			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 			chain, err := authorization.NewChain(authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, authorization.Member{Name: "include", Decider: authorization.DeciderOf(include)})
 			if err != nil {
@@ -209,8 +212,8 @@ func (panicking) UnmarshalJSON([]byte) error                             { retur
 func TestForgedConditions(t *testing.T) {
 	t.Parallel()
 	const plain = "metadata: {name: a}\n"
-	table := granular.NewTable(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))
-	other := granular.NewTable(mapping("m", machines(excludedField("spec.bang", "selfDestruction", ""))))
+	table := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
+	other := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.bang", "selfDestruction", ""))))
 	edit := func(key string, value any) func(*authorization.Condition) {
 		return func(c *authorization.Condition) {
 			content := map[string]any{}
@@ -253,7 +256,7 @@ func TestForgedConditions(t *testing.T) {
 			t.Parallel()
 			for side, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
 				now := table
-				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: thingTypes(t), Table: func() *granular.Table { return now }})
+				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Table: func() *granular.Table { return now }})
 				d := overTheWire(t, a.ConditionsAwareAuthorize(t.Context(), updateByBob), tc.change)
 				now = tc.table
 				decision, reason, err := a.EvaluateConditions(t.Context(), d, tc.data)
@@ -293,7 +296,7 @@ func TestForeignDecisions(t *testing.T) {
 // TestSnapshot evaluates in process with the mappings that the decision was made from.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	now := granular.NewTable(mapping("m", machines(excludedField("metadata.labels", "labels", ""))))
+	now := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", ""))))
 	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: func() *granular.Table { return now }})
 	decision := authorization.FromUpstream("exclude", a.ConditionsAwareAuthorize(t.Context(), updateByBob))
 	now = granular.NewTable()
@@ -307,7 +310,7 @@ func TestSnapshot(t *testing.T) {
 func TestNotLoaded(t *testing.T) {
 	t.Parallel()
 	source := &granular.Source{}
-	source.Store(tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))())
+	source.Store(tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))())
 	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: source.Table}
 	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 	included := overTheWire(t, include.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
@@ -336,7 +339,7 @@ func TestNotLoaded(t *testing.T) {
 // TestLongNames do not fit in a condition.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
-	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", ""))))}
+	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))}
 	attributes := updateByBob
 	attributes.User = &user.DefaultInfo{Name: strings.Repeat("b", 5000)}
 	ctx := context.Background()
@@ -352,16 +355,35 @@ func TestLongNames(t *testing.T) {
 // that request: a mapping that names it protects it there, too.
 func TestSubresourceOfAnotherKind(t *testing.T) {
 	t.Parallel()
-	table := granular.NewTable(mapping("m", machines(excludedField("spec.nodeName", "placement", ""), excludedField("target.name", "placement", ""))))
+	table := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.nodeName", "placement", ""), things.Excluded("target.name", "placement", ""))))
 	binding := schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
-	changes, err := granular.Differ{}.Changes(t.Context(), binding, nil, object(parse(t, "metadata: {name: one}\ntarget: {kind: Node, name: a}")))
+	changed, err := changes.Differ{}.Changes(t.Context(), binding, nil, things.Object(things.Parse(t, "metadata: {name: one}\ntarget: {kind: Node, name: a}")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for verbs, want := range map[string]string{"": `the field target.name is excluded from general permission: changing it needs the verb "granular:placement" besides`, "granular:placement": ""} {
-		got := granular.Checker{Authorizer: &grants{verbs: strings.Fields(verbs)}}.Exclude(t.Context(), table.For(machinesResource), changes, updateByBob)
+		got := granular.Checker{Authorizer: &grants{verbs: strings.Fields(verbs)}}.Exclude(t.Context(), table.For(things.Machines), changed, updateByBob)
 		if got.Allowed != (want == "") || got.Reason != want {
 			t.Errorf("with %q: got allowed %t: %s, want %q", verbs, got.Allowed, got.Reason, want)
 		}
+	}
+}
+
+// TestUnreadableSchemasAreClosed on both sides, and say which kind it is.
+func TestUnreadableSchemasAreClosed(t *testing.T) {
+	t.Parallel()
+	types := changes.NewPublished(func(schema.GroupVersionKind) (*spec.Schema, error) { return nil, errors.New("down") })
+	config := granular.Config{
+		Authorizer: &grants{verbs: []string{"*"}}, Types: types,
+		Table: tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")))),
+	}
+	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {a: b}}")
+	include := authorization.FromUpstream("", mustMake(t, granular.NewInclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob))
+	if got := include.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !include.CanBecomeAllowed() || got.IsAllow() {
+		t.Errorf("include: got %+v after %+v", got, include)
+	}
+	decision := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob)
+	if got := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
+		t.Errorf("exclude: got %+v", got)
 	}
 }

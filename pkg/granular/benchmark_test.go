@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // sized makes a thing of about so many bytes.
@@ -33,24 +35,24 @@ func BenchmarkInclude(b *testing.B) {
 	for _, tc := range []struct {
 		name  string
 		size  int
-		types granular.Types
+		types changes.Types
 	}{
-		{"2KiB/schema", 2 << 10, thingTypes(b)}, {"2KiB/none", 2 << 10, nil},
-		{"100KiB/schema", 100 << 10, thingTypes(b)}, {"100KiB/none", 100 << 10, nil},
+		{"2KiB/schema", 2 << 10, things.Types(b)}, {"2KiB/none", 2 << 10, nil},
+		{"100KiB/schema", 100 << 10, things.Types(b)}, {"100KiB/none", 100 << 10, nil},
 	} {
 		b.Run(tc.name, func(b *testing.B) {
 			before, after := sized(tc.size), sized(tc.size)
 			after["metadata"].(map[string]any)["labels"] = map[string]any{"super.safe.com/x": "b"}
-			rules := granular.NewTable().For(machinesResource)
-			differ := granular.Differ{Types: tc.types}
+			rules := granular.NewTable().For(things.Machines)
+			differ := changes.Differ{Types: tc.types}
 			b.ReportAllocs()
 			for b.Loop() {
-				changes, err := differ.Changes(b.Context(), thing, object(before), object(after))
+				changed, err := differ.Changes(b.Context(), things.Kind, things.Object(before), things.Object(after))
 				if err != nil {
 					b.Fatal(err)
 				}
 				g := &grants{verbs: []string{"granular:label(super.safe.com)"}}
-				if result := (granular.Checker{Authorizer: g}).Include(b.Context(), rules, changes, updateByBob); !result.Allowed {
+				if result := (granular.Checker{Authorizer: g}).Include(b.Context(), rules, changed, updateByBob); !result.Allowed {
 					b.Fatal(result.Reason)
 				}
 			}

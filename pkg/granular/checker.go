@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // MaxChecks bounds the authorization checks that one request can cause. A request that
@@ -58,7 +60,7 @@ type asker struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	attributes authorizer.Attributes
 	answers    map[string]bool
-	changes    *Changes // of a check of exclusions
+	changes    *changes.Changes // of a check of exclusions
 	effort     effort
 	result     Result
 }
@@ -80,7 +82,7 @@ func (a *asker) isLate() bool {
 // needs notes that a field needs a permission.
 func (a *asker) needs(path fieldpath.Path) {
 	if len(a.result.Named) < MaxNamed {
-		a.result.Named = append(a.result.Named, NameOf(path))
+		a.result.Named = append(a.result.Named, changes.NameOf(path))
 	} else {
 		a.result.Unnamed++
 	}
@@ -90,7 +92,7 @@ func (a *asker) needs(path fieldpath.Path) {
 func (a *asker) lacks(path fieldpath.Path) Result {
 	if a.result.Unnamed > 0 {
 		a.result.Unnamed--
-		a.result.Named = append(a.result.Named, NameOf(path))
+		a.result.Named = append(a.result.Named, changes.NameOf(path))
 	}
 	return a.result
 }
@@ -135,26 +137,26 @@ func (a withVerb) IsReadOnly() bool { return false }
 // Include checks what a user without permission on the whole object changes: each field
 // must be covered by a permission on itself or on one that it is in, the most general of
 // which is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
-func (c Checker) Include(ctx context.Context, rules *Rules, changes *Changes, attributes authorizer.Attributes) Result {
+func (c Checker) Include(ctx context.Context, rules *Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
 	a := c.ask(ctx, attributes)
-	for _, path := range changes.Paths() {
+	for _, path := range changed.Paths() {
 		if a.isLate() {
 			return a.result
 		}
 		a.result.Fields++
 		a.needs(path)
-		if !a.covers(rules, path, "the field "+NameOf(path)) {
+		if !a.covers(rules, path, "the field "+changes.NameOf(path)) {
 			return a.lacks(path)
 		}
 	}
-	for _, c := range changes.ownership.claims {
+	for _, c := range changed.Claims() {
 		if a.isLate() {
 			return a.result
 		}
 		a.result.Fields++
-		a.needs(c.field())
-		if !a.covers(rules.of(c), c.path, c.subject()) {
-			return a.lacks(c.field())
+		a.needs(c.Field())
+		if !a.covers(rules.of(c), c.Path, c.String()) {
+			return a.lacks(c.Field())
 		}
 	}
 	a.result.Allowed = true
@@ -177,7 +179,7 @@ func (a *asker) covers(rules *Rules, path fieldpath.Path, subject string) bool {
 		}
 		ok, err := a.has(verb)
 		if err != nil {
-			a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", NameOf(path), err), err
+			a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", changes.NameOf(path), err), err
 			return false
 		}
 		if ok {
@@ -229,10 +231,10 @@ func (a *asker) verb(r *rule, path fieldpath.Path) (string, error) {
 
 // Exclude checks what anybody changes: each field that is excluded needs its own
 // permission, whatever more general ones the user has.
-func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, attributes authorizer.Attributes) Result {
+func (c Checker) Exclude(ctx context.Context, rules *Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
 	a := c.ask(ctx, attributes)
-	a.changes = changes
-	for _, path := range changes.Paths() {
+	a.changes = changed
+	for _, path := range changed.Paths() {
 		if a.isLate() {
 			return a.result
 		}
@@ -247,17 +249,17 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 				a.needs(path)
 				noted = true
 			}
-			if !a.hasExcluded(r, path, "the field "+NameOf(path)) {
+			if !a.hasExcluded(r, path, "the field "+changes.NameOf(path)) {
 				return a.lacks(path)
 			}
 		}
 	}
-	for _, c := range changes.ownership.claims {
+	for _, c := range changed.Claims() {
 		if a.isLate() {
 			return a.result
 		}
 		if !a.mayClaim(rules.of(c), c) {
-			return a.lacks(c.field())
+			return a.lacks(c.Field())
 		}
 	}
 	a.result.Allowed = true
@@ -265,7 +267,7 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changes *Changes, at
 }
 
 // mayClaim reports whether every exclusion that a claim is about is the user's to change.
-func (a *asker) mayClaim(rules *Rules, c claim) bool {
+func (a *asker) mayClaim(rules *Rules, c changes.Claim) bool {
 	a.result.Fields++
 	noted := false
 	for i := range rules.rules {
@@ -274,10 +276,10 @@ func (a *asker) mayClaim(rules *Rules, c claim) bool {
 			continue
 		}
 		if !noted {
-			a.needs(c.field())
+			a.needs(c.Field())
 			noted = true
 		}
-		if !a.hasExcluded(r, c.path, c.subject()) {
+		if !a.hasExcluded(r, c.Path, c.String()) {
 			return false
 		}
 	}
@@ -294,7 +296,7 @@ func (a *asker) hasExcluded(r *rule, path fieldpath.Path, subject string) bool {
 	}
 	ok, err := a.has(verb)
 	if err != nil {
-		a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", NameOf(path), err), err
+		a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", changes.NameOf(path), err), err
 		return false
 	}
 	if !ok {

@@ -15,12 +15,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // grants is an authorizer that knows verbs, and counts the questions.
@@ -43,32 +44,9 @@ func (g *grants) Authorize(_ context.Context, a authorizer.Attributes) (authoriz
 	return authorizer.DecisionNoOpinion, "", g.err
 }
 
-var (
-	machinesResource = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "machines"}
-	updateByBob      = authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: "bob"}, Verb: "update", APIGroup: "example.com", APIVersion: "v1", Resource: "machines", Subresource: "status",
-		Namespace: "ns", Name: "one", ResourceRequest: true,
-	}
-)
-
-func mapping(name string, spec *policy.FieldPermissionMappingSpec, versions ...string) *policy.FieldPermissionMapping {
-	m := &policy.FieldPermissionMapping{Spec: *spec}
-	m.Name = name
-	m.Spec.Resources = slices.Clone(m.Spec.Resources)
-	m.Spec.Resources[0].APIVersions = versions
-	return m
-}
-
-func fieldOf(path, permission string) policy.FieldPermission {
-	return policy.FieldPermission{Path: path, Permission: permission}
-}
-
-func parameterized(path, permission string, p policy.FieldPermissionParameter) policy.FieldPermission {
-	return policy.FieldPermission{Path: path, Permission: permission, Parameter: &p}
-}
-
-func excludedField(path, permission, newValues string) policy.FieldPermission {
-	return policy.FieldPermission{Path: path, Permission: permission, Exclusion: &policy.FieldExclusion{NewValues: newValues}}
+var updateByBob = authorizer.AttributesRecord{
+	User: &user.DefaultInfo{Name: "bob"}, Verb: "update", APIGroup: "example.com", APIVersion: "v1", Resource: "machines", Subresource: "status",
+	Namespace: "ns", Name: "one", ResourceRequest: true,
 }
 
 type checkCase struct {
@@ -82,18 +60,18 @@ type checkCase struct {
 	want          string // the reason of the refusal; "" if it is allowed
 }
 
-func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.Context, *granular.Rules, *granular.Changes, authorizer.Attributes) granular.Result) {
+func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result) {
 	t.Helper()
-	differ := granular.Differ{Types: thingTypes(t)}
+	differ := changes.Differ{Types: things.Types(t)}
 	if tc.untyped {
-		differ = granular.Differ{}
+		differ = changes.Differ{}
 	}
-	changes, err := differ.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+	changed, err := differ.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	g := &grants{verbs: strings.Fields(tc.verbs), err: tc.err}
-	result := check(granular.Checker{Authorizer: g})(t.Context(), granular.NewTable(tc.mappings...).For(machinesResource), changes, updateByBob)
+	result := check(granular.Checker{Authorizer: g})(t.Context(), granular.NewTable(tc.mappings...).For(things.Machines), changed, updateByBob)
 	if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) || result.Allowed && result.Reason != "" {
 		t.Errorf("got  allowed %v: %s\nwant %s", result.Allowed, result.Reason, tc.want)
 	}
@@ -117,7 +95,7 @@ func TestInclude(t *testing.T) {
 		safe  = "granular:label(super.safe.com) granular:annotation(super.safe.com) granular:finalizer(super.safe.com) granular:condition(SuperSafe)"
 	)
 	disks := func(p policy.FieldPermissionParameter) []*policy.FieldPermissionMapping {
-		return []*policy.FieldPermissionMapping{mapping("containers", machines(fieldOf("spec.containers", "containers"), parameterized("spec.containers[*]", "container", p)))}
+		return []*policy.FieldPermissionMapping{things.Mapping("containers", things.Spec(things.Field("spec.containers", "containers"), things.Parameterized("spec.containers[*]", "container", p)))}
 	}
 	container := func(name string) string { return plain + "spec: {containers: [{name: " + name + ", image: i}]}" }
 	for _, tc := range []checkCase{
@@ -161,33 +139,33 @@ func TestInclude(t *testing.T) {
 		{name: "an expression that takes too long", mappings: disks(policy.FieldPermissionParameter{Treatment: "Expression",
 			Expression: "[1,2,3,4,5,6,7,8,9,0].map(a, [1,2,3,4,5,6,7,8,9,0].map(b, [1,2,3,4,5,6,7,8,9,0].map(c, [1,2,3,4,5,6,7,8,9,0].map(d, [1,2,3,4,5,6,7,8,9,0].map(e, parameter.size())))).size()).size() > 0 ? 'web' : 'b'"}),
 			before: plain, after: container("web"), verbs: "granular:container(web)", asked: "specification containers", want: "the expression failed"},
-		{name: "several keys", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(parameterized("spec.containers[*].ports[*]", "port", policy.FieldPermissionParameter{})))},
+		{name: "several keys", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Parameterized("spec.containers[*].ports[*]", "port", policy.FieldPermissionParameter{})))},
 			before: plain + "spec: {containers: [{name: web}]}", after: plain + "spec: {containers: [{name: web, ports: [{port: p}]}]}", verbs: "granular:port(p)", asked: "specification", want: "does not say which is the parameter"},
-		{name: "one of several keys", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(parameterized("spec.containers[*].ports[*]", "port", policy.FieldPermissionParameter{Key: "port"})))},
+		{name: "one of several keys", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Parameterized("spec.containers[*].ports[*]", "port", policy.FieldPermissionParameter{Key: "port"})))},
 			before: plain + "spec: {containers: [{name: web}]}", after: plain + "spec: {containers: [{name: web, ports: [{port: p}]}]}", verbs: "granular:port(p)", asked: "specification port(p)"},
-		{name: "one key of a map", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf(`metadata.labels["a.com/tier"]`, "tier")))},
+		{name: "one key of a map", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field(`metadata.labels["a.com/tier"]`, "tier")))},
 			before: plain, after: "metadata: {name: a, labels: {a.com/tier: x}}", verbs: "granular:tier", asked: "metadata labels label(a.com) tier"},
-		{name: "one element by its key", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf(`status.conditions[type="Ready"].status`, "readiness")))},
+		{name: "one element by its key", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field(`status.conditions[type="Ready"].status`, "readiness")))},
 			before: plain + "status: {conditions: [{type: Ready}, {type: Other}]}", after: plain + "status: {conditions: [{type: Ready, status: x}, {type: Other}]}", verbs: "granular:readiness", asked: "status conditions condition(Ready) readiness"},
-		{name: "another element than that", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf(`status.conditions[type="Ready"].status`, "readiness")))},
+		{name: "another element than that", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field(`status.conditions[type="Ready"].status`, "readiness")))},
 			before: plain + "status: {conditions: [{type: Other}]}", after: plain + "status: {conditions: [{type: Other, status: x}]}", verbs: "granular:readiness", asked: "status conditions condition(Other)", want: `[type="Other"].status`},
-		{name: "one element of a set", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf(`spec.tags["prod"]`, "production")))},
+		{name: "one element of a set", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field(`spec.tags["prod"]`, "production")))},
 			before: plain, after: plain + "spec: {tags: [prod]}", verbs: "granular:production", asked: "specification production"},
-		{name: "another version", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec.tags", "words")), "v2")},
+		{name: "another version", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec.tags", "words")), "v2")},
 			before: plain, after: plain + "spec: {tags: [prod]}", verbs: "granular:words", asked: "specification", want: "spec.tags"},
-		{name: "an exclusion in another version covers nothing", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(excludedField("spec.bang", "selfDestruction", "")), "v2")},
+		{name: "an exclusion in another version covers nothing", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.bang", "selfDestruction", "")), "v2")},
 			before: plain, after: plain + "spec: {tags: [prod]}", verbs: "granular:selfDestruction", asked: "specification", want: "spec.tags"},
-		{name: "mappings that agree", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec.tags", "words"))), mapping("n", machines(fieldOf("spec.tags", "words")))},
+		{name: "mappings that agree", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec.tags", "words"))), things.Mapping("n", things.Spec(things.Field("spec.tags", "words")))},
 			before: plain, after: plain + "spec: {tags: [prod]}", verbs: "granular:words", asked: "specification words"},
-		{name: "mappings that contradict each other", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec.tags", "words"))), mapping("n", machines(fieldOf("spec.tags", "terms")))},
+		{name: "mappings that contradict each other", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec.tags", "words"))), things.Mapping("n", things.Spec(things.Field("spec.tags", "terms")))},
 			before: plain, after: plain + "spec: {tags: [prod]}", verbs: "granular:words granular:terms", asked: "specification",
 			want: `spec.tags has permission "terms" by FieldPermissionMapping "n" and "words" by FieldPermissionMapping "m"`},
-		{name: "a mapping that is not valid", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec.tags", "words"), fieldOf("spec..", "a")))},
+		{name: "a mapping that is not valid", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec.tags", "words"), things.Field("spec..", "a")))},
 			before: plain, after: plain + "spec: {tags: [prod]}", verbs: "granular:words", asked: "specification", want: "spec.tags"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tc.run(t, func(c granular.Checker) func(context.Context, *granular.Rules, *granular.Changes, authorizer.Attributes) granular.Result {
+			tc.run(t, func(c granular.Checker) func(context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result {
 				return c.Include
 			})
 		})
@@ -201,10 +179,10 @@ func TestExclude(t *testing.T) {
 		plain    = "metadata: {name: a}\n"
 		security = "pod-security.kubernetes.io/enforce"
 	)
-	boom := []*policy.FieldPermissionMapping{mapping("boom", machines(excludedField("spec.boom", "selfDestruction", "value == true")))}
-	label := []*policy.FieldPermissionMapping{mapping("security", machines(excludedField(`metadata.labels["`+security+`"]`, "podSecurity", "")))}
-	renamed := []*policy.FieldPermissionMapping{mapping("v1", machines(excludedField("spec.boom", "selfDestruction", "")), "v1"), mapping("v2", machines(excludedField("spec.bang", "selfDestruction", "")), "v2")}
-	deep := []*policy.FieldPermissionMapping{mapping("deep", machines(excludedField("spec.a.b", "depth", "")))}
+	boom := []*policy.FieldPermissionMapping{things.Mapping("boom", things.Spec(things.Excluded("spec.boom", "selfDestruction", "value == true")))}
+	label := []*policy.FieldPermissionMapping{things.Mapping("security", things.Spec(things.Excluded(`metadata.labels["`+security+`"]`, "podSecurity", "")))}
+	renamed := []*policy.FieldPermissionMapping{things.Mapping("v1", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")), "v1"), things.Mapping("v2", things.Spec(things.Excluded("spec.bang", "selfDestruction", "")), "v2")}
+	deep := []*policy.FieldPermissionMapping{things.Mapping("deep", things.Spec(things.Excluded("spec.a.b", "depth", "")))}
 	for _, tc := range []checkCase{
 		{name: "nothing is excluded", before: plain, after: "metadata: {name: a, labels: {a: b}}"},
 		{name: "another field", mappings: label, before: plain, after: "metadata: {name: a, labels: {a: b}}"},
@@ -215,9 +193,9 @@ func TestExclude(t *testing.T) {
 		{name: "the field is removed with all others", mappings: label, before: "metadata: {name: a, labels: {" + security + ": x}}", after: plain, asked: "podSecurity", want: security},
 		{name: "an empty map for none", mappings: label, before: plain, after: "metadata: {name: a, labels: {}}"},
 		{name: "an empty map for none, where every key is excluded", before: plain, after: "metadata: {name: a, labels: {}}",
-			mappings: []*policy.FieldPermissionMapping{mapping("m", machines(policy.FieldPermission{Path: "metadata.labels[*]", Permission: "label", Parameter: &policy.FieldPermissionParameter{Treatment: "SlashDelimitedPrefix"}, Exclusion: &policy.FieldExclusion{}}))}},
+			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(policy.FieldPermission{Path: "metadata.labels[*]", Permission: "label", Parameter: &policy.FieldPermissionParameter{Treatment: "SlashDelimitedPrefix"}, Exclusion: &policy.FieldExclusion{}}))}},
 		{name: "values that cannot be told apart", before: plain + "status: {conditions: [{type: A, status: x}, {type: A, status: z}]}", after: plain + "status: {conditions: [{type: A, status: x}, {type: A, status: w}]}",
-			mappings: []*policy.FieldPermissionMapping{mapping("m", machines(policy.FieldPermission{Path: "status.conditions[*]", Permission: "condition", Parameter: &policy.FieldPermissionParameter{Key: "type"}, Exclusion: &policy.FieldExclusion{NewValues: "false"}}))},
+			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(policy.FieldPermission{Path: "status.conditions[*]", Permission: "condition", Parameter: &policy.FieldPermissionParameter{Key: "type"}, Exclusion: &policy.FieldExclusion{NewValues: "false"}}))},
 			asked:    "condition(A)", want: "status.conditions"},
 		{name: "an error is no answer", mappings: label, before: "metadata: {name: a, labels: {" + security + ": x}}", after: plain, verbs: "*", err: errors.New("x"), asked: "podSecurity", want: "failed to answer"},
 
@@ -225,7 +203,7 @@ func TestExclude(t *testing.T) {
 		{name: "another value", mappings: boom, untyped: true, before: plain + "spec: {boom: true}", after: plain + "spec: {boom: false}"},
 		{name: "no value", mappings: boom, untyped: true, before: plain + "spec: {boom: true}", after: plain},
 		{name: "the value stays", mappings: boom, untyped: true, before: plain + "spec: {boom: true}", after: "metadata: {name: b}\nspec: {boom: true}"},
-		{name: "a value that the expression fails for", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(excludedField("spec.boom", "selfDestruction", "value > 3")))}, untyped: true, before: plain, after: plain + "spec: {boom: x}", asked: "selfDestruction", want: "spec.boom"},
+		{name: "a value that the expression fails for", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "value > 3")))}, untyped: true, before: plain, after: plain + "spec: {boom: x}", asked: "selfDestruction", want: "spec.boom"},
 		{name: "a create with the value", mappings: boom, untyped: true, after: plain + "spec: {boom: true}", asked: "selfDestruction", want: "spec.boom"},
 
 		{name: "a field within", mappings: deep, untyped: true, before: plain, after: plain + "spec: {a: {b: {c: 1}}}", asked: "depth", want: "spec.a.b.c"},
@@ -233,28 +211,28 @@ func TestExclude(t *testing.T) {
 		{name: "a text becomes a field around", mappings: deep, untyped: true, before: plain + "spec: {a: x}", after: plain + "spec: {a: {b: 1}}", asked: "depth", want: "spec.a "},
 		{name: "a text becomes a field around without it", mappings: deep, untyped: true, before: plain + "spec: {a: x}", after: plain + "spec: {a: {c: 1}}", asked: "depth", want: "spec.a "},
 		{name: "a field around becomes empty", mappings: deep, untyped: true, before: plain, after: plain + "spec: {a: {}}"},
-		{name: "something else in an atomic map", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(excludedField("spec.selector.zone", "placement", "")))}, before: plain + "spec: {selector: {zone: a}}", after: plain + "spec: {selector: {zone: a, b: c}}"},
-		{name: "the field in an atomic map", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(excludedField("spec.selector.zone", "placement", "")))}, before: plain + "spec: {selector: {zone: a}}", after: plain + "spec: {selector: {zone: b}}", asked: "placement", want: "spec.selector is"},
-		{name: "elements of a list of one piece", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(excludedField(`status.conditions[type="Ready"]`, "readiness", "")))}, untyped: true,
+		{name: "something else in an atomic map", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.selector.zone", "placement", "")))}, before: plain + "spec: {selector: {zone: a}}", after: plain + "spec: {selector: {zone: a, b: c}}"},
+		{name: "the field in an atomic map", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.selector.zone", "placement", "")))}, before: plain + "spec: {selector: {zone: a}}", after: plain + "spec: {selector: {zone: b}}", asked: "placement", want: "spec.selector is"},
+		{name: "elements of a list of one piece", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded(`status.conditions[type="Ready"]`, "readiness", "")))}, untyped: true,
 			before: plain, after: plain + "status: {conditions: [{type: Other}]}", asked: "readiness", want: "status.conditions"},
-		{name: "elements of a list with keys", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(excludedField(`status.conditions[type="Ready"]`, "readiness", "")))},
+		{name: "elements of a list with keys", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded(`status.conditions[type="Ready"]`, "readiness", "")))},
 			before: plain, after: plain + "status: {conditions: [{type: Other}]}"},
-		{name: "a parameter", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{NewValues: "value != 'free'"}}))},
+		{name: "a parameter", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{NewValues: "value != 'free'"}}))},
 			before: plain, after: plain + "spec: {tags: [free, prod]}", verbs: "granular:tag(free)", asked: "tag(prod)", want: `"granular:tag(prod)"`},
 
 		{name: "the same under another name in another version", mappings: renamed, untyped: true, before: plain, after: plain + "spec: {boom: 1}", asked: "selfDestruction", want: "spec.boom"},
 		{name: "the other version's name here", mappings: renamed, untyped: true, before: plain, after: plain + "spec: {bang: 1}"},
 		{name: "a version of which no mapping says the name", mappings: renamed[1:], untyped: true, before: plain, after: plain + "spec: {boom: 1}", asked: "selfDestruction", want: "spec.boom"},
 		{name: "a version of which no mapping says the name, by who may", mappings: renamed[1:], untyped: true, before: plain, after: plain + "spec: {boom: 1}", verbs: "granular:selfDestruction", asked: "selfDestruction"},
-		{name: "a parameter in another version", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{}}), "v2")},
+		{name: "a parameter in another version", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{}}), "v2")},
 			before: plain, after: "metadata: {name: b}", verbs: "*", want: `FieldPermissionMapping "m" excludes a field, but not in version v1`},
-		{name: "a mapping that is not valid and excludes", mappings: []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec..", "a"), excludedField("spec.boom", "selfDestruction", "")))}, before: plain, after: "metadata: {name: b}", verbs: "*",
+		{name: "a mapping that is not valid and excludes", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec..", "a"), things.Excluded("spec.boom", "selfDestruction", "")))}, before: plain, after: "metadata: {name: b}", verbs: "*",
 			want: `FieldPermissionMapping "m" is not valid: spec.fields[0].path`},
-		{name: "a contradiction is not a way around", mappings: append(boom, mapping("other", machines(fieldOf("spec.boom", "noise")))), untyped: true, before: plain, after: plain + "spec: {boom: true}", verbs: "*", want: `and "`},
+		{name: "a contradiction is not a way around", mappings: append(boom, things.Mapping("other", things.Spec(things.Field("spec.boom", "noise")))), untyped: true, before: plain, after: plain + "spec: {boom: true}", verbs: "*", want: `and "`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tc.run(t, func(c granular.Checker) func(context.Context, *granular.Rules, *granular.Changes, authorizer.Attributes) granular.Result {
+			tc.run(t, func(c granular.Checker) func(context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result {
 				return c.Exclude
 			})
 		})
@@ -285,34 +263,34 @@ func TestChecksAreBounded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			changes, err := granular.Differ{}.Changes(t.Context(), thing, object(map[string]any{}), object(map[string]any{"metadata": map[string]any{"labels": tc.labels}}))
+			changed, err := changes.Differ{}.Changes(t.Context(), things.Kind, things.Object(map[string]any{}), things.Object(map[string]any{"metadata": map[string]any{"labels": tc.labels}}))
 			if err != nil {
 				t.Fatal(err)
 			}
 			g := &grants{verbs: tc.verbs}
-			result := granular.Checker{Authorizer: g}.Include(t.Context(), granular.NewTable().For(machinesResource), changes, updateByBob)
+			result := granular.Checker{Authorizer: g}.Include(t.Context(), granular.NewTable().For(things.Machines), changed, updateByBob)
 			if len(g.asked) != tc.checks || len(result.Verbs) != tc.checks || result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
 				t.Errorf("%d checks, allowed %v: %s\nwant %d checks and %q", len(g.asked), result.Allowed, result.Reason, tc.checks, tc.want)
 			}
 		})
 	}
-	if result := (granular.Checker{}).Include(t.Context(), granular.NewTable().For(machinesResource), mustChange(t), updateByBob); result.Allowed || result.Err == nil {
+	if result := (granular.Checker{}).Include(t.Context(), granular.NewTable().For(things.Machines), mustChange(t), updateByBob); result.Allowed || result.Err == nil {
 		t.Errorf("without authorizer: got %+v, want an error", result)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if result := (granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}).Include(ctx, granular.NewTable().For(machinesResource), mustChange(t), updateByBob); result.Allowed || !errors.Is(result.Err, context.Canceled) {
+	if result := (granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}).Include(ctx, granular.NewTable().For(things.Machines), mustChange(t), updateByBob); result.Allowed || !errors.Is(result.Err, context.Canceled) {
 		t.Errorf("with an ended context: got %+v, want an error", result)
 	}
 }
 
-func mustChange(t *testing.T) *granular.Changes {
+func mustChange(t *testing.T) *changes.Changes {
 	t.Helper()
-	changes, err := granular.Differ{}.Changes(t.Context(), thing, nil, object(parse(t, "metadata: {name: a}")))
+	changed, err := changes.Differ{}.Changes(t.Context(), things.Kind, nil, things.Object(things.Parse(t, "metadata: {name: a}")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return changes
+	return changed
 }
 
 // naiveVerbs are the verbs that cover a field, as the KEP has them.
@@ -360,10 +338,10 @@ func FuzzInclude(f *testing.F) {
 	for seed := range uint64(500) {
 		f.Add(seed)
 	}
-	differ := granular.Differ{Types: thingTypes(f)}
-	rules := granular.NewTable().For(machinesResource)
+	differ := changes.Differ{Types: things.Types(f)}
+	rules := granular.NewTable().For(things.Machines)
 	f.Fuzz(func(t *testing.T, seed uint64) {
-		before, after := randomPair(seed)
+		before, after := things.RandomPair(seed)
 		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a test must be repeatable
 		var verbs []string
 		for _, verb := range grantable {
@@ -373,19 +351,19 @@ func FuzzInclude(f *testing.F) {
 		}
 		want := true
 		distinct := map[string]bool{}
-		for _, path := range naiveChanges(before, after) {
+		for _, path := range things.Changes(before, after) {
 			covering := naiveVerbs(path)
 			for _, verb := range covering {
 				distinct[verb] = true
 			}
 			want = want && slices.ContainsFunc(covering, func(verb string) bool { return slices.Contains(verbs, verb) })
 		}
-		changes, err := differ.Changes(t.Context(), thing, object(before), object(after))
+		changed, err := differ.Changes(t.Context(), things.Kind, things.Object(before), things.Object(after))
 		if err != nil {
 			t.Fatal(err)
 		}
 		g := &grants{verbs: verbs}
-		result := granular.Checker{Authorizer: g}.Include(t.Context(), rules, changes, updateByBob)
+		result := granular.Checker{Authorizer: g}.Include(t.Context(), rules, changed, updateByBob)
 		if result.Allowed != want {
 			t.Errorf("seed %d: got allowed %v (%s), want %v with %q\nbefore %v\nafter %v", seed, result.Allowed, result.Reason, want, verbs, before, after)
 		}
@@ -427,12 +405,12 @@ func TestExcludeDoesNotLookForever(t *testing.T) {
 			after := map[string]map[string]any{
 				finalizers.Path: {"metadata": map[string]any{"finalizers": list}}, labels.Path: {"metadata": map[string]any{"labels": keys}}, tags.Path: {"spec": map[string]any{"tags": list}},
 			}[tc.excluded.Path]
-			changes, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(map[string]any{}), object(after))
+			changed, err := changes.Differ{Types: things.Types(t)}.Changes(t.Context(), things.Kind, things.Object(map[string]any{}), things.Object(after))
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules := granular.NewTable(mapping("m", machines(tc.excluded))).For(machinesResource)
-			result := granular.Checker{Authorizer: &grants{verbs: []string{"granular:tag(one)"}}}.Exclude(t.Context(), rules, changes, updateByBob)
+			rules := granular.NewTable(things.Mapping("m", things.Spec(tc.excluded))).For(things.Machines)
+			result := granular.Checker{Authorizer: &grants{verbs: []string{"granular:tag(one)"}}}.Exclude(t.Context(), rules, changed, updateByBob)
 			if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
 				t.Errorf("got allowed %t: %s, want %q", result.Allowed, result.Reason, tc.want)
 			}
@@ -443,18 +421,18 @@ func TestExcludeDoesNotLookForever(t *testing.T) {
 // TestKeysThatAreNumbers writes one number in two ways, which are stored as one.
 func TestKeysThatAreNumbers(t *testing.T) {
 	t.Parallel()
-	excluded := excludedField(`metadata.ownerReferences[uid="80"]`, "owner", "")
+	excluded := things.Excluded(`metadata.ownerReferences[uid="80"]`, "owner", "")
 	for _, tc := range []struct {
 		uid     any
 		allowed bool
 	}{{int64(80), false}, {80.0, false}, {"80", false}, {80.5, true}, {int64(81), true}, {1e300, true}} {
-		changes, err := granular.Differ{}.Changes(t.Context(), thing, object(map[string]any{}),
-			object(map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{"uid": tc.uid}}}}))
+		changed, err := changes.Differ{}.Changes(t.Context(), things.Kind, things.Object(map[string]any{}),
+			things.Object(map[string]any{"metadata": map[string]any{"ownerReferences": []any{map[string]any{"uid": tc.uid}}}}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules := granular.NewTable(mapping("m", machines(excluded))).For(machinesResource)
-		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changes, updateByBob); got.Allowed != tc.allowed {
+		rules := granular.NewTable(things.Mapping("m", things.Spec(excluded))).For(things.Machines)
+		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changed, updateByBob); got.Allowed != tc.allowed {
 			t.Errorf("the key %T %v: got allowed %t: %s, want %t", tc.uid, tc.uid, got.Allowed, got.Reason, tc.allowed)
 		}
 	}
@@ -473,12 +451,12 @@ func TestNewValuesThatAreNumbers(t *testing.T) {
 		{"value[0].a * 2 > 10", []any{map[string]any{"a": 3.0}}, true},
 		{"value == 0.5", 0.5, false}, {"value > 0.4", 0.3, true}, {"value < 1e20", 1e300, true}, {"value == null", []any{nil}, true}, {"value == [null]", []any{nil}, false},
 	} {
-		changes, err := granular.Differ{}.Changes(t.Context(), thing, object(map[string]any{}), object(map[string]any{"spec": map[string]any{"a": tc.value}}))
+		changed, err := changes.Differ{}.Changes(t.Context(), things.Kind, things.Object(map[string]any{}), things.Object(map[string]any{"spec": map[string]any{"a": tc.value}}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules := granular.NewTable(mapping("m", machines(excludedField("spec.a", "beauty", tc.expression)))).For(machinesResource)
-		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changes, updateByBob); got.Allowed != tc.allowed {
+		rules := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.a", "beauty", tc.expression)))).For(things.Machines)
+		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changed, updateByBob); got.Allowed != tc.allowed {
 			t.Errorf("%s of %T %v: got allowed %t: %s, want %t", tc.expression, tc.value, tc.value, got.Allowed, got.Reason, tc.allowed)
 		}
 	}

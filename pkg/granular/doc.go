@@ -12,12 +12,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - What cannot be told is not allowed: an object that does not fit its schema, an
 //     expression that errs, mappings that contradict each other, an authorizer that fails.
-//   - A schema that cannot be read is not one that is not there, and a marker that cannot be
-//     understood is an error.
-//   - Every change counts but that of fields which the server owns: a removed field, an
-//     element that moved within its list, an empty list in the place of none.
-//   - A field that a manager gains or loses in metadata.managedFields counts as a field that
-//     changes: a manager's next apply may remove what it owns.
+//   - A marker that cannot be understood is an error.
 //   - One request asks for each verb at most once, and for MaxChecks verbs at most.
 //   - What is shown to people names fields and keys, never values.
 //

@@ -12,15 +12,16 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // TestExcluding names the mappings that exclude a field, also those that are not valid.
 func TestExcluding(t *testing.T) {
 	t.Parallel()
-	includes := mapping("includes", machines(fieldOf("spec.a", "beauty")))
-	excludes := mapping("excludes", machines(fieldOf("spec.a", "beauty"), excludedField("spec.b", "bravery", "")))
-	invalid := mapping("invalid", machines(excludedField("spec.c", "courage", "value ==")))
-	nowhere := mapping("nowhere", machines(excludedField("spec.d", "daring", "")))
+	includes := things.Mapping("includes", things.Spec(things.Field("spec.a", "beauty")))
+	excludes := things.Mapping("excludes", things.Spec(things.Field("spec.a", "beauty"), things.Excluded("spec.b", "bravery", "")))
+	invalid := things.Mapping("invalid", things.Spec(things.Excluded("spec.c", "courage", "value ==")))
+	nowhere := things.Mapping("nowhere", things.Spec(things.Excluded("spec.d", "daring", "")))
 	nowhere.Spec.Resources = nil
 	for _, tc := range []struct {
 		name     string

@@ -9,6 +9,8 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 const (
@@ -58,7 +60,7 @@ func (a *asker) isChanged(r *rule, path fieldpath.Path) bool {
 // isChangedWithin is isChanged for a field that is of one piece, such as an atomic list, or
 // that was replaced as a whole. What cannot be found in it counts as changed.
 func (a *asker) isChangedWithin(r *rule, path fieldpath.Path) bool {
-	before, after, found := a.find(path)
+	before, after, found := a.changes.Values(path, a.effort.look)
 	if found && isEmpty(before) && isEmpty(after) {
 		return false
 	}
@@ -69,8 +71,8 @@ func (a *asker) isChangedWithin(r *rule, path fieldpath.Path) bool {
 		}
 		within = append(within, fieldpath.FieldNameElement(s.name))
 	}
-	before, after, found = a.find(within)
-	if found && equal(before, after) {
+	before, after, found = a.changes.Values(within, a.effort.look)
+	if found && changes.Equal(before, after) {
 		return false
 	}
 	return a.excludesValues(r, within)
@@ -81,29 +83,22 @@ func (a *asker) excludesValues(r *rule, path fieldpath.Path) bool {
 	if r.newValues == nil {
 		return true
 	}
-	before, after, found := a.find(path)
+	before, after, found := a.changes.Values(path, a.effort.look)
 	return !found || a.excludesChange(r, before, after)
-}
-
-// find returns the values of a field. It is false if one of them cannot be told.
-func (a *asker) find(path fieldpath.Path) (before, after any, found bool) {
-	before, foundBefore := lookup(a.changes.before, path, a.effort.look)
-	after, foundAfter := lookup(a.changes.after, path, a.effort.look)
-	return before, after, foundBefore && foundAfter
 }
 
 // isClaimed reports whether an exclusion is about a field that an entry of metadata.managedFields
 // gains or loses. The next apply of a manager may then remove the field, or leave it, so both must
 // be outside the exclusion. What cannot be looked up counts as excluded.
-func (a *asker) isClaimed(r *rule, c claim) bool {
-	within := c.path
+func (a *asker) isClaimed(r *rule, c changes.Claim) bool {
+	within := c.Path
 	switch {
-	case r.pattern.covers(c.path):
-		within = c.path[:len(r.pattern)]
-	case !r.pattern.isBelow(c.path):
+	case r.pattern.covers(c.Path):
+		within = c.Path[:len(r.pattern)]
+	case !r.pattern.isBelow(c.Path):
 		return false
 	}
-	if c.isOpaque() {
+	if c.IsOpaque() {
 		return true
 	}
 	for _, s := range r.pattern[len(within):] {
@@ -112,11 +107,11 @@ func (a *asker) isClaimed(r *rule, c claim) bool {
 		}
 		within = append(within.Copy(), fieldpath.FieldNameElement(s.name))
 	}
-	_, value, found := a.find(within)
+	_, value, found := a.changes.Values(within, a.effort.look)
 	switch {
 	case !found:
 		return true
-	case value == nil && len(within) > len(c.path): // nothing is there that could be removed
+	case value == nil && len(within) > len(c.Path): // nothing is there that could be removed
 		return false
 	case r.newValues == nil:
 		return true
@@ -131,4 +126,16 @@ func (a *asker) excludesChange(r *rule, before, after any) bool {
 	}
 	excluded, err := r.newValues.excludes(a.ctx, before, after)
 	return excluded || err != nil
+}
+
+func isEmpty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,33 +19,14 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
-
-// maxAllocated bounds the bytes that the comparison of the objects in these tests may allocate. They
-// have at most 2 MiB; a comparison that takes memory in the square of the size takes hundreds.
-const maxAllocated = 48 << 20
-
-// allocated returns the bytes that a function allocates. Tests that call it must not be parallel.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // ownLabel is the path of a label that the user of these tests may change, in fieldsV1.
 var ownLabel = []string{"f:metadata", "f:labels", "f:super.safe.com/a"}
 
 const labelVerbs = "granular granular:label(super.safe.com)"
-
-// entryOf is an entry of managedFields.
-func entryOf(manager, operation string, fields map[string]any) map[string]any {
-	return map[string]any{
-		"manager": manager, "operation": operation, "apiVersion": thing.GroupVersion().String(),
-		"time": "2026-01-01T00:00:00Z", "fieldsType": "FieldsV1", "fieldsV1": fields,
-	}
-}
 
 // below is fieldsV1 with a node under some keys.
 func below(node map[string]any, keys ...string) map[string]any {
@@ -65,46 +45,25 @@ func chain(levels int) map[string]any {
 	return node
 }
 
-// leaves are a node with some owned fields.
-func leaves(n int) map[string]any {
-	node := map[string]any{}
-	for i := range n {
-		node["f:"+strconv.Itoa(i)] = map[string]any{}
-	}
-	return node
-}
-
-// withManaged is a thing with managed fields.
-func withManaged(t testing.TB, entries ...map[string]any) *unstructured.Unstructured {
-	t.Helper()
-	o := thingOf(t, "metadata: {name: one, uid: u, labels: {super.safe.com/a: x}}")
-	var list []any
-	for _, e := range entries {
-		list = append(list, e)
-	}
-	setManaged(o, list)
-	return o
-}
-
 // TestDeepManagedFields: a path below each level took memory in the square of the depth.
 func TestDeepManagedFields(t *testing.T) {
 	own := func(levels int) *unstructured.Unstructured {
-		return withManaged(t, entryOf("carol", "Update", below(chain(levels-len(ownLabel)), ownLabel...)))
+		return things.WithManaged(t, things.Entry("carol", "Update", below(chain(levels-len(ownLabel)), ownLabel...)))
 	}
 	labelled := func(o *unstructured.Unstructured) *unstructured.Unstructured {
 		o.SetLabels(map[string]string{"super.safe.com/a": "y"})
 		return o
 	}
 	other := own(9000)
-	managed(other)[0].(map[string]any)["apiVersion"] = "example.com/v0"
+	things.Managed(other)[0].(map[string]any)["apiVersion"] = "example.com/v0"
 	manyDeep := func(leaf string) *unstructured.Unstructured {
-		node := leaves(5000)
+		node := things.Leaves(5000)
 		node[leaf] = map[string]any{}
-		return withManaged(t, entryOf("carol", "Update", below(below(node, strings.Split(strings.Repeat("f:a ", 120)+"f:a", " ")...), ownLabel...)))
+		return things.WithManaged(t, things.Entry("carol", "Update", below(below(node, strings.Split(strings.Repeat("f:a ", 120)+"f:a", " ")...), ownLabel...)))
 	}
-	none := withManaged(t)
+	none := things.WithManaged(t)
 	notUnderstood := "an entry of which cannot be understood"
-	replicas := excludedField("spec.replicas", "replicas", "")
+	replicas := things.Excluded("spec.replicas", "replicas", "")
 	for _, tc := range []struct {
 		name          string
 		before, after *unstructured.Unstructured
@@ -126,49 +85,8 @@ func TestDeepManagedFields(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := updateFrom(tc.before, tc.after, "carol")
-			if got := allocated(func() { checkDecision(t, data, tc.verbs, tc.want, tc.excluded...) }); got > maxAllocated {
+			if got := things.Allocated(func() { checkDecision(t, data, tc.verbs, tc.want, tc.excluded...) }); got > things.MaxAllocated {
 				t.Errorf("the decision allocated %d MiB", got>>20)
-			}
-		})
-	}
-}
-
-// TestDeepObjects: the paths of the changed fields of an object without schema took memory in the
-// square of its depth, too.
-func TestDeepObjects(t *testing.T) {
-	nested := func(levels int) *unstructured.Unstructured {
-		o := thingOf(t, "metadata: {name: one}")
-		var value any = "x"
-		for range levels - 1 {
-			value = map[string]any{"a": value, "b": "x"}
-		}
-		o.Object["spec"] = value
-		return o
-	}
-	small := thingOf(t, "metadata: {name: one}")
-	for _, tc := range []struct {
-		name          string
-		before, after *unstructured.Unstructured
-		want          string
-	}{
-		{name: "as deep as may be", before: small, after: nested(128)},
-		{name: "one level deeper", before: small, after: nested(129), want: "the new object is nested deeper than 128 levels"},
-		{name: "a deep object", before: small, after: nested(2000), want: "the new object is nested deeper than 128 levels"},
-		{name: "a deep object before", before: nested(2000), after: small, want: "the old object is nested deeper than 128 levels"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			var err error
-			got := allocated(func() {
-				var changes *granular.Changes
-				if changes, err = (granular.Differ{}).Changes(t.Context(), thing, tc.before, tc.after); err == nil {
-					changes.Paths()
-				}
-			})
-			if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want+", which takes too much memory to compare" {
-				t.Errorf("got %v, want %q", err, tc.want)
-			}
-			if got > maxAllocated {
-				t.Errorf("the comparison allocated %d MiB", got>>20)
 			}
 		})
 	}
@@ -179,20 +97,20 @@ func TestManyClaims(t *testing.T) {
 	t.Parallel()
 	const tooMany = "the request changes the managers of too many fields"
 	own := func(node map[string]any, keys ...string) *unstructured.Unstructured {
-		return withManaged(t, entryOf("carol", "Update", below(below(node, keys...), ownLabel...)))
+		return things.WithManaged(t, things.Entry("carol", "Update", below(below(node, keys...), ownLabel...)))
 	}
 	halves := func(n int) map[string]any { // no map of its own is too large
-		return map[string]any{"f:a": leaves(n / 2), "f:b": leaves(n - n/2)}
+		return map[string]any{"f:a": things.Leaves(n / 2), "f:b": things.Leaves(n - n/2)}
 	}
 	deep := strings.Split(strings.Repeat("f:a ", 120)+"f:a", " ")
-	changed := withManaged(t)
+	changed := things.WithManaged(t)
 	labels, keys := map[string]string{}, map[string]any{}
 	for i := range 20_000 {
 		label := fmt.Sprintf("super.safe.com/%05d", i)
 		labels[label], keys["f:"+label] = "x", map[string]any{}
 	}
 	changed.SetLabels(labels)
-	setManaged(changed, []any{entryOf("carol", "Update", below(keys, ownLabel[:2]...))})
+	things.SetManaged(changed, []any{things.Entry("carol", "Update", below(keys, ownLabel[:2]...))})
 	for _, tc := range []struct {
 		name  string
 		after *unstructured.Unstructured
@@ -202,15 +120,15 @@ func TestManyClaims(t *testing.T) {
 		{name: "as many as may be", after: own(halves(20_000)), verbs: labelVerbs},
 		{name: "one more", after: own(halves(20_001)), verbs: labelVerbs, want: tooMany},
 		{name: "one more, with every permission on fields", after: own(halves(20_001)), verbs: "*", want: tooMany},
-		{name: "as many elements of paths as may be", after: own(leaves(4000), deep...), verbs: labelVerbs},
-		{name: "more elements of paths", after: own(leaves(4001), deep...), verbs: labelVerbs, want: tooMany},
-		{name: "a long key over some fields", after: own(leaves(31), "f:"+strings.Repeat("a", 1<<20)), verbs: labelVerbs},
-		{name: "a long key over more fields", after: own(leaves(32), "f:"+strings.Repeat("a", 1<<20)), verbs: labelVerbs, want: tooMany},
+		{name: "as many elements of paths as may be", after: own(things.Leaves(4000), deep...), verbs: labelVerbs},
+		{name: "more elements of paths", after: own(things.Leaves(4001), deep...), verbs: labelVerbs, want: tooMany},
+		{name: "a long key over some fields", after: own(things.Leaves(31), "f:"+strings.Repeat("a", 1<<20)), verbs: labelVerbs},
+		{name: "a long key over more fields", after: own(things.Leaves(32), "f:"+strings.Repeat("a", 1<<20)), verbs: labelVerbs, want: tooMany},
 		{name: "many fields that the request changes", after: changed, verbs: labelVerbs},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			before := withManaged(t)
+			before := things.WithManaged(t)
 			if tc.name == "many fields that the request changes" {
 				before.SetLabels(nil)
 			}
@@ -221,7 +139,7 @@ func TestManyClaims(t *testing.T) {
 
 // TestManyManagedFieldsEntries: work that one entry needs is not done again for each of many.
 func TestManyManagedFieldsEntries(t *testing.T) {
-	annotated := withManaged(t)
+	annotated := things.WithManaged(t)
 	annotations := map[string]string{}
 	for i := range 2000 {
 		annotations["a/"+strconv.Itoa(i)] = "x"
@@ -229,25 +147,25 @@ func TestManyManagedFieldsEntries(t *testing.T) {
 	annotated.SetAnnotations(annotations)
 	adopted := annotated.DeepCopy()
 	var firsts, merged, applied, buckets []any
-	merged = append(merged, entryOf("m", "Update", below(leaves(5000), ownLabel...)))
+	merged = append(merged, things.Entry("m", "Update", below(things.Leaves(5000), ownLabel...)))
 	for i := range 1000 {
-		first := entryOf("before-first-apply", "Update", below(map[string]any{}, "f:metadata", "f:annotations", "f:a/1"))
+		first := things.Entry("before-first-apply", "Update", below(map[string]any{}, "f:metadata", "f:annotations", "f:a/1"))
 		first["subresource"] = "s" + strconv.Itoa(i)
 		firsts = append(firsts, first)
-		merged = append(merged, entryOf("m"+strconv.Itoa(i), "Update", below(map[string]any{}, append(ownLabel[:3:3], "f:1")...)))
+		merged = append(merged, things.Entry("m"+strconv.Itoa(i), "Update", below(map[string]any{}, append(ownLabel[:3:3], "f:1")...)))
 	}
-	setManaged(adopted, firsts)
+	things.SetManaged(adopted, firsts)
 	for i := range 9 {
-		kept := entryOf("kept"+strconv.Itoa(i), "Update", leaves(1))
+		kept := things.Entry("kept"+strconv.Itoa(i), "Update", things.Leaves(1))
 		merged, buckets = append(merged, kept), append(buckets, maps.Clone(kept))
 	}
-	buckets = append(buckets, entryOf("ancient-changes", "Update", below(leaves(5000), ownLabel...)))
+	buckets = append(buckets, things.Entry("ancient-changes", "Update", below(things.Leaves(5000), ownLabel...)))
 	for i := range 19_000 {
-		applied = append(applied, entryOf("m"+strconv.Itoa(i), "Apply", leaves(1)))
+		applied = append(applied, things.Entry("m"+strconv.Itoa(i), "Apply", things.Leaves(1)))
 	}
 	thingWith := func(entries []any) *unstructured.Unstructured {
-		o := withManaged(t)
-		setManaged(o, entries)
+		o := things.WithManaged(t)
+		things.SetManaged(o, entries)
 		return o
 	}
 	for _, tc := range []struct {
@@ -263,50 +181,8 @@ func TestManyManagedFieldsEntries(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := updateFrom(tc.before, tc.after, "carol")
-			if got := allocated(func() { checkDecision(t, data, labelVerbs, tc.want) }); got > maxAllocated {
+			if got := things.Allocated(func() { checkDecision(t, data, labelVerbs, tc.want) }); got > things.MaxAllocated {
 				t.Errorf("the decision allocated %d MiB", got>>20)
-			}
-		})
-	}
-}
-
-// endingContext is a context that ends after it has been asked some times.
-type endingContext struct {
-	context.Context
-	left int
-}
-
-func (c *endingContext) Err() error {
-	if c.left--; c.left < 0 {
-		return context.Canceled
-	}
-	return nil
-}
-
-// TestManagedFieldsOfEndedRequests: the comparison of managed fields ends with the request.
-func TestManagedFieldsOfEndedRequests(t *testing.T) {
-	t.Parallel()
-	var updates []map[string]any
-	for i := range 100 {
-		updates = append(updates, entryOf("m"+strconv.Itoa(i), "Update", leaves(1)))
-	}
-	bucket := entryOf("ancient-changes", "Update", leaves(1))
-	for _, tc := range []struct {
-		name          string
-		before, after *unstructured.Unstructured
-		asked         int
-	}{
-		{name: "in the old entries", before: withManaged(t, updates...), after: withManaged(t), asked: 50},
-		{name: "in the new entries", before: withManaged(t), after: withManaged(t, updates...), asked: 50},
-		{name: "in the entries that are merged", before: withManaged(t, updates...), after: withManaged(t, append(updates[:9:9], bucket)...), asked: 100 + 10 + 50},
-		{name: "in the fields of an entry", before: withManaged(t), after: withManaged(t, entryOf("m", "Update", leaves(100))), asked: 1 + 50},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			ctx := &endingContext{Context: t.Context(), left: tc.asked}
-			_, err := (granular.Differ{}).Changes(ctx, thing, tc.before, tc.after)
-			if !errors.Is(err, context.Canceled) || ctx.left != -1 {
-				t.Errorf("got %v after %d questions more than one, want it to be canceled", err, -1-ctx.left)
 			}
 		})
 	}
@@ -324,27 +200,27 @@ func (g endingGrants) Authorize(context.Context, authorizer.Attributes) (authori
 // more verbs to ask for.
 func TestChecksOfEndedRequests(t *testing.T) {
 	t.Parallel()
-	labelled := withManaged(t)
+	labelled := things.WithManaged(t)
 	labelled.SetLabels(map[string]string{"super.safe.com/a": "y", "super.safe.com/b": "y"})
-	excluded := granular.NewTable(mapping("m", machines(excludedField("metadata.labels", "labels", "")))).For(machinesResource)
+	excluded := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", "")))).For(things.Machines)
 	for _, tc := range []struct {
 		name  string
 		after *unstructured.Unstructured
 	}{
 		{name: "of fields", after: labelled},
-		{name: "of claims", after: withManaged(t, entryOf("carol", "Update", below(leaves(2), ownLabel...)))},
+		{name: "of claims", after: things.WithManaged(t, things.Entry("carol", "Update", below(things.Leaves(2), ownLabel...)))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			changes, err := (granular.Differ{}).Changes(t.Context(), thing, withManaged(t), tc.after)
+			changed, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.WithManaged(t), tc.after)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for side, check := range map[string]func(granular.Checker, context.Context, *granular.Rules, *granular.Changes, authorizer.Attributes) granular.Result{
+			for side, check := range map[string]func(granular.Checker, context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result{
 				"include": granular.Checker.Include, "exclude": granular.Checker.Exclude,
 			} {
 				ctx, end := context.WithCancel(t.Context())
-				result := check(granular.Checker{Authorizer: endingGrants{end}}, ctx, excluded, changes, updateByBob)
+				result := check(granular.Checker{Authorizer: endingGrants{end}}, ctx, excluded, changed, updateByBob)
 				if result.Allowed || !errors.Is(result.Err, context.Canceled) || result.Fields != 1 {
 					t.Errorf("%s: got %+v, want it to end after one field", side, result)
 				}

@@ -18,13 +18,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // ownedPaths returns the paths that each entry owns, as keys of fieldsV1 with a space between
 // them, by manager and operation.
 func ownedPaths(o *unstructured.Unstructured) map[string]map[string]bool {
 	result := map[string]map[string]bool{}
-	for _, e := range managed(o) {
+	for _, e := range things.Managed(o) {
 		e := e.(map[string]any)
 		paths := map[string]bool{}
 		var walk func(node map[string]any, path string)
@@ -45,17 +47,17 @@ func ownedPaths(o *unstructured.Unstructured) map[string]map[string]bool {
 }
 
 // at returns what an object has at a path, whether there is anything, and its shape.
-func (s *shape) at(v any, path string) (found any, exists bool, of *shape) {
+func at(s *things.Shape, v any, path string) (found any, exists bool, of *things.Shape) {
 	found, of = v, s
 	for _, key := range strings.Split(path, " ") {
 		kind, name, _ := strings.Cut(key, ":")
 		switch {
-		case kind == "f" && of.kind == "object":
-			of = of.fields[name]
-		case of.kind == "set":
-			of = text
+		case kind == "f" && of.Kind == "object":
+			of = of.Fields[name]
+		case of.Kind == "set":
+			of = things.Text
 		default:
-			of = of.element
+			of = of.Element
 		}
 		switch container := found.(type) {
 		case map[string]any:
@@ -100,7 +102,7 @@ func naiveName(path string) string {
 	for _, key := range strings.Split(path, " ") {
 		kind, name, _ := strings.Cut(key, ":")
 		switch {
-		case kind == "f" && plain.MatchString(name):
+		case kind == "f" && things.PlainName.MatchString(name):
 			result += "." + name
 		case kind == "f":
 			result += fmt.Sprintf("[%q]", name)
@@ -122,15 +124,15 @@ func naiveName(path string) string {
 // naiveClaims are the names of the fields that some manager gains or loses without a change.
 func naiveClaims(before, after *unstructured.Unstructured) (claims []string) {
 	old, now := ownedPaths(before), ownedPaths(after)
-	contentBefore, contentAfter := withoutEmptyStatus(before.Object), withoutEmptyStatus(after.Object)
+	contentBefore, contentAfter := things.WithoutEmptyStatus(before.Object), things.WithoutEmptyStatus(after.Object)
 	for id := range mergedKeys(old, now) {
 		for path := range mergedKeys(old[id], now[id]) {
 			if old[id][path] == now[id][path] {
 				continue
 			}
-			was, existed, of := thingShape.at(contentBefore, path)
-			is, exists, _ := thingShape.at(contentAfter, path)
-			isLeaf := of.kind == "scalar" || strings.HasPrefix(of.kind, "atomic")
+			was, existed, of := at(things.Thing, contentBefore, path)
+			is, exists, _ := at(things.Thing, contentAfter, path)
+			isLeaf := of.Kind == "scalar" || strings.HasPrefix(of.Kind, "atomic")
 			if existed == exists && (!isLeaf || reflect.DeepEqual(was, is)) {
 				claims = append(claims, naiveName(path))
 			}
@@ -155,7 +157,7 @@ func naiveWriter(before, after *unstructured.Unstructured) bool {
 	old, now := ownedPaths(before), ownedPaths(after)
 	times := func(o *unstructured.Unstructured) map[string]any {
 		result := map[string]any{}
-		for _, e := range managed(o) {
+		for _, e := range things.Managed(o) {
 			e := e.(map[string]any)
 			result[fmt.Sprint(e["manager"], "/", e["operation"])] = e["time"]
 		}
@@ -198,7 +200,7 @@ func withoutNulls(v any) any {
 
 // forge changes something about the managed fields of an object.
 func forge(r *rand.Rand, o *unstructured.Unstructured) {
-	list := managed(o)
+	list := things.Managed(o)
 	if len(list) == 0 {
 		return
 	}
@@ -206,7 +208,7 @@ func forge(r *rand.Rand, o *unstructured.Unstructured) {
 	e := list[i].(map[string]any)
 	switch r.IntN(6) {
 	case 0:
-		setManaged(o, slices.Delete(slices.Clone(list), i, i+1))
+		things.SetManaged(o, slices.Delete(slices.Clone(list), i, i+1))
 	case 1:
 		e["time"] = "2027-01-01T00:00:00Z"
 	case 2:
@@ -217,7 +219,7 @@ func forge(r *rand.Rand, o *unstructured.Unstructured) {
 		from := list[r.IntN(len(list))].(map[string]any)["fieldsV1"].(map[string]any)
 		to := e["fieldsV1"].(map[string]any)
 		for {
-			keys := keysOf(from)
+			keys := slices.Sorted(maps.Keys(from))
 			if len(keys) == 0 {
 				return
 			}
@@ -239,7 +241,7 @@ func forge(r *rand.Rand, o *unstructured.Unstructured) {
 // stores no others.
 func dropTwins(o *unstructured.Unstructured) {
 	seen := map[string]bool{}
-	setManaged(o, slices.DeleteFunc(slices.Clone(managed(o)), func(e any) bool {
+	things.SetManaged(o, slices.DeleteFunc(slices.Clone(things.Managed(o)), func(e any) bool {
 		id := fmt.Sprint(e.(map[string]any)["manager"], "/", e.(map[string]any)["operation"])
 		twin := seen[id]
 		seen[id] = true
@@ -251,24 +253,24 @@ func dropTwins(o *unstructured.Unstructured) {
 // the field manager of the API server. Half of the time she forges something, too.
 func managedPair(t testing.TB, m *managedfields.FieldManager, seed uint64) (before, after *unstructured.Unstructured) {
 	t.Helper()
-	old, now := randomPair(seed)
+	old, now := things.RandomPair(seed)
 	if old == nil {
 		old = map[string]any{"apiVersion": now["apiVersion"], "kind": now["kind"], "metadata": map[string]any{}}
 	}
 	r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a test must be repeatable
 	named := func(content map[string]any) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{Object: withoutNulls(content).(map[string]any)}
-		o.SetGroupVersionKind(thing)
+		o.SetGroupVersionKind(things.Kind)
 		if o.Object["metadata"] == nil {
 			o.Object["metadata"] = map[string]any{}
 		}
 		return o
 	}
-	first, second, third := named(old), named(thingShape.edit(r, old, 0).(map[string]any)), named(now)
+	first, second, third := named(old), named(things.Thing.Edit(r, old, 0).(map[string]any)), named(now)
 	empty := &unstructured.Unstructured{Object: map[string]any{"apiVersion": old["apiVersion"], "kind": old["kind"], "metadata": map[string]any{}}}
 	live := updatedBy(t, m, "x", empty, first)
 	for i, o := range []*unstructured.Unstructured{second, third} {
-		for _, e := range managed(live) { // a second has passed
+		for _, e := range things.Managed(live) { // a second has passed
 			e.(map[string]any)["time"] = fmt.Sprintf("2026-01-0%dT00:00:00Z", i+1)
 		}
 		before, live = live, updatedBy(t, m, []string{"y", "carol"}[i], live, o)
@@ -294,7 +296,7 @@ func checkManagedPair(t testing.TB, m *managedfields.FieldManager, seed uint64) 
 	}
 	claims := naiveClaims(before, after)
 	want := naiveWriter(before, after)
-	for _, path := range append(naiveChanges(contentOf(before), contentOf(after)), claims...) {
+	for _, path := range append(things.Changes(contentOf(before), contentOf(after)), claims...) {
 		want = want && slices.ContainsFunc(naiveVerbs(path), func(verb string) bool { return slices.Contains(verbs, verb) })
 	}
 	decision, reason := decide(t, updateFrom(before, after, "carol"), strings.Join(verbs, " "))
@@ -307,7 +309,7 @@ func checkManagedPair(t testing.TB, m *managedfields.FieldManager, seed uint64) 
 // contentOf is an object without managed fields.
 func contentOf(o *unstructured.Unstructured) map[string]any {
 	o = o.DeepCopy()
-	setManaged(o, nil)
+	things.SetManaged(o, nil)
 	return o.Object
 }
 

@@ -20,33 +20,23 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // thingManager is the field manager of a server that serves things.
 func thingManager(t testing.TB) *managedfields.FieldManager {
 	t.Helper()
-	converter, err := managedfields.NewTypeConverter(thingSchemas(), false)
+	converter, err := managedfields.NewTypeConverter(things.Schemas(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return managedfieldstest.NewFakeFieldManager(converter, thing)
-}
-
-// thingOf is a thing as it is decoded.
-func thingOf(t testing.TB, text string) *unstructured.Unstructured {
-	t.Helper()
-	content := parse(t, text)
-	if content == nil {
-		content = map[string]any{}
-	}
-	content["apiVersion"], content["kind"] = thing.ToAPIVersionAndKind()
-	return &unstructured.Unstructured{Object: content}
+	return managedfieldstest.NewFakeFieldManager(converter, things.Kind)
 }
 
 // appliedBy returns what becomes of an object when a manager applies another.
 func appliedBy(t testing.TB, m *managedfields.FieldManager, manager string, live *unstructured.Unstructured, text string) *unstructured.Unstructured {
 	t.Helper()
-	result, err := m.Apply(live.DeepCopy(), thingOf(t, text), manager, true)
+	result, err := m.Apply(live.DeepCopy(), things.Decoded(t, text), manager, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,21 +70,8 @@ spec: {selector: {a: b}, replicas: "1", containers: [{name: main, image: i}, {na
 status: {phase: up}
 `
 
-// managed returns the managed fields of an object, which share its memory.
-func managed(object *unstructured.Unstructured) []any {
-	entries, _ := object.Object["metadata"].(map[string]any)["managedFields"].([]any)
-	return entries
-}
-
-func setManaged(object *unstructured.Unstructured, entries []any) {
-	metadata := object.Object["metadata"].(map[string]any)
-	if delete(metadata, "managedFields"); entries != nil {
-		metadata["managedFields"] = entries
-	}
-}
-
 func entryNamed(object *unstructured.Unstructured, manager string) map[string]any {
-	for _, e := range managed(object) {
+	for _, e := range things.Managed(object) {
 		if e := e.(map[string]any); e["manager"] == manager {
 			return e
 		}
@@ -119,9 +96,9 @@ func decide(t testing.TB, data write, verbs string, fields ...policy.FieldPermis
 	t.Helper()
 	table := granular.NewTable()
 	if len(fields) > 0 {
-		table = granular.NewTable(mapping("m", machines(fields...)))
+		table = granular.NewTable(things.Mapping("m", things.Spec(fields...)))
 	}
-	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: thingTypes(t), Table: func() *granular.Table { return table }}
+	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: things.Types(t), Table: func() *granular.Table { return table }}
 	var members []authorization.Member
 	for name, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"exclude": granular.NewExclude, "include": granular.NewInclude} {
 		made, err := makeOne(config)
@@ -145,7 +122,7 @@ func decide(t testing.TB, data write, verbs string, fields ...policy.FieldPermis
 }
 
 func updateFrom(before, after *unstructured.Unstructured, fieldManager string) write {
-	data := write{operation: "UPDATE", user: updateByBob.User, name: "one", resource: machinesResource, object: after, options: &metav1.UpdateOptions{FieldManager: fieldManager}}
+	data := write{operation: "UPDATE", user: updateByBob.User, name: "one", resource: things.Machines, object: after, options: &metav1.UpdateOptions{FieldManager: fieldManager}}
 	if before != nil {
 		data.before = before
 	} else {
@@ -206,10 +183,10 @@ func TestForgedManagedFields(t *testing.T) {
 			delete(tree(entryNamed(o, "autoscaler")), "f:metadata")
 		}},
 		{name: "another manager is gone", verbs: label, want: "the field spec.replicas", forge: func(o *unstructured.Unstructured) {
-			setManaged(o, append(managed(o)[:1:1], managed(o)[2]))
+			things.SetManaged(o, append(things.Managed(o)[:1:1], things.Managed(o)[2]))
 		}},
-		{name: "all managers are gone", verbs: label, want: "the field metadata.labels.team (metadata.managedFields)", forge: func(o *unstructured.Unstructured) { setManaged(o, nil) }},
-		{name: "the list is empty", verbs: label, want: "the field metadata.labels.team (metadata.managedFields)", forge: func(o *unstructured.Unstructured) { setManaged(o, []any{}) }},
+		{name: "all managers are gone", verbs: label, want: "the field metadata.labels.team (metadata.managedFields)", forge: func(o *unstructured.Unstructured) { things.SetManaged(o, nil) }},
+		{name: "the list is empty", verbs: label, want: "the field metadata.labels.team (metadata.managedFields)", forge: func(o *unstructured.Unstructured) { things.SetManaged(o, []any{}) }},
 		{name: "an entry is replaced by one of the same manager for updates", verbs: label, want: foreign, forge: func(o *unstructured.Unstructured) {
 			entryNamed(o, "deployer")["operation"] = "Update"
 			entryNamed(o, "autoscaler")["manager"] = "other"
@@ -242,13 +219,13 @@ func TestForgedManagedFields(t *testing.T) {
 			entryNamed(o, "deployer")["time"] = "2027-01-01T00:00:00Z"
 		}},
 		{name: "the times of two managers", verbs: label, want: foreign, forge: func(o *unstructured.Unstructured) {
-			for _, e := range managed(o) {
+			for _, e := range things.Managed(o) {
 				e.(map[string]any)["time"] = "2027-01-01T00:00:00Z"
 			}
 		}},
 		{name: "the times of two updaters by a request without manager", verbs: label, want: foreign, forge: func(o *unstructured.Unstructured) {
 			entryNamed(o, "monitor")["subresource"] = nil
-			for _, e := range managed(o)[1:] {
+			for _, e := range things.Managed(o)[1:] {
 				e.(map[string]any)["time"] = "2027-01-01T00:00:00Z"
 			}
 		}},
@@ -262,7 +239,7 @@ func TestForgedManagedFields(t *testing.T) {
 			e["manager"] = "before-first-apply"
 			tree(e, "f:spec", "f:selector")
 			entryNamed(o, "deployer")["time"] = "2027-01-01T00:00:00Z"
-			setManaged(o, append(managed(o), e))
+			things.SetManaged(o, append(things.Managed(o), e))
 		}},
 		{name: "an entry that cannot be understood", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
 			entryNamed(o, "deployer")["fieldsV1"] = map[string]any{"f:spec": map[string]any{"x:y": map[string]any{}}}
@@ -271,7 +248,7 @@ func TestForgedManagedFields(t *testing.T) {
 			delete(entryNamed(o, "deployer"), "fieldsType")
 		}},
 		{name: "an entry twice", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
-			setManaged(o, append(managed(o), managed(o.DeepCopy())[0]))
+			things.SetManaged(o, append(things.Managed(o), things.Managed(o.DeepCopy())[0]))
 		}},
 		{name: "no list", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
 			o.Object["metadata"].(map[string]any)["managedFields"] = "x"
@@ -279,7 +256,7 @@ func TestForgedManagedFields(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			before, after := thingOf(t, deployed), thingOf(t, deployed)
+			before, after := things.Decoded(t, deployed), things.Decoded(t, deployed)
 			tc.forge(after)
 			data := updateFrom(before, after, tc.fieldManager)
 			data.subresource = tc.subresource
@@ -304,7 +281,7 @@ func TestManagedFieldsOfRequests(t *testing.T) {
 	const labels, full = "metadata: {name: one, labels: {super.safe.com/a: x}}", "metadata: {name: one, labels: {team: red}}\nspec: {replicas: '1', tags: [a], containers: [{name: c, image: i}]}"
 	m := thingManager(t)
 	fresh := func() *unstructured.Unstructured {
-		o := thingOf(t, "metadata: {name: one}")
+		o := things.Decoded(t, "metadata: {name: one}")
 		o.SetUID("u")
 		return o
 	}
@@ -346,7 +323,7 @@ func TestManagedFieldsOfRequests(t *testing.T) {
 		{"an apply that shares the label with another manager", "carol", appliedBy(t, m, "other", deployed, labels), func(o *unstructured.Unstructured) *unstructured.Unstructured {
 			return appliedBy(t, m, "carol", o, labels)
 		}, ""},
-		{"the first apply to an object without managers", "carol", thingOf(t, full+"\nstatus: {phase: up}"), func(o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"the first apply to an object without managers", "carol", things.Decoded(t, full+"\nstatus: {phase: up}"), func(o *unstructured.Unstructured) *unstructured.Unstructured {
 			return appliedBy(t, m, "carol", o, labels)
 		}, ""},
 		{"an apply of a field of another manager", "carol", deployed, func(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -374,12 +351,12 @@ func TestManagedFieldsOfRequests(t *testing.T) {
 		}, ""},
 		{"an update without managed fields", "", deployed, func(o *unstructured.Unstructured) *unstructured.Unstructured {
 			changed := withLabel(o, "y")
-			setManaged(changed, nil)
+			things.SetManaged(changed, nil)
 			return updatedBy(t, m, "carol", o, changed)
 		}, ""},
 		{"a reset of managed fields", "", deployed, func(o *unstructured.Unstructured) *unstructured.Unstructured {
 			changed := withLabel(o, "y")
-			setManaged(changed, []any{map[string]any{}})
+			things.SetManaged(changed, []any{map[string]any{}})
 			return updatedBy(t, m, "carol", o, changed)
 		}, "the field metadata.labels.team (metadata.managedFields)"},
 		{"an update with forged fields of another manager", "", deployed, func(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -407,7 +384,7 @@ func TestManagedFieldsOfRequests(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			after := tc.do(tc.before)
-			if len(managed(after)) == 0 && tc.want == "" {
+			if len(things.Managed(after)) == 0 && tc.want == "" {
 				t.Fatal("the field manager has written nothing")
 			}
 			checkDecision(t, updateFrom(tc.before, after, tc.fieldManager), "granular granular:label(super.safe.com)", tc.want)
@@ -419,7 +396,7 @@ func TestManagedFieldsOfRequests(t *testing.T) {
 // another time.
 func manyManagers(t testing.TB, m *managedfields.FieldManager, n int) *unstructured.Unstructured {
 	t.Helper()
-	o := thingOf(t, "metadata: {name: one, uid: u, labels: {team: red}}")
+	o := things.Decoded(t, "metadata: {name: one, uid: u, labels: {team: red}}")
 	for i := range n {
 		changed := o.DeepCopy()
 		annotations := map[string]string{}
@@ -429,14 +406,14 @@ func manyManagers(t testing.TB, m *managedfields.FieldManager, n int) *unstructu
 		annotations[fmt.Sprintf("of/%d", i)] = "x"
 		changed.SetAnnotations(annotations)
 		if i == 0 {
-			setManaged(changed, nil)
-			created := thingOf(t, "")
+			things.SetManaged(changed, nil)
+			created := things.Decoded(t, "")
 			o = updatedBy(t, m, "m0", created, changed)
 			continue
 		}
 		o = updatedBy(t, m, fmt.Sprintf("m%d", i), o, changed)
 	}
-	for i, e := range managed(o) {
+	for i, e := range things.Managed(o) {
 		e.(map[string]any)["time"] = fmt.Sprintf("2026-01-%02dT00:00:00Z", i+1)
 	}
 	return o
@@ -448,7 +425,9 @@ func TestManagedFieldsOfCreations(t *testing.T) {
 	m := thingManager(t)
 	const text = "metadata: {name: one, labels: {super.safe.com/a: x}}"
 	const verbs = "granular granular:metadata"
-	created := func() *unstructured.Unstructured { return updatedBy(t, m, "carol", thingOf(t, ""), thingOf(t, text)) }
+	created := func() *unstructured.Unstructured {
+		return updatedBy(t, m, "carol", things.Decoded(t, ""), things.Decoded(t, text))
+	}
 	for _, tc := range []struct {
 		name, fieldManager string
 		forge              func(*unstructured.Unstructured)
@@ -460,12 +439,12 @@ func TestManagedFieldsOfCreations(t *testing.T) {
 		{"an entry of another manager", "", func(o *unstructured.Unstructured) {
 			other := entryNamed(o.DeepCopy(), "carol")
 			other["manager"] = "other"
-			setManaged(o, append(managed(o), other))
+			things.SetManaged(o, append(things.Managed(o), other))
 		}, "what other field managers own"},
 		{"an entry before the first apply", "", func(o *unstructured.Unstructured) {
 			other := entryNamed(o.DeepCopy(), "carol")
 			other["manager"] = "before-first-apply"
-			setManaged(o, append(managed(o), other))
+			things.SetManaged(o, append(things.Managed(o), other))
 		}, "what other field managers own"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -491,7 +470,7 @@ metadata:
   - {manager: old, operation: Update, apiVersion: VERSION, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:count": {}}}}
 spec: {replicas: "1"}
 `
-	count := mapping("m", machines(fieldOf("spec.count", "counting")), "v0")
+	count := things.Mapping("m", things.Spec(things.Field("spec.count", "counting")), "v0")
 	for _, tc := range []struct{ name, version, verbs, want string }{
 		{"a version that a mapping knows", "example.com/v0", "granular granular:counting", ""},
 		{"a version that no mapping knows", "example.com/v00", "granular granular:counting", "the field spec.count"},
@@ -500,9 +479,9 @@ spec: {replicas: "1"}
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			old, now := thingOf(t, strings.Replace(before, "VERSION", tc.version, 1)), thingOf(t, "metadata: {name: one}\nspec: {replicas: '1'}")
+			old, now := things.Decoded(t, strings.Replace(before, "VERSION", tc.version, 1)), things.Decoded(t, "metadata: {name: one}\nspec: {replicas: '1'}")
 			table := granular.NewTable(count)
-			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: thingTypes(t), Table: func() *granular.Table { return table }}
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Table: func() *granular.Table { return table }}
 			chain, err := authorization.NewChain(authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))})
 			if err != nil {
 				t.Fatal(err)
@@ -524,9 +503,9 @@ func TestManagedFieldsOfExcludedFields(t *testing.T) {
 		return func(o *unstructured.Unstructured) { tree(entryNamed(o, "deployer"), keys...) }
 	}
 	replicas := func(newValues string) policy.FieldPermission {
-		return excludedField("spec.replicas", "replicas", newValues)
+		return things.Excluded("spec.replicas", "replicas", newValues)
 	}
-	image := excludedField("spec.containers[*].image", "images", "")
+	image := things.Excluded("spec.containers[*].image", "images", "")
 	for _, tc := range []struct {
 		name, value string
 		excluded    policy.FieldPermission
@@ -543,13 +522,13 @@ func TestManagedFieldsOfExcludedFields(t *testing.T) {
 		{"a value that is not", "'off'", replicas("value == 'on'"), "update", gain("f:spec", "f:replicas"), ""},
 		{"a removal that is excluded", "'off'", replicas("value == null"), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
 		{"an expression that fails", "'off'", replicas("value.x == 1"), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
-		{"what cannot be looked up", "a", excludedField("spec.replicas.most", "replicas", ""), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
+		{"what cannot be looked up", "a", things.Excluded("spec.replicas.most", "replicas", ""), "update", gain("f:spec", "f:replicas"), "the field spec.replicas"},
 		{"an element with the field", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "."), `the field spec.containers[name="c"]`},
 		{"the field of an element", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "f:image"), `the field spec.containers[name="c"].image`},
 		{"the key of an element", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "f:name"), ""},
-		{"a loss", "a", replicas(""), "update", func(o *unstructured.Unstructured) { setManaged(o, nil) }, "the field spec.replicas"},
-		{"a loss of what cannot be understood", "a", replicas(""), "update", func(o *unstructured.Unstructured) { setManaged(o, []any{"x"}) }, "an entry of which cannot be understood"},
-		{"a loss of what cannot be understood, with permission", "a", replicas(""), "update granular:replicas", func(o *unstructured.Unstructured) { setManaged(o, []any{"x"}) }, ""},
+		{"a loss", "a", replicas(""), "update", func(o *unstructured.Unstructured) { things.SetManaged(o, nil) }, "the field spec.replicas"},
+		{"a loss of what cannot be understood", "a", replicas(""), "update", func(o *unstructured.Unstructured) { things.SetManaged(o, []any{"x"}) }, "an entry of which cannot be understood"},
+		{"a loss of what cannot be understood, with permission", "a", replicas(""), "update granular:replicas", func(o *unstructured.Unstructured) { things.SetManaged(o, []any{"x"}) }, ""},
 		{"the field in another version", "'off'", replicas("value == 'on'"), "update", func(o *unstructured.Unstructured) {
 			gain("f:spec", "f:replicas")(o)
 			entryNamed(o, "deployer")["apiVersion"] = "example.com/v2"
@@ -561,12 +540,12 @@ func TestManagedFieldsOfExcludedFields(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			before := thingOf(t, strings.Replace(base, "VALUE", tc.value, 1))
+			before := things.Decoded(t, strings.Replace(base, "VALUE", tc.value, 1))
 			fields := `{"f:metadata": {"f:labels": {"f:team": {}}}}`
 			if strings.HasPrefix(tc.name, "a loss") {
 				fields = `{"f:spec": {"f:replicas": {}}}`
 			}
-			setManaged(before, parse(t, `l: [{manager: deployer, operation: Apply, apiVersion: example.com/v1, fieldsType: FieldsV1, fieldsV1: `+fields+`}]`)["l"].([]any))
+			things.SetManaged(before, things.Parse(t, `l: [{manager: deployer, operation: Apply, apiVersion: example.com/v1, fieldsType: FieldsV1, fieldsV1: `+fields+`}]`)["l"].([]any))
 			after := before.DeepCopy()
 			tc.forge(after)
 			checkDecision(t, updateFrom(before, after, ""), tc.verbs, tc.want, tc.excluded)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // rule says which permission a field and what is below it need.
@@ -161,12 +162,12 @@ func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (
 
 // isOwned says why no rule can be about a field: changes of it do not count.
 func (p pattern) isOwned() string {
-	for _, owned := range pathsOf(serverOwned) {
+	for _, owned := range changes.ServerOwned() {
 		if len(p) >= len(owned) && p.matchesPrefix(owned, len(owned)) {
-			if owned.Equals(managedFieldsPath) {
+			if owned.Equals(changes.ManagedFieldsPath) {
 				return "the server owns metadata.managedFields, whose changes need the permissions of the fields that it lists"
 			}
-			return fmt.Sprintf("the server owns %s, so that its changes need no permission", NameOf(owned))
+			return fmt.Sprintf("the server owns %s, so that its changes need no permission", changes.NameOf(owned))
 		}
 	}
 	return ""

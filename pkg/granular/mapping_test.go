@@ -13,6 +13,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 func TestValidatePermission(t *testing.T) {
@@ -51,12 +52,6 @@ func TestValidatePermission(t *testing.T) {
 				t.Errorf("warnings: got %q, want %q", got, tc.wantWarn)
 			}
 		})
-	}
-}
-
-func machines(fields ...policy.FieldPermission) *policy.FieldPermissionMappingSpec {
-	return &policy.FieldPermissionMappingSpec{
-		Resources: []policy.FieldPermissionResource{{APIGroup: "example.com", Resource: "machines"}}, Fields: fields,
 	}
 }
 
@@ -114,7 +109,7 @@ func TestCompile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, warnings, errs := granular.Compile("m", machines(tc.fields...))
+			_, warnings, errs := granular.Compile("m", things.Spec(tc.fields...))
 			got := ""
 			if err := errs.ToAggregate(); err != nil {
 				got = err.Error()
@@ -132,7 +127,7 @@ func TestCompile(t *testing.T) {
 // TestPodsOnly have a built-in permission for their node.
 func TestPodsOnly(t *testing.T) {
 	t.Parallel()
-	spec := machines(policy.FieldPermission{Path: "spec.nodeName", Permission: "placement"})
+	spec := things.Spec(policy.FieldPermission{Path: "spec.nodeName", Permission: "placement"})
 	if _, _, errs := granular.Compile("m", spec); len(errs) > 0 {
 		t.Errorf("machines: got %v, want no error", errs)
 	}
@@ -145,9 +140,7 @@ func TestPodsOnly(t *testing.T) {
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	mapping := func(name, permission string) *policy.FieldPermissionMapping {
-		m := &policy.FieldPermissionMapping{Spec: *machines(policy.FieldPermission{Path: "spec.x", Permission: permission})}
-		m.Name = name
-		return m
+		return things.Mapping(name, things.Spec(things.Field("spec.x", permission)))
 	}
 	one, other := granular.NewTable(mapping("a", "x1"), mapping("b", "x2")), granular.NewTable(mapping("b", "x2"), mapping("a", "x1"))
 	if diff := cmp.Diff(one.Digest(), other.Digest()); diff != "" {

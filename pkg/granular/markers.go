@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // Markers are what schemas say about the permissions of fields. They are immutable; nil is
@@ -48,7 +50,7 @@ func NewMarkers(schemas map[string]*spec.Schema, resources map[schema.GroupVersi
 	result := &Markers{}
 	roots := map[schema.GroupVersionKind]*spec.Schema{}
 	for name, s := range schemas {
-		kinds, err := kindsOf(s)
+		kinds, err := changes.KindsOf(s)
 		if err != nil {
 			return nil, fmt.Errorf("schema %q: %w", name, err)
 		}

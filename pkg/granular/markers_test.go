@@ -18,6 +18,8 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // schemasOf parses the schemas of a document. In it "verb", "source", "by", "treatment" and
@@ -38,7 +40,7 @@ func schemasOf(t testing.TB, document string) map[string]*spec.Schema {
 		t.Fatal(err)
 	}
 	if s := schemas["thing"]; s != nil {
-		s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": thing.Group, "version": thing.Version, "kind": thing.Kind}})
+		s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": things.Kind.Group, "version": things.Kind.Version, "kind": things.Kind.Kind}})
 	}
 	return schemas
 }
@@ -50,7 +52,7 @@ func specOf(fields string) string {
 
 func readMarkers(t testing.TB, document string) (*granular.Markers, error) {
 	t.Helper()
-	return granular.NewMarkers(schemasOf(t, document), map[schema.GroupVersionKind]string{thing: "machines"})
+	return granular.NewMarkers(schemasOf(t, document), map[schema.GroupVersionKind]string{things.Kind: "machines"})
 }
 
 func mustReadMarkers(t testing.TB, document string) *granular.Markers {
@@ -126,7 +128,7 @@ the schema of Thing in example.com/v1: spec.x: permission "setX" should be a nou
 					text += " excluded"
 				}
 				got = append(got, text)
-				if l.Resource != machinesResource {
+				if l.Resource != things.Machines {
 					t.Errorf("got resource %s", l.Resource)
 				}
 			}
@@ -218,7 +220,7 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 		none  = plain + "spec: {containers: [{name: main}]}"
 	)
 	mark := func(f policy.FieldPermission, versions ...string) []*policy.FieldPermissionMapping {
-		return []*policy.FieldPermissionMapping{mapping("m", machines(f), versions...)}
+		return []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(f), versions...)}
 	}
 	prefixed := policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
 	computed := policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentExpression, Expression: `parameter.split("/")[7]`}
@@ -234,34 +236,34 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 		{"the permission of a schema", nil, "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
 		{"another one", nil, "", plain, plain + "spec: {tags: [z/y]}", "granular:word(x)", false, `spec.tags["z/y"] needs the verb "granular:specification" or "granular:word(z)"`},
 		{"in another version", nil, "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, `spec.tags["x/y"] needs the verb "granular:specification"`},
-		{"in another version, by a mapping", mark(parameterized("spec.tags[*]", "word", prefixed), "v2"), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
+		{"in another version, by a mapping", mark(things.Parameterized("spec.tags[*]", "word", prefixed), "v2"), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
 		{"the outer key", nil, "", none, port, "granular:gate(main)", false, ""},
 		{"not the inner one", nil, "", none, port, "granular:gate(p)", false, `needs the verb "granular:specification" or "granular:gate(main)"`},
-		{"a mapping that agrees", mark(parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
-		{"a mapping that agrees, in a refusal", mark(parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(z)", false, `needs the verb "granular:specification" or "granular:word(x)" (end)`},
-		{"a mapping with another name", mark(parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:letter(x)", false,
+		{"a mapping that agrees", mark(things.Parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
+		{"a mapping that agrees, in a refusal", mark(things.Parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(z)", false, `needs the verb "granular:specification" or "granular:word(x)" (end)`},
+		{"a mapping with another name", mark(things.Parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:letter(x)", false,
 			`spec.tags[*] has permission "letter" by FieldPermissionMapping "m" and "word" by the schema of Thing in example.com/v1`},
-		{"a mapping with another treatment", mark(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{})), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:word(x/y)", false, `spec.tags[*] has permission "word" by`},
-		{"a mapping with another key", mark(parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "port"})), "", none, port, "granular:gate(main) granular:gate(p)", false, `spec.containers[*].ports[*] has permission "gate" by`},
-		{"a mapping with the same key of another list", mark(parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "name"})), "", none, port, "granular:gate(main)", false, `spec.containers[*].ports[*] has permission "gate" by`},
-		{"a mapping whose expression fails", mark(parameterized("spec.tags[*]", "word", computed)), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, "the expression failed"},
-		{"a more general permission covers what contradicts", mark(parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:specification", false, ""},
+		{"a mapping with another treatment", mark(things.Parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{})), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:word(x/y)", false, `spec.tags[*] has permission "word" by`},
+		{"a mapping with another key", mark(things.Parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "port"})), "", none, port, "granular:gate(main) granular:gate(p)", false, `spec.containers[*].ports[*] has permission "gate" by`},
+		{"a mapping with the same key of another list", mark(things.Parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "name"})), "", none, port, "granular:gate(main)", false, `spec.containers[*].ports[*] has permission "gate" by`},
+		{"a mapping whose expression fails", mark(things.Parameterized("spec.tags[*]", "word", computed)), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, "the expression failed"},
+		{"a more general permission covers what contradicts", mark(things.Parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:specification", false, ""},
 		{"excluded by a schema", nil, "", plain, plain + "spec: {replicas: x}", "granular:specification", true, `the field spec.replicas is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
 		{"excluded by a schema, with its permission", nil, "", plain, plain + "spec: {replicas: x}", "granular:replicas", true, ""},
 		{"another field", nil, "", plain, plain + "spec: {tags: [x]}", "", true, ""},
 		{"a version that nobody knows", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `spec.tags["x"] is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
-		{"a version that a mapping knows", mark(excludedField("spec.copies", "replicas", ""), "v2"), "v2", plain, plain + "spec: {tags: [x]}", "", true, ""},
-		{"excluded by a mapping, too, for some values", mark(excludedField("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas" besides`},
+		{"a version that a mapping knows", mark(things.Excluded("spec.copies", "replicas", ""), "v2"), "v2", plain, plain + "spec: {tags: [x]}", "", true, ""},
+		{"excluded by a mapping, too, for some values", mark(things.Excluded("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas" besides`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source := granular.NewSource(mustReadMarkers(t, document))
 			source.Publish(tc.mappings...)
-			resource := machinesResource
+			resource := things.Machines
 			if tc.version != "" {
 				resource.Version = tc.version
 			}
-			changes, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			changed, err := changes.Differ{Types: things.Types(t)}.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -270,7 +272,7 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 			if tc.exclude {
 				check = checker.Exclude
 			}
-			got := check(t.Context(), source.Table().For(resource), changes, updateByBob)
+			got := check(t.Context(), source.Table().For(resource), changed, updateByBob)
 			if got.Allowed != (tc.want == "") || !strings.Contains(got.Reason+" (end)", tc.want) {
 				t.Errorf("got  allowed %v: %s\nwant %s", got.Allowed, got.Reason, tc.want)
 			}
@@ -308,7 +310,7 @@ func FuzzMarkers(f *testing.F) {
 					return ""
 				}
 			}
-			markers, err := granular.NewMarkers(schemas, map[schema.GroupVersionKind]string{thing: "machines"})
+			markers, err := granular.NewMarkers(schemas, map[schema.GroupVersionKind]string{things.Kind: "machines"})
 			if err != nil {
 				return err.Error()
 			}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // maxSteps bounds how deep a pattern goes. Kubernetes has fields at depth 15.
@@ -108,7 +109,7 @@ func (p pattern) String() string {
 		case stepKey:
 			fmt.Fprintf(&b, "[%s=%s]", s.key, strconv.Quote(s.name))
 		case stepName:
-			writeElement(&b, fieldpath.FieldNameElement(s.name))
+			changes.WriteElement(&b, fieldpath.FieldNameElement(s.name))
 		}
 	}
 	return b.String()

@@ -15,42 +15,44 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 func TestProblems(t *testing.T) {
 	t.Parallel()
-	words, terms := machines(fieldOf("spec.tags", "words")), machines(fieldOf("spec.tags", "terms"))
+	words, terms := things.Spec(things.Field("spec.tags", "words")), things.Spec(things.Field("spec.tags", "terms"))
 	const between = `in machines.example.com, spec.tags has permission "words" by FieldPermissionMapping "m" and "terms" by FieldPermissionMapping "n"`
-	elsewhere := mapping("n", terms)
+	elsewhere := things.Mapping("n", terms)
 	elsewhere.Spec.Resources[0].Resource = "others"
-	nowhere := mapping("n", machines(fieldOf("spec.tags", "words")))
+	nowhere := things.Mapping("n", things.Spec(things.Field("spec.tags", "words")))
 	nowhere.Spec.Resources = nil
 	for _, tc := range []struct {
 		name     string
 		mappings []*policy.FieldPermissionMapping
 		want     map[string]granular.Problem // a part of the reason
 	}{
-		{"none", []*policy.FieldPermissionMapping{mapping("m", words)}, map[string]granular.Problem{"m": {}, "of nobody": {}}},
-		{"the same twice", []*policy.FieldPermissionMapping{mapping("m", words), mapping("n", words)}, map[string]granular.Problem{"m": {}, "n": {}}},
-		{"a contradiction", []*policy.FieldPermissionMapping{mapping("m", words), mapping("n", terms)}, map[string]granular.Problem{
+		{"none", []*policy.FieldPermissionMapping{things.Mapping("m", words)}, map[string]granular.Problem{"m": {}, "of nobody": {}}},
+		{"the same twice", []*policy.FieldPermissionMapping{things.Mapping("m", words), things.Mapping("n", words)}, map[string]granular.Problem{"m": {}, "n": {}}},
+		{"a contradiction", []*policy.FieldPermissionMapping{things.Mapping("m", words), things.Mapping("n", terms)}, map[string]granular.Problem{
 			"m": {Reason: between}, "n": {Reason: `has permission "terms" by FieldPermissionMapping "n" and "words" by FieldPermissionMapping "m"`},
 		}},
-		{"one against two", []*policy.FieldPermissionMapping{mapping("a", words), mapping("m", words), mapping("n", terms)}, map[string]granular.Problem{
+		{"one against two", []*policy.FieldPermissionMapping{things.Mapping("a", words), things.Mapping("m", words), things.Mapping("n", terms)}, map[string]granular.Problem{
 			"a": {Reason: `"words" by FieldPermissionMapping "a" and "terms" by FieldPermissionMapping "n"`},
 			"m": {Reason: between}, "n": {Reason: `"words" by FieldPermissionMapping "a"`},
 		}},
 		{"in another parameter", []*policy.FieldPermissionMapping{
-			mapping("m", machines(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{}))),
-			mapping("n", machines(parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}))),
+			things.Mapping("m", things.Spec(things.Parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{}))),
+			things.Mapping("n", things.Spec(things.Parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}))),
 		}, map[string]granular.Problem{"m": {Reason: "in machines.example.com, spec.tags[*]"}, "n": {Reason: `"word" by FieldPermissionMapping "m", with different parameters`}}},
-		{"of another resource", []*policy.FieldPermissionMapping{mapping("m", words), elsewhere}, map[string]granular.Problem{"m": {}, "n": {}}},
-		{"in another version", []*policy.FieldPermissionMapping{mapping("m", words, "v1"), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {}, "n": {}}},
-		{"in one of the versions", []*policy.FieldPermissionMapping{mapping("m", words, "v1", "v2"), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},
-		{"in a version and in all", []*policy.FieldPermissionMapping{mapping("m", words), mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},
-		{"not valid", []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("spec..", "words"))), mapping("n", terms)}, map[string]granular.Problem{
+		{"of another resource", []*policy.FieldPermissionMapping{things.Mapping("m", words), elsewhere}, map[string]granular.Problem{"m": {}, "n": {}}},
+		{"in another version", []*policy.FieldPermissionMapping{things.Mapping("m", words, "v1"), things.Mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {}, "n": {}}},
+		{"in one of the versions", []*policy.FieldPermissionMapping{things.Mapping("m", words, "v1", "v2"), things.Mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},
+		{"in a version and in all", []*policy.FieldPermissionMapping{things.Mapping("m", words), things.Mapping("n", terms, "v2")}, map[string]granular.Problem{"m": {Reason: between}, "n": {Reason: "spec.tags"}}},
+		{"not valid", []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec..", "words"))), things.Mapping("n", terms)}, map[string]granular.Problem{
 			"m": {Invalid: true, Reason: "spec.fields[0].path: Invalid value"}, "n": {},
 		}},
-		{"against what is built in", []*policy.FieldPermissionMapping{mapping("m", machines(fieldOf("metadata.labels", "stickers")))}, map[string]granular.Problem{
+		{"against what is built in", []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("metadata.labels", "stickers")))}, map[string]granular.Problem{
 			"m": {Invalid: true, Reason: "built-in permission"},
 		}},
 		{"without resources", []*policy.FieldPermissionMapping{nowhere}, map[string]granular.Problem{"n": {Invalid: true, Reason: "spec.resources: Required"}}},
@@ -76,11 +78,11 @@ func TestMappingWithoutResources(t *testing.T) {
 		field policy.FieldPermission
 		want  bool
 	}{
-		"an exclusion":   {excludedField("spec.boom", "selfDestruction", ""), true},
-		"a permission":   {fieldOf("spec.boom", "selfDestruction"), false},
-		"what is broken": {excludedField("spec..", "selfDestruction", ""), true},
+		"an exclusion":   {things.Excluded("spec.boom", "selfDestruction", ""), true},
+		"a permission":   {things.Field("spec.boom", "selfDestruction"), false},
+		"what is broken": {things.Excluded("spec..", "selfDestruction", ""), true},
 	} {
-		m := mapping("m", machines(tc.field))
+		m := things.Mapping("m", things.Spec(tc.field))
 		m.Spec.Resources = nil
 		table := granular.NewTable(m)
 		for _, resource := range []string{"machines", "others", "*"} {
@@ -89,11 +91,11 @@ func TestMappingWithoutResources(t *testing.T) {
 			}
 		}
 		checker := granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}
-		changes, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(parse(t, "metadata: {name: a}")), object(parse(t, "metadata: {name: a, labels: {a: b}}")))
+		changed, err := changes.Differ{Types: things.Types(t)}.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, "metadata: {name: a}")), things.Object(things.Parse(t, "metadata: {name: a, labels: {a: b}}")))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := checker.Exclude(t.Context(), table.For(machinesResource), changes, updateByBob); got.Allowed == tc.want {
+		if got := checker.Exclude(t.Context(), table.For(things.Machines), changed, updateByBob); got.Allowed == tc.want {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if (table.Digest() == granular.NewTable().Digest()) == tc.want {
@@ -107,8 +109,8 @@ func TestMappingWithoutResources(t *testing.T) {
 func TestStale(t *testing.T) {
 	t.Parallel()
 	source := &granular.Source{}
-	source.Store(granular.NewTable(mapping("m", machines(excludedField(`metadata.annotations["boom"]`, "selfDestruction", "")))))
-	config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:metadata"}}, Types: thingTypes(t), Table: source.Table, Stale: source.Stale}
+	source.Store(granular.NewTable(things.Mapping("m", things.Spec(things.Excluded(`metadata.annotations["boom"]`, "selfDestruction", "")))))
+	config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:metadata"}}, Types: things.Types(t), Table: source.Table, Stale: source.Stale}
 	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 	harmless := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
 	boom := updateOf(t, "metadata: {name: a}", "metadata: {name: a, annotations: {boom: z}}")

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // Table is what fields need, of every resource: by the built-in mapping, by markers in
@@ -142,12 +143,12 @@ type Rules struct {
 
 // of returns the rules for a claim. A version of another group is one that no mapping knows, so
 // that everything in it needs the excluded permissions.
-func (r *Rules) of(c claim) *Rules {
-	if c.apiVersion == "" || r.table == nil {
+func (r *Rules) of(c changes.Claim) *Rules {
+	if c.APIVersion == "" || r.table == nil {
 		return r
 	}
-	version := c.apiVersion
-	if group, name, ok := strings.Cut(c.apiVersion, "/"); ok && group == r.resource.Group {
+	version := c.APIVersion
+	if group, name, ok := strings.Cut(c.APIVersion, "/"); ok && group == r.resource.Group {
 		version = name
 	}
 	return r.table.For(r.resource.GroupResource().WithVersion(version))

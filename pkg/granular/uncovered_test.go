@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package granular_test
 
 import (
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // grantablePath is a field and what covers it, as far as the tests know. "*" in its path is
@@ -39,11 +42,11 @@ var grantablePaths = []grantablePath{
 }
 
 // grantableMappings are the mappings of the last of them, with exclusions.
-var grantableMappings = []*policy.FieldPermissionMapping{mapping("m", machines(
-	parameterized("spec.tags[*]", "tag", policy.FieldPermissionParameter{}), fieldOf("spec.selector", "selection"),
-	parameterized("spec.containers[*]", "container", policy.FieldPermissionParameter{Key: "name"}),
-	parameterized("spec.containers[*].image", "release", policy.FieldPermissionParameter{Key: "name"}),
-	excludedField("spec.replicas", "replicas", "value == 'a'"), excludedField(`metadata.labels["b"]`, "tier", ""), excludedField("status.phase", "phase", ""),
+var grantableMappings = []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(
+	things.Parameterized("spec.tags[*]", "tag", policy.FieldPermissionParameter{}), things.Field("spec.selector", "selection"),
+	things.Parameterized("spec.containers[*]", "container", policy.FieldPermissionParameter{Key: "name"}),
+	things.Parameterized("spec.containers[*].image", "release", policy.FieldPermissionParameter{Key: "name"}),
+	things.Excluded("spec.replicas", "replicas", "value == 'a'"), things.Excluded(`metadata.labels["b"]`, "tier", ""), things.Excluded("status.phase", "phase", ""),
 ))}
 
 // covers reports whether one of the verbs covers a path.
@@ -74,21 +77,21 @@ func covers(verbs, path []string) bool {
 
 // uncovered is what is left of a value without what verbs cover, and without what is empty
 // then. It compares nothing: what an accepted write leaves must be the same before and after.
-func uncovered(s *shape, value any, verbs, path []string) any {
-	if len(path) > 0 && (covers(verbs, path) || slices.Contains(owned, "."+strings.Join(path, "."))) {
+func uncovered(s *things.Shape, value any, verbs, path []string) any {
+	if len(path) > 0 && (covers(verbs, path) || slices.Contains(things.Owned, "."+strings.Join(path, "."))) {
 		return nil
 	}
-	within := func(key string, s *shape, value any) any {
+	within := func(key string, s *things.Shape, value any) any {
 		return uncovered(s, value, verbs, append(slices.Clone(path), key))
 	}
-	switch s.kind {
+	switch s.Kind {
 	case "object", "map":
 		left := map[string]any{}
 		fields, _ := value.(map[string]any)
 		for name, v := range fields {
-			field := s.element
-			if s.kind == "object" {
-				field = s.fields[name]
+			field := s.Element
+			if s.Kind == "object" {
+				field = s.Fields[name]
 			}
 			if rest := within(name, field, v); rest != nil {
 				left[name] = rest
@@ -101,14 +104,14 @@ func uncovered(s *shape, value any, verbs, path []string) any {
 		var left []any
 		list, _ := value.([]any)
 		for _, e := range list {
-			element, key := text, s.nameOf(e)
-			if s.kind == "listMap" {
-				element = s.element
+			element, key := things.Text, s.NameOf(e)
+			if s.Kind == "listMap" {
+				element = s.Element
 			}
-			if s.kind == "set" {
+			if s.Kind == "set" {
 				key, _ = e.(string)
-			} else if len(s.keys) == 1 {
-				key, _ = child(e, s.keys[0]).(string)
+			} else if len(s.Keys) == 1 {
+				key, _ = things.Child(e, s.Keys[0]).(string)
 			}
 			if rest := within(key, element, e); rest != nil {
 				left = append(left, rest)
@@ -118,7 +121,7 @@ func uncovered(s *shape, value any, verbs, path []string) any {
 			return left
 		}
 	default:
-		if s.kind != "scalar" && isEmpty(value) {
+		if s.Kind != "scalar" && things.IsEmpty(value) {
 			return nil
 		}
 		return []any{value} // so that null is something
@@ -139,7 +142,7 @@ func withdraw(r *rand.Rand, before, after map[string]any) {
 			}
 			continue
 		}
-		for _, name := range sortedNames(thingShape.fields[top].fields) {
+		for _, name := range slices.Sorted(maps.Keys(things.Thing.Fields[top].Fields)) {
 			if r.IntN(3) == 0 {
 				continue
 			}
@@ -157,9 +160,9 @@ var moreGrantable = append(slices.Clone(grantable), "annotation(a)", "annotation
 
 // tryUncovered makes a random write with random permissions, and reports whether it was
 // accepted, and changed anything.
-func tryUncovered(t *testing.T, differ granular.Differ, rules *granular.Rules, seed uint64) (accepted, changed bool) {
+func tryUncovered(t *testing.T, differ changes.Differ, rules *granular.Rules, seed uint64) (accepted, changed bool) {
 	t.Helper()
-	before, after := randomPair(seed)
+	before, after := things.RandomPair(seed)
 	r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a test must be repeatable
 	if before != nil {
 		withdraw(r, before, after)
@@ -170,12 +173,12 @@ func tryUncovered(t *testing.T, differ granular.Differ, rules *granular.Rules, s
 			verbs = append(verbs, "granular:"+verb)
 		}
 	}
-	changes, err := differ.Changes(t.Context(), thing, object(before), object(after))
+	made, err := differ.Changes(t.Context(), things.Kind, things.Object(before), things.Object(after))
 	if err != nil {
 		t.Fatal(err)
 	}
 	checker := granular.Checker{Authorizer: &grants{verbs: verbs}}
-	if checker.Exclude(t.Context(), rules, changes, updateByBob).Allowed {
+	if checker.Exclude(t.Context(), rules, made, updateByBob).Allowed {
 		for path, verb := range map[string]string{"spec replicas": "replicas", "metadata labels b": "tier", "status phase": "phase"} {
 			was, is := valueAt(before, path), valueAt(after, path)
 			if !reflect.DeepEqual(was, is) && !slices.Contains(verbs, "granular:"+verb) && (verb != "replicas" || is == "a") {
@@ -183,7 +186,7 @@ func tryUncovered(t *testing.T, differ granular.Differ, rules *granular.Rules, s
 			}
 		}
 	}
-	if !checker.Include(t.Context(), rules, changes, updateByBob).Allowed {
+	if !checker.Include(t.Context(), rules, made, updateByBob).Allowed {
 		return false, false
 	}
 	// A permission on a field that is excluded covers it, too.
@@ -193,10 +196,10 @@ func tryUncovered(t *testing.T, differ granular.Differ, rules *granular.Rules, s
 			removeAt(after, path)
 		}
 	}
-	if diff := cmp.Diff(uncovered(thingShape, before, verbs, nil), uncovered(thingShape, after, verbs, nil)); diff != "" {
+	if diff := cmp.Diff(uncovered(things.Thing, before, verbs, nil), uncovered(things.Thing, after, verbs, nil)); diff != "" {
 		t.Errorf("seed %d: accepted with %q, but what nothing covers has changed (-before +after):\n%s", seed, verbs, diff)
 	}
-	return true, len(changes.Paths()) > 0
+	return true, len(made.Paths()) > 0
 }
 
 func valueAt(object map[string]any, path string) any {
@@ -228,14 +231,14 @@ func FuzzUncovered(f *testing.F) {
 	for seed := range uint64(500) {
 		f.Add(seed)
 	}
-	differ, rules := granular.Differ{Types: thingTypes(f)}, granular.NewTable(grantableMappings...).For(machinesResource)
+	differ, rules := changes.Differ{Types: things.Types(f)}, granular.NewTable(grantableMappings...).For(things.Machines)
 	f.Fuzz(func(t *testing.T, seed uint64) { tryUncovered(t, differ, rules, seed) })
 }
 
 // TestUncoveredIsTried makes sure that FuzzUncovered tries something.
 func TestUncoveredIsTried(t *testing.T) {
 	t.Parallel()
-	differ, rules := granular.Differ{Types: thingTypes(t)}, granular.NewTable(grantableMappings...).For(machinesResource)
+	differ, rules := changes.Differ{Types: things.Types(t)}, granular.NewTable(grantableMappings...).For(things.Machines)
 	accepted, changed := 0, 0
 	for seed := range uint64(1000) {
 		ok, something := tryUncovered(t, differ, rules, seed)

@@ -40,8 +40,9 @@ var layers = map[string][]string{
 	"pkg/bridge":        {"apis", "pkg/authorization"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
-	"pkg/granular":      {"apis", "pkg/authorization", "pkg/cel"},
+	"pkg/granular":      {"apis", "pkg/authorization", "pkg/granular/changes"},
 
+	"pkg/granular/changes":           {},
 	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular"},
 
 	"pkg/apiserver": {
@@ -165,6 +166,7 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/policy/typechecking", "pkg/registry", true},
 		{"pkg/bridge", "pkg/policy", true},
 		{"pkg/registry/authorization/subjectaccessreview", "pkg/bridge", true},
+		{"pkg/granular/changes", "pkg/granular", true},
 		{"pkg/unheard", "pkg/cel", true},
 		{"pkg/authorization/webhook", "pkg/authorization", false},
 		{"pkg/policy/typechecking", "apis/policy/v1alpha1", false},

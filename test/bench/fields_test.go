@@ -37,6 +37,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // fieldKind is a kind whose objects are updated.
@@ -46,7 +47,7 @@ type fieldKind struct {
 	empty    func() runtime.Object
 	object   runtime.Object
 	labels   func(runtime.Object) map[string]string
-	types    granular.Types
+	types    changes.Types
 }
 
 func machines(b *testing.B) fieldKind {
@@ -56,7 +57,7 @@ func machines(b *testing.B) fieldKind {
 	if err != nil {
 		b.Fatal(err)
 	}
-	types, err := granular.NewTypes(schemas)
+	types, err := changes.NewTypes(schemas)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func pods(b *testing.B, size int) fieldKind {
 	if err := json.Unmarshal([]byte(podSchema), &schemas); err != nil {
 		b.Fatal(err)
 	}
-	types, err := granular.NewTypes(schemas)
+	types, err := changes.NewTypes(schemas)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -147,7 +148,7 @@ func (v *verbs) EvaluateConditions(context.Context, authorizer.ConditionsAwareDe
 // request and what is stored, has admission enforce what was authorized, and encodes what is
 // to be stored and the answer. It reaches no store. Without fields, permission on fields is
 // off.
-func (k fieldKind) updates(b *testing.B, user *verbs, types granular.Types, fields ...policy.FieldPermission) http.Handler {
+func (k fieldKind) updates(b *testing.B, user *verbs, types changes.Types, fields ...policy.FieldPermission) http.Handler {
 	b.Helper()
 	resource := k.kind.GroupVersion().WithResource(k.resource)
 	members := []authorization.Member{{Name: "verbs", Decider: authorization.DeciderOf(user)}}
@@ -249,7 +250,7 @@ func BenchmarkFields(b *testing.B) {
 			})
 			for _, t := range []struct {
 				name  string
-				types granular.Types
+				types changes.Types
 			}{{"schema", o.types}, {"none", nil}} {
 				b.Run("by=exclude/types="+t.name, func(b *testing.B) {
 					user := &verbs{held: []string{"update"}}

@@ -23,7 +23,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // TestFineGrainedReviewsOfOthers asks about the fields of what kube-apiserver serves, pods and
@@ -121,7 +121,7 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 		t.Fatalf("%v: %s", err, errs)
 	}
 	got := ""
-	err = wait.PollUntilContextTimeout(t.Context(), time.Second, granular.SchemaExpiry+30*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), time.Second, changes.SchemaExpiry+30*time.Second, true, func(context.Context) (bool, error) {
 		got = ask("")()
 		return got == "", nil
 	})

@@ -47,6 +47,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -114,7 +115,7 @@ func newGadgetServer(t *testing.T, mappings ...*policy.FieldPermissionMapping) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	types, err := granular.NewTypes(schemas)
+	types, err := changes.NewTypes(schemas)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +173,7 @@ func storeGadgets(t *testing.T, config *genericapiserver.Config, codec runtime.C
 	}
 }
 
-func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, types granular.Types, markers *granular.Markers, mappings []*policy.FieldPermissionMapping) *enforcement.Enforcer {
+func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, types changes.Types, markers *granular.Markers, mappings []*policy.FieldPermissionMapping) *enforcement.Enforcer {
 	t.Helper()
 	knows := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		verbs := strings.Fields(gadgetVerbs[a.GetUser().GetName()])

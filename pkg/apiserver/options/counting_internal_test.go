@@ -37,6 +37,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -142,14 +143,14 @@ func countedPolicies(t *testing.T) map[engine.Key]*engine.Policy {
 }
 
 // machineTypes are the schemas by which the fields of machines are compared.
-func machineTypes(t *testing.T) granular.Types {
+func machineTypes(t *testing.T) changes.Types {
 	t.Helper()
 	config := genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, openapi.NewDefinitionNamer(apiserver.Scheme))
 	schemas, err := builder3.BuildOpenAPIDefinitionsForResources(config, openapiutil.GetCanonicalTypeName(&demov1alpha1.VirtualMachine{}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	types, err := granular.NewTypes(schemas)
+	types, err := changes.NewTypes(schemas)
 	if err != nil {
 		t.Fatal(err)
 	}

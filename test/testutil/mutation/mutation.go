@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 package mutation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -31,6 +32,8 @@ const (
 type Suite struct {
 	// Package is the directory of the package, relative to the root of the module.
 	Package string
+	// Tests is the directory of the package whose tests must notice. If it is empty, it is Package.
+	Tests string
 	// Test is the pattern of the tests that must notice, as for go test -run.
 	Test string
 	// Env are variables that the tests get, as NAME=value.
@@ -93,7 +96,7 @@ func (s Suite) run(t *testing.T, m Mutant) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience*Time)
 	defer cancel()
 	run := exec.CommandContext(ctx, binary, "-test.failfast", "-test.run", pattern) //nolint:gosec // it was just built
-	run.Dir = filepath.Join(root(t), s.Package)
+	run.Dir = s.tests(t)
 	run.Env = append(append(os.Environ(), "GOMAXPROCS=1"), s.Env...)
 	output, _ := run.CombinedOutput()
 	used := run.ProcessState.UserTime() + run.ProcessState.SystemTime()
@@ -103,7 +106,13 @@ func (s Suite) run(t *testing.T, m Mutant) {
 	t.Logf("noticed after %v of processor time: %s", used.Round(time.Millisecond), output)
 }
 
-// build compiles the tests of the package against the mutant.
+// tests returns the path of the package whose tests must notice.
+func (s Suite) tests(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(root(t), cmp.Or(s.Tests, s.Package))
+}
+
+// build compiles the tests against the mutant.
 func (s Suite) build(t *testing.T, m Mutant) (binary string) {
 	t.Helper()
 	original, content := s.mutated(t, m)
@@ -120,7 +129,7 @@ func (s Suite) build(t *testing.T, m Mutant) (binary string) {
 	}
 	binary = filepath.Join(directory, "mutant.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".") //nolint:gosec // the paths are ours
-	build.Dir = filepath.Join(root(t), s.Package)
+	build.Dir = s.tests(t)
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("it does not compile: %s", output)
 	}

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular_test
+package changes_test
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // publisher is somebody who publishes schemas, and counts how often it is asked.
@@ -65,12 +65,12 @@ func (p *publisher) times() int {
 }
 
 func publishedThing() *spec.Schema {
-	s := thingShape.openAPI()
+	s := things.Thing.OpenAPI()
 	return &s
 }
 
 // errNone is what a reader says of a kind without schema.
-var errNone = fmt.Errorf("%w: Thing", granular.ErrNoSchema)
+var errNone = fmt.Errorf("%w: Thing", changes.ErrNoSchema)
 
 // TestPublished is what happens to a schema that comes, changes, cannot be read and goes.
 func TestPublished(t *testing.T) {
@@ -85,7 +85,7 @@ func TestPublished(t *testing.T) {
 	failure := errors.New("secret.example.com:443 is down")
 	synctest.Test(t, func(t *testing.T) {
 		p := &publisher{}
-		differ := granular.Differ{Types: granular.NewPublished(p.read)}
+		differ := changes.Differ{Types: changes.NewPublished(p.read)}
 		for _, step := range []struct {
 			name  string
 			found *spec.Schema
@@ -95,25 +95,25 @@ func TestPublished(t *testing.T) {
 			asked int    // in all
 		}{
 			{"it has none yet", nil, errNone, 0, untyped, 1},
-			{"and will not have one at once", publishedThing(), nil, granular.SchemaRetry - 1, untyped, 1},
+			{"and will not have one at once", publishedThing(), nil, changes.SchemaRetry - 1, untyped, 1},
 			{"it comes", publishedThing(), nil, 1, typed, 2},
-			{"it is remembered", nil, failure, granular.SchemaExpiry - 1, typed, 2},
+			{"it is remembered", nil, failure, changes.SchemaExpiry - 1, typed, 2},
 			{"it is not used for longer", nil, failure, 1, closed, 3},
-			{"nobody is asked all the time", publishedThing(), nil, granular.SchemaRetry - 1, closed, 3},
+			{"nobody is asked all the time", publishedThing(), nil, changes.SchemaRetry - 1, closed, 3},
 			{"it is back", publishedThing(), nil, 1, typed, 4},
-			{"it changes", noConditions, nil, granular.SchemaExpiry, "the new object does not fit the schema of its kind", 5},
-			{"it disappears", nil, errNone, granular.SchemaExpiry, untyped, 6},
-			{"it has no fields", &spec.Schema{}, nil, granular.SchemaRetry, untyped, 7},
-			{"it cannot be used", spec.ArrayProperty(nil).SetProperty("status", *spec.ArrayProperty(nil)), nil, granular.SchemaRetry, closed, 8},
-			{"the reader panics", nil, nil, granular.SchemaRetry, closed, 9},
+			{"it changes", noConditions, nil, changes.SchemaExpiry, "the new object does not fit the schema of its kind", 5},
+			{"it disappears", nil, errNone, changes.SchemaExpiry, untyped, 6},
+			{"it has no fields", &spec.Schema{}, nil, changes.SchemaRetry, untyped, 7},
+			{"it cannot be used", spec.ArrayProperty(nil).SetProperty("status", *spec.ArrayProperty(nil)), nil, changes.SchemaRetry, closed, 8},
+			{"the reader panics", nil, nil, changes.SchemaRetry, closed, 9},
 		} {
 			p.set(step.found, step.err)
 			time.Sleep(step.after)
 			for range 2 {
-				changes, err := differ.Changes(t.Context(), thing, object(parse(t, "metadata: {name: a}")), object(parse(t, "metadata: {name: a}\nstatus: {conditions: [{type: A}]}")))
+				changed, err := differ.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, "metadata: {name: a}")), things.Object(things.Parse(t, "metadata: {name: a}\nstatus: {conditions: [{type: A}]}")))
 				got := fmt.Sprint(err)
 				if err == nil {
-					got = strings.Join(namesOf(changes), " ")
+					got = strings.Join(namesOf(changed), " ")
 				}
 				if !strings.HasPrefix(got, step.want) || strings.Contains(got, "secret") {
 					t.Errorf("%s: got %q, want %q", step.name, got, step.want)
@@ -131,16 +131,16 @@ func TestPublishedIsReadOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &publisher{found: publishedThing(), block: make(chan struct{})}
-		types := granular.NewPublished(p.read)
+		types := changes.NewPublished(p.read)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := types.TypeOf(ctx, thing); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := types.TypeOf(ctx, things.Kind); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("who cannot wait: got %v", err)
 		}
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
-				if _, err := types.TypeOf(t.Context(), thing); err != nil {
+				if _, err := types.TypeOf(t.Context(), things.Kind); err != nil {
 					t.Errorf("who waits: got %v", err)
 				}
 			})
@@ -159,7 +159,7 @@ func TestPublishedIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := &publisher{found: publishedThing(), block: make(chan struct{})}
-		types := granular.NewPublished(p.read)
+		types := changes.NewPublished(p.read)
 		kind := func(i int) schema.GroupVersionKind {
 			return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: fmt.Sprintf("Kind%d", i)}
 		}
@@ -168,7 +168,7 @@ func TestPublishedIsBounded(t *testing.T) {
 			group.Go(func() { _, _ = types.TypeOf(t.Context(), kind(i)) })
 		}
 		synctest.Wait()
-		if _, err := types.TypeOf(t.Context(), kind(128)); err == nil || errors.Is(err, granular.ErrNoSchema) {
+		if _, err := types.TypeOf(t.Context(), kind(128)); err == nil || errors.Is(err, changes.ErrNoSchema) {
 			t.Errorf("one more than can be read: got %v, want an error", err)
 		}
 		close(p.block)
@@ -195,35 +195,16 @@ func TestPublishedIsBounded(t *testing.T) {
 	})
 }
 
-// TestUnreadableSchemasAreClosed on both sides, and say which kind it is.
-func TestUnreadableSchemasAreClosed(t *testing.T) {
-	t.Parallel()
-	types := granular.NewPublished((&publisher{err: errors.New("down")}).read)
-	config := granular.Config{
-		Authorizer: &grants{verbs: []string{"*"}}, Types: types,
-		Table: tableOf(mapping("m", machines(excludedField("spec.boom", "selfDestruction", "")))),
-	}
-	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {a: b}}")
-	include := authorization.FromUpstream("", mustMake(t, granular.NewInclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob))
-	if got := include.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !include.CanBecomeAllowed() || got.IsAllow() {
-		t.Errorf("include: got %+v after %+v", got, include)
-	}
-	decision := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob)
-	if got := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
-		t.Errorf("exclude: got %+v", got)
-	}
-}
-
 // TestDivide says who is asked for which kind.
 func TestDivide(t *testing.T) {
 	t.Parallel()
 	other := schema.GroupVersionKind{Group: "other.example.com", Version: "v1", Kind: "Other"}
 	p := &publisher{found: publishedThing()}
-	types := granular.Divide(thingTypes(t), []schema.GroupVersion{thing.GroupVersion()}, granular.NewPublished(p.read))
-	if _, err := types.TypeOf(t.Context(), thing); err != nil {
+	types := changes.Divide(things.Types(t), []schema.GroupVersion{things.Kind.GroupVersion()}, changes.NewPublished(p.read))
+	if _, err := types.TypeOf(t.Context(), things.Kind); err != nil {
 		t.Error(err)
 	}
-	if _, err := types.TypeOf(t.Context(), thing.GroupVersion().WithKind("Unknown")); !errors.Is(err, granular.ErrNoSchema) {
+	if _, err := types.TypeOf(t.Context(), things.Kind.GroupVersion().WithKind("Unknown")); !errors.Is(err, changes.ErrNoSchema) {
 		t.Errorf("an unknown kind of an own version: got %v", err)
 	}
 	if got := p.times(); got != 0 {
@@ -232,7 +213,7 @@ func TestDivide(t *testing.T) {
 	if _, err := types.TypeOf(t.Context(), other); err != nil || p.times() != 1 {
 		t.Errorf("another kind: got %v, asked %d times", err, p.times())
 	}
-	if _, err := types.TypeOf(t.Context(), schema.GroupVersionKind{Group: thing.Group, Version: "v9", Kind: "Thing"}); err != nil || p.times() != 2 {
+	if _, err := types.TypeOf(t.Context(), schema.GroupVersionKind{Group: things.Kind.Group, Version: "v9", Kind: "Thing"}); err != nil || p.times() != 2 {
 		t.Errorf("another version of an own group: got %v, asked %d times", err, p.times())
 	}
 }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package changes
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
 	parser := &typed.Parser{Schema: smdschema.Schema{Types: converted.Types}}
 	types := openAPITypes{}
 	for name, s := range schemas {
-		described, err := kindsOf(s)
+		described, err := KindsOf(s)
 		if err != nil {
 			return nil, fmt.Errorf("schema %q: %w", name, err)
 		}
@@ -89,8 +89,8 @@ func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
 	return types, nil
 }
 
-// kindsOf returns the kinds that a schema describes. Options of requests describe many.
-func kindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
+// KindsOf returns the kinds that a schema describes. Options of requests describe many.
+func KindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
 	var kinds []schema.GroupVersionKind
 	if err := s.Extensions.GetObject(groupVersionKinds, &kinds); err != nil {
 		return nil, fmt.Errorf("%s: %w", groupVersionKinds, err)

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular_test
+package changes_test
 
 import (
 	"errors"
@@ -16,40 +16,32 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"sigs.k8s.io/yaml"
 
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
-func object(content map[string]any) runtime.Object {
-	if content == nil {
-		return nil
-	}
-	return &unstructured.Unstructured{Object: content}
-}
-
-func namesOf(c *granular.Changes) []string {
+func namesOf(c *changes.Changes) []string {
 	names := []string{}
 	for _, path := range c.Paths() {
-		names = append(names, granular.NameOf(path))
+		names = append(names, changes.NameOf(path))
 	}
 	return names
 }
 
-func checkPair(t *testing.T, differ granular.Differ, seed uint64) (changes int) {
+func checkPair(t *testing.T, differ changes.Differ, seed uint64) (changed int) {
 	t.Helper()
-	before, after := randomPair(seed)
-	c, err := differ.Changes(t.Context(), thing, object(before), object(after))
+	before, after := things.RandomPair(seed)
+	c, err := differ.Changes(t.Context(), things.Kind, things.Object(before), things.Object(after))
 	if err != nil {
 		t.Fatalf("seed %d: %v\nbefore %v\nafter %v", seed, err, before, after)
 	}
 	got := namesOf(c)
 	sort.Strings(got)
-	if diff := cmp.Diff(naiveChanges(before, after), got); diff != "" {
+	if diff := cmp.Diff(things.Changes(before, after), got); diff != "" {
 		t.Fatalf("seed %d: changes (-naive +got):\n%s\nbefore %v\nafter %v", seed, diff, before, after)
 	}
 	return len(got)
@@ -60,14 +52,14 @@ func FuzzChanges(f *testing.F) {
 	for seed := range uint64(500) {
 		f.Add(seed)
 	}
-	differ := granular.Differ{Types: thingTypes(f)}
+	differ := changes.Differ{Types: things.Types(f)}
 	f.Fuzz(func(t *testing.T, seed uint64) { checkPair(t, differ, seed) })
 }
 
 // TestRandomPairsChange makes sure that FuzzChanges compares something.
 func TestRandomPairsChange(t *testing.T) {
 	t.Parallel()
-	differ := granular.Differ{Types: thingTypes(t)}
+	differ := changes.Differ{Types: things.Types(t)}
 	total := 0
 	for seed := range uint64(100) {
 		total += checkPair(t, differ, seed)
@@ -75,18 +67,6 @@ func TestRandomPairsChange(t *testing.T) {
 	if total < 300 {
 		t.Errorf("only %d changes in 100 pairs", total)
 	}
-}
-
-func parse(t testing.TB, text string) map[string]any {
-	t.Helper()
-	content := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &content); err != nil {
-		t.Fatal(err)
-	}
-	if len(content) == 0 {
-		return nil
-	}
-	return content
 }
 
 func TestChanges(t *testing.T) {
@@ -151,11 +131,11 @@ func TestChanges(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			differ := granular.Differ{Types: thingTypes(t)}
+			differ := changes.Differ{Types: things.Types(t)}
 			if tc.types == untyped {
-				differ = granular.Differ{}
+				differ = changes.Differ{}
 			}
-			got, err := differ.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			got, err := differ.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,7 +156,7 @@ func TestTypedObjects(t *testing.T) {
 	after := before.DeepCopy()
 	after.Labels = map[string]string{"super.safe.com/x": "y"}
 	after.Spec.NodeName = "n"
-	got, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), kind, before, after)
+	got, err := changes.Differ{Types: things.Types(t)}.Changes(t.Context(), kind, before, after)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +164,7 @@ func TestTypedObjects(t *testing.T) {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	var none *corev1.Pod
-	if got, err = (granular.Differ{}).Changes(t.Context(), kind, none, before); err != nil || len(namesOf(got)) == 0 {
+	if got, err = (changes.Differ{}).Changes(t.Context(), kind, none, before); err != nil || len(namesOf(got)) == 0 {
 		t.Errorf("a create: got %v, %v, want changes", got, err)
 	}
 }
@@ -203,13 +183,13 @@ func TestWhatCannotBeCompared(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := granular.Differ{Types: thingTypes(t)}.Changes(t.Context(), thing, object(parse(t, tc.before)), object(parse(t, tc.after)))
+			got, err := changes.Differ{Types: things.Types(t)}.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
 			if err == nil || got != nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "fortytwo") {
 				t.Errorf("got %v, %v, want an error with %q and without the content", got, err, tc.want)
 			}
 		})
 	}
-	if _, err := (granular.Differ{}).Changes(t.Context(), thing, nil, failing{}); err == nil || errors.Unwrap(err) == nil {
+	if _, err := (changes.Differ{}).Changes(t.Context(), things.Kind, nil, failing{}); err == nil || errors.Unwrap(err) == nil {
 		t.Errorf("an object that cannot be converted: got %v", err)
 	}
 }
@@ -222,9 +202,9 @@ func (failing) DeepCopyObject() runtime.Object   { return failing{} }
 
 func TestBadSchemas(t *testing.T) {
 	t.Parallel()
-	s := thingShape.openAPI()
+	s := things.Thing.OpenAPI()
 	s.AddExtension("x-kubernetes-group-version-kind", "Thing")
-	if _, err := granular.NewTypes(map[string]*spec.Schema{"thing": &s}); err == nil {
+	if _, err := changes.NewTypes(map[string]*spec.Schema{"thing": &s}); err == nil {
 		t.Error("a schema of kinds that cannot be read was accepted")
 	}
 }
@@ -232,8 +212,8 @@ func TestBadSchemas(t *testing.T) {
 // TestChangesOfLargeObjects refuses what would take minutes to compare.
 func TestChangesOfLargeObjects(t *testing.T) {
 	t.Parallel()
-	differ := granular.Differ{Types: thingTypes(t)}
-	small := object(map[string]any{"metadata": map[string]any{}})
+	differ := changes.Differ{Types: things.Types(t)}
+	small := things.Object(map[string]any{"metadata": map[string]any{}})
 	for _, tc := range []struct {
 		name, field string
 		n           int
@@ -247,9 +227,9 @@ func TestChangesOfLargeObjects(t *testing.T) {
 			key := fmt.Sprintf("a/%05d", i)
 			list, entries[key] = append(list, key), "x"
 		}
-		large := object(map[string]any{"metadata": map[string]any{tc.field: map[string]any{"finalizers": list, "labels": entries}[tc.field]}})
+		large := things.Object(map[string]any{"metadata": map[string]any{tc.field: map[string]any{"finalizers": list, "labels": entries}[tc.field]}})
 		for of, pair := range map[string][2]runtime.Object{"the new object": {small, large}, "the old object": {large, small}} {
-			_, err := differ.Changes(t.Context(), thing, pair[0], pair[1])
+			_, err := differ.Changes(t.Context(), things.Kind, pair[0], pair[1])
 			if (err == nil) != tc.allowed || err != nil && !strings.Contains(err.Error(), of+" has a list or map of more than 20000 entries") {
 				t.Errorf("%s, %s: got %v, want it to be compared: %t", tc.name, of, err, tc.allowed)
 			}

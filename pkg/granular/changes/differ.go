@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package changes
 
 import (
 	"context"
@@ -30,7 +30,7 @@ var serverOwned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"),
 	fieldpath.MakePathOrDie("kind"),
 	fieldpath.MakePathOrDie("metadata", "namespace"),
-	managedFieldsPath,
+	ManagedFieldsPath,
 	fieldpath.MakePathOrDie("metadata", "resourceVersion"),
 	fieldpath.MakePathOrDie("metadata", "generation"),
 	fieldpath.MakePathOrDie("metadata", "uid"),
@@ -78,8 +78,25 @@ func (c *Changes) CheckWriter(w Writer) error { return c.ownership.isBy(w) }
 // Paths returns the fields in their order.
 func (c *Changes) Paths() []fieldpath.Path { return pathsOf(c.Fields) }
 
-// pathsOf returns the paths in a set. The set lends each path for as long as it is shown, and
-// its iterator must not be stopped.
+// Claims returns the fields whose managers change although the fields do not.
+func (c *Changes) Claims() []Claim { return c.ownership.claims }
+
+// Values returns the values of a field before and after the write, nil if there is none. It returns
+// false if one of them cannot be determined: several elements of a list have the same key, a field
+// on the way has another type, or proceed, which is called before each element of a list that is
+// searched, returns false.
+func (c *Changes) Values(path fieldpath.Path, proceed func() bool) (before, after any, found bool) {
+	before, foundBefore := lookup(c.before, path, proceed)
+	after, foundAfter := lookup(c.after, path, proceed)
+	return before, after, foundBefore && foundAfter
+}
+
+// ServerOwned returns the paths of the fields whose changes do not count. ManagedFieldsPath is one of
+// them.
+func ServerOwned() []fieldpath.Path { return pathsOf(serverOwned) }
+
+// pathsOf returns the paths in a set. Iterate reuses the path that it passes, and cannot be stopped
+// early.
 func pathsOf(set *fieldpath.Set) []fieldpath.Path {
 	var paths []fieldpath.Path
 	set.Iterate(func(path fieldpath.Path) { paths = append(paths, path.Copy()) })
@@ -90,7 +107,7 @@ func pathsOf(set *fieldpath.Set) []fieldpath.Path {
 // has (KEP-3617, "API Server Additional Plumbing and Checks", step 3). For a create, before is nil. Errors
 // name no values.
 func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, before, after runtime.Object) (*Changes, error) {
-	if isNil(after) {
+	if IsNil(after) {
 		return nil, errNoObject
 	}
 	contentBefore, err := contentOf(kind, before)
@@ -118,7 +135,7 @@ func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, befor
 	}
 	apiVersion, _ := kind.ToAPIVersionAndKind()
 	walker := &ownershipWalker{apiVersion: apiVersion, isChanged: comparison.isChanged}
-	if !isNil(before) {
+	if !IsNil(before) {
 		walker.existing = sync.OnceValue(comparison.existing) // several entries may ask
 	}
 	changes := comparison.changes
@@ -245,14 +262,15 @@ func (d Differ) typeOf(ctx context.Context, kind schema.GroupVersionKind) (typed
 	return typed.ParseableType{}, fmt.Errorf("%w: %s", errUnreadable, kind)
 }
 
-func isNil(object runtime.Object) bool {
+// IsNil reports whether there is no object, also if the interface holds a nil pointer.
+func IsNil(object runtime.Object) bool {
 	v := reflect.ValueOf(object)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // contentOf returns an object as it is decoded from JSON. No object has no fields.
 func contentOf(kind schema.GroupVersionKind, object runtime.Object) (map[string]any, error) {
-	if isNil(object) {
+	if IsNil(object) {
 		return map[string]any{}, nil
 	}
 	var content map[string]any

@@ -3,30 +3,29 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package changes
 
 import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// lookup returns what an object has at a path, nil if there is nothing. It is false if that
-// cannot be told: several elements have the same key, a field on the way is of another
-// type, or look, which is asked before each element of a list, says that it is enough.
-func lookup(object map[string]any, path fieldpath.Path, look func() bool) (found any, ok bool) {
+// lookup returns the value of an object at a path, nil if there is none. It returns false in the cases
+// that Changes.Values lists.
+func lookup(object map[string]any, path fieldpath.Path, proceed func() bool) (found any, ok bool) {
 	found = object
 	for _, e := range path {
 		if found == nil {
 			return nil, true
 		}
-		if found, ok = lookupElement(found, e, look); !ok {
+		if found, ok = lookupElement(found, e, proceed); !ok {
 			return nil, false
 		}
 	}
 	return found, true
 }
 
-func lookupElement(in any, e fieldpath.PathElement, look func() bool) (any, bool) {
+func lookupElement(in any, e fieldpath.PathElement, proceed func() bool) (any, bool) {
 	if e.FieldName != nil {
 		fields, ok := in.(map[string]any)
 		return fields[*e.FieldName], ok
@@ -38,7 +37,7 @@ func lookupElement(in any, e fieldpath.PathElement, look func() bool) (any, bool
 	var found any
 	seen := false
 	for i, element := range list {
-		if !look() {
+		if !proceed() {
 			return nil, false
 		}
 		if !isElement(element, i, e) {
@@ -59,7 +58,7 @@ func isElement(element any, i int, e fieldpath.PathElement) bool {
 	case e.Index != nil:
 		return *e.Index == i
 	case e.Value != nil:
-		return equal(element, (*e.Value).Unstructured())
+		return Equal(element, (*e.Value).Unstructured())
 	case e.Key == nil:
 		return false
 	}
@@ -68,25 +67,14 @@ func isElement(element any, i int, e fieldpath.PathElement) bool {
 		return false
 	}
 	for _, key := range *e.Key {
-		if value, ok := fields[key.Name]; ok && !equal(value, key.Value.Unstructured()) {
+		if value, ok := fields[key.Name]; ok && !Equal(value, key.Value.Unstructured()) {
 			return false
 		}
 	}
 	return true
 }
 
-func equal(a, b any) bool {
+// Equal reports whether two values are equal to structured-merge-diff, which has one kind of number.
+func Equal(a, b any) bool {
 	return value.Equals(value.NewValueInterface(a), value.NewValueInterface(b))
-}
-
-func isEmpty(v any) bool {
-	switch v := v.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		return len(v) == 0
-	case []any:
-		return len(v) == 0
-	}
-	return false
 }

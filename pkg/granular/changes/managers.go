@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package changes
 
 import (
 	"context"
@@ -38,17 +38,19 @@ type Writer struct {
 	Subresource string
 }
 
-// claim is a field that an entry of metadata.managedFields gains or loses although the request
+// Claim is a field that an entry of metadata.managedFields gains or loses although the request
 // does not change the field.
-type claim struct {
-	path fieldpath.Path // empty for an entry that cannot be understood
-	// apiVersion is the version of the path. It is empty for the version of the request.
-	apiVersion string
+type Claim struct {
+	// Path is the path of the field. It is empty for an entry that cannot be understood, which is a
+	// claim on the whole object.
+	Path fieldpath.Path
+	// APIVersion is the version of the path. It is empty for the version of the request.
+	APIVersion string
 }
 
-// isOpaque reports whether the values of the field cannot be looked up, because its path is of
+// IsOpaque reports whether the values of the field cannot be looked up, because its path is of
 // another version or unknown.
-func (c claim) isOpaque() bool { return c.apiVersion != "" || len(c.path) == 0 }
+func (c Claim) IsOpaque() bool { return c.APIVersion != "" || len(c.Path) == 0 }
 
 // managerID identifies an entry as the server does. The entry of an applier keeps its identity
 // when its version changes.
@@ -86,7 +88,7 @@ func (e *managedEntries) add(one *managedEntry) bool {
 
 // ownership is how a request changes metadata.managedFields.
 type ownership struct {
-	claims []claim
+	claims []Claim
 	// written are the entries that a request writes as its own: they gain fields, or their
 	// time changes.
 	written []*managedEntry
@@ -110,7 +112,8 @@ func (o *ownership) isBy(w Writer) error {
 	return nil
 }
 
-var managedFieldsPath = fieldpath.MakePathOrDie("metadata", "managedFields")
+// ManagedFieldsPath is the path of metadata.managedFields.
+var ManagedFieldsPath = fieldpath.MakePathOrDie("metadata", "managedFields")
 
 var errEntry = errors.New("an entry of metadata.managedFields cannot be understood")
 
@@ -189,7 +192,7 @@ func (w *ownershipWalker) compareAll(ctx context.Context, before, after any) (ow
 	}
 	switch {
 	case errors.Is(err, errEntry):
-		return ownership{claims: []claim{{}}}, nil
+		return ownership{claims: []Claim{{}}}, nil
 	case err != nil:
 		return ownership{}, fmt.Errorf("metadata.managedFields could not be compared: %w", err)
 	}
@@ -269,7 +272,7 @@ func (w *ownershipWalker) walk(ctx context.Context, before, after map[string]any
 		if err := w.effort.claim(path); err != nil {
 			return err
 		}
-		w.result.claims = append(w.result.claims, claim{path: path.Copy(), apiVersion: apiVersion})
+		w.result.claims = append(w.result.claims, Claim{Path: path.Copy(), APIVersion: apiVersion})
 		return nil
 	}}
 	err = walker.walk(ctx, before, after)
@@ -314,18 +317,18 @@ func (e managedEntries) withBuckets(ctx context.Context, now managedEntries) (re
 	return result, nil
 }
 
-// field returns the path under which results name the claim.
-func (c claim) field() fieldpath.Path {
-	if len(c.path) == 0 {
-		return managedFieldsPath
+// Field returns the path under which results name the claim.
+func (c Claim) Field() fieldpath.Path {
+	if len(c.Path) == 0 {
+		return ManagedFieldsPath
 	}
-	return c.path
+	return c.Path
 }
 
-// subject names what a claim changes, for a refusal.
-func (c claim) subject() string {
-	if len(c.path) == 0 {
+// String describes what the claim changes, for a refusal.
+func (c Claim) String() string {
+	if len(c.Path) == 0 {
 		return "metadata.managedFields, an entry of which cannot be understood,"
 	}
-	return fmt.Sprintf("the managers of the field %s (metadata.managedFields)", NameOf(c.path))
+	return fmt.Sprintf("the managers of the field %s (metadata.managedFields)", NameOf(c.Path))
 }

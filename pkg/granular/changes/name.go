@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package changes
 
 import (
 	"fmt"
@@ -26,7 +26,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 func NameOf(path fieldpath.Path) string {
 	var b strings.Builder
 	for _, e := range path {
-		if writeElement(&b, e); b.Len() > maxNameBytes {
+		if WriteElement(&b, e); b.Len() > maxNameBytes {
 			break
 		}
 	}
@@ -36,7 +36,9 @@ func NameOf(path fieldpath.Path) string {
 	return b.String()
 }
 
-func writeElement(b *strings.Builder, e fieldpath.PathElement) {
+// WriteElement writes an element of a path as NameOf does. Nothing has been written before the first
+// element of a path.
+func WriteElement(b *strings.Builder, e fieldpath.PathElement) {
 	switch {
 	case e.FieldName != nil && plainName.MatchString(beginning(*e.FieldName)):
 		if b.Len() > 0 {

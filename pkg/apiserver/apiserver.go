@@ -35,7 +35,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 	"github.com/proviso-authz/proviso/pkg/policy"
@@ -63,7 +63,7 @@ type ExtraConfig struct {
 	FrontDoor *FrontDoorConfig
 	// Mappings say which permissions fields need, and the server keeps them up to date. Nil
 	// means that it stores none.
-	Mappings *granular.Source
+	Mappings *mapping.Source
 	// ConditionalImpersonation is the feature gate: requests may be made as somebody else in
 	// the mode conditional, and reviews know it.
 	ConditionalImpersonation bool
@@ -355,7 +355,7 @@ func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, error) {
 }
 
 func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
-	_, warnings, errs := granular.Compile(name, spec)
+	_, warnings, errs := mapping.Compile(name, spec)
 	return warnings, errs
 }
 

@@ -24,8 +24,8 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
@@ -54,7 +54,7 @@ type Fields struct {
 	// others what kube-apiserver publishes. While it decides about its own, it reads none.
 	Types changes.Types
 	// Markers are the permissions that its own schemas give fields.
-	Markers *granular.Markers
+	Markers *mapping.Markers
 }
 
 // NewFields reads the schemas of the server. The configuration is that of kube-apiserver; nil
@@ -77,7 +77,7 @@ func NewFields(openAPI *common.OpenAPIV3Config, kubeAPIServer *restclient.Config
 	return fields, nil
 }
 
-func ownFields(openAPI *common.OpenAPIV3Config) (changes.Types, *granular.Markers, error) {
+func ownFields(openAPI *common.OpenAPIV3Config) (changes.Types, *mapping.Markers, error) {
 	var names []string
 	resources := map[schema.GroupVersionKind]string{}
 	for _, s := range withFields {
@@ -92,7 +92,7 @@ func ownFields(openAPI *common.OpenAPIV3Config) (changes.Types, *granular.Marker
 	if err != nil {
 		return nil, nil, err
 	}
-	markers, err := granular.NewMarkers(schemas, resources)
+	markers, err := mapping.NewMarkers(schemas, resources)
 	return types, markers, err
 }
 

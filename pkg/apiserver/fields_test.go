@@ -34,6 +34,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 func openAPI(definitions common.GetOpenAPIDefinitions) *common.OpenAPIV3Config {
@@ -184,19 +185,19 @@ func TestDocumentedMappingAgreesWithMarkers(t *testing.T) {
 	}
 	_, block, found := strings.Cut(string(text), "```yaml\napiVersion: policy.proviso.dev/v1alpha1\n")
 	block, _, _ = strings.Cut(block, "```")
-	stored, mapping := &policyv1alpha1.FieldPermissionMapping{}, &policyapi.FieldPermissionMapping{}
+	stored, converted := &policyv1alpha1.FieldPermissionMapping{}, &policyapi.FieldPermissionMapping{}
 	if err := yaml.UnmarshalStrict([]byte(block), stored); err != nil || !found {
 		t.Fatalf("found: %v, %v", found, err)
 	}
-	if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(stored, mapping, nil); err != nil {
+	if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(stored, converted, nil); err != nil {
 		t.Fatal(err)
 	}
 	fields, err := apiserver.NewFields(openAPI(generatedopenapi.GetOpenAPIDefinitions), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := granular.NewSource(fields.Markers)
-	source.Publish(mapping)
+	source := mapping.NewSource(fields.Markers)
+	source.Publish(converted)
 	rules := source.Table().For(demov1alpha1.SchemeGroupVersion.WithResource("virtualmachines"))
 	kind := demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine")
 	for verb, change := range map[string]func(*demov1alpha1.VirtualMachineSpec){

@@ -18,7 +18,7 @@ import (
 	demoapi "github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
@@ -50,7 +50,7 @@ func TestCovered(t *testing.T) {
 	}
 	enforcer.Plug()
 	enforcer.Cover(&reviews, &machines)
-	config := CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer, Mappings: &granular.Source{}}}}
+	config := CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer, Mappings: &mapping.Source{}}}}
 	fields := config.fieldsOf(&FrontDoorConfig{Fields: chain})
 	concrete := []string{"create", "update", "patch", "delete", "deletecollection", "get", "list", "watch", "escalate", "restrict"}
 	for _, tc := range []struct {
@@ -104,13 +104,13 @@ func TestNoFieldsAtTheFrontDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, tc := range map[string]struct {
-		mappings *granular.Source
+		mappings *mapping.Source
 		door     FrontDoorConfig
 		want     bool
 	}{
-		"nobody to ask":   {&granular.Source{}, FrontDoorConfig{}, false},
+		"nobody to ask":   {&mapping.Source{}, FrontDoorConfig{}, false},
 		"no mappings":     {nil, FrontDoorConfig{Fields: chain}, false},
-		"everything":      {&granular.Source{}, FrontDoorConfig{Fields: chain}, true},
+		"everything":      {&mapping.Source{}, FrontDoorConfig{Fields: chain}, true},
 		"the gate is off": {nil, FrontDoorConfig{}, false},
 	} {
 		config := CompletedConfig{&completedConfig{extra: ExtraConfig{Mappings: tc.mappings}}}

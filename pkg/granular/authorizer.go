@@ -22,6 +22,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 const (
@@ -41,6 +42,9 @@ const (
 	maxConditionBytes = 4096
 )
 
+// wildcard stands for every verb, API group or resource in a request.
+const wildcard = "*"
+
 var writes = []string{"create", "update", "patch"}
 
 // Config is what the authorizers decide from.
@@ -51,7 +55,7 @@ type Config struct {
 	// Types are the schemas; they may be nil.
 	Types changes.Types
 	// Table returns the mappings that are in force. Nil means that they are not loaded yet.
-	Table func() *Table
+	Table func() *mapping.Table
 	// Stale returns why the mappings may be out of date, empty if they are not: nothing is
 	// included then, and what was excluded last stays so. Nil means that they never are.
 	Stale func() string
@@ -98,7 +102,7 @@ func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authoriz
 
 func (s *side) exclude(attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	table := s.Table()
-	isWrite := attributes.GetVerb() == all || slices.Contains(writes, attributes.GetVerb())
+	isWrite := attributes.GetVerb() == wildcard || slices.Contains(writes, attributes.GetVerb())
 	if isWrite && table == nil {
 		return authorizer.ConditionsAwareDecisionDeny("", errNotLoaded)
 	}
@@ -124,13 +128,13 @@ func (s *side) include(ctx context.Context, attributes authorizer.Attributes) au
 	decision, _, err := s.Authorizer.Authorize(ctx, question)
 	switch {
 	case err != nil:
-		return authorizer.ConditionsAwareDecisionNoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, Verb))
+		return authorizer.ConditionsAwareDecisionNoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, mapping.Verb))
 	case decision != authorizer.DecisionAllow:
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
 	return s.conditional(table, attributes, authorization.Condition{
 		ID: IncludeID, Effect: authorization.EffectAllow,
-		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", Verb),
+		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", mapping.Verb),
 	})
 }
 
@@ -150,13 +154,13 @@ func (s *side) stale() error {
 // opinion on the request, whatever the answer.
 func Question(attributes authorizer.Attributes) (question authorizer.Attributes, ok bool) {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil || !slices.Contains(writes, attributes.GetVerb()) ||
-		attributes.GetResource() == all || attributes.GetAPIGroup() == all {
+		attributes.GetResource() == wildcard || attributes.GetAPIGroup() == wildcard {
 		return nil, false
 	}
-	return withVerb{attributes, Verb}, true
+	return withVerb{attributes, mapping.Verb}, true
 }
 
-func (s *side) conditional(table *Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {
+func (s *side) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {
 	text, err := json.Marshal(subjectOf(s.name, table, attributes))
 	if err == nil && len(text) > maxConditionBytes {
 		err = errTooLong
@@ -204,7 +208,7 @@ var (
 
 // check compares the objects and checks what changed. It never panics, and what it cannot
 // tell is not allowed.
-func (s *side) check(ctx context.Context, table *Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
+func (s *side) check(ctx context.Context, table *mapping.Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
 	start := time.Now()
 	defer func() {
 		if recover() != nil {
@@ -306,7 +310,7 @@ type subject struct {
 	Verb        string `json:"verb"`
 }
 
-func subjectOf(name string, table *Table, a authorizer.Attributes) subject {
+func subjectOf(name string, table *mapping.Table, a authorizer.Attributes) subject {
 	return subject{
 		Side: name, Mappings: table.Digest(), User: a.GetUser().GetName(), UID: a.GetUser().GetUID(),
 		APIGroup: a.GetAPIGroup(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
@@ -316,7 +320,7 @@ func subjectOf(name string, table *Table, a authorizer.Attributes) subject {
 
 // parse reads the text of a condition, and returns the request that it is about if the data
 // is of that request.
-func (s *side) parse(c authorizer.Condition, table *Table, data authorizer.ConditionsData) (authorizer.Attributes, error) {
+func (s *side) parse(c authorizer.Condition, table *mapping.Table, data authorizer.ConditionsData) (authorizer.Attributes, error) {
 	var about subject
 	if c.GetType() != ConditionType || len(c.GetCondition()) > maxConditionBytes {
 		return nil, errNotOurs
@@ -340,4 +344,4 @@ func (s *side) parse(c authorizer.Condition, table *Table, data authorizer.Condi
 }
 
 // isSame reports whether a question was about this, or about everything.
-func isSame(asked, got string) bool { return asked == all || asked == got }
+func isSame(asked, got string) bool { return asked == wildcard || asked == got }

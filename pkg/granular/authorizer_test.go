@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -75,9 +76,9 @@ func overTheWire(t *testing.T, d authorizer.ConditionsAwareDecision, change func
 	return authorization.ToUpstream(authorization.Chained(sets...))
 }
 
-func tableOf(mappings ...*policy.FieldPermissionMapping) func() *granular.Table {
-	table := granular.NewTable(mappings...)
-	return func() *granular.Table { return table }
+func tableOf(mappings ...*policy.FieldPermissionMapping) func() *mapping.Table {
+	table := mapping.NewTable(mappings...)
+	return func() *mapping.Table { return table }
 }
 
 // TestWhoIsAsked says which requests the authorizers have an opinion on.
@@ -212,8 +213,8 @@ func (panicking) UnmarshalJSON([]byte) error                             { retur
 func TestForgedConditions(t *testing.T) {
 	t.Parallel()
 	const plain = "metadata: {name: a}\n"
-	table := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
-	other := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.bang", "selfDestruction", ""))))
+	table := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
+	other := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.bang", "selfDestruction", ""))))
 	edit := func(key string, value any) func(*authorization.Condition) {
 		return func(c *authorization.Condition) {
 			content := map[string]any{}
@@ -231,7 +232,7 @@ func TestForgedConditions(t *testing.T) {
 		name   string
 		change func(*authorization.Condition)
 		data   write
-		table  *granular.Table
+		table  *mapping.Table
 		want   string // "" if it is evaluated
 	}{
 		{"as it was", nil, good, table, ""},
@@ -256,7 +257,7 @@ func TestForgedConditions(t *testing.T) {
 			t.Parallel()
 			for side, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
 				now := table
-				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Table: func() *granular.Table { return now }})
+				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Table: func() *mapping.Table { return now }})
 				d := overTheWire(t, a.ConditionsAwareAuthorize(t.Context(), updateByBob), tc.change)
 				now = tc.table
 				decision, reason, err := a.EvaluateConditions(t.Context(), d, tc.data)
@@ -296,10 +297,10 @@ func TestForeignDecisions(t *testing.T) {
 // TestSnapshot evaluates in process with the mappings that the decision was made from.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	now := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", ""))))
-	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: func() *granular.Table { return now }})
+	now := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", ""))))
+	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: func() *mapping.Table { return now }})
 	decision := authorization.FromUpstream("exclude", a.ConditionsAwareAuthorize(t.Context(), updateByBob))
-	now = granular.NewTable()
+	now = mapping.NewTable()
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
 	if got := decision.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
 		t.Errorf("got %+v, want Deny", got)
@@ -309,7 +310,7 @@ func TestSnapshot(t *testing.T) {
 // TestNotLoaded is what holds before anybody knows the mappings.
 func TestNotLoaded(t *testing.T) {
 	t.Parallel()
-	source := &granular.Source{}
+	source := &mapping.Source{}
 	source.Store(tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))())
 	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: source.Table}
 	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
@@ -355,7 +356,7 @@ func TestLongNames(t *testing.T) {
 // that request: a mapping that names it protects it there, too.
 func TestSubresourceOfAnotherKind(t *testing.T) {
 	t.Parallel()
-	table := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.nodeName", "placement", ""), things.Excluded("target.name", "placement", ""))))
+	table := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.nodeName", "placement", ""), things.Excluded("target.name", "placement", ""))))
 	binding := schema.GroupVersionKind{Version: "v1", Kind: "Binding"}
 	changed, err := changes.Differ{}.Changes(t.Context(), binding, nil, things.Object(things.Parse(t, "metadata: {name: one}\ntarget: {kind: Node, name: a}")))
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -43,7 +44,7 @@ func BenchmarkInclude(b *testing.B) {
 		b.Run(tc.name, func(b *testing.B) {
 			before, after := sized(tc.size), sized(tc.size)
 			after["metadata"].(map[string]any)["labels"] = map[string]any{"super.safe.com/x": "b"}
-			rules := granular.NewTable().For(things.Machines)
+			rules := mapping.NewTable().For(things.Machines)
 			differ := changes.Differ{Types: tc.types}
 			b.ReportAllocs()
 			for b.Loop() {

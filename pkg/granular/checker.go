@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // MaxChecks bounds the authorization checks that one request can cause. A request that
@@ -137,7 +138,7 @@ func (a withVerb) IsReadOnly() bool { return false }
 // Include checks what a user without permission on the whole object changes: each field
 // must be covered by a permission on itself or on one that it is in, the most general of
 // which is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
-func (c Checker) Include(ctx context.Context, rules *Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
+func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
 	a := c.ask(ctx, attributes)
 	for _, path := range changed.Paths() {
 		if a.isLate() {
@@ -155,7 +156,7 @@ func (c Checker) Include(ctx context.Context, rules *Rules, changed *changes.Cha
 		}
 		a.result.Fields++
 		a.needs(c.Field())
-		if !a.covers(rules.of(c), c.Path, c.String()) {
+		if !a.covers(rules.InVersion(c.APIVersion), c.Path, c.String()) {
 			return a.lacks(c.Field())
 		}
 	}
@@ -165,14 +166,13 @@ func (c Checker) Include(ctx context.Context, rules *Rules, changed *changes.Cha
 
 // covers reports whether a permission covers a field. If not, the result says why; subject is
 // the change in words.
-func (a *asker) covers(rules *Rules, path fieldpath.Path, subject string) bool {
+func (a *asker) covers(rules *mapping.Rules, path fieldpath.Path, subject string) bool {
 	var candidates, notes []string
-	for i := range rules.rules {
-		r := &rules.rules[i]
-		if len(r.pattern) == 0 || !r.pattern.covers(path) {
+	for r := range rules.All() {
+		if !r.Includes(path) {
 			continue
 		}
-		verb, err := a.verb(r, path)
+		verb, err := r.Verb(a.ctx, path, a.effort.evaluate)
 		if err != nil {
 			notes = append(notes, err.Error())
 			continue
@@ -205,33 +205,9 @@ func refusal(subject string, candidates, notes []string) string {
 	return text
 }
 
-// verb returns the verb that a rule needs for a field that it covers.
-func (a *asker) verb(r *rule, path fieldpath.Path) (string, error) {
-	if r.broken != "" {
-		return "", errors.New(r.broken)
-	}
-	if r.parameter == nil {
-		return verbOf(r.permission), nil
-	}
-	at := r.parameter.step
-	if at >= len(path) {
-		return "", fmt.Errorf("permission %q: %w", r.permission, errNoKey)
-	}
-	if r.parameter.treatment == computed {
-		if err := a.effort.evaluate(); err != nil {
-			return "", err
-		}
-	}
-	text, err := r.parameter.of(a.ctx, path[at])
-	if err != nil {
-		return "", fmt.Errorf("permission %q of %s: %w", r.permission, r.source, err)
-	}
-	return parameterizedVerbOf(r.permission, text), nil
-}
-
 // Exclude checks what anybody changes: each field that is excluded needs its own
 // permission, whatever more general ones the user has.
-func (c Checker) Exclude(ctx context.Context, rules *Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
+func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
 	a := c.ask(ctx, attributes)
 	a.changes = changed
 	for _, path := range changed.Paths() {
@@ -240,9 +216,8 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changed *changes.Cha
 		}
 		a.result.Fields++
 		noted := false
-		for i := range rules.rules {
-			r := &rules.rules[i]
-			if !r.excluded || !a.isChanged(r, path) {
+		for r := range rules.All() {
+			if !r.Excludes() || !a.isChanged(r, path) {
 				continue
 			}
 			if !noted {
@@ -258,7 +233,7 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changed *changes.Cha
 		if a.isLate() {
 			return a.result
 		}
-		if !a.mayClaim(rules.of(c), c) {
+		if !a.mayClaim(rules.InVersion(c.APIVersion), c) {
 			return a.lacks(c.Field())
 		}
 	}
@@ -267,12 +242,11 @@ func (c Checker) Exclude(ctx context.Context, rules *Rules, changed *changes.Cha
 }
 
 // mayClaim reports whether every exclusion that a claim is about is the user's to change.
-func (a *asker) mayClaim(rules *Rules, c changes.Claim) bool {
+func (a *asker) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 	a.result.Fields++
 	noted := false
-	for i := range rules.rules {
-		r := &rules.rules[i]
-		if !r.excluded || !a.isClaimed(r, c) {
+	for r := range rules.All() {
+		if !r.Excludes() || !a.isClaimed(r, c) {
 			continue
 		}
 		if !noted {
@@ -288,8 +262,8 @@ func (a *asker) mayClaim(rules *Rules, c changes.Claim) bool {
 
 // hasExcluded reports whether the user has the permission of an excluded field. If not, the
 // result says why; subject is the change in words.
-func (a *asker) hasExcluded(r *rule, path fieldpath.Path, subject string) bool {
-	verb, err := a.verb(r, path)
+func (a *asker) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject string) bool {
+	verb, err := r.Verb(a.ctx, path, a.effort.evaluate)
 	if err != nil {
 		a.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject, err)
 		return false
@@ -301,7 +275,7 @@ func (a *asker) hasExcluded(r *rule, path fieldpath.Path, subject string) bool {
 	}
 	if !ok {
 		a.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject, verb)
-		if r.newValues != nil && a.effort.isSpent() {
+		if r.LimitsValues() && a.effort.isSpent() {
 			a.result.Reason += "; the request changes too much to look at all values"
 		}
 	}

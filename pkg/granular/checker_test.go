@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -60,7 +61,7 @@ type checkCase struct {
 	want          string // the reason of the refusal; "" if it is allowed
 }
 
-func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result) {
+func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.Context, *mapping.Rules, *changes.Changes, authorizer.Attributes) granular.Result) {
 	t.Helper()
 	differ := changes.Differ{Types: things.Types(t)}
 	if tc.untyped {
@@ -71,7 +72,7 @@ func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.
 		t.Fatal(err)
 	}
 	g := &grants{verbs: strings.Fields(tc.verbs), err: tc.err}
-	result := check(granular.Checker{Authorizer: g})(t.Context(), granular.NewTable(tc.mappings...).For(things.Machines), changed, updateByBob)
+	result := check(granular.Checker{Authorizer: g})(t.Context(), mapping.NewTable(tc.mappings...).For(things.Machines), changed, updateByBob)
 	if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) || result.Allowed && result.Reason != "" {
 		t.Errorf("got  allowed %v: %s\nwant %s", result.Allowed, result.Reason, tc.want)
 	}
@@ -165,7 +166,7 @@ func TestInclude(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tc.run(t, func(c granular.Checker) func(context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result {
+			tc.run(t, func(c granular.Checker) func(context.Context, *mapping.Rules, *changes.Changes, authorizer.Attributes) granular.Result {
 				return c.Include
 			})
 		})
@@ -232,7 +233,7 @@ func TestExclude(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			tc.run(t, func(c granular.Checker) func(context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result {
+			tc.run(t, func(c granular.Checker) func(context.Context, *mapping.Rules, *changes.Changes, authorizer.Attributes) granular.Result {
 				return c.Exclude
 			})
 		})
@@ -268,18 +269,18 @@ func TestChecksAreBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			g := &grants{verbs: tc.verbs}
-			result := granular.Checker{Authorizer: g}.Include(t.Context(), granular.NewTable().For(things.Machines), changed, updateByBob)
+			result := granular.Checker{Authorizer: g}.Include(t.Context(), mapping.NewTable().For(things.Machines), changed, updateByBob)
 			if len(g.asked) != tc.checks || len(result.Verbs) != tc.checks || result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
 				t.Errorf("%d checks, allowed %v: %s\nwant %d checks and %q", len(g.asked), result.Allowed, result.Reason, tc.checks, tc.want)
 			}
 		})
 	}
-	if result := (granular.Checker{}).Include(t.Context(), granular.NewTable().For(things.Machines), mustChange(t), updateByBob); result.Allowed || result.Err == nil {
+	if result := (granular.Checker{}).Include(t.Context(), mapping.NewTable().For(things.Machines), mustChange(t), updateByBob); result.Allowed || result.Err == nil {
 		t.Errorf("without authorizer: got %+v, want an error", result)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if result := (granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}).Include(ctx, granular.NewTable().For(things.Machines), mustChange(t), updateByBob); result.Allowed || !errors.Is(result.Err, context.Canceled) {
+	if result := (granular.Checker{Authorizer: &grants{verbs: []string{"*"}}}).Include(ctx, mapping.NewTable().For(things.Machines), mustChange(t), updateByBob); result.Allowed || !errors.Is(result.Err, context.Canceled) {
 		t.Errorf("with an ended context: got %+v, want an error", result)
 	}
 }
@@ -339,7 +340,7 @@ func FuzzInclude(f *testing.F) {
 		f.Add(seed)
 	}
 	differ := changes.Differ{Types: things.Types(f)}
-	rules := granular.NewTable().For(things.Machines)
+	rules := mapping.NewTable().For(things.Machines)
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		before, after := things.RandomPair(seed)
 		r := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // a test must be repeatable
@@ -409,7 +410,7 @@ func TestExcludeDoesNotLookForever(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rules := granular.NewTable(things.Mapping("m", things.Spec(tc.excluded))).For(things.Machines)
+			rules := mapping.NewTable(things.Mapping("m", things.Spec(tc.excluded))).For(things.Machines)
 			result := granular.Checker{Authorizer: &grants{verbs: []string{"granular:tag(one)"}}}.Exclude(t.Context(), rules, changed, updateByBob)
 			if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
 				t.Errorf("got allowed %t: %s, want %q", result.Allowed, result.Reason, tc.want)
@@ -431,7 +432,7 @@ func TestKeysThatAreNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules := granular.NewTable(things.Mapping("m", things.Spec(excluded))).For(things.Machines)
+		rules := mapping.NewTable(things.Mapping("m", things.Spec(excluded))).For(things.Machines)
 		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changed, updateByBob); got.Allowed != tc.allowed {
 			t.Errorf("the key %T %v: got allowed %t: %s, want %t", tc.uid, tc.uid, got.Allowed, got.Reason, tc.allowed)
 		}
@@ -455,7 +456,7 @@ func TestNewValuesThatAreNumbers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rules := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.a", "beauty", tc.expression)))).For(things.Machines)
+		rules := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("spec.a", "beauty", tc.expression)))).For(things.Machines)
 		if got := (granular.Checker{Authorizer: &grants{}}).Exclude(t.Context(), rules, changed, updateByBob); got.Allowed != tc.allowed {
 			t.Errorf("%s of %T %v: got allowed %t: %s, want %t", tc.expression, tc.value, tc.value, got.Allowed, got.Reason, tc.allowed)
 		}

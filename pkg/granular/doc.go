@@ -3,18 +3,20 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package granular is fine-grained authorization: permission on the fields that a write
-// changes instead of on whole objects (KEP-3617). Conditional authorization is what makes
-// it possible: the check of the fields is the condition of a decision that was made before
-// anybody knew them.
+// Package granular authorizes writes by the fields that they change (KEP-3617). It has two authorizers:
+// one allows writes by users who have no permission on the whole object but on every field that changes,
+// and one denies changes of excluded fields by users who lack the permission on them. Both decide with
+// a condition, because the fields are known only at admission.
+//
+// Package changes finds the fields that change, and package mapping knows which permissions they need.
 //
 // Invariants:
 //
-//   - What cannot be told is not allowed: an object that does not fit its schema, an
-//     expression that errs, mappings that contradict each other, an authorizer that fails.
-//   - A marker that cannot be understood is an error.
-//   - One request asks for each verb at most once, and for MaxChecks verbs at most.
-//   - What is shown to people names fields and keys, never values.
+//   - What cannot be determined is not allowed: an object that does not fit its schema, an expression
+//     that fails, mappings that contradict each other, an authorizer that fails.
+//   - One request asks for each verb at most once, and for at most MaxChecks verbs.
+//   - Reasons and audit annotations name fields and keys, never values.
+//   - The check of fields never panics.
 //
-// It must not import anything that knows of HTTP, storage or policies.
+// The package must not import packages that use HTTP, storage or policies.
 package granular

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 const (
@@ -47,11 +48,12 @@ func (e *effort) evaluate() error {
 func (e *effort) isSpent() bool { return e.looked > maxLooked || e.evaluated == maxEvaluations }
 
 // isChanged reports whether a change of a field changes what an exclusion is about.
-func (a *asker) isChanged(r *rule, path fieldpath.Path) bool {
+func (a *asker) isChanged(r *mapping.Rule, path fieldpath.Path) bool {
 	switch {
-	case r.pattern.covers(path):
-		return a.excludesValues(r, path[:len(r.pattern)])
-	case r.pattern.isBelow(path):
+	case r.Matches(path):
+		field, _ := r.FieldAt(path)
+		return a.excludesValues(r, field)
+	case r.IsWithin(path):
 		return a.isChangedWithin(r, path)
 	}
 	return false
@@ -59,17 +61,14 @@ func (a *asker) isChanged(r *rule, path fieldpath.Path) bool {
 
 // isChangedWithin is isChanged for a field that is of one piece, such as an atomic list, or
 // that was replaced as a whole. What cannot be found in it counts as changed.
-func (a *asker) isChangedWithin(r *rule, path fieldpath.Path) bool {
+func (a *asker) isChangedWithin(r *mapping.Rule, path fieldpath.Path) bool {
 	before, after, found := a.changes.Values(path, a.effort.look)
 	if found && isEmpty(before) && isEmpty(after) {
 		return false
 	}
-	within := path.Copy()
-	for _, s := range r.pattern[len(path):] {
-		if s.kind != stepName {
-			return true
-		}
-		within = append(within, fieldpath.FieldNameElement(s.name))
+	within, ok := r.FieldAt(path)
+	if !ok {
+		return true
 	}
 	before, after, found = a.changes.Values(within, a.effort.look)
 	if found && changes.Equal(before, after) {
@@ -79,8 +78,8 @@ func (a *asker) isChangedWithin(r *rule, path fieldpath.Path) bool {
 }
 
 // excludesValues reports whether an exclusion is about the change of the field at a path.
-func (a *asker) excludesValues(r *rule, path fieldpath.Path) bool {
-	if r.newValues == nil {
+func (a *asker) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
+	if !r.LimitsValues() {
 		return true
 	}
 	before, after, found := a.changes.Values(path, a.effort.look)
@@ -90,22 +89,16 @@ func (a *asker) excludesValues(r *rule, path fieldpath.Path) bool {
 // isClaimed reports whether an exclusion is about a field that an entry of metadata.managedFields
 // gains or loses. The next apply of a manager may then remove the field, or leave it, so both must
 // be outside the exclusion. What cannot be looked up counts as excluded.
-func (a *asker) isClaimed(r *rule, c changes.Claim) bool {
-	within := c.Path
-	switch {
-	case r.pattern.covers(c.Path):
-		within = c.Path[:len(r.pattern)]
-	case !r.pattern.isBelow(c.Path):
+func (a *asker) isClaimed(r *mapping.Rule, c changes.Claim) bool {
+	if !r.Matches(c.Path) && !r.IsWithin(c.Path) {
 		return false
 	}
 	if c.IsOpaque() {
 		return true
 	}
-	for _, s := range r.pattern[len(within):] {
-		if s.kind != stepName {
-			return true
-		}
-		within = append(within.Copy(), fieldpath.FieldNameElement(s.name))
+	within, ok := r.FieldAt(c.Path)
+	if !ok {
+		return true
 	}
 	_, value, found := a.changes.Values(within, a.effort.look)
 	switch {
@@ -113,18 +106,18 @@ func (a *asker) isClaimed(r *rule, c changes.Claim) bool {
 		return true
 	case value == nil && len(within) > len(c.Path): // nothing is there that could be removed
 		return false
-	case r.newValues == nil:
+	case !r.LimitsValues():
 		return true
 	}
 	return a.excludesChange(r, value, value) || a.excludesChange(r, value, nil)
 }
 
 // excludesChange reports whether an exclusion is about a change between two values.
-func (a *asker) excludesChange(r *rule, before, after any) bool {
+func (a *asker) excludesChange(r *mapping.Rule, before, after any) bool {
 	if a.effort.evaluate() != nil {
 		return true
 	}
-	excluded, err := r.newValues.excludes(a.ctx, before, after)
+	excluded, err := r.ExcludesChange(a.ctx, before, after)
 	return excluded || err != nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -202,7 +203,7 @@ func TestChecksOfEndedRequests(t *testing.T) {
 	t.Parallel()
 	labelled := things.WithManaged(t)
 	labelled.SetLabels(map[string]string{"super.safe.com/a": "y", "super.safe.com/b": "y"})
-	excluded := granular.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", "")))).For(things.Machines)
+	excluded := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", "")))).For(things.Machines)
 	for _, tc := range []struct {
 		name  string
 		after *unstructured.Unstructured
@@ -216,7 +217,7 @@ func TestChecksOfEndedRequests(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for side, check := range map[string]func(granular.Checker, context.Context, *granular.Rules, *changes.Changes, authorizer.Attributes) granular.Result{
+			for side, check := range map[string]func(granular.Checker, context.Context, *mapping.Rules, *changes.Changes, authorizer.Attributes) granular.Result{
 				"include": granular.Checker.Include, "exclude": granular.Checker.Exclude,
 			} {
 				ctx, end := context.WithCancel(t.Context())

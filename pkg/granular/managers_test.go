@@ -20,6 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -94,11 +95,11 @@ func tree(entry map[string]any, keys ...string) map[string]any {
 // decide is what the chain of both sides decides about an update.
 func decide(t testing.TB, data write, verbs string, fields ...policy.FieldPermission) (authorizer.Decision, string) {
 	t.Helper()
-	table := granular.NewTable()
+	table := mapping.NewTable()
 	if len(fields) > 0 {
-		table = granular.NewTable(things.Mapping("m", things.Spec(fields...)))
+		table = mapping.NewTable(things.Mapping("m", things.Spec(fields...)))
 	}
-	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: things.Types(t), Table: func() *granular.Table { return table }}
+	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: things.Types(t), Table: func() *mapping.Table { return table }}
 	var members []authorization.Member
 	for name, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"exclude": granular.NewExclude, "include": granular.NewInclude} {
 		made, err := makeOne(config)
@@ -480,8 +481,8 @@ spec: {replicas: "1"}
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			old, now := things.Decoded(t, strings.Replace(before, "VERSION", tc.version, 1)), things.Decoded(t, "metadata: {name: one}\nspec: {replicas: '1'}")
-			table := granular.NewTable(count)
-			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Table: func() *granular.Table { return table }}
+			table := mapping.NewTable(count)
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Table: func() *mapping.Table { return table }}
 			chain, err := authorization.NewChain(authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))})
 			if err != nil {
 				t.Fatal(err)

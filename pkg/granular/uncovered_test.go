@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -160,7 +161,7 @@ var moreGrantable = append(slices.Clone(grantable), "annotation(a)", "annotation
 
 // tryUncovered makes a random write with random permissions, and reports whether it was
 // accepted, and changed anything.
-func tryUncovered(t *testing.T, differ changes.Differ, rules *granular.Rules, seed uint64) (accepted, changed bool) {
+func tryUncovered(t *testing.T, differ changes.Differ, rules *mapping.Rules, seed uint64) (accepted, changed bool) {
 	t.Helper()
 	before, after := things.RandomPair(seed)
 	r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // a test must be repeatable
@@ -231,14 +232,14 @@ func FuzzUncovered(f *testing.F) {
 	for seed := range uint64(500) {
 		f.Add(seed)
 	}
-	differ, rules := changes.Differ{Types: things.Types(f)}, granular.NewTable(grantableMappings...).For(things.Machines)
+	differ, rules := changes.Differ{Types: things.Types(f)}, mapping.NewTable(grantableMappings...).For(things.Machines)
 	f.Fuzz(func(t *testing.T, seed uint64) { tryUncovered(t, differ, rules, seed) })
 }
 
 // TestUncoveredIsTried makes sure that FuzzUncovered tries something.
 func TestUncoveredIsTried(t *testing.T) {
 	t.Parallel()
-	differ, rules := changes.Differ{Types: things.Types(t)}, granular.NewTable(grantableMappings...).For(things.Machines)
+	differ, rules := changes.Differ{Types: things.Types(t)}, mapping.NewTable(grantableMappings...).For(things.Machines)
 	accepted, changed := 0, 0
 	for seed := range uint64(1000) {
 		ok, something := tryUncovered(t, differ, rules, seed)

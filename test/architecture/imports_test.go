@@ -40,10 +40,11 @@ var layers = map[string][]string{
 	"pkg/bridge":        {"apis", "pkg/authorization"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
-	"pkg/granular":      {"apis", "pkg/authorization", "pkg/granular/changes"},
+	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
 
 	"pkg/granular/changes":           {},
-	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular"},
+	"pkg/granular/mapping":           {"apis", "pkg/granular/changes"},
+	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular/mapping"},
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
@@ -166,7 +167,8 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/policy/typechecking", "pkg/registry", true},
 		{"pkg/bridge", "pkg/policy", true},
 		{"pkg/registry/authorization/subjectaccessreview", "pkg/bridge", true},
-		{"pkg/granular/changes", "pkg/granular", true},
+		{"pkg/granular/changes", "pkg/granular/mapping", true},
+		{"pkg/granular/mapping", "pkg/granular", true},
 		{"pkg/unheard", "pkg/cel", true},
 		{"pkg/authorization/webhook", "pkg/authorization", false},
 		{"pkg/policy/typechecking", "apis/policy/v1alpha1", false},

@@ -16,7 +16,7 @@ import (
 
 	generatedopenapi "github.com/proviso-authz/proviso/generated/openapi"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 )
 
@@ -42,7 +42,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 	for _, warning := range fields.Markers.Warnings() {
 		t.Error(warning)
 	}
-	builtIn, marked := granular.ListBuiltIn(), fields.Markers.List()
+	builtIn, marked := mapping.ListBuiltIn(), fields.Markers.List()
 	if len(builtIn) == 0 || len(marked) == 0 {
 		t.Fatalf("found %d permissions that are built in and %d in schemas", len(builtIn), len(marked))
 	}
@@ -58,7 +58,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 	golden.Compare(t, filepath.Join(root(t), "docs", "permissions.md"), b.String())
 }
 
-func resourceText(p granular.Listed) string {
+func resourceText(p mapping.Listed) string {
 	switch {
 	case p.Resource.Resource == "":
 		return "every resource"

@@ -38,6 +38,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // fieldKind is a kind whose objects are updated.
@@ -125,7 +126,7 @@ type verbs struct {
 }
 
 func (v *verbs) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if strings.HasPrefix(a.GetVerb(), granular.Verb+":") {
+	if strings.HasPrefix(a.GetVerb(), mapping.Verb+":") {
 		v.asked++
 	}
 	for _, held := range v.held {
@@ -153,12 +154,12 @@ func (k fieldKind) updates(b *testing.B, user *verbs, types changes.Types, field
 	resource := k.kind.GroupVersion().WithResource(k.resource)
 	members := []authorization.Member{{Name: "verbs", Decider: authorization.DeciderOf(user)}}
 	if fields != nil {
-		mapping := &policy.FieldPermissionMapping{Spec: policy.FieldPermissionMappingSpec{
+		of := &policy.FieldPermissionMapping{Spec: policy.FieldPermissionMappingSpec{
 			Resources: []policy.FieldPermissionResource{{APIGroup: resource.Group, Resource: resource.Resource}}, Fields: fields,
 		}}
-		mapping.Name = "m"
-		table := granular.NewTable(mapping)
-		config := granular.Config{Authorizer: user, Types: types, Table: func() *granular.Table { return table }}
+		of.Name = "m"
+		table := mapping.NewTable(of)
+		config := granular.Config{Authorizer: user, Types: types, Table: func() *mapping.Table { return table }}
 		exclude, err := granular.NewExclude(config)
 		if err != nil {
 			b.Fatal(err)

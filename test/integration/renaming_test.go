@@ -48,6 +48,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -111,7 +112,7 @@ func newGadgetServer(t *testing.T, mappings ...*policy.FieldPermissionMapping) *
 	for _, version := range []string{"v1", "v2", "v3"} {
 		resources[gadgetVersion(version).WithKind("Gadget")] = "gadgets"
 	}
-	markers, err := granular.NewMarkers(schemas, resources)
+	markers, err := mapping.NewMarkers(schemas, resources)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +174,7 @@ func storeGadgets(t *testing.T, config *genericapiserver.Config, codec runtime.C
 	}
 }
 
-func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, types changes.Types, markers *granular.Markers, mappings []*policy.FieldPermissionMapping) *enforcement.Enforcer {
+func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, types changes.Types, markers *mapping.Markers, mappings []*policy.FieldPermissionMapping) *enforcement.Enforcer {
 	t.Helper()
 	knows := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		verbs := strings.Fields(gadgetVerbs[a.GetUser().GetName()])
@@ -183,7 +184,7 @@ func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, 
 		}
 		return authorizer.DecisionNoOpinion, "", nil
 	})
-	source := granular.NewSource(markers)
+	source := mapping.NewSource(markers)
 	source.Publish(mappings...)
 	asks := granular.Config{Authorizer: knows, Types: types, Table: source.Table}
 	exclude, err := granular.NewExclude(asks)

@@ -38,6 +38,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -166,9 +167,9 @@ func countedServer(t *testing.T) (*server.Server, *ledger) {
 	o.RemoteKubeConfigFile = http2Server(t, 0, l.ServeHTTP)
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(countedPolicies(t)))
-	table := granular.NewTable()
+	table := mapping.NewTable()
 	chains, err := o.Chains(apiserver.AuthorizerConfig{
-		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Table: func() *granular.Table { return table }}, Node: authorization.DeciderOf(byText{}),
+		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Table: func() *mapping.Table { return table }}, Node: authorization.DeciderOf(byText{}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/features"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // applyFineGrained configures the authorizers of fields (KEP-3617). It returns nil if the gate is off.

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package mappingcontroller follows the FieldPermissionMappings that are stored: it publishes them to a granular.Source,
+// Package mappingcontroller follows the FieldPermissionMappings that are stored: it publishes them to a mapping.Source,
 // and writes their status.
 //
 // Invariants:
@@ -32,7 +32,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/controller"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // Config configures a Controller. All fields are needed.
@@ -40,13 +40,13 @@ type Config struct {
 	// Client reaches the mappings of this server.
 	Client versioned.Interface
 	// Source receives the mappings.
-	Source *granular.Source
+	Source *mapping.Source
 	// StalenessBound is how long the store may be out of reach before permission on fields gives nothing. It must be
 	// positive.
 	StalenessBound time.Duration
 }
 
-// Controller keeps a granular.Source up to date with the mappings that are stored, and writes their status. Run must be
+// Controller keeps a mapping.Source up to date with the mappings that are stored, and writes their status. Run must be
 // called once.
 type Controller struct {
 	*controller.Controller[string]
@@ -62,7 +62,7 @@ type result struct {
 	// uid tells the mapping from another one that had its name before.
 	uid     types.UID
 	spec    *policyv1alpha1.FieldPermissionMappingSpec
-	problem granular.Problem
+	problem mapping.Problem
 }
 
 // isOf reports whether r is the result for the current uid and specification of m.

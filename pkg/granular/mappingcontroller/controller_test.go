@@ -23,7 +23,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 )
 
@@ -31,16 +31,16 @@ import (
 // as etcd does.
 type mappingRig struct {
 	client *fake.Clientset
-	source *granular.Source
+	source *mapping.Source
 	ready  func() error
 }
 
 func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) *mappingRig {
 	t.Helper()
-	return startMappingRigOf(t, client, bound, &granular.Source{})
+	return startMappingRigOf(t, client, bound, &mapping.Source{})
 }
 
-func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration, source *granular.Source) *mappingRig {
+func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration, source *mapping.Source) *mappingRig {
 	t.Helper()
 	r := &mappingRig{client: client, source: source}
 	controller, err := mappingcontroller.New(mappingcontroller.Config{Client: client, Source: r.source, StalenessBound: bound})
@@ -127,12 +127,12 @@ func TestMappings(t *testing.T) {
 	if err := r.ready(); err != nil {
 		t.Errorf("the controller is not ready: %v", err)
 	}
-	mapping := newMapping("one", "spec.boom", "selfDestruction", always)
-	r.put(t, mapping)
+	m := newMapping("one", "spec.boom", "selfDestruction", always)
+	r.put(t, m)
 	r.eventually(t, "created", func() bool { return r.excludes("pods") })
 	r.eventually(t, "its status is written", func() bool { return r.status(t, "one") == "True Compiled: the mapping is in force" })
-	mapping.Spec.Resources[0].Resource = "nodes"
-	r.put(t, mapping)
+	m.Spec.Resources[0].Resource = "nodes"
+	r.put(t, m)
 	r.eventually(t, "changed", func() bool { return r.excludes("nodes") && !r.excludes("pods") })
 	if err := r.client.PolicyV1alpha1().FieldPermissionMappings().Delete(t.Context(), "one", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -197,11 +197,11 @@ func TestMappingsBesideSchemas(t *testing.T) {
 	boom.AddExtension("x-kubernetes-permission-excluded", true)
 	root.SetProperty("spec", *(&spec.Schema{}).SetProperty("boom", *boom))
 	root.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": "", "version": "v1", "kind": "Pod"}})
-	markers, err := granular.NewMarkers(map[string]*spec.Schema{"pod": root}, map[schema.GroupVersionKind]string{pod: "pods"})
+	markers, err := mapping.NewMarkers(map[string]*spec.Schema{"pod": root}, map[schema.GroupVersionKind]string{pod: "pods"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := startMappingRigOf(t, fake.NewSimpleClientset(), time.Minute, granular.NewSource(markers))
+	r := startMappingRigOf(t, fake.NewSimpleClientset(), time.Minute, mapping.NewSource(markers))
 	if !r.excludes("pods") {
 		t.Error("without mappings: what the schema excludes is not")
 	}
@@ -271,9 +271,9 @@ func TestMappingStaleness(t *testing.T) {
 func TestMappingConfig(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]mappingcontroller.Config{
-		"client": {Source: &granular.Source{}, StalenessBound: time.Minute},
+		"client": {Source: &mapping.Source{}, StalenessBound: time.Minute},
 		"source": {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute},
-		"bound":  {Client: fake.NewSimpleClientset(), Source: &granular.Source{}},
+		"bound":  {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}},
 	} {
 		if _, err := mappingcontroller.New(config); err == nil {
 			t.Errorf("a controller without %s was made", name)

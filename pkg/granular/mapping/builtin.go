@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"fmt"
@@ -50,12 +50,12 @@ var builtInOfPods = []policy.FieldPermission{
 
 var pods = schema.GroupResource{Resource: "pods"}
 
-var compiledBuiltIn = sync.OnceValue(func() (result struct{ everywhere, pods []rule }) {
+var compiledBuiltIn = sync.OnceValue(func() (result struct{ everywhere, pods []Rule }) {
 	result.everywhere, result.pods = mustCompile(builtIn), mustCompile(builtInOfPods)
 	return result
 })
 
-func builtInFor(resource schema.GroupResource) []rule {
+func builtInFor(resource schema.GroupResource) []Rule {
 	rules := compiledBuiltIn()
 	if resource == pods {
 		return append(slices.Clip(rules.everywhere), rules.pods...)
@@ -63,8 +63,8 @@ func builtInFor(resource schema.GroupResource) []rule {
 	return rules.everywhere
 }
 
-func mustCompile(fields []policy.FieldPermission) []rule {
-	var rules []rule
+func mustCompile(fields []policy.FieldPermission) []Rule {
+	var rules []Rule
 	for i := range fields {
 		r, _, errs := compileField(&fields[i], field.NewPath("fields").Index(i))
 		if len(errs) > 0 {

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ func (t *Table) contradictions() map[string]string {
 // contradictionsIn adds what contradicts each other in one version. Of the rules for a path
 // it compares each with the first, and with the first that differs from that.
 func contradictionsIn(resource schema.GroupResource, version string, entries []entry, found map[string]string) {
-	first, other := map[string]*rule{}, map[string]*rule{}
+	first, other := map[string]*Rule{}, map[string]*Rule{}
 	for i := range entries {
 		r := &entries[i].rule
 		if len(r.pattern) == 0 || entries[i].versions.Len() > 0 && !entries[i].versions.Has(version) {
@@ -87,7 +87,7 @@ func contradictionsIn(resource schema.GroupResource, version string, entries []e
 	}
 }
 
-func contradictionOf(a, b *rule) string {
+func contradictionOf(a, b *Rule) string {
 	text := fmt.Sprintf("%s has permission %q by %s and %q by %s", a.pattern, a.permission, a.source, b.permission, b.source)
 	if a.permission == b.permission {
 		text += ", with different parameters"

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular_test
+package mapping_test
 
 import (
 	"os"
@@ -15,13 +15,13 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/apis/policy/validation"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // TestDocumentedMappings are in order.
 func TestDocumentedMappings(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/fine-grained.md")
+	text, err := os.ReadFile("../../../docs/fine-grained.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,19 +32,19 @@ func TestDocumentedMappings(t *testing.T) {
 			continue
 		}
 		found++
-		stored, mapping := &v1alpha1.FieldPermissionMapping{}, &policy.FieldPermissionMapping{}
+		stored, converted := &v1alpha1.FieldPermissionMapping{}, &policy.FieldPermissionMapping{}
 		if err := yaml.UnmarshalStrict([]byte(block), stored); err != nil {
 			t.Fatal(err)
 		}
 		v1alpha1.SetObjectDefaults_FieldPermissionMapping(stored)
-		if err := v1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(stored, mapping, nil); err != nil {
+		if err := v1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(stored, converted, nil); err != nil {
 			t.Fatal(err)
 		}
-		if errs := validation.ValidateFieldPermissionMapping(mapping); len(errs) > 0 {
-			t.Errorf("mapping %q: %v", mapping.Name, errs)
+		if errs := validation.ValidateFieldPermissionMapping(converted); len(errs) > 0 {
+			t.Errorf("mapping %q: %v", converted.Name, errs)
 		}
-		if _, warnings, errs := granular.Compile(mapping.Name, &mapping.Spec); len(errs) > 0 || len(warnings) > 0 {
-			t.Errorf("mapping %q: %v, warnings %q", mapping.Name, errs, warnings)
+		if _, warnings, errs := mapping.Compile(converted.Name, &converted.Spec); len(errs) > 0 || len(warnings) > 0 {
+			t.Errorf("mapping %q: %v, warnings %q", converted.Name, errs, warnings)
 		}
 	}
 	if found == 0 {

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"fmt"
@@ -13,52 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
-
-// rule says which permission a field and what is below it need.
-type rule struct {
-	pattern    pattern
-	permission string
-	parameter  *parameter // nil if the permission has none
-	// excluded says that the field needs the permission whoever writes it, if newValues,
-	// unless it is nil, holds or fails.
-	excluded  bool
-	newValues *expression
-	// source names where the rule is from.
-	source string
-	// broken says why nothing is covered by the rule; empty if it is in order.
-	broken string
-}
-
-// grants says which permission a rule asks for; rules that agree in it may stand beside
-// each other.
-func (r *rule) grants() string {
-	text := r.permission + " with parameter " + r.parameter.String()
-	if r.parameter != nil {
-		// Of two keys in a path, another one is another parameter.
-		text += fmt.Sprintf(" of step %d", r.parameter.step)
-	}
-	return text
-}
-
-// String tells rules apart.
-func (r *rule) String() string {
-	text := fmt.Sprintf("%q %s %q", r.pattern, r.grants(), r.broken)
-	if r.excluded {
-		text += " excluded"
-	}
-	if r.newValues != nil {
-		text += fmt.Sprintf(" %q", r.newValues.text)
-	}
-	return text
-}
 
 // Mapping is a compiled FieldPermissionMapping. It is immutable.
 type Mapping struct {
 	name      string
 	resources []policy.FieldPermissionResource
-	rules     []rule
+	rules     []Rule
 }
 
 // Compile compiles a mapping that is valid in structure, and returns what its author should
@@ -95,7 +56,7 @@ func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, 
 }
 
 // againstBuiltIn refuses a rule that contradicts a built-in one.
-func (m *Mapping) againstBuiltIn(r *rule, at *field.Path) field.ErrorList {
+func (m *Mapping) againstBuiltIn(r *Rule, at *field.Path) field.ErrorList {
 	for _, resource := range m.resources {
 		for _, b := range builtInFor(schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}) {
 			if b.pattern.String() == r.pattern.String() && b.grants() != r.grants() {
@@ -106,8 +67,8 @@ func (m *Mapping) againstBuiltIn(r *rule, at *field.Path) field.ErrorList {
 	return nil
 }
 
-func compileField(f *policy.FieldPermission, at *field.Path) (r *rule, warnings []string, errs field.ErrorList) {
-	r = &rule{permission: f.Permission}
+func compileField(f *policy.FieldPermission, at *field.Path) (r *Rule, warnings []string, errs field.ErrorList) {
+	r = &Rule{permission: f.Permission}
 	var err error
 	if r.pattern, err = parsePattern(f.Path); err != nil {
 		return nil, nil, field.ErrorList{field.Invalid(at.Child("path"), f.Path, err.Error())}
@@ -158,17 +119,4 @@ func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (
 		})}
 	}
 	return result, nil
-}
-
-// isOwned says why no rule can be about a field: changes of it do not count.
-func (p pattern) isOwned() string {
-	for _, owned := range changes.ServerOwned() {
-		if len(p) >= len(owned) && p.matchesPrefix(owned, len(owned)) {
-			if owned.Equals(changes.ManagedFieldsPath) {
-				return "the server owns metadata.managedFields, whose changes need the permissions of the fields that it lists"
-			}
-			return fmt.Sprintf("the server owns %s, so that its changes need no permission", changes.NameOf(owned))
-		}
-	}
-	return ""
 }

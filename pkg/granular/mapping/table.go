@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 
@@ -19,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
 // Table is what fields need, of every resource: by the built-in mapping, by markers in
@@ -27,7 +27,7 @@ import (
 type Table struct {
 	byResource map[schema.GroupResource][]entry
 	// everywhere are the rules of broken mappings that do not say which resources they are for.
-	everywhere []rule
+	everywhere []Rule
 	// invalid says what is wrong with mappings, by the source of their rules.
 	invalid  map[string]string
 	excludes bool
@@ -37,7 +37,7 @@ type Table struct {
 // entry is a rule of a mapping for a resource.
 type entry struct {
 	versions sets.Set[string] // empty means all
-	rule     rule
+	rule     Rule
 }
 
 // NewTable makes a table of mappings. Of one that is not valid nothing is granted, and if
@@ -83,7 +83,7 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 }
 
 // add adds a rule for versions of a resource, for all if there are none.
-func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, r rule) {
+func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, r Rule) {
 	t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(versions...), rule: r})
 	t.excludes = t.excludes || r.excluded
 	_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, versions, r.source, &r)
@@ -98,7 +98,7 @@ func sourceOf(mapping string) string { return fmt.Sprintf("FieldPermissionMappin
 // Excludes reports whether fields of a resource, or of any if it is *, are excluded from
 // what permission on the whole object includes.
 func (t *Table) Excludes(resource schema.GroupResource) bool {
-	if resource.Group == all || resource.Resource == all {
+	if resource.Group == wildcard || resource.Resource == wildcard {
 		return t.excludes
 	}
 	return len(t.everywhere) > 0 || slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.excluded })
@@ -120,35 +120,47 @@ func (t *Table) Excluding() []string {
 	return sets.List(sources)
 }
 
-// all is what questions about everything have in the place of a group, a resource or a verb.
-const all = "*"
+// wildcard stands for every API group or resource in a request.
+const wildcard = "*"
 
 // brokenRules excludes everything, for want of knowing what.
-func brokenRules(m *policy.FieldPermissionMapping, err error) []rule {
+func brokenRules(m *policy.FieldPermissionMapping, err error) []Rule {
 	excludes := func(f policy.FieldPermission) bool { return f.Exclusion != nil }
 	if !slices.ContainsFunc(m.Spec.Fields, excludes) {
 		return nil
 	}
 	source := sourceOf(m.Name)
-	return []rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
+	return []Rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
 }
 
 // Rules are what the fields of a resource need, in one version. They are immutable.
 type Rules struct {
-	rules []rule // the general before the specific
+	rules []Rule // the general before the specific
 
 	table    *Table
 	resource schema.GroupVersionResource
 }
 
-// of returns the rules for a claim. A version of another group is one that no mapping knows, so
-// that everything in it needs the excluded permissions.
-func (r *Rules) of(c changes.Claim) *Rules {
-	if c.APIVersion == "" || r.table == nil {
+// All returns the rules, the general before the specific.
+func (r *Rules) All() iter.Seq[*Rule] {
+	return func(yield func(*Rule) bool) {
+		for i := range r.rules {
+			if !yield(&r.rules[i]) {
+				return
+			}
+		}
+	}
+}
+
+// InVersion returns the rules for the fields of the resource in another version, of the form
+// group/version. The empty version is the version of the rules. A version of another group is one that
+// no mapping names, so that everything in it needs the excluded permissions.
+func (r *Rules) InVersion(apiVersion string) *Rules {
+	if apiVersion == "" || r.table == nil {
 		return r
 	}
-	version := c.APIVersion
-	if group, name, ok := strings.Cut(c.APIVersion, "/"); ok && group == r.resource.Group {
+	version := apiVersion
+	if group, name, ok := strings.Cut(apiVersion, "/"); ok && group == r.resource.Group {
 		version = name
 	}
 	return r.table.For(r.resource.GroupResource().WithVersion(version))
@@ -158,7 +170,7 @@ func (r *Rules) of(c changes.Claim) *Rules {
 // rules that do cover nothing.
 func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	rules := slices.Concat(builtInFor(resource.GroupResource()), t.everywhere)
-	var elsewhere []rule // excluded in other versions
+	var elsewhere []Rule // excluded in other versions
 	for _, e := range t.byResource[resource.GroupResource()] {
 		switch {
 		case e.versions.Len() == 0 || e.versions.Has(resource.Version):
@@ -168,7 +180,7 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 		}
 	}
 	for _, r := range elsewhere {
-		here := func(other rule) bool { return other.excluded && other.permission == r.permission }
+		here := func(other Rule) bool { return other.excluded && other.permission == r.permission }
 		if !slices.ContainsFunc(rules, here) {
 			rules = append(rules, r.inOtherVersion(resource.Version))
 		}
@@ -180,8 +192,8 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 
 // inOtherVersion is what becomes of an exclusion in a version that no mapping knows: the
 // field may have any name there, so that every change needs the permission.
-func (r rule) inOtherVersion(version string) rule {
-	everything := rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
+func (r Rule) inOtherVersion(version string) Rule {
+	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
 	if r.broken == "" && r.parameter != nil {
 		everything.broken = fmt.Sprintf("%s excludes a field, but not in version %s, of which it does not say what the field is called", r.source, version)
 	}
@@ -189,8 +201,8 @@ func (r rule) inOtherVersion(version string) rule {
 }
 
 // sortRules puts the general before the specific.
-func sortRules(rules []rule) {
-	slices.SortStableFunc(rules, func(a, b rule) int {
+func sortRules(rules []Rule) {
+	slices.SortStableFunc(rules, func(a, b Rule) int {
 		if c := cmp.Compare(len(a.pattern), len(b.pattern)); c != 0 {
 			return c
 		}
@@ -203,7 +215,7 @@ func sortRules(rules []rule) {
 	})
 }
 
-func breakContradictions(rules []rule) {
+func breakContradictions(rules []Rule) {
 	first := map[string]int{}
 	for i := range rules {
 		if len(rules[i].pattern) == 0 {

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular_test
+package mapping_test
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -44,7 +44,7 @@ func TestValidatePermission(t *testing.T) {
 	} {
 		t.Run(tc.permission, func(t *testing.T) {
 			t.Parallel()
-			warnings, err := granular.ValidatePermission(tc.permission, strings.Fields(tc.fields))
+			warnings, err := mapping.ValidatePermission(tc.permission, strings.Fields(tc.fields))
 			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
 				t.Errorf("error: got %v, want %q", err, tc.wantErr)
 			}
@@ -109,7 +109,7 @@ func TestCompile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, warnings, errs := granular.Compile("m", things.Spec(tc.fields...))
+			_, warnings, errs := mapping.Compile("m", things.Spec(tc.fields...))
 			got := ""
 			if err := errs.ToAggregate(); err != nil {
 				got = err.Error()
@@ -128,25 +128,25 @@ func TestCompile(t *testing.T) {
 func TestPodsOnly(t *testing.T) {
 	t.Parallel()
 	spec := things.Spec(policy.FieldPermission{Path: "spec.nodeName", Permission: "placement"})
-	if _, _, errs := granular.Compile("m", spec); len(errs) > 0 {
+	if _, _, errs := mapping.Compile("m", spec); len(errs) > 0 {
 		t.Errorf("machines: got %v, want no error", errs)
 	}
 	spec.Resources = append(spec.Resources, policy.FieldPermissionResource{Resource: "pods"})
-	if _, _, errs := granular.Compile("m", spec); len(errs) != 1 {
+	if _, _, errs := mapping.Compile("m", spec); len(errs) != 1 {
 		t.Errorf("pods: got %v, want an error", errs)
 	}
 }
 
 func TestDigest(t *testing.T) {
 	t.Parallel()
-	mapping := func(name, permission string) *policy.FieldPermissionMapping {
+	with := func(name, permission string) *policy.FieldPermissionMapping {
 		return things.Mapping(name, things.Spec(things.Field("spec.x", permission)))
 	}
-	one, other := granular.NewTable(mapping("a", "x1"), mapping("b", "x2")), granular.NewTable(mapping("b", "x2"), mapping("a", "x1"))
+	one, other := mapping.NewTable(with("a", "x1"), with("b", "x2")), mapping.NewTable(with("b", "x2"), with("a", "x1"))
 	if diff := cmp.Diff(one.Digest(), other.Digest()); diff != "" {
 		t.Errorf("the order of mappings changes the digest:\n%s", diff)
 	}
-	if one.Digest() == granular.NewTable(mapping("a", "x1"), mapping("b", "x3")).Digest() || one.Digest() == granular.NewTable(mapping("a", "x1")).Digest() {
+	if one.Digest() == mapping.NewTable(with("a", "x1"), with("b", "x3")).Digest() || one.Digest() == mapping.NewTable(with("a", "x1")).Digest() {
 		t.Error("different mappings have the same digest")
 	}
 }

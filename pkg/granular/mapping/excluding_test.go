@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular_test
+package mapping_test
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -36,7 +36,7 @@ func TestExcluding(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, granular.NewTable(tc.mappings...).Excluding()); diff != "" {
+			if diff := cmp.Diff(tc.want, mapping.NewTable(tc.mappings...).Excluding()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

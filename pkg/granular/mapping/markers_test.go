@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular_test
+package mapping_test
 
 import (
 	"encoding/json"
@@ -14,48 +14,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
-	"sigs.k8s.io/yaml"
 
-	"github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/granular"
-	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
-
-// schemasOf parses the schemas of a document. In it "verb", "source", "by", "treatment" and
-// "excluded" stand for the markers. That by the name thing is the kind's.
-func schemasOf(t testing.TB, document string) map[string]*spec.Schema {
-	t.Helper()
-	text := strings.NewReplacer(
-		"(verb", "x-kubernetes-permission-verb", "(source", "x-kubernetes-permission-parameter-source", "(by", "x-kubernetes-permission-parameterized-by",
-		"(treatment", "x-kubernetes-permission-parameter-treatment", "(excluded", "x-kubernetes-permission-excluded", "(other", "x-kubernetes-permission-verbs",
-		"(set", "x-kubernetes-list-type: set", "(map", "x-kubernetes-list-type: map, x-kubernetes-list-map-keys",
-	).Replace(document)
-	content, err := yaml.YAMLToJSON([]byte(text))
-	if err != nil {
-		t.Fatalf("%v:\n%s", err, text)
-	}
-	schemas := map[string]*spec.Schema{}
-	if err := json.Unmarshal(content, &schemas); err != nil {
-		t.Fatal(err)
-	}
-	if s := schemas["thing"]; s != nil {
-		s.AddExtension("x-kubernetes-group-version-kind", []any{map[string]any{"group": things.Kind.Group, "version": things.Kind.Version, "kind": things.Kind.Kind}})
-	}
-	return schemas
-}
 
 // specOf is a thing whose spec has fields.
 func specOf(fields string) string {
 	return "thing: {type: object, properties: {metadata: {type: object}, spec: {type: object, properties: {" + fields + "}}}}\n"
 }
 
-func readMarkers(t testing.TB, document string) (*granular.Markers, error) {
+func readMarkers(t testing.TB, document string) (*mapping.Markers, error) {
 	t.Helper()
-	return granular.NewMarkers(schemasOf(t, document), map[schema.GroupVersionKind]string{things.Kind: "machines"})
+	return mapping.NewMarkers(things.MarkedSchemas(t, document), map[schema.GroupVersionKind]string{things.Kind: "machines"})
 }
 
-func mustReadMarkers(t testing.TB, document string) *granular.Markers {
+func mustReadMarkers(t testing.TB, document string) *mapping.Markers {
 	t.Helper()
 	markers, err := readMarkers(t, document)
 	if err != nil {
@@ -202,98 +176,13 @@ func TestMalformedMarkers(t *testing.T) {
 	}
 }
 
-// TestMarkersAndMappings are schemas beside mappings: what they agree in holds, and neither
-// holds where they contradict each other.
-func TestMarkersAndMappings(t *testing.T) {
-	t.Parallel()
-	document := `
-thing: {type: object, properties: {metadata: {type: object}, spec: {type: object, properties: {
-  tags: {type: array, (set, (verb: word, (source: w, (by: w, (treatment: slash-delimited-prefix, items: {type: string}},
-  replicas: {type: string, (verb: replicas, (excluded: true},
-  containers: {type: array, (map: [name], items: {type: object, properties: {
-    name: {type: string, (source: c},
-    ports: {type: array, (map: [port, protocol], items: {type: object, (verb: gate, (by: c, properties: {port: {type: string}, protocol: {type: string}}}}}}}}}}}
-`
-	const (
-		plain = "metadata: {name: a}\n"
-		port  = plain + "spec: {containers: [{name: main, ports: [{port: p, protocol: TCP}]}]}"
-		none  = plain + "spec: {containers: [{name: main}]}"
-	)
-	mark := func(f policy.FieldPermission, versions ...string) []*policy.FieldPermissionMapping {
-		return []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(f), versions...)}
-	}
-	prefixed := policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
-	computed := policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentExpression, Expression: `parameter.split("/")[7]`}
-	for _, tc := range []struct {
-		name          string
-		mappings      []*policy.FieldPermissionMapping
-		version       string // that of the request, if it is not v1
-		before, after string
-		verbs         string
-		exclude       bool
-		want          string // the reason of the refusal; "" if it is allowed
-	}{
-		{"the permission of a schema", nil, "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
-		{"another one", nil, "", plain, plain + "spec: {tags: [z/y]}", "granular:word(x)", false, `spec.tags["z/y"] needs the verb "granular:specification" or "granular:word(z)"`},
-		{"in another version", nil, "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, `spec.tags["x/y"] needs the verb "granular:specification"`},
-		{"in another version, by a mapping", mark(things.Parameterized("spec.tags[*]", "word", prefixed), "v2"), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
-		{"the outer key", nil, "", none, port, "granular:gate(main)", false, ""},
-		{"not the inner one", nil, "", none, port, "granular:gate(p)", false, `needs the verb "granular:specification" or "granular:gate(main)"`},
-		{"a mapping that agrees", mark(things.Parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, ""},
-		{"a mapping that agrees, in a refusal", mark(things.Parameterized("spec.tags[*]", "word", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(z)", false, `needs the verb "granular:specification" or "granular:word(x)" (end)`},
-		{"a mapping with another name", mark(things.Parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:letter(x)", false,
-			`spec.tags[*] has permission "letter" by FieldPermissionMapping "m" and "word" by the schema of Thing in example.com/v1`},
-		{"a mapping with another treatment", mark(things.Parameterized("spec.tags[*]", "word", policy.FieldPermissionParameter{})), "", plain, plain + "spec: {tags: [x/y]}", "granular:word(x) granular:word(x/y)", false, `spec.tags[*] has permission "word" by`},
-		{"a mapping with another key", mark(things.Parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "port"})), "", none, port, "granular:gate(main) granular:gate(p)", false, `spec.containers[*].ports[*] has permission "gate" by`},
-		{"a mapping with the same key of another list", mark(things.Parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "name"})), "", none, port, "granular:gate(main)", false, `spec.containers[*].ports[*] has permission "gate" by`},
-		{"a mapping whose expression fails", mark(things.Parameterized("spec.tags[*]", "word", computed)), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, "the expression failed"},
-		{"a more general permission covers what contradicts", mark(things.Parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:specification", false, ""},
-		{"excluded by a schema", nil, "", plain, plain + "spec: {replicas: x}", "granular:specification", true, `the field spec.replicas is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
-		{"excluded by a schema, with its permission", nil, "", plain, plain + "spec: {replicas: x}", "granular:replicas", true, ""},
-		{"another field", nil, "", plain, plain + "spec: {tags: [x]}", "", true, ""},
-		{"a version that nobody knows", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `spec.tags["x"] is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
-		{"a version that a mapping knows", mark(things.Excluded("spec.copies", "replicas", ""), "v2"), "v2", plain, plain + "spec: {tags: [x]}", "", true, ""},
-		{"excluded by a mapping, too, for some values", mark(things.Excluded("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas" besides`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			source := granular.NewSource(mustReadMarkers(t, document))
-			source.Publish(tc.mappings...)
-			resource := things.Machines
-			if tc.version != "" {
-				resource.Version = tc.version
-			}
-			changed, err := changes.Differ{Types: things.Types(t)}.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			checker := granular.Checker{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}}
-			check := checker.Include
-			if tc.exclude {
-				check = checker.Exclude
-			}
-			got := check(t.Context(), source.Table().For(resource), changed, updateByBob)
-			if got.Allowed != (tc.want == "") || !strings.Contains(got.Reason+" (end)", tc.want) {
-				t.Errorf("got  allowed %v: %s\nwant %s", got.Allowed, got.Reason, tc.want)
-			}
-			if excludes := source.Table().Excludes(resource.GroupResource()); !excludes {
-				t.Error("the table excludes nothing")
-			}
-		})
-	}
-	with, without := mustReadMarkers(t, document).NewTable(), granular.NewTable()
-	if with.Digest() == without.Digest() || with.Digest() != mustReadMarkers(t, document).NewTable().Digest() {
-		t.Errorf("the digests do not tell tables apart, or the same ones do: %s, %s", with.Digest(), without.Digest())
-	}
-}
-
 // FuzzMarkers reads schemas of any shape: each is read or refused, the same every time.
 func FuzzMarkers(f *testing.F) {
 	for _, seed := range []string{
 		specOf("nodeName: {type: string, (verb: nodeAssignment}"), specOf("disks: {type: array, (map: [name], items: {$ref: '#/components/schemas/disk'}}") + disk,
 		"thing: {$ref: '#/components/schemas/thing', (verb: x}", "thing: {items: [{(verb: x}]}",
 	} {
-		content, err := json.Marshal(schemasOf(f, seed))
+		content, err := json.Marshal(things.MarkedSchemas(f, seed))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -310,7 +199,7 @@ func FuzzMarkers(f *testing.F) {
 					return ""
 				}
 			}
-			markers, err := granular.NewMarkers(schemas, map[schema.GroupVersionKind]string{things.Kind: "machines"})
+			markers, err := mapping.NewMarkers(schemas, map[schema.GroupVersionKind]string{things.Kind: "machines"})
 			if err != nil {
 				return err.Error()
 			}

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"fmt"
@@ -49,7 +49,7 @@ func (m *Markers) List() []Listed {
 	return list
 }
 
-func (r *rule) listed(of schema.GroupVersionResource) Listed {
+func (r *Rule) listed(of schema.GroupVersionResource) Listed {
 	l := Listed{Resource: of, Field: r.pattern.String(), Verb: verbOf(r.permission), Excluded: r.excluded}
 	if r.parameter != nil {
 		l.Verb = parameterizedVerbOf(r.permission, "…")

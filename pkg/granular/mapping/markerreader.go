@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"errors"
@@ -34,7 +34,7 @@ type markerReader struct {
 	resource schema.GroupVersionResource
 	source   string
 
-	rules    []rule
+	rules    []Rule
 	warnings []string
 	errs     []error
 }
@@ -44,15 +44,15 @@ func (r *markerReader) read(root *spec.Schema) {
 	r.visit(root, place{})
 	paths, parameters := map[string]bool{}, map[string]string{}
 	for i := range r.rules {
-		rule := &r.rules[i]
-		path, parameter := rule.pattern.String(), rule.parameter.String()
+		one := &r.rules[i]
+		path, parameter := one.pattern.String(), one.parameter.String()
 		if paths[path] {
-			r.fail(rule.pattern, errSamePath)
+			r.fail(one.pattern, errSamePath)
 		}
-		if other, ok := parameters[rule.permission]; ok && other != parameter {
-			r.fail(rule.pattern, fmt.Errorf("permission %q %w", rule.permission, errTwoNames))
+		if other, ok := parameters[one.permission]; ok && other != parameter {
+			r.fail(one.pattern, fmt.Errorf("permission %q %w", one.permission, errTwoNames))
 		}
-		paths[path], parameters[rule.permission] = true, parameter
+		paths[path], parameters[one.permission] = true, parameter
 	}
 }
 
@@ -291,7 +291,7 @@ func (r *markerReader) addKey(at place, layers []*spec.Schema, k key) place {
 // addRule adds what a marker says about a field. If its own keys are the parameter, it is about
 // the elements.
 func (r *markerReader) addRule(m marker, at, below place) {
-	result := rule{pattern: at.pattern, permission: m.verb, excluded: m.excluded, source: r.source}
+	result := Rule{pattern: at.pattern, permission: m.verb, excluded: m.excluded, source: r.source}
 	if m.by != "" {
 		k, ok := below.sources[m.by]
 		if !ok {
@@ -330,7 +330,7 @@ func (r *markerReader) addRule(m marker, at, below place) {
 }
 
 // againstBuiltIn refuses a rule that contradicts a built-in one.
-func (r *markerReader) againstBuiltIn(result *rule) error {
+func (r *markerReader) againstBuiltIn(result *Rule) error {
 	for _, b := range builtInFor(r.resource.GroupResource()) {
 		if b.pattern.String() == result.pattern.String() && b.grants() != result.grants() {
 			return fmt.Errorf("%s %q is not the built-in permission %s of the field, which is the same for every object", markerVerb, result.permission, b.permission)

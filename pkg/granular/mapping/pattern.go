@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package granular
+package mapping
 
 import (
 	"errors"
@@ -179,4 +179,17 @@ func (p pattern) lastAny() int {
 		}
 	}
 	return -1
+}
+
+// isOwned says why no rule can be about a field: changes of it do not count.
+func (p pattern) isOwned() string {
+	for _, owned := range changes.ServerOwned() {
+		if len(p) >= len(owned) && p.matchesPrefix(owned, len(owned)) {
+			if owned.Equals(changes.ManagedFieldsPath) {
+				return "the server owns metadata.managedFields, whose changes need the permissions of the fields that it lists"
+			}
+			return fmt.Sprintf("the server owns %s, so that its changes need no permission", changes.NameOf(owned))
+		}
+	}
+	return ""
 }

@@ -178,15 +178,24 @@ func (c *Compiler) compile(expression string) (result compiled) {
 
 // newProgram makes a program of what the checker accepted.
 func newProgram(e *engine, checked *cel.Ast, variables map[string]bool) (*Program, error) {
-	if !checked.OutputType().IsExactType(cel.BoolType) {
-		return nil, fmt.Errorf("expression %w: it must yield bool, but yields %s", ErrCompile, checked.OutputType())
+	planned, err := e.planResult(checked, cel.BoolType)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{engine: e, instructions: planned, reads: variablesOf(checked.NativeRep(), variables)}, nil
+}
+
+// planResult plans an expression that must have a type.
+func (e *engine) planResult(checked *cel.Ast, result *cel.Type) (*instructions, error) {
+	if !checked.OutputType().IsExactType(result) {
+		return nil, fmt.Errorf("expression %w: it must yield %s, but yields %s", ErrCompile, result, checked.OutputType())
 	}
 	native := checked.NativeRep()
 	planned, err := e.plan(native, []ast.Expr{native.Expr()})
 	if err != nil {
 		return nil, err
 	}
-	return &Program{engine: e, instructions: planned[0], reads: variablesOf(native, variables)}, nil
+	return planned[0], nil
 }
 
 // check parses an expression and checks its types. Env.Compile and Issues.Err would print

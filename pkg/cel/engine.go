@@ -44,7 +44,10 @@ type instructions struct {
 	interruptible bool
 }
 
-func newEngine(env *cel.Env) (*engine, error) {
+func newEngine(env *cel.Env) (*engine, error) { return newLimitedEngine(env, limits...) }
+
+// newLimitedEngine makes an engine whose evaluations can have the given limits, from the smallest.
+func newLimitedEngine(env *cel.Env, limits ...uint64) (*engine, error) {
 	g, err := newGuard(env)
 	if err != nil {
 		return nil, err
@@ -65,7 +68,7 @@ func newEngine(env *cel.Env) (*engine, error) {
 }
 
 // within returns the program with the smallest limit that is not below the given one, or the one
-// with CostLimit.
+// with the largest limit.
 func (e *engine) within(limit uint64) cel.Program {
 	for _, p := range e.programs {
 		if limit <= p.limit {
@@ -114,7 +117,7 @@ func forget(tracker *interpreter.CostTracker) error {
 }
 
 // eval evaluates instructions. It stops, with an error, not before they have cost limit, and not
-// after CostLimit: which of the few limits there are applies, within decides.
+// after the largest limit of the engine: within decides which of the limits applies.
 func (e *engine) eval(ctx context.Context, i *instructions, values interpreter.Activation, limit uint64) (value ref.Val, cost uint64, err error) {
 	var (
 		program = e.within(limit)

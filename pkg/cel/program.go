@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 )
 
@@ -64,26 +65,36 @@ func (p *Program) Eval(ctx context.Context, values Values) (result bool, cost ui
 }
 
 func (p *Program) eval(ctx context.Context, values interpreter.Activation) (result bool, cost uint64, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			result, err = false, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
-		}
-	}()
-	if ctx.Err() != nil { // a simple expression does not look at it while it is evaluated
-		return false, 0, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
-	}
-	value, cost, err := p.engine.eval(ctx, p.instructions, values, CostLimit)
-	switch {
-	case ctx.Err() != nil: // also where an || has absorbed the error of a macro
-		return false, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
-	case err != nil && cost > CostLimit:
-		return false, cost, fmt.Errorf("%w: more than %d", ErrCost, uint64(CostLimit))
-	case err != nil:
-		return false, cost, &failure{shorten(err.Error())}
+	value, cost, err := p.engine.result(ctx, p.instructions, values, CostLimit)
+	if err != nil {
+		return false, cost, err
 	}
 	b, ok := value.(types.Bool)
 	if !ok {
 		return false, cost, fmt.Errorf("%w: the value is not a bool", ErrEvaluation)
 	}
 	return bool(b), cost, nil
+}
+
+// result evaluates instructions within one of the limits of the engine and until ctx ends. Errors wrap
+// ErrCost or ErrEvaluation.
+func (e *engine) result(ctx context.Context, i *instructions, values interpreter.Activation, limit uint64) (value ref.Val, cost uint64, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			value, err = nil, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
+		}
+	}()
+	if ctx.Err() != nil { // a simple expression does not look at it while it is evaluated
+		return nil, 0, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
+	}
+	value, cost, err = e.eval(ctx, i, values, limit)
+	switch {
+	case ctx.Err() != nil: // also where an || has absorbed the error of a macro
+		return nil, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
+	case err != nil && cost > limit:
+		return nil, cost, fmt.Errorf("%w: more than %d", ErrCost, limit)
+	case err != nil:
+		return nil, cost, &failure{shorten(err.Error())}
+	}
+	return value, cost, nil
 }

@@ -19,8 +19,8 @@ const (
 	// of a second. A list of n elements that all change takes 2n², and 3 MiB have room for
 	// hundreds of thousands of finalizers.
 	maxLooked = 1 << 22
-	// maxEvaluations bounds the expressions that one check evaluates, each of which may cost
-	// expressionCost: some seconds at worst, and less than a tenth of one for short ones.
+	// maxEvaluations bounds the expressions that one check evaluates, each of which may cost a hundredth
+	// of a condition: some seconds at worst, and less than a tenth of one for short expressions.
 	maxEvaluations = 10_000
 )
 

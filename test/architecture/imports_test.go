@@ -43,7 +43,7 @@ var layers = map[string][]string{
 	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
 
 	"pkg/granular/changes":           {},
-	"pkg/granular/mapping":           {"apis", "pkg/granular/changes"},
+	"pkg/granular/mapping":           {"apis", "pkg/cel", "pkg/granular/changes"},
 	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular/mapping"},
 
 	"pkg/apiserver": {

@@ -104,6 +104,7 @@ func TestCompile(t *testing.T) {
 		{"an expression of another type", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "1"})}, "must yield string, but yields int", ""},
 		{"an expression with a mistake", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "object.spec"})}, "does not compile: ERROR: <input>:1:1: undeclared reference", ""},
 		{"a long expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter" + strings.Repeat(" ", 1024)})}, "at most 1024 bytes", ""},
+		{"an expression that takes long to compile", []policy.FieldPermission{excluded(strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value")}, "spec.fields[0].exclusion.newValues: Invalid value: \"" + strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value\": does not compile: list and map literals are nested more than 16 deep", ""},
 		{"an exclusion", []policy.FieldPermission{excluded("value == true && oldValue != true")}, "", ""},
 		{"an exclusion of another type", []policy.FieldPermission{excluded("'true'")}, "spec.fields[0].exclusion.newValues: Invalid value: \"'true'\": does not compile: it must yield bool", ""},
 	} {

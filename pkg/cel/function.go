@@ -1,0 +1,93 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+)
+
+// Type is a type of CEL.
+type Type = cel.Type
+
+// The types of the variables and results of functions.
+var (
+	BoolType    = cel.BoolType
+	StringType  = cel.StringType
+	DynamicType = cel.DynType
+)
+
+// Signature describes expressions that are no conditions.
+type Signature struct {
+	// Variables are the variables that the expressions may read.
+	Variables map[Variable]*Type
+	// Result is the type that every expression must have.
+	Result *Type
+	// CostLimit bounds one evaluation, in the units of the constant CostLimit.
+	CostLimit uint64
+}
+
+// FunctionCompiler compiles expressions with one signature, in the environment of conditions
+// otherwise and within its bounds. It is safe for concurrent use.
+type FunctionCompiler struct {
+	engine    *engine
+	signature Signature
+}
+
+// NewFunctionCompiler makes a FunctionCompiler.
+func NewFunctionCompiler(signature Signature) (*FunctionCompiler, error) {
+	env, err := newEnvironment(nil, signature.Variables)
+	if err != nil {
+		return nil, err
+	}
+	e, err := newLimitedEngine(env, signature.CostLimit)
+	if err != nil {
+		return nil, err
+	}
+	return &FunctionCompiler{engine: e, signature: signature}, nil
+}
+
+// Function is a compiled expression. It is immutable and safe for concurrent use.
+type Function struct {
+	compiler     *FunctionCompiler
+	instructions *instructions
+}
+
+// Compile compiles an expression. Errors wrap ErrCompile and show the place of the mistake.
+func (c *FunctionCompiler) Compile(text string) (f *Function, err error) {
+	defer func() {
+		if recover() != nil {
+			f, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+		}
+	}()
+	if len(text) > MaxExpressionBytes {
+		return nil, errTooLong
+	}
+	if err := c.engine.guard.checkText(text); err != nil {
+		return nil, err
+	}
+	checked, err := check(c.engine.env, c.engine.guard, text)
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
+	planned, err := c.engine.planResult(checked, c.signature.Result)
+	if err != nil {
+		return nil, err
+	}
+	return &Function{compiler: c, instructions: planned}, nil
+}
+
+// Call evaluates the function within its cost limit and until ctx ends. The result is a Go value of
+// the type in the signature. Errors wrap ErrCost or ErrEvaluation, and may quote values.
+func (f *Function) Call(ctx context.Context, values Values) (any, error) {
+	result, _, err := f.compiler.engine.result(ctx, f.instructions, values, f.compiler.signature.CostLimit)
+	if err != nil {
+		return nil, err
+	}
+	return result.Value(), nil
+}

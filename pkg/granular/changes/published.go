@@ -9,10 +9,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/kube-openapi/pkg/schemaconv"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -20,49 +21,48 @@ import (
 )
 
 const (
-	// SchemaExpiry is how long a schema is used, so that those of changed
-	// CustomResourceDefinitions are seen. Reading one takes a document of a megabyte for the
-	// core group.
+	// SchemaExpiry is how long a schema is used, so that changes of CustomResourceDefinitions are
+	// seen. To read a schema of the core group, a document of a megabyte is read.
 	SchemaExpiry = 30 * time.Second
 	// SchemaRetry is how long it is remembered that there was no schema, or why it could not
-	// be read: a server that is down must not be asked by every request.
+	// be read, so that not every request calls a server that is down.
 	SchemaRetry = 5 * time.Second
-	// maxPublished bounds the kinds whose schemas are remembered. That of pods takes some
-	// 300 KiB.
+	// maxPublished bounds the kinds whose schemas are remembered, and the kinds whose schemas are being
+	// read. The schema of pods takes some 300 KiB.
 	maxPublished = 128
 	// maxReads bounds the documents that are read at a time.
 	maxReads = 4
 )
 
-// SchemaReader reads the schema of a kind from those who publish it, with all references
-// replaced. The error wraps ErrNoSchema if they all said that the kind has none. It must end
-// by itself, and be safe for concurrent use.
+// SchemaReader reads the published schema of a kind, with all references replaced. The error wraps
+// ErrNoSchema if every server that could have one answered that the kind has none. It must end by itself,
+// and be safe for concurrent use.
 type SchemaReader func(kind schema.GroupVersionKind) (*spec.Schema, error)
 
-// Published are the types of kinds whose schemas others publish. It reads a schema when it is
-// needed, and anew when it is older than SchemaExpiry: an old one is used no longer, whatever
-// becomes of that. It is safe for concurrent use.
+// Published returns the types of kinds whose schemas other servers publish. It reads a schema when it is
+// needed, and again when it is older than SchemaExpiry: an old schema is not used any longer, even if it
+// cannot be read again. It is safe for concurrent use.
 type Published struct {
-	read  SchemaReader
-	reads chan struct{}
-
-	mu    sync.Mutex
-	known map[schema.GroupVersionKind]*published
+	read SchemaReader
+	// pending bounds the kinds whose schemas are being read, and reads how many are read at a time.
+	pending, reads chan struct{}
+	flights        singleflight.Group
+	types          *utilcache.LRUExpireCache
 }
 
 var _ Types = &Published{}
 
-// published is what became of reading a schema. What is below done is set when that is closed.
-type published struct {
-	done  chan struct{}
-	until time.Time
+// publishedType is the type of a kind, or why there is none.
+type publishedType struct {
 	found typed.ParseableType
 	err   error
 }
 
 // NewPublished makes Published.
 func NewPublished(read SchemaReader) *Published {
-	return &Published{read: read, reads: make(chan struct{}, maxReads), known: map[schema.GroupVersionKind]*published{}}
+	return &Published{
+		read: read, pending: make(chan struct{}, maxPublished), reads: make(chan struct{}, maxReads), types: utilcache.NewLRUExpireCache(maxPublished),
+	}
 }
 
 var (
@@ -70,76 +70,53 @@ var (
 	errReading     = errors.New("reading the schema failed")
 )
 
-// TypeOf implements Types. It waits until the schema is there, or until ctx ends.
+// TypeOf implements Types. It waits until the schema has been read, or until ctx ends. Requests for the
+// same kind share one read.
 func (p *Published) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
-	entry, err := p.entry(kind)
-	if err != nil {
-		return typed.ParseableType{}, err
+	if cached, ok := p.cached(kind); ok {
+		return cached.found, cached.err
 	}
+	// The key is quoted, because a kind in a review may have any characters.
+	flight := p.flights.DoChan(fmt.Sprintf("%q %q %q", kind.Group, kind.Version, kind.Kind), func() (any, error) { return p.fetch(kind), nil })
 	select {
-	case <-entry.done:
-		return entry.found, entry.err
+	case result := <-flight:
+		fetched, ok := result.Val.(publishedType)
+		if !ok {
+			return typed.ParseableType{}, errReading
+		}
+		return fetched.found, fetched.err
 	case <-ctx.Done():
 		return typed.ParseableType{}, ctx.Err()
 	}
 }
 
-// entry returns what is known about a kind, or will be. Requests for the same kind share it.
-func (p *Published) entry(kind schema.GroupVersionKind) (*published, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	if entry, ok := p.known[kind]; ok && !entry.isOver(now) {
-		return entry, nil
-	}
-	delete(p.known, kind)
-	if len(p.known) >= maxPublished && !p.forgetOne() {
-		return nil, errManySchemas
-	}
-	entry := &published{done: make(chan struct{})}
-	p.known[kind] = entry
-	go p.fill(kind, entry)
-	return entry, nil
+func (p *Published) cached(kind schema.GroupVersionKind) (publishedType, bool) {
+	value, _ := p.types.Get(kind)
+	cached, ok := value.(publishedType)
+	return cached, ok
 }
 
-// isOver reports whether an entry must be read anew.
-func (e *published) isOver(now time.Time) bool {
+// fetch reads a schema, unless another flight has just read it.
+func (p *Published) fetch(kind schema.GroupVersionKind) publishedType {
+	if cached, ok := p.cached(kind); ok {
+		return cached
+	}
 	select {
-	case <-e.done:
-		return !now.Before(e.until)
+	case p.pending <- struct{}{}:
+		defer func() { <-p.pending }()
 	default:
-		return false
+		return publishedType{err: errManySchemas}
 	}
-}
-
-// forgetOne makes room by the entry that ends first. It is false if all are being read.
-func (p *Published) forgetOne() bool {
-	var first schema.GroupVersionKind
-	var until time.Time
-	for kind, entry := range p.known {
-		select {
-		case <-entry.done:
-			if until.IsZero() || entry.until.Before(until) {
-				first, until = kind, entry.until
-			}
-		default:
-		}
-	}
-	delete(p.known, first)
-	return !until.IsZero()
-}
-
-// fill reads a schema, and lets those go on who wait for it.
-func (p *Published) fill(kind schema.GroupVersionKind, entry *published) {
-	defer close(entry.done)
 	p.reads <- struct{}{}
 	defer func() { <-p.reads }()
-	entry.found, entry.err = p.readType(kind)
+	var result publishedType
+	result.found, result.err = p.readType(kind)
 	age := SchemaExpiry
-	if entry.err != nil {
+	if result.err != nil {
 		age = SchemaRetry
 	}
-	entry.until = time.Now().Add(age)
+	p.types.Add(kind, result, age-1) // the cache still returns an entry at the moment at which it expires
+	return result
 }
 
 // readType reads the type of a kind. A schema without fields says nothing about an object.

@@ -26,19 +26,18 @@ import (
 )
 
 const (
-	// ConditionType is the type of the conditions of this package. Their text is opaque:
-	// who has one evaluated asks its authorizer.
+	// ConditionType is the type of the conditions of this package. Their text is opaque: only the
+	// authorizer that made one can evaluate it.
 	ConditionType = "proviso.dev/granular"
 	// IncludeID is the ID of the condition that allows.
 	IncludeID = "granular.proviso.dev/include"
 	// ExcludeID is the ID of the condition that denies.
 	ExcludeID = "granular.proviso.dev/exclude"
 
-	sideInclude = "include"
-	sideExclude = "exclude"
+	modeInclude = "include"
+	modeExclude = "exclude"
 
-	// maxConditionBytes bounds the text of a condition: it names one request, whose names
-	// are not longer than this together.
+	// maxConditionBytes bounds the text of a condition, which has the names of one request.
 	maxConditionBytes = 4096
 )
 
@@ -47,61 +46,66 @@ const wildcard = "*"
 
 var writes = []string{"create", "update", "patch"}
 
-// Config is what the authorizers decide from.
+// Config configures both authorizers.
 type Config struct {
 	// Authorizer answers for verbs, without conditions. It may be the chain that the
 	// authorizers are in: they have no opinion on the verbs that they ask for.
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Types are the schemas; they may be nil.
 	Types changes.Types
-	// Table returns the mappings that are in force. Nil means that they are not loaded yet.
+	// Table returns the current permissions of fields. Nil means that they are not loaded yet.
 	Table func() *mapping.Table
-	// Stale returns why the mappings may be out of date, empty if they are not: nothing is
-	// included then, and what was excluded last stays so. Nil means that they never are.
+	// Stale returns why the table may be out of date, or an empty string if it is not. With a stale
+	// table no write is allowed, and the fields that were excluded last stay excluded. If Stale is nil
+	// the table is never stale.
 	Stale func() string
 }
 
 var errConfig = errors.New("fine-grained authorization needs an authorizer and mappings")
 
-// side is one of the two authorizers.
-type side struct {
+// fieldAuthorizer is one of the two authorizers.
+type fieldAuthorizer struct {
 	Config
-	name string
+	mode string // modeInclude or modeExclude
 }
 
-// NewInclude makes the authorizer for those without permission on the whole object: who has
-// the verb granular is allowed on the condition that a permission covers each field that
-// changes. It belongs after every authorizer that could give the general permission.
-func NewInclude(config Config) (authorizer.Authorizer, error) { return newSide(sideInclude, config) }
+// NewInclude makes the authorizer for users without permission on the whole object: if a user has the
+// verb granular, it allows writes on the condition that a permission covers each field that changes. It
+// belongs after every authorizer that could give the general permission.
+func NewInclude(config Config) (authorizer.Authorizer, error) {
+	return newAuthorizer(modeInclude, config)
+}
 
-// NewExclude makes the authorizer that denies changes of excluded fields without their
-// permission, whatever else the user may do. It only denies, and belongs before every
+// NewExclude makes the authorizer that denies changes of excluded fields by users without the permission
+// on them, even if they have permission on the whole object. It only denies, and belongs before every
 // authorizer that could allow.
-func NewExclude(config Config) (authorizer.Authorizer, error) { return newSide(sideExclude, config) }
+func NewExclude(config Config) (authorizer.Authorizer, error) {
+	return newAuthorizer(modeExclude, config)
+}
 
-func newSide(name string, config Config) (authorizer.Authorizer, error) {
+func newAuthorizer(mode string, config Config) (authorizer.Authorizer, error) {
 	if config.Authorizer == nil || config.Table == nil {
 		return nil, errConfig
 	}
 	RegisterMetrics()
-	return &side{Config: config, name: name}, nil
+	return &fieldAuthorizer{Config: config, mode: mode}, nil
 }
 
-var _ authorizer.Authorizer = &side{}
+var _ authorizer.Authorizer = &fieldAuthorizer{}
 
 // ConditionsAwareAuthorize answers with a condition on the fields of a write, or not at all.
-func (s *side) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (a *fieldAuthorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	if s.name == sideExclude {
-		return s.exclude(attributes)
+	if a.mode == modeExclude {
+		return a.exclude(attributes)
 	}
-	return s.include(ctx, attributes)
+	return a.include(ctx, attributes)
 }
 
-func (s *side) exclude(attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	table := s.Table()
+func (a *fieldAuthorizer) exclude(attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	table := a.Table()
 	isWrite := attributes.GetVerb() == wildcard || slices.Contains(writes, attributes.GetVerb())
 	if isWrite && table == nil {
 		return authorizer.ConditionsAwareDecisionDeny("", errNotLoaded)
@@ -110,48 +114,47 @@ func (s *side) exclude(attributes authorizer.Attributes) authorizer.ConditionsAw
 	if !isWrite || !table.Excludes(resource) {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	return s.conditional(table, attributes, authorization.Condition{
+	return a.conditional(table, attributes, authorization.Condition{
 		ID: ExcludeID, Effect: authorization.EffectDeny,
 		Description: "a field that is excluded from general permission changes without its own",
 	})
 }
 
-func (s *side) include(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
-	table := s.Table()
+func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+	table := a.Table()
 	question, ok := Question(attributes)
 	if table == nil || !ok {
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	if err := s.stale(); err != nil {
+	if err := a.stale(); err != nil {
 		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil)
 	}
-	decision, _, err := s.Authorizer.Authorize(ctx, question)
+	decision, _, err := a.Authorizer.Authorize(ctx, question)
 	switch {
 	case err != nil:
 		return authorizer.ConditionsAwareDecisionNoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, mapping.Verb))
 	case decision != authorizer.DecisionAllow:
 		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
 	}
-	return s.conditional(table, attributes, authorization.Condition{
+	return a.conditional(table, attributes, authorization.Condition{
 		ID: IncludeID, Effect: authorization.EffectAllow,
 		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", mapping.Verb),
 	})
 }
 
 // stale says why the mappings may be out of date, nil if they are not.
-func (s *side) stale() error {
-	if s.Stale != nil {
-		if reason := s.Stale(); reason != "" {
+func (a *fieldAuthorizer) stale() error {
+	if a.Stale != nil {
+		if reason := a.Stale(); reason != "" {
 			return fmt.Errorf("%w: %s", errStale, reason)
 		}
 	}
 	return nil
 }
 
-// Question returns what NewInclude's authorizer asks about a request before anything is known
-// of its fields: whether the user has the verb granular on the same object (KEP-3617, "API
-// Server Additional Plumbing and Checks", step 2). It is false if the authorizer has no
-// opinion on the request, whatever the answer.
+// Question returns the check that NewInclude's authorizer makes for a request before its fields are known:
+// whether the user has the verb granular on the same object (KEP-3617, "API Server Additional Plumbing and
+// Checks", step 2). It returns false if the authorizer has no opinion on the request in any case.
 func Question(attributes authorizer.Attributes) (question authorizer.Attributes, ok bool) {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil || !slices.Contains(writes, attributes.GetVerb()) ||
 		attributes.GetResource() == wildcard || attributes.GetAPIGroup() == wildcard {
@@ -160,38 +163,38 @@ func Question(attributes authorizer.Attributes) (question authorizer.Attributes,
 	return withVerb{attributes, mapping.Verb}, true
 }
 
-func (s *side) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {
-	text, err := json.Marshal(subjectOf(s.name, table, attributes))
+func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {
+	text, err := json.Marshal(subjectOf(a.mode, table, attributes))
 	if err == nil && len(text) > maxConditionBytes {
 		err = errTooLong
 	}
 	if err != nil {
-		if s.name == sideExclude {
+		if a.mode == modeExclude {
 			return authorizer.ConditionsAwareDecisionDeny("", err)
 		}
 		return authorizer.ConditionsAwareDecisionNoOpinion("", err)
 	}
 	c.Type, c.Text = ConditionType, string(text)
 	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
-		result := s.check(ctx, table, attributes, data)
-		trailFrom(ctx).add(s.name, result)
-		return s.outcome(result)
+		result := a.check(ctx, table, attributes, data)
+		trailFrom(ctx).add(a.mode, result)
+		return a.outcome(result)
 	}
 	return authorization.ToUpstream(authorization.Conditions(c))
 }
 
-// outcome is what a result means for the condition: the Allow holds if the fields are
-// covered, the Deny if one is not.
-func (s *side) outcome(result Result) authorization.Outcome {
-	if s.name == sideExclude {
+// outcome returns the outcome of the condition: the Allow condition is true if the fields are covered,
+// and the Deny condition if one is not.
+func (a *fieldAuthorizer) outcome(result Result) authorization.Outcome {
+	if a.mode == modeExclude {
 		return authorization.Bool(!result.Allowed).Because(result.Reason)
 	}
 	return authorization.Bool(result.Allowed).Because(result.Reason)
 }
 
-// Authorize decides for who does not know conditions.
-func (s *side) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorization.FromUpstream("", s.ConditionsAwareAuthorize(ctx, attributes)).Fold().Concrete()
+// Authorize returns the decision for callers that do not support conditions.
+func (a *fieldAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	return authorization.FromUpstream("", a.ConditionsAwareAuthorize(ctx, attributes)).Fold().Concrete()
 }
 
 var (
@@ -206,36 +209,36 @@ var (
 	errUnexpected = errors.New("checking the fields failed")
 )
 
-// check compares the objects and checks what changed. It never panics, and what it cannot
-// tell is not allowed.
-func (s *side) check(ctx context.Context, table *mapping.Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
+// check compares the objects and checks the fields that changed. It never panics. If it fails the write
+// is not allowed.
+func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
 	start := time.Now()
 	defer func() {
 		if recover() != nil {
 			result = failed(errUnexpected)
 		}
-		measure(ctx, start, s.name, result)
+		measure(ctx, start, a.mode, result)
 	}()
 	switch operation := data.GetOperation(); {
 	case operation == admission.Create:
 	case operation == admission.Update && changes.IsNil(data.GetOldObject()):
 		return failed(errNoOld)
 	case operation == admission.Update:
-	case s.name == sideExclude && (operation == admission.Connect || operation == admission.Delete):
+	case a.mode == modeExclude && (operation == admission.Connect || operation == admission.Delete):
 		// A connection is authorized by the verb create, too, and changes no field.
 		return Result{Allowed: true}
 	default:
 		return failed(errOperation)
 	}
-	if err := s.stale(); err != nil && s.name == sideInclude {
+	if err := a.stale(); err != nil && a.mode == modeInclude {
 		return failed(err)
 	}
-	changed, err := changes.Differ{Types: s.Types}.Changes(ctx, data.GetKind(), data.GetOldObject(), data.GetObject())
+	changed, err := changes.Differ{Types: a.Types}.Changes(ctx, data.GetKind(), data.GetOldObject(), data.GetObject())
 	if err != nil {
 		return failed(err)
 	}
-	rules, checker := table.For(data.GetResource()), Checker{Authorizer: s.Authorizer}
-	if s.name == sideExclude {
+	rules, checker := table.For(data.GetResource()), Checker{Authorizer: a.Authorizer}
+	if a.mode == modeExclude {
 		return checker.Exclude(ctx, rules, changed, attributes)
 	}
 	if err := changed.CheckWriter(writerOf(data)); err != nil {
@@ -264,28 +267,28 @@ func writerOf(data authorizer.ConditionsData) changes.Writer {
 func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
 
 // EvaluateConditions evaluates conditions that ConditionsAwareAuthorize made, also after
-// they went over the wire. It compares with the mappings of today, and refuses if they have
-// changed. The user must be the one whom the condition is about; groups are those of the
-// data, so that callers must be trusted with permission to ask about anybody.
-func (s *side) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+// they went over the wire. It uses the current mappings, and refuses if they have changed since. The data
+// must have the user of the condition. The groups are taken from the data, so that callers must have the
+// permission to ask about any user.
+func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	var last Result
 	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(ctx, decision, data,
 		func(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-			table := s.Table()
+			table := a.Table()
 			if table == nil {
 				last = failed(errNotLoaded)
 				return authorizer.ConditionEvaluationResultError(errNotLoaded)
 			}
-			attributes, err := s.parse(c, table, data)
+			attributes, err := a.parse(c, table, data)
 			if err != nil {
 				last = failed(err)
 				return authorizer.ConditionEvaluationResultError(err)
 			}
-			last = s.check(ctx, table, attributes, data)
-			return authorizer.ConditionEvaluationResultBoolean(s.outcome(last).IsTrue())
+			last = a.check(ctx, table, attributes, data)
+			return authorizer.ConditionEvaluationResultBoolean(a.outcome(last).IsTrue())
 		})
 	switch {
-	case evaluated.IsAllow() && s.name == sideInclude:
+	case evaluated.IsAllow() && a.mode == modeInclude:
 		return authorizer.DecisionAllow, evaluated.Reason(), nil
 	case evaluated.IsNoOpinion():
 		return authorizer.DecisionNoOpinion, last.Reason, last.Err
@@ -296,9 +299,9 @@ func (s *side) EvaluateConditions(ctx context.Context, decision authorizer.Condi
 	}
 }
 
-// subject is the text of a condition: what it was made about.
+// subject identifies the request of a condition, and is its text.
 type subject struct {
-	Side        string `json:"side"`
+	Mode        string `json:"side"`
 	Mappings    string `json:"mappings"`
 	User        string `json:"user"`
 	UID         string `json:"uid,omitempty"`
@@ -310,9 +313,9 @@ type subject struct {
 	Verb        string `json:"verb"`
 }
 
-func subjectOf(name string, table *mapping.Table, a authorizer.Attributes) subject {
+func subjectOf(mode string, table *mapping.Table, a authorizer.Attributes) subject {
 	return subject{
-		Side: name, Mappings: table.Digest(), User: a.GetUser().GetName(), UID: a.GetUser().GetUID(),
+		Mode: mode, Mappings: table.Digest(), User: a.GetUser().GetName(), UID: a.GetUser().GetUID(),
 		APIGroup: a.GetAPIGroup(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
 		Namespace: a.GetNamespace(), Name: a.GetName(), Verb: a.GetVerb(),
 	}
@@ -320,12 +323,12 @@ func subjectOf(name string, table *mapping.Table, a authorizer.Attributes) subje
 
 // parse reads the text of a condition, and returns the request that it is about if the data
 // is of that request.
-func (s *side) parse(c authorizer.Condition, table *mapping.Table, data authorizer.ConditionsData) (authorizer.Attributes, error) {
+func (a *fieldAuthorizer) parse(c authorizer.Condition, table *mapping.Table, data authorizer.ConditionsData) (authorizer.Attributes, error) {
 	var about subject
 	if c.GetType() != ConditionType || len(c.GetCondition()) > maxConditionBytes {
 		return nil, errNotOurs
 	}
-	if err := json.Unmarshal([]byte(c.GetCondition()), &about); err != nil || about.Side != s.name {
+	if err := json.Unmarshal([]byte(c.GetCondition()), &about); err != nil || about.Mode != a.mode {
 		return nil, errNotOurs
 	}
 	resource, user := data.GetResource(), data.GetUserInfo()
@@ -343,5 +346,5 @@ func (s *side) parse(c authorizer.Condition, table *mapping.Table, data authoriz
 	}, nil
 }
 
-// isSame reports whether a question was about this, or about everything.
+// isSame reports whether a request asked for a name, or for all names.
 func isSame(asked, got string) bool { return asked == wildcard || asked == got }

@@ -19,12 +19,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
-// MaxChecks bounds the authorization checks that one request can cause. A request that
-// needs more than these has to do with more kinds of keys than an administrator would
-// grant one by one; a more general permission costs one check.
+// MaxChecks bounds the authorization checks that one request can cause. A request that needs more
+// of them changes more kinds of keys than an administrator would grant one by one; a more general
+// permission costs one check.
 const MaxChecks = 64
 
-// MaxNamed bounds the fields that a result names, besides the one that lacks permission.
+// MaxNamed bounds the fields that a result names, in addition to the one that lacks permission.
 const MaxNamed = 32
 
 // Checker checks the permissions on fields. It is safe for concurrent use if its authorizer
@@ -34,68 +34,67 @@ type Checker struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 }
 
-// Result is what a check came to. The zero value refuses.
+// Result is the result of a check. The zero value refuses.
 type Result struct {
 	// Allowed says that every field that needs a permission has one.
 	Allowed bool
 	// Reason says why not: the first field that lacks permission, and what would cover it.
 	// It says nothing about the rest of the fields.
 	Reason string
-	// Fields is how many fields were looked at.
+	// Fields is the number of fields that were checked.
 	Fields int
-	// Named are the names of those that need a permission, or the first MaxNamed of them, and
-	// the one that lacks it. Unnamed is how many there are besides, among those that were looked
-	// at.
+	// Named are the names of the fields that need a permission: the first MaxNamed, and the one that
+	// lacks it. Unnamed is the number of checked fields that need a permission and are not named.
 	Named   []string
 	Unnamed int
 	// Verbs are the verbs that were asked for, in this order, each once.
 	Verbs []string
-	// Err is why nobody can tell, if that is why it is not allowed.
+	// Err is the error because of which the write is not allowed, nil if a permission is missing.
 	Err error
 }
 
-// asker asks for each verb once. It lives for one request.
-type asker struct {
+// check is the check of one request. It asks for each verb once.
+type check struct {
 	//nolint:containedctx // lives for one request
 	ctx        context.Context
 	authorizer authorizer.UnconditionalAuthorizer
 	attributes authorizer.Attributes
 	answers    map[string]bool
-	changes    *changes.Changes // of a check of exclusions
-	effort     effort
+	changes    *changes.Changes // set in a check of exclusions only
+	budget     budget
 	result     Result
 }
 
-func (c Checker) ask(ctx context.Context, attributes authorizer.Attributes) *asker {
-	return &asker{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}}
+func (c Checker) newCheck(ctx context.Context, attributes authorizer.Attributes) *check {
+	return &check{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}}
 }
 
 // isLate reports whether the request has ended before all fields were checked. The result then says
 // so.
-func (a *asker) isLate() bool {
-	err := a.ctx.Err()
+func (k *check) isLate() bool {
+	err := k.ctx.Err()
 	if err != nil {
-		a.result.Reason, a.result.Err = fmt.Sprintf("the fields could not be checked in time: %v", err), err
+		k.result.Reason, k.result.Err = fmt.Sprintf("the fields could not be checked in time: %v", err), err
 	}
 	return err != nil
 }
 
-// needs notes that a field needs a permission.
-func (a *asker) needs(path fieldpath.Path) {
-	if len(a.result.Named) < MaxNamed {
-		a.result.Named = append(a.result.Named, changes.NameOf(path))
+// recordField records that a field needs a permission.
+func (k *check) recordField(path fieldpath.Path) {
+	if len(k.result.Named) < MaxNamed {
+		k.result.Named = append(k.result.Named, changes.NameOf(path))
 	} else {
-		a.result.Unnamed++
+		k.result.Unnamed++
 	}
 }
 
-// lacks notes that the field that was noted last lacks its permission.
-func (a *asker) lacks(path fieldpath.Path) Result {
-	if a.result.Unnamed > 0 {
-		a.result.Unnamed--
-		a.result.Named = append(a.result.Named, changes.NameOf(path))
+// refuse returns the result if the field that was recorded last lacks its permission.
+func (k *check) refuse(path fieldpath.Path) Result {
+	if k.result.Unnamed > 0 {
+		k.result.Unnamed--
+		k.result.Named = append(k.result.Named, changes.NameOf(path))
 	}
-	return a.result
+	return k.result
 }
 
 var (
@@ -104,26 +103,26 @@ var (
 	errCheckFailed   = errors.New("the authorizers failed to answer")
 )
 
-// has reports whether the user has a verb. Whatever comes with an error is no.
-func (a *asker) has(verb string) (bool, error) {
-	if answer, ok := a.answers[verb]; ok {
+// isGranted reports whether the user has a verb. An answer with an error does not count.
+func (k *check) isGranted(verb string) (bool, error) {
+	if answer, ok := k.answers[verb]; ok {
 		return answer, nil
 	}
 	switch {
-	case a.authorizer == nil:
+	case k.authorizer == nil:
 		return false, errNoAuthorizer
-	case len(a.result.Verbs) == MaxChecks:
+	case len(k.result.Verbs) == MaxChecks:
 		return false, errTooManyChecks
-	case a.ctx.Err() != nil:
-		return false, a.ctx.Err()
+	case k.ctx.Err() != nil:
+		return false, k.ctx.Err()
 	}
-	a.result.Verbs = append(a.result.Verbs, verb)
-	decision, _, err := a.authorizer.Authorize(a.ctx, withVerb{a.attributes, verb})
+	k.result.Verbs = append(k.result.Verbs, verb)
+	decision, _, err := k.authorizer.Authorize(k.ctx, withVerb{k.attributes, verb})
 	if err != nil {
 		return false, fmt.Errorf("%w about the verb %q", errCheckFailed, verb)
 	}
-	a.answers[verb] = decision == authorizer.DecisionAllow
-	return a.answers[verb], nil
+	k.answers[verb] = decision == authorizer.DecisionAllow
+	return k.answers[verb], nil
 }
 
 // withVerb is a request with another verb.
@@ -136,50 +135,50 @@ func (a withVerb) GetVerb() string  { return a.verb }
 func (a withVerb) IsReadOnly() bool { return false }
 
 // Include checks what a user without permission on the whole object changes: each field
-// must be covered by a permission on itself or on one that it is in, the most general of
-// which is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
+// must be covered by a permission on itself or on a field that it is in. The most general permission
+// is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
 func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
-	a := c.ask(ctx, attributes)
+	k := c.newCheck(ctx, attributes)
 	for _, path := range changed.Paths() {
-		if a.isLate() {
-			return a.result
+		if k.isLate() {
+			return k.result
 		}
-		a.result.Fields++
-		a.needs(path)
-		if !a.covers(rules, path, "the field "+changes.NameOf(path)) {
-			return a.lacks(path)
+		k.result.Fields++
+		k.recordField(path)
+		if !k.covers(rules, path, "the field "+changes.NameOf(path)) {
+			return k.refuse(path)
 		}
 	}
 	for _, c := range changed.Claims() {
-		if a.isLate() {
-			return a.result
+		if k.isLate() {
+			return k.result
 		}
-		a.result.Fields++
-		a.needs(c.Field())
-		if !a.covers(rules.InVersion(c.APIVersion), c.Path, c.String()) {
-			return a.lacks(c.Field())
+		k.result.Fields++
+		k.recordField(c.Field())
+		if !k.covers(rules.InVersion(c.APIVersion), c.Path, c.String()) {
+			return k.refuse(c.Field())
 		}
 	}
-	a.result.Allowed = true
-	return a.result
+	k.result.Allowed = true
+	return k.result
 }
 
 // covers reports whether a permission covers a field. If not, the result says why; subject is
 // the change in words.
-func (a *asker) covers(rules *mapping.Rules, path fieldpath.Path, subject string) bool {
+func (k *check) covers(rules *mapping.Rules, path fieldpath.Path, subject string) bool {
 	var candidates, notes []string
 	for r := range rules.All() {
 		if !r.Includes(path) {
 			continue
 		}
-		verb, err := r.Verb(a.ctx, path, a.effort.evaluate)
+		verb, err := r.Verb(k.ctx, path, k.budget.evaluate)
 		if err != nil {
 			notes = append(notes, err.Error())
 			continue
 		}
-		ok, err := a.has(verb)
+		ok, err := k.isGranted(verb)
 		if err != nil {
-			a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", changes.NameOf(path), err), err
+			k.result.Reason, k.result.Err = fmt.Sprintf("field %s: %v", changes.NameOf(path), err), err
 			return false
 		}
 		if ok {
@@ -190,7 +189,7 @@ func (a *asker) covers(rules *mapping.Rules, path fieldpath.Path, subject string
 			candidates = append(candidates, quoted)
 		}
 	}
-	a.result.Reason = refusal(subject, candidates, notes)
+	k.result.Reason = refusal(subject, candidates, notes)
 	return false
 }
 
@@ -205,55 +204,55 @@ func refusal(subject string, candidates, notes []string) string {
 	return text
 }
 
-// Exclude checks what anybody changes: each field that is excluded needs its own
-// permission, whatever more general ones the user has.
+// Exclude checks the changes of every user: each field that is excluded needs its own permission,
+// even if the user has more general ones.
 func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
-	a := c.ask(ctx, attributes)
-	a.changes = changed
+	k := c.newCheck(ctx, attributes)
+	k.changes = changed
 	for _, path := range changed.Paths() {
-		if a.isLate() {
-			return a.result
+		if k.isLate() {
+			return k.result
 		}
-		a.result.Fields++
+		k.result.Fields++
 		noted := false
 		for r := range rules.All() {
-			if !r.Excludes() || !a.isChanged(r, path) {
+			if !r.Excludes() || !k.isChanged(r, path) {
 				continue
 			}
 			if !noted {
-				a.needs(path)
+				k.recordField(path)
 				noted = true
 			}
-			if !a.hasExcluded(r, path, "the field "+changes.NameOf(path)) {
-				return a.lacks(path)
+			if !k.hasExcluded(r, path, "the field "+changes.NameOf(path)) {
+				return k.refuse(path)
 			}
 		}
 	}
 	for _, c := range changed.Claims() {
-		if a.isLate() {
-			return a.result
+		if k.isLate() {
+			return k.result
 		}
-		if !a.mayClaim(rules.InVersion(c.APIVersion), c) {
-			return a.lacks(c.Field())
+		if !k.mayClaim(rules.InVersion(c.APIVersion), c) {
+			return k.refuse(c.Field())
 		}
 	}
-	a.result.Allowed = true
-	return a.result
+	k.result.Allowed = true
+	return k.result
 }
 
-// mayClaim reports whether every exclusion that a claim is about is the user's to change.
-func (a *asker) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
-	a.result.Fields++
+// mayClaim reports whether the user has the permission of every excluded field that a claim is about.
+func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
+	k.result.Fields++
 	noted := false
 	for r := range rules.All() {
-		if !r.Excludes() || !a.isClaimed(r, c) {
+		if !r.Excludes() || !k.isClaimed(r, c) {
 			continue
 		}
 		if !noted {
-			a.needs(c.Field())
+			k.recordField(c.Field())
 			noted = true
 		}
-		if !a.hasExcluded(r, c.Path, c.String()) {
+		if !k.hasExcluded(r, c.Path, c.String()) {
 			return false
 		}
 	}
@@ -262,21 +261,21 @@ func (a *asker) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 
 // hasExcluded reports whether the user has the permission of an excluded field. If not, the
 // result says why; subject is the change in words.
-func (a *asker) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject string) bool {
-	verb, err := r.Verb(a.ctx, path, a.effort.evaluate)
+func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject string) bool {
+	verb, err := r.Verb(k.ctx, path, k.budget.evaluate)
 	if err != nil {
-		a.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject, err)
+		k.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject, err)
 		return false
 	}
-	ok, err := a.has(verb)
+	ok, err := k.isGranted(verb)
 	if err != nil {
-		a.result.Reason, a.result.Err = fmt.Sprintf("field %s: %v", changes.NameOf(path), err), err
+		k.result.Reason, k.result.Err = fmt.Sprintf("field %s: %v", changes.NameOf(path), err), err
 		return false
 	}
 	if !ok {
-		a.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject, verb)
-		if r.LimitsValues() && a.effort.isSpent() {
-			a.result.Reason += "; the request changes too much to look at all values"
+		k.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject, verb)
+		if r.LimitsValues() && k.budget.isSpent() {
+			k.result.Reason += "; the request changes too much to look at all values"
 		}
 	}
 	return ok

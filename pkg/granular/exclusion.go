@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// maxLooked bounds the elements of lists that one check looks at to find values: a quarter
+	// maxSearched bounds the elements of lists that one check compares to find values, which takes a quarter
 	// of a second. A list of n elements that all change takes 2n², and 3 MiB have room for
 	// hundreds of thousands of finalizers.
-	maxLooked = 1 << 22
+	maxSearched = 1 << 22
 	// maxEvaluations bounds the expressions that one check evaluates, each of which may cost a hundredth
 	// of a condition: some seconds at worst, and less than a tenth of one for short expressions.
 	maxEvaluations = 10_000
@@ -26,43 +26,43 @@ const (
 
 var errTooManyEvaluations = fmt.Errorf("the request needs more than the %d evaluations of expressions that one may cause", maxEvaluations)
 
-// effort is what one check has done that grows faster than the object.
-type effort struct{ looked, evaluated int }
+// budget counts the work of one check that grows faster than the object.
+type budget struct{ searched, evaluated int }
 
-// look reports whether one more element may be looked at.
-func (e *effort) look() bool {
-	e.looked++
-	return e.looked <= maxLooked
+// search reports whether one more element of a list may be compared.
+func (b *budget) search() bool {
+	b.searched++
+	return b.searched <= maxSearched
 }
 
-// evaluate returns why no more expression may be evaluated, or nil.
-func (e *effort) evaluate() error {
-	if e.evaluated == maxEvaluations {
+// evaluate returns an error if no more expressions may be evaluated.
+func (b *budget) evaluate() error {
+	if b.evaluated == maxEvaluations {
 		return errTooManyEvaluations
 	}
-	e.evaluated++
+	b.evaluated++
 	return nil
 }
 
-// isSpent reports whether values were not found, or looked at, because that takes too long.
-func (e *effort) isSpent() bool { return e.looked > maxLooked || e.evaluated == maxEvaluations }
+// isSpent reports whether values were not found or not evaluated because the budget was spent.
+func (b *budget) isSpent() bool { return b.searched > maxSearched || b.evaluated == maxEvaluations }
 
 // isChanged reports whether a change of a field changes what an exclusion is about.
-func (a *asker) isChanged(r *mapping.Rule, path fieldpath.Path) bool {
+func (k *check) isChanged(r *mapping.Rule, path fieldpath.Path) bool {
 	switch {
 	case r.Matches(path):
 		field, _ := r.FieldAt(path)
-		return a.excludesValues(r, field)
+		return k.excludesValues(r, field)
 	case r.IsWithin(path):
-		return a.isChangedWithin(r, path)
+		return k.isChangedWithin(r, path)
 	}
 	return false
 }
 
-// isChangedWithin is isChanged for a field that is of one piece, such as an atomic list, or
-// that was replaced as a whole. What cannot be found in it counts as changed.
-func (a *asker) isChangedWithin(r *mapping.Rule, path fieldpath.Path) bool {
-	before, after, found := a.changes.Values(path, a.effort.look)
+// isChangedWithin is isChanged for an atomic field, such as an atomic list, and for a field that was
+// replaced as a whole. A field in it whose values cannot be found counts as changed.
+func (k *check) isChangedWithin(r *mapping.Rule, path fieldpath.Path) bool {
+	before, after, found := k.changes.Values(path, k.budget.search)
 	if found && isEmpty(before) && isEmpty(after) {
 		return false
 	}
@@ -70,26 +70,26 @@ func (a *asker) isChangedWithin(r *mapping.Rule, path fieldpath.Path) bool {
 	if !ok {
 		return true
 	}
-	before, after, found = a.changes.Values(within, a.effort.look)
+	before, after, found = k.changes.Values(within, k.budget.search)
 	if found && changes.Equal(before, after) {
 		return false
 	}
-	return a.excludesValues(r, within)
+	return k.excludesValues(r, within)
 }
 
 // excludesValues reports whether an exclusion is about the change of the field at a path.
-func (a *asker) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
+func (k *check) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
 	if !r.LimitsValues() {
 		return true
 	}
-	before, after, found := a.changes.Values(path, a.effort.look)
-	return !found || a.excludesChange(r, before, after)
+	before, after, found := k.changes.Values(path, k.budget.search)
+	return !found || k.excludesChange(r, before, after)
 }
 
 // isClaimed reports whether an exclusion is about a field that an entry of metadata.managedFields
 // gains or loses. The next apply of a manager may then remove the field, or leave it, so both must
-// be outside the exclusion. What cannot be looked up counts as excluded.
-func (a *asker) isClaimed(r *mapping.Rule, c changes.Claim) bool {
+// be outside the exclusion. A field that cannot be looked up counts as excluded.
+func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	if !r.Matches(c.Path) && !r.IsWithin(c.Path) {
 		return false
 	}
@@ -100,7 +100,7 @@ func (a *asker) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	if !ok {
 		return true
 	}
-	_, value, found := a.changes.Values(within, a.effort.look)
+	_, value, found := k.changes.Values(within, k.budget.search)
 	switch {
 	case !found:
 		return true
@@ -109,15 +109,15 @@ func (a *asker) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	case !r.LimitsValues():
 		return true
 	}
-	return a.excludesChange(r, value, value) || a.excludesChange(r, value, nil)
+	return k.excludesChange(r, value, value) || k.excludesChange(r, value, nil)
 }
 
 // excludesChange reports whether an exclusion is about a change between two values.
-func (a *asker) excludesChange(r *mapping.Rule, before, after any) bool {
-	if a.effort.evaluate() != nil {
+func (k *check) excludesChange(r *mapping.Rule, before, after any) bool {
+	if k.budget.evaluate() != nil {
 		return true
 	}
-	excluded, err := r.ExcludesChange(a.ctx, before, after)
+	excluded, err := r.ExcludesChange(k.ctx, before, after)
 	return excluded || err != nil
 }
 

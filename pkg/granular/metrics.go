@@ -41,8 +41,8 @@ var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(evaluations, checks, duration)
 })
 
-// measure counts what became of a check since start.
-func measure(ctx context.Context, start time.Time, side string, result Result) {
+// measure counts the result of a check that began at start.
+func measure(ctx context.Context, start time.Time, mode string, result Result) {
 	label := "refuse"
 	switch {
 	case result.Allowed:
@@ -50,7 +50,7 @@ func measure(ctx context.Context, start time.Time, side string, result Result) {
 	case result.Err != nil:
 		label = "error"
 	}
-	evaluations.WithContext(ctx).WithLabelValues(side, label).Inc()
-	checks.WithContext(ctx).WithLabelValues(side).Observe(float64(len(result.Verbs)))
-	duration.WithContext(ctx).WithLabelValues(side).Observe(time.Since(start).Seconds())
+	evaluations.WithContext(ctx).WithLabelValues(mode, label).Inc()
+	checks.WithContext(ctx).WithLabelValues(mode).Observe(float64(len(result.Verbs)))
+	duration.WithContext(ctx).WithLabelValues(mode).Observe(time.Since(start).Seconds())
 }

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// auditPrefix is what the keys of the annotations begin with; the side follows.
+	// auditPrefix is the beginning of the keys of annotations; include or exclude follows.
 	auditPrefix = "granular.proviso.dev/"
 	auditFields = "-fields"
 	auditVerbs  = "-verbs"
@@ -25,7 +25,7 @@ const (
 // safe for concurrent use.
 type Trail struct {
 	mu      sync.Mutex
-	results map[string]Result // by side
+	results map[string]Result // by mode
 }
 
 type trailKey struct{}
@@ -42,30 +42,31 @@ func trailFrom(ctx context.Context) *Trail {
 	return trail
 }
 
-// add keeps the last result of a side: an update may be attempted several times. What an
-// earlier attempt included does not matter where the last one is refused before.
-func (t *Trail) add(side string, result Result) {
+// add keeps the last result of a mode, because an update may be attempted several times. If the last
+// attempt is refused by an exclusion, the fields that earlier attempts included do not matter.
+func (t *Trail) add(mode string, result Result) {
 	if t == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.results[side] = result
-	if side == sideExclude && !result.Allowed {
-		delete(t.results, sideInclude)
+	t.results[mode] = result
+	if mode == modeExclude && !result.Allowed {
+		delete(t.results, modeInclude)
 	}
 }
 
-// Annotations returns audit annotations, key by value: for each side that had something to
-// check, granular.proviso.dev/SIDE, which is allowed, refused, or failed if nobody could
-// tell, and as lists in JSON the fields that needed a permission and the verbs that were asked
-// for. They have names and keys, and nothing of an object besides, and at most 2048 bytes each.
+// Annotations returns audit annotations as pairs of key and value. For each of include and exclude that
+// had fields to check there is granular.proviso.dev/include or /exclude, which is allowed, refused, or
+// failed if an error made the check impossible, and as lists in JSON the fields that needed a permission
+// and the verbs that were asked for. Annotations contain names and keys but no values of the object, and
+// have at most 2048 bytes each.
 func (t *Trail) Annotations() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var annotations []string
-	for _, side := range []string{sideExclude, sideInclude} {
-		result, ok := t.results[side]
+	for _, mode := range []string{modeExclude, modeInclude} {
+		result, ok := t.results[mode]
 		if !ok || result.Allowed && len(result.Named) == 0 {
 			continue
 		}
@@ -76,19 +77,19 @@ func (t *Trail) Annotations() []string {
 		case !result.Allowed:
 			verdict = "refused"
 		}
-		annotations = append(annotations, auditPrefix+side, verdict)
+		annotations = append(annotations, auditPrefix+mode, verdict)
 		if len(result.Named) > 0 {
-			annotations = append(annotations, auditPrefix+side+auditFields, listOf(result.Named, result.Unnamed))
+			annotations = append(annotations, auditPrefix+mode+auditFields, listOf(result.Named, result.Unnamed))
 		}
 		if len(result.Verbs) > 0 {
-			annotations = append(annotations, auditPrefix+side+auditVerbs, listOf(result.Verbs, 0))
+			annotations = append(annotations, auditPrefix+mode+auditVerbs, listOf(result.Verbs, 0))
 		}
 	}
 	return annotations
 }
 
-// listOf makes a list in JSON of as many entries as fit, of which the last says how many do
-// not. What is asked for last is why a request is refused: it is always among them.
+// listOf returns a JSON list of as many entries as fit. If some do not, an additional entry has their
+// number. The last entry is the reason of a refusal, and is always in the list.
 func listOf(entries []string, more int) string {
 	last := entries[len(entries)-1]
 	var fits []string

@@ -54,8 +54,8 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: an answer with an error", File: "checker.go", Old: "if err != nil {\n\t\treturn false, fmt.Errorf(\"%w about the verb", New: "if err != nil && false {\n\t\treturn false, fmt.Errorf(\"%w about the verb"},
-		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "return !found || a.excludesChange(r, before, after)", New: "return found && a.excludesChange(r, before, after)"},
-		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if a.effort.evaluate() != nil {", New: "if a.effort.evaluate() != nil && false {"},
+		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "return !found || k.excludesChange(r, before, after)", New: "return found && k.excludesChange(r, before, after)"},
+		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if k.budget.evaluate() != nil {", New: "if k.budget.evaluate() != nil && false {"},
 		{Name: "granular: claims that cannot be found", File: "exclusion.go", Old: "case !found:\n\t\treturn true", New: "case !found:\n\t\treturn false"},
 		{Name: "granular: expressions that fail", File: "exclusion.go", Old: "return excluded || err != nil", New: "return excluded && err == nil"},
 	}},
@@ -64,9 +64,9 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/granular/changes", Tests: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: deep managed fields", File: "fieldsv1.go", Old: "|| len(w.keys) == maxLevels {", New: "{", Test: "^TestDeepManagedFields$"},
-		{Name: "granular: too many claims", File: "fieldsv1.go", Old: "e.claims > maxClaims || e.elements > maxClaimElements", New: "e.elements > maxClaimElements", Test: "^TestManyClaims$"},
-		{Name: "granular: too many elements of paths", File: "fieldsv1.go", Old: "e.claims > maxClaims || e.elements > maxClaimElements", New: "e.claims > maxClaims", Test: "^TestManyClaims$"},
-		{Name: "granular: too many bytes of paths", File: "fieldsv1.go", Old: "e.bytes > maxPathBytes {", New: "false {", Test: "^TestManyClaims$"},
+		{Name: "granular: too many claims", File: "fieldsv1.go", Old: "b.claims > maxClaims || b.elements > maxClaimElements", New: "b.elements > maxClaimElements", Test: "^TestManyClaims$"},
+		{Name: "granular: too many elements of paths", File: "fieldsv1.go", Old: "b.claims > maxClaims || b.elements > maxClaimElements", New: "b.claims > maxClaims", Test: "^TestManyClaims$"},
+		{Name: "granular: too many bytes of paths", File: "fieldsv1.go", Old: "b.bytes > maxPathBytes {", New: "false {", Test: "^TestManyClaims$"},
 	}},
 	{Package: "pkg/impersonation", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "impersonation: the reserved extra", File: "extra.go", Old: "if !authorization.HasReservedExtra(requester) && !authorization.HasReservedExtra(wanted) {", New: "if !authorization.HasReservedExtra(requester) {"},

@@ -249,14 +249,14 @@ func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) 
 // typeOf returns the type of a kind. Why a schema cannot be had is for the operator.
 func (d Differ) typeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
 	if d.Types == nil {
-		return untyped, nil
+		return typeWithoutSchema, nil
 	}
 	known, err := d.Types.TypeOf(ctx, kind)
 	switch {
 	case err == nil:
 		return known, nil
 	case errors.Is(err, ErrNoSchema):
-		return untyped, nil
+		return typeWithoutSchema, nil
 	}
 	klog.FromContext(ctx).Error(err, "The schema of a kind could not be read", "kind", kind)
 	return typed.ParseableType{}, fmt.Errorf("%w: %s", errUnreadable, kind)

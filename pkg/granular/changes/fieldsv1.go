@@ -42,22 +42,22 @@ const (
 var errTooManyClaims = fmt.Errorf("the request changes the managers of too many fields: at most %d may change their managers only, with %d elements in their paths, and all paths may have %d bytes",
 	maxClaims, maxClaimElements, maxPathBytes)
 
-// claimEffort counts what the comparison of metadata.managedFields takes for one request.
-type claimEffort struct{ claims, elements, bytes int }
+// claimBudget counts the work of comparing metadata.managedFields for one request.
+type claimBudget struct{ claims, elements, bytes int }
 
 // compare returns an error if a path with keys of this size may not be looked up any more.
-func (e *claimEffort) compare(keyBytes int) error {
-	if e.bytes += keyBytes; e.bytes > maxPathBytes {
+func (b *claimBudget) compare(keyBytes int) error {
+	if b.bytes += keyBytes; b.bytes > maxPathBytes {
 		return errTooManyClaims
 	}
 	return nil
 }
 
 // claim returns an error if the claim on a path may not be kept any more.
-func (e *claimEffort) claim(path fieldpath.Path) error {
-	e.claims++
-	e.elements += len(path)
-	if e.claims > maxClaims || e.elements > maxClaimElements {
+func (b *claimBudget) claim(path fieldpath.Path) error {
+	b.claims++
+	b.elements += len(path)
+	if b.claims > maxClaims || b.elements > maxClaimElements {
 		return errTooManyClaims
 	}
 	return nil

@@ -174,7 +174,7 @@ type ownershipWalker struct {
 	// existing returns the fields of the old object. It is nil if there is no old object.
 	existing func() *fieldpath.Set
 	result   ownership
-	effort   claimEffort
+	budget   claimBudget
 }
 
 // compareAll returns how metadata.managedFields changes. An entry that cannot be understood is not
@@ -262,14 +262,14 @@ func (w *ownershipWalker) walk(ctx context.Context, before, after map[string]any
 	}
 	walker := fieldsV1Walker{show: func(path fieldpath.Path, keyBytes int, gained bool) error {
 		gains = gains || gained
-		if err := w.effort.compare(keyBytes); err != nil {
+		if err := w.budget.compare(keyBytes); err != nil {
 			return err
 		}
 		// The changes of the request are known in its own version only.
 		if apiVersion == "" && isChanged(path) {
 			return nil
 		}
-		if err := w.effort.claim(path); err != nil {
+		if err := w.budget.claim(path); err != nil {
 			return err
 		}
 		w.result.claims = append(w.result.claims, Claim{Path: path.Copy(), APIVersion: apiVersion})

@@ -40,8 +40,8 @@ func (t openAPITypes) TypeOf(_ context.Context, kind schema.GroupVersionKind) (t
 	return typed.ParseableType{}, fmt.Errorf("%w: %s", ErrNoSchema, kind)
 }
 
-// divided are types from two places.
-type divided struct {
+// typesByVersion are types from two places.
+type typesByVersion struct {
 	own, others Types
 	versions    map[schema.GroupVersion]bool
 }
@@ -50,7 +50,7 @@ type divided struct {
 // those that own does not know, and of others for everything else. A server that has the
 // schemas of what it serves asks nobody else while it decides about that.
 func Divide(own Types, versions []schema.GroupVersion, others Types) Types {
-	d := &divided{own: own, others: others, versions: map[schema.GroupVersion]bool{}}
+	d := &typesByVersion{own: own, others: others, versions: map[schema.GroupVersion]bool{}}
 	for _, version := range versions {
 		d.versions[version] = true
 	}
@@ -58,7 +58,7 @@ func Divide(own Types, versions []schema.GroupVersion, others Types) Types {
 }
 
 // TypeOf implements Types.
-func (d *divided) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+func (d *typesByVersion) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
 	if d.versions[kind.GroupVersion()] {
 		return d.own.TypeOf(ctx, kind)
 	}
@@ -98,9 +98,9 @@ func KindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// untyped is the type of objects without schema: their metadata is that of every object,
+// typeWithoutSchema is the type of objects without schema: their metadata is that of every object,
 // lists are of one piece, and everything else is what it looks like.
-var untyped = mustParse(`types:
+var typeWithoutSchema = mustParse(`types:
 - name: object
   map:
     fields:

@@ -23,9 +23,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// serverOwned are the fields that no client can change, or whose change says nothing: the
-// request itself has the kind and the namespace of the object. Changes of managedFields are
-// not changes of a field either, but claims on the fields that they list: see ownership.
+// serverOwned are the fields that no client can change, or whose change means nothing, because the
+// request itself has the kind and the namespace of the object. Changes of managedFields are not changes
+// of a field either, but claims on the fields that they list: see ownership.
 var serverOwned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("apiVersion"),
 	fieldpath.MakePathOrDie("kind"),
@@ -52,19 +52,19 @@ var (
 	errSchema     = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
 )
 
-// Differ tells which fields a write changes. The zero value knows no schemas.
+// Differ finds the fields that a write changes. The zero value has no schemas.
 type Differ struct {
-	// Types are the schemas. Objects of kinds that have none, or of all if it is nil, are
-	// compared without: their lists are then of one piece.
+	// Types are the schemas. Kinds without a schema, and all kinds if Types is nil, are compared
+	// without one: their lists are then atomic.
 	Types Types
 }
 
 // Changes are what a write changes.
 type Changes struct {
 	// Fields are the fields that change, each with its own path: a leaf, an atomic list or
-	// map, or a list or map that is empty before and after. Where elements of a list
-	// change their order it is the list, and where a field becomes of another type, that
-	// field. It iterates in a fixed order.
+	// map, or a list or map that is empty before and after. If elements of a list change
+	// their order, the list is in it; if a field gets another type, the field. It iterates
+	// in a fixed order.
 	Fields *fieldpath.Set
 
 	before, after map[string]any
@@ -235,8 +235,8 @@ func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) 
 	if err != nil {
 		return nil, fmt.Errorf("the object %w", errSchema)
 	}
-	// What came or went is told by its leaves; a field that was modified counts even if
-	// fields below it, when it had another type, went.
+	// Fields that came or went count by their leaves. A field that was modified counts even if its type
+	// changed, and fields below it went.
 	touched := comparison.Added.Union(comparison.Removed)
 	changed := touched.Leaves().Union(comparison.Modified)
 	moves := orderWalker{schema: t.Schema, moved: changed}
@@ -246,7 +246,7 @@ func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) 
 	return &objectComparison{changes: changes, touched: touched, modified: comparison.Modified, empty: empty, before: typedBefore}, nil
 }
 
-// typeOf returns the type of a kind. Why a schema cannot be had is for the operator.
+// typeOf returns the type of a kind. The reason of a failure is for the operator, and is only logged.
 func (d Differ) typeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
 	if d.Types == nil {
 		return typeWithoutSchema, nil
@@ -287,7 +287,7 @@ func contentOf(kind schema.GroupVersionKind, object runtime.Object) (map[string]
 		content = map[string]any{}
 	}
 	if status, ok := content["status"].(map[string]any); ok && len(status) == 0 {
-		delete(content, "status") // servers with types write one into every object; nobody gave it
+		delete(content, "status") // servers with types write one into every object, also if the request has none
 	}
 	// Objects that were converted in memory may have lost them.
 	content["apiVersion"], content["kind"] = kind.ToAPIVersionAndKind()

@@ -14,8 +14,7 @@ import (
 )
 
 // orderWalker finds the lists with keys, and the sets, whose elements changed their order.
-// To structured-merge-diff such lists are the same, but the order of init containers is
-// that of their execution.
+// Structured-merge-diff considers such lists equal, but init containers, for example, run in their order.
 type orderWalker struct {
 	schema *schema.Schema
 	moved  *fieldpath.Set

@@ -17,15 +17,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// ErrNoSchema says that a kind is known to have no schema.
+// ErrNoSchema means that a kind is known to have no schema.
 var ErrNoSchema = errors.New("the kind has no schema")
 
-// Types knows the schemas of kinds, from which lists get their keys. It must be safe for
+// Types has the schemas of kinds, which define the keys of lists. It must be safe for
 // concurrent use.
 type Types interface {
 	// TypeOf returns the type of a kind. The error wraps ErrNoSchema if the kind is known to
-	// have none: its objects are compared without. With every other error nobody can tell
-	// what changes in them.
+	// have none: its objects are compared without. After every other error they cannot be
+	// compared.
 	TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error)
 }
 
@@ -40,15 +40,15 @@ func (t openAPITypes) TypeOf(_ context.Context, kind schema.GroupVersionKind) (t
 	return typed.ParseableType{}, fmt.Errorf("%w: %s", ErrNoSchema, kind)
 }
 
-// typesByVersion are types from two places.
+// typesByVersion has types from two sources.
 type typesByVersion struct {
 	own, others Types
 	versions    map[schema.GroupVersion]bool
 }
 
-// Divide returns the types of own for all kinds of the versions that are given, also for
-// those that own does not know, and of others for everything else. A server that has the
-// schemas of what it serves asks nobody else while it decides about that.
+// Divide returns Types that use own for every kind of the given versions, also for kinds that own does
+// not have, and others for all other kinds. A server that has the schemas of the kinds that it serves
+// thus depends on no other server for decisions about them.
 func Divide(own Types, versions []schema.GroupVersion, others Types) Types {
 	d := &typesByVersion{own: own, others: others, versions: map[schema.GroupVersion]bool{}}
 	for _, version := range versions {
@@ -68,8 +68,8 @@ func (d *typesByVersion) TypeOf(ctx context.Context, kind schema.GroupVersionKin
 // groupVersionKinds is the extension with the kinds that a schema describes.
 const groupVersionKinds = "x-kubernetes-group-version-kind"
 
-// NewTypes makes Types of the schemas of an OpenAPI v3 document. Their names must be those
-// by which they refer to each other.
+// NewTypes makes Types of the schemas of an OpenAPI v3 document. The key of a schema must be the name by
+// which other schemas refer to it.
 func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
 	converted, err := schemaconv.ToSchemaFromOpenAPI(schemas, false)
 	if err != nil {
@@ -89,7 +89,7 @@ func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
 	return types, nil
 }
 
-// KindsOf returns the kinds that a schema describes. Options of requests describe many.
+// KindsOf returns the kinds that a schema describes: several for the options of requests.
 func KindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
 	var kinds []schema.GroupVersionKind
 	if err := s.Extensions.GetObject(groupVersionKinds, &kinds); err != nil {
@@ -98,8 +98,8 @@ func KindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// typeWithoutSchema is the type of objects without schema: their metadata is that of every object,
-// lists are of one piece, and everything else is what it looks like.
+// typeWithoutSchema is the type of objects without schema. Metadata has the fields of every object,
+// lists are atomic, and the type of every other field is deduced from its value.
 var typeWithoutSchema = mustParse(`types:
 - name: object
   map:

@@ -21,7 +21,7 @@ const builtInSource = "the built-in mapping"
 // byPrefix makes a parameter of the domain of a key.
 var byPrefix = &policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
 
-// builtIn is what fields of every object need (KEP-3617, "List of known fields wanting
+// builtIn are the permissions that fields of every object need (KEP-3617, "List of known fields wanting
 // these features"). Finalizers and liens are parameterized as labels are, conditions by
 // their type.
 var builtIn = []policy.FieldPermission{
@@ -42,7 +42,7 @@ var builtIn = []policy.FieldPermission{
 	{Path: "status.conditions[*]", Permission: "condition", Parameter: &policy.FieldPermissionParameter{Key: "type"}},
 }
 
-// builtInOfPods is what fields of pods need besides.
+// builtInOfPods are the additional permissions of fields of pods.
 var builtInOfPods = []policy.FieldPermission{
 	{Path: "spec.nodeName", Permission: "nodeAssignment"},
 	{Path: "spec.schedulePaused", Permission: "schedulingPause"},

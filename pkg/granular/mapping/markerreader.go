@@ -64,18 +64,18 @@ func (r *markerReader) fail(at pattern, err error) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %s: %w", r.source, path, err))
 }
 
-// place is where in a kind a schema is.
+// place is the place of a schema in a kind.
 type place struct {
 	pattern pattern
 	sources map[string]key
-	within  []string // the named schemas that it is in
-	keys    []string // those of its fields that are keys of a list
+	within  []string // the named schemas around it
+	keys    []string // the fields of it that are keys of a list
 	isKey   bool     // it is such a field, or an element of a set
-	atomic  bool     // it is within something of one piece
+	atomic  bool     // it is in an atomic list or map
 }
 
-// key is a key in a path: that of the [*] at a step, and if it has several the one with a
-// name.
+// key identifies the key of a map or list that the [*] at a step stands for. If the list has several
+// keys, name selects one.
 type key struct {
 	step int
 	name string
@@ -146,7 +146,7 @@ func (n node) isArray() bool { return n.Items != nil && n.Items.Schema != nil }
 
 func (n node) isSet() bool { return n.isArray() && n.extension("x-kubernetes-list-type") == "set" }
 
-// isMap reports whether an object has any fields, instead of those of a struct.
+// isMap reports whether an object may have fields of any name, unlike a struct.
 func (n node) isMap() bool {
 	return n.AdditionalProperties != nil && n.AdditionalProperties.Schema != nil && len(n.Properties) == 0
 }
@@ -248,7 +248,7 @@ func (r *markerReader) visitFields(n node, at place) {
 	}
 }
 
-// visitElements reads the elements of a list. What is in them is in reach of their keys.
+// visitElements reads the elements of a list. Markers in them can refer to their keys.
 func (r *markerReader) visitElements(n node, at place) {
 	if !n.isArray() {
 		return
@@ -279,8 +279,8 @@ func (r *markerReader) visitElements(n node, at place) {
 	r.visit(n.Items.Schema, element)
 }
 
-// addKey makes a key known by the name that its own schema gives it, if it does. What is wrong
-// with that is found when it is visited.
+// addKey makes a key known by the name that its own schema gives it, if there is one. Mistakes in the
+// markers of that schema are found when it is visited.
 func (r *markerReader) addKey(at place, layers []*spec.Schema, k key) place {
 	if m, err := markerOf(layers); err == nil && m.source != "" {
 		return r.addSource(at, m.source, k)
@@ -382,7 +382,7 @@ func fieldsOf(s *spec.Schema) []*spec.Schema {
 	return fields
 }
 
-// partsOf returns the schemas in a schema that are not those of a field of its own.
+// partsOf returns the schemas in a schema that do not describe one of its fields.
 func partsOf(s *spec.Schema) []*spec.Schema {
 	parts := []*spec.Schema{s.Not}
 	for _, list := range [][]spec.Schema{s.AllOf, s.AnyOf, s.OneOf} {

@@ -19,8 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
-// Markers are what schemas say about the permissions of fields. They are immutable; nil is
-// none.
+// Markers are the permissions that schemas give fields. They are immutable; nil has none.
 type Markers struct {
 	rules    []markedRule
 	warnings []string
@@ -38,15 +37,15 @@ func (m *Markers) all() []markedRule {
 	return m.rules
 }
 
-// Warnings are what the authors of the schemas should know.
+// Warnings returns warnings for the authors of the schemas.
 func (m *Markers) Warnings() []string { return slices.Clone(m.warnings) }
 
 var errNoKind = errors.New("there is no schema of it")
 
-// NewMarkers reads the markers in the schemas of an OpenAPI v3 document, whose names must be
-// those by which they refer to each other. Resources are those of the kinds that are served.
-// All that is wrong is an error, which names the fields: whoever serves schemas that cannot
-// be understood does not know what they protect.
+// NewMarkers reads the markers in the schemas of an OpenAPI v3 document. The key of a schema must be the
+// name by which other schemas refer to it. Resources are the resources of the kinds that are served. The
+// error has every mistake, with the name of the field: a server whose schemas cannot be understood does
+// not know which fields they protect.
 func NewMarkers(schemas map[string]*spec.Schema, resources map[schema.GroupVersionKind]string) (*Markers, error) {
 	result := &Markers{}
 	roots := map[schema.GroupVersionKind]*spec.Schema{}
@@ -93,7 +92,7 @@ const (
 	// markerBy names the source of the permission's parameter. A map or list whose own keys
 	// are the source has the permission for each element.
 	markerBy = markerPrefix + "parameterized-by"
-	// markerTreatment is what is made of the key: nothing, or treatmentPrefix.
+	// markerTreatment is the treatment of the key: none, or treatmentPrefix.
 	markerTreatment = markerPrefix + "parameter-treatment"
 	// markerExcluded excludes the field from what permission on the whole object includes.
 	markerExcluded = markerPrefix + "excluded"

@@ -19,19 +19,19 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// treatment says what is made of the key in a path (KEP-3617, "Complete List of parameter
+// treatment is the way in which a key becomes a parameter (KEP-3617, "Complete List of parameter
 // treatments").
 type treatment uint8
 
 const (
 	verbatim             treatment = iota // the key as it is
 	slashDelimitedPrefix                  // what comes before the first slash
-	computed                              // what an expression makes of it
+	computed                              // the result of an expression
 )
 
-// parameter makes the parameter of a verb from a [*] of a pattern.
+// parameter describes how the parameter of a verb is made of the key that a [*] of a pattern matches.
 type parameter struct {
-	step       int    // of the pattern: that of the [*]
+	step       int    // the index of the [*] in the pattern
 	key        string // of the elements of a list; empty for the only one
 	treatment  treatment
 	expression *expression
@@ -44,7 +44,7 @@ var (
 	errParameter   = fmt.Errorf("the parameter must be printable and have at most %d bytes", MaxParameterBytes)
 )
 
-// String tells parameters apart.
+// String returns a text that is the same for equal parameters only.
 func (p *parameter) String() string {
 	switch {
 	case p == nil:

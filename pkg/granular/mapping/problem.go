@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Problem is why a mapping, or some of it, covers nothing. The zero value says that there is
-// none.
+// Problem is the reason why a mapping, or a part of it, covers nothing. The zero value means that there
+// is none.
 type Problem struct {
-	// Invalid says that nothing of the mapping is in force. Otherwise some of it contradicts
-	// another mapping.
+	// Invalid means that the whole mapping covers nothing. Otherwise a part of it contradicts another
+	// mapping.
 	Invalid bool
 	// Reason is for people. It is the same in every process that knows the same mappings.
 	Reason string

@@ -23,13 +23,14 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 )
 
-// Table is what fields need, of every resource: by the built-in mapping, by markers in
-// schemas and by mappings. It is immutable; that of neither has the built-in one only.
+// Table has the permissions that the fields of every resource need, from the built-in mapping, from
+// markers in schemas and from mappings. It is immutable. Without markers and mappings it has the built-in
+// mapping only.
 type Table struct {
 	byResource map[schema.GroupResource][]entry
 	// everywhere are the rules of broken mappings that do not say which resources they are for.
 	everywhere []Rule
-	// invalid says what is wrong with mappings, by the source of their rules.
+	// invalid has the reasons why mappings are invalid, by the source of their rules.
 	invalid  map[string]string
 	excludes bool
 	digest   string
@@ -41,9 +42,8 @@ type entry struct {
 	rule     Rule
 }
 
-// NewTable makes a table of mappings. Of one that is not valid nothing is granted, and if
-// it excludes anything, its resources cannot be written at all: nobody can tell what it
-// protects.
+// NewTable makes a table of mappings. A mapping that is not valid grants nothing, and if it excludes
+// fields, its resources cannot be written at all, because it is not known which fields it protects.
 func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	return (*Markers)(nil).NewTable(mappings...)
 }
@@ -90,7 +90,7 @@ func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, 
 	_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, versions, r.source, &r)
 }
 
-// Digest is the same for tables that say the same, in any process.
+// Digest is the same for tables with the same rules, in any process.
 func (t *Table) Digest() string { return t.digest }
 
 // sourceOf names a mapping, as rules do.
@@ -124,7 +124,7 @@ func (t *Table) Excluding() []string {
 // wildcard stands for every API group or resource in a request.
 const wildcard = "*"
 
-// brokenRules excludes everything, for want of knowing what.
+// brokenRules returns a rule that excludes every field, if an invalid mapping excludes any.
 func brokenRules(m *policy.FieldPermissionMapping, err error) []Rule {
 	excludes := func(f policy.FieldPermission) bool { return f.Exclusion != nil }
 	if !slices.ContainsFunc(m.Spec.Fields, excludes) {
@@ -134,7 +134,7 @@ func brokenRules(m *policy.FieldPermissionMapping, err error) []Rule {
 	return []Rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
 }
 
-// Rules are what the fields of a resource need, in one version. They are immutable.
+// Rules are the permissions that the fields of a resource need, in one version. They are immutable.
 type Rules struct {
 	rules []Rule // the general before the specific
 
@@ -167,8 +167,8 @@ func (r *Rules) InVersion(apiVersion string) *Rules {
 	return r.table.For(r.resource.GroupResource().WithVersion(version))
 }
 
-// For returns what the fields of a resource need. Where mappings contradict each other, the
-// rules that do cover nothing.
+// For returns the permissions that the fields of a resource need. Rules that contradict each other cover
+// nothing.
 func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	rules := slices.Concat(builtInFor(resource.GroupResource()), t.everywhere)
 	var elsewhere []Rule // excluded in other versions
@@ -191,8 +191,8 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	return &Rules{rules: rules, table: t, resource: resource}
 }
 
-// inOtherVersion is what becomes of an exclusion in a version that no mapping knows: the
-// field may have any name there, so that every change needs the permission.
+// inOtherVersion returns the exclusion for a version that no mapping names. The field may have any name
+// there, so that every change needs the permission.
 func (r Rule) inOtherVersion(version string) Rule {
 	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
 	if r.broken == "" && r.parameter != nil {
@@ -238,32 +238,29 @@ func breakContradictions(rules []Rule) {
 	}
 }
 
-// Source holds the mappings that are in force. Its zero value has none yet, and schemas
-// without markers: until mappings are published, nothing is included, and writes to
-// everything may be excluded. It is safe for concurrent use.
+// Source holds the current Table. Its zero value has none yet, and no markers. Until mappings are
+// published, permission on fields allows nothing, and all writes may be excluded. It is safe for concurrent use.
 type Source struct {
 	markers *Markers
 	table   atomic.Pointer[Table]
 	stale   atomic.Pointer[string]
 }
 
-// NewSource makes a Source of the markers in schemas. They are in force when mappings are
-// published.
+// NewSource makes a Source with the markers in schemas. They take effect when mappings are published.
 func NewSource(markers *Markers) *Source { return &Source{markers: markers} }
 
-// Publish puts mappings in force, beside what the schemas say.
+// Publish replaces the Table by a new one of the markers and these mappings.
 func (s *Source) Publish(mappings ...*policy.FieldPermissionMapping) {
 	s.Store(s.markers.NewTable(mappings...))
 }
 
-// Store puts a table in force.
+// Store replaces the Table.
 func (s *Source) Store(table *Table) { s.table.Store(table) }
 
-// Table returns the table that is in force, nil if none has been loaded.
+// Table returns the current Table, nil if none has been loaded.
 func (s *Source) Table() *Table { return s.table.Load() }
 
-// SetStale says why the mappings may be out of date, or that they are not if it is empty.
-// What is excluded stays so; nothing is included.
+// SetStale sets the reason why the mappings may be out of date; the empty string means that they are not.
 func (s *Source) SetStale(reason string) { s.stale.Store(&reason) }
 
 // Stale returns why the mappings may be out of date, empty if they are not.

@@ -6,10 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 // Package changes finds the fields that a write changes, and the fields whose managers it changes
 // (KEP-3617, "API Server Additional Plumbing and Checks", step 3). For
 //
-//	before: metadata: {labels: {a: x}, generation: 1}
-//	after:  metadata: {labels: {a: y, b: z}, generation: 2}
+//	before: metadata: {generation: 1, labels: {a: x}}
+//	after:  metadata: {generation: 2, labels: {a: y, example.com/b: z}}
 //
-// the changed fields are metadata.labels.a and metadata.labels.b.
+// the changed fields are metadata.labels.a and metadata.labels["example.com/b"].
 //
 // Invariants:
 //

@@ -29,15 +29,6 @@ func readMarkers(t testing.TB, document string) (*mapping.Markers, error) {
 	return mapping.NewMarkers(things.MarkedSchemas(t, document), map[schema.GroupVersionKind]string{things.Kind: "machines"})
 }
 
-func mustReadMarkers(t testing.TB, document string) *mapping.Markers {
-	t.Helper()
-	markers, err := readMarkers(t, document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return markers
-}
-
 const disk = `
 disk: {type: object, (verb: disk, (by: disk-name, properties: {
   name: {type: string, (source: disk-name},

@@ -33,7 +33,7 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*granular.
 	for _, warning := range schemas.Markers.Warnings() {
 		klog.Background().Info("A marker in a schema should be another one", "warning", warning)
 	}
-	config.ExtraConfig.Mappings = granular.NewSource(schemas.Markers)
+	config.ExtraConfig.Mappings = mapping.NewSource(schemas.Markers)
 	if door := config.ExtraConfig.FrontDoor; door != nil {
 		// One attempt: whoever asks the front door does not wait for more.
 		if door.Fields, err = o.Authorization.kubeAPIServer(o.Authorization.AllowCacheTTL, o.Authorization.DenyCacheTTL, 1); err != nil {

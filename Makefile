@@ -78,11 +78,11 @@ fuzz: ## Fuzz every target for FUZZTIME.
 
 .PHONY: oracle
 oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORACLE_SEED on; takes hours.
-	ORACLE_CASES=$${ORACLE_CASES:-10000000} ORACLE_SEED=$${ORACLE_SEED:-1} go test -count=1 -v -timeout 24h -run '^TestOracle$$' ./pkg/cel
+	ORACLE_CASES=$${ORACLE_CASES:-10000000} ORACLE_SEED=$${ORACLE_SEED:-1} go test -count=1 -v -timeout 24h -run '^TestOracle$$' ./pkg/cel/partial
 
 .PHONY: mutants
 mutants: ## Delete each guard of what decides in turn; the tests must notice within a minute.
-	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel ./test/mutants
+	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel/partial ./test/mutants
 
 .PHONY: generate
 generate: ## Generate code, clients and manifests again.

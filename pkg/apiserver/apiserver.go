@@ -34,6 +34,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/bound"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
@@ -78,7 +80,7 @@ type Compilers struct {
 	// Conditions compiles the text of a condition in CEL.
 	Conditions *cel.Compiler
 	// Bound compiles a condition together with what was known of its request.
-	Bound *cel.BoundCompiler
+	Bound *bound.Compiler
 }
 
 // NewCompilers makes compilers.
@@ -86,7 +88,7 @@ func NewCompilers() (c Compilers, err error) {
 	if c.Conditions, err = cel.NewCompiler(); err != nil {
 		return Compilers{}, err
 	}
-	if c.Bound, err = cel.NewBoundCompiler(); err != nil {
+	if c.Bound, err = bound.NewCompiler(); err != nil {
 		return Compilers{}, err
 	}
 	return c, nil
@@ -104,7 +106,7 @@ type completedConfig struct {
 	// kubeAPIServer is how kube-apiserver is reached, nil if it is not.
 	kubeAPIServer *restclient.Config
 	compilers     authorizationconditionsreview.Compilers
-	policies      *cel.PartialCompiler
+	policies      *partial.Compiler
 	authors       *authorizationpolicy.Authors
 	impersonation *impersonation.Reviewer
 }
@@ -178,10 +180,10 @@ func (c *Config) Complete() (CompletedConfig, error) {
 
 func (c *completedConfig) makeCompilers() (err error) {
 	c.compilers.Conditions, c.compilers.Bound = c.extra.Compilers.Conditions, c.extra.Compilers.Bound
-	if c.compilers.Partial, err = cel.NewConditionCompiler(c.compilers.Conditions); err != nil {
+	if c.compilers.Partial, err = partial.NewConditionCompiler(c.compilers.Conditions); err != nil {
 		return err
 	}
-	c.policies, err = cel.NewPolicyCompiler(c.compilers.Conditions)
+	c.policies, err = partial.NewPolicyCompiler(c.compilers.Conditions)
 	return err
 }
 

@@ -33,6 +33,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -173,7 +174,7 @@ func filterOf(t *testing.T, a authorizer.UnconditionalAuthorizer, adjust func(*i
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, err := cel.NewConditionCompiler(compiler)
+	inPart, err := partial.NewConditionCompiler(compiler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func filterOf(t *testing.T, a authorizer.UnconditionalAuthorizer, adjust func(*i
 		t.Fatal(err)
 	}
 	config := impersonation.FilterConfig{
-		Authorizer: a, Constrained: true, Conditional: impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: partial},
+		Authorizer: a, Constrained: true, Conditional: impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: inPart},
 		EnforceResidual: func(context.Context, ...authorization.Set) error { return nil }, Serializer: Codecs,
 	}
 	if adjust != nil {

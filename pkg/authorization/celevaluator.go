@@ -18,6 +18,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/bound"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // CELEvaluator evaluates conditions of types ConditionTypeCEL and ConditionTypeCELBound.
@@ -28,13 +30,13 @@ type CELEvaluator struct {
 	Compiler *cel.Compiler
 	// Bound compiles conditions of type ConditionTypeCELBound. If nil, they are not
 	// supported.
-	Bound *cel.BoundCompiler
+	Bound *bound.Compiler
 	// Values is the data. Authorizer and RequestResource are added by the evaluator.
 	Values cel.Values
 	// Partial is set when only the variables of impersonation are known yet. It compiles
 	// conditions so that what depends on others stays as a residual, in which those of
 	// impersonation do not occur any more.
-	Partial *cel.PartialCompiler
+	Partial *partial.Compiler
 	// Secondary answers the checks that conditions make with authorizer. If nil, a
 	// condition that makes one fails.
 	Secondary *SecondaryChecks
@@ -173,7 +175,7 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 }
 
 // writeDown returns a condition with the text of its residual, which is compiled to be sure of it.
-func writeDown(ctx context.Context, c Condition, residual *cel.Residual) Outcome {
+func writeDown(ctx context.Context, c Condition, residual *partial.Residual) Outcome {
 	if err := errBefore(ctx); err != nil {
 		return Exhausted(err)
 	}

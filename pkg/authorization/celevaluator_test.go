@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 func compiler(t *testing.T) *cel.Compiler {
@@ -51,7 +52,7 @@ func outcomeOf(o authorization.Outcome) string {
 func TestCELEvaluator(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
-	partial, err := cel.NewConditionCompiler(shared)
+	inPart, err := partial.NewConditionCompiler(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +82,7 @@ func TestCELEvaluator(t *testing.T) {
 			values := cel.Values{cel.ImpersonatedRequest: cel.Known(map[string]any{"verb": "get"})}
 			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: values}
 			if tc.unknown {
-				evaluator.Partial = partial
+				evaluator.Partial = inPart
 			} else {
 				values[cel.Object] = object
 			}
@@ -259,7 +260,7 @@ func TestCELEvaluatorStopsWithItsContext(t *testing.T) {
 func TestCELEvaluatorPaysForCompiling(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
-	partial, err := cel.NewConditionCompiler(shared)
+	inPart, err := partial.NewConditionCompiler(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,12 +268,12 @@ func TestCELEvaluatorPaysForCompiling(t *testing.T) {
 	mistake := func(i int) string { return strings.Repeat("1 == 1 || ", 200) + fmt.Sprintf("%d + true", i) }
 	for _, tc := range []struct {
 		name    string
-		partial *cel.PartialCompiler
+		partial *partial.Compiler
 		text    func(int) string
 	}{
 		{name: "evaluated at once", text: text},
 		{name: "with a mistake", text: mistake},
-		{name: "evaluated in part", partial: partial, text: text},
+		{name: "evaluated in part", partial: inPart, text: text},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -310,13 +311,13 @@ func TestCELEvaluatorHasRoomForManyOrdinaryConditions(t *testing.T) {
 func TestCELEvaluatorDoesNotCompileAfterItsContext(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
-	partial, err := cel.NewConditionCompiler(shared)
+	inPart, err := partial.NewConditionCompiler(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, e := range map[string]*authorization.CELEvaluator{"at once": {Compiler: shared}, "in part": {Compiler: shared, Partial: partial}} {
+	for name, e := range map[string]*authorization.CELEvaluator{"at once": {Compiler: shared}, "in part": {Compiler: shared, Partial: inPart}} {
 		if o := e.EvaluateCondition(ctx, celCondition("object.")); !errors.Is(o.Err(), context.Canceled) {
 			t.Errorf("%s: got %s, %v, want the end of the context", name, outcomeOf(o), o.Err())
 		}
@@ -331,7 +332,7 @@ func TestDenyOverTheLimitOfOneDenies(t *testing.T) {
 	for i := range list {
 		list[i] = fmt.Sprint(i)
 	}
-	partial, err := cel.NewConditionCompiler(compiler(t))
+	inPart, err := partial.NewConditionCompiler(compiler(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,7 +353,7 @@ func TestDenyOverTheLimitOfOneDenies(t *testing.T) {
 			if got := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Values: all}); !got.IsDeny() {
 				t.Errorf("at once: got Allow: %v, want Deny", got.IsAllow())
 			}
-			first := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Partial: partial, Values: user})
+			first := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Partial: inPart, Values: user})
 			if got := first.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Values: object}); !got.IsDeny() {
 				t.Errorf("in two steps: got Allow: %v, want Deny", got.IsAllow())
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // halves evaluates conditions by their text, in two steps or at once, as an evaluator must: in
@@ -174,7 +175,7 @@ func TestTimeNeverOpens(t *testing.T) {
 func TestPartialCELNeverOpens(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
-	partial, err := cel.NewConditionCompiler(shared)
+	inPart, err := partial.NewConditionCompiler(shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +197,7 @@ func TestPartialCELNeverOpens(t *testing.T) {
 				cel.ImpersonatedRequest: cel.Known(map[string]any{"verb": "get"}),
 				cel.ImpersonatedUser:    cel.Known(map[string]any{"username": "u", "groups": []any{}}),
 			}
-			evaluator := &authorization.CELEvaluator{Compiler: shared, Partial: partial, Values: values}
+			evaluator := &authorization.CELEvaluator{Compiler: shared, Partial: inPart, Values: values}
 			evaluator.Spend(tc.before)
 			denies := celCondition(tc.text)
 			denies.Effect = authorization.EffectDeny

@@ -17,6 +17,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // BenchmarkOneAuthorsPolicies measures a request that sixteen policies of one namespace match, of which
@@ -26,7 +27,7 @@ func BenchmarkOneAuthorsPolicies(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		b.Fatal(err)
 	}

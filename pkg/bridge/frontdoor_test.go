@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // policy is a policy of the tests: for alice, on everything, unless it says otherwise.
@@ -44,7 +45,7 @@ func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.P
 	if err != nil {
 		tb.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		tb.Fatal(err)
 	}

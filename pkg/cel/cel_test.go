@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -244,6 +245,35 @@ func BenchmarkEval(b *testing.B) {
 	for b.Loop() {
 		if ok, _, err := program.Eval(b.Context(), data); !ok || err != nil {
 			b.Fatal(ok, err)
+		}
+	}
+}
+
+// TestCompileOnce checks that concurrent callers with the same text get the same program.
+func TestCompileOnce(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	const callers = 16
+	for _, text := range []string{`object.a == 1 && object.b.all(x, x == "a")`, `object.`} {
+		var (
+			group    sync.WaitGroup
+			start    = make(chan struct{})
+			programs [callers]*cel.Program
+			errs     [callers]error
+		)
+		for i := range callers {
+			group.Go(func() {
+				<-start
+				programs[i], errs[i] = compiler.Compile(text)
+			})
+		}
+		close(start)
+		group.Wait()
+		for i := range callers {
+			//nolint:errorlint // the very same error
+			if programs[i] != programs[0] || errs[i] != errs[0] || (programs[i] == nil) == (errs[i] == nil) {
+				t.Errorf("%s: caller %d got %p, %v, and the first %p, %v", text, i, programs[i], errs[i], programs[0], errs[0])
+			}
 		}
 	}
 }

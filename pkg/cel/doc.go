@@ -3,18 +3,22 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package cel is the CEL environment of conditions: which variables an expression may
-// read, what it may cost, how it is compiled and evaluated (KEP-5681, "Built-in CEL
-// conditions evaluator").
+// Package cel declares the CEL environments of conditions and policies (KEP-5681, "Built-in CEL
+// conditions evaluator"): the variables and their types, the limits of an evaluation, the compiler with
+// its cache, and the conversion of requests and Go objects to values of CEL.
+//
+//   - Package partial evaluates an expression while some of its variables are unknown.
+//   - Package bound reads and writes bound conditions: an expression with the data of one request.
+//   - Package internal/engine plans and runs programs; package internal/guard bounds their work.
 //
 // Invariants:
 //
-//   - One environment, built on that of Kubernetes, so that what a
-//     ValidatingAdmissionPolicy can say a condition can say too.
-//   - No input panics, and none runs without bound: expressions are bounded in size,
-//     evaluations in cost and by their context.
-//   - A variable that is not known is an error, never a default.
+//   - The environments extend the environment of Kubernetes: a condition can use everything that a
+//     ValidatingAdmissionPolicy can use, except params.
+//   - No input panics, and none runs without bound: expressions are bounded in size, evaluations in cost
+//     and by their context.
+//   - Reading a variable without a value is an error. There are no default values.
 //
-// The package knows nothing of decisions, conditions or Kubernetes requests, and must
-// not import anything else of Proviso.
+// The package knows the names and types of the data of requests, not their Go types. It knows nothing of
+// decisions and condition sets, and must not import anything of Proviso outside its own folder.
 package cel

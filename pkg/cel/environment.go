@@ -7,158 +7,60 @@ package cel
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/util/version"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/environment"
-	"k8s.io/apiserver/pkg/cel/library"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
-// Variable is the name of a variable of the environment.
-type Variable string
-
-// Request is what is known of a request at authorization: verb, apiGroup, apiVersion,
-// resource, subresource, namespace, name, path, fieldSelector, labelSelector and userInfo.
-// Policies may read it; conditions may not, since it has become part of their text.
-const Request Variable = "request"
-
-// The variables that are unknown until admission. Conditions may read no others.
-const (
-	// Object is the object of the request after mutation, or null. For CONNECT it is
-	// the options of the connection.
-	Object Variable = "object"
-	// OldObject is the stored object, or null.
-	OldObject Variable = "oldObject"
-	// Options are the options of the operation, or null.
-	Options Variable = "options"
-	// Operation is CREATE, UPDATE, DELETE or CONNECT.
-	Operation Variable = "operation"
-	// DryRun says that nothing will be persisted.
-	DryRun Variable = "dryRun"
-	// NamespaceObject is the Namespace of the request, of which only the metadata is
-	// known. It does not exist for requests without namespace: reading it is an error.
-	NamespaceObject Variable = "namespaceObject"
-	// ImpersonatedRequest is the request that is made while impersonating. It exists in
-	// conditions of impersonation checks only.
-	ImpersonatedRequest Variable = "impersonatedRequest"
-	// ImpersonatedUser is the user who is impersonated, under the same proviso.
-	ImpersonatedUser Variable = "impersonatedUser"
-	// Authorizer asks for secondary authorization checks, as in
-	// ValidatingAdmissionPolicy.
-	Authorizer Variable = "authorizer"
-	// RequestResource is Authorizer, with the resource of the request filled in.
-	RequestResource Variable = "authorizer.requestResource"
-)
-
-func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
-	return apiservercel.NewDeclField(name, t, false, nil, nil)
+// Environment is a CEL environment with its variables. It is immutable and safe for concurrent use.
+type Environment struct {
+	engine    *engine.Engine
+	variables map[string]bool
 }
 
-// typePrefix begins the names of the types that the data of this package have.
-const typePrefix = "proviso."
-
-func object(name string, fields ...*apiservercel.DeclField) *apiservercel.DeclType {
-	byName := make(map[string]*apiservercel.DeclField, len(fields))
-	for _, f := range fields {
-		byName[f.Name] = f
-	}
-	return apiservercel.NewObjectType(typePrefix+name, byName)
+// NewConditionEnvironment makes the environment of conditions, which may read what is unknown until
+// admission.
+func NewConditionEnvironment(options ...cel.EnvOption) (*Environment, error) {
+	return newEnvironment(options, unknownVariables)
 }
 
-var (
-	stringList = apiservercel.NewListType(apiservercel.StringType, -1)
-	stringMap  = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+// NewPolicyEnvironment makes the environment of policies, which may read Request as well.
+func NewPolicyEnvironment(options ...cel.EnvOption) (*Environment, error) {
+	return newEnvironment(options, requestVariables, unknownVariables)
+}
 
-	userInfoType = object("UserInfo",
-		field("username", apiservercel.StringType),
-		field("uid", apiservercel.StringType),
-		field("groups", stringList),
-		field("extra", apiservercel.NewMapType(apiservercel.StringType, stringList, -1)),
-	)
-
-	selectorType = object("Selector",
-		field("requirements", apiservercel.NewListType(object("SelectorRequirement",
-			field("key", apiservercel.StringType),
-			field("operator", apiservercel.StringType),
-			field("values", stringList),
-		), -1)),
-	)
-
-	attributeFields = []*apiservercel.DeclField{
-		field("verb", apiservercel.StringType),
-		field("apiGroup", apiservercel.StringType),
-		field("apiVersion", apiservercel.StringType),
-		field("resource", apiservercel.StringType),
-		field("subresource", apiservercel.StringType),
-		field("namespace", apiservercel.StringType),
-		field("name", apiservercel.StringType),
-		field("path", apiservercel.StringType),
+func newEnvironment(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*Environment, error) {
+	env, err := newEnv(options, variables...)
+	if err != nil {
+		return nil, err
 	}
-
-	requestType = object("Request", append(slices.Clone(attributeFields),
-		field("fieldSelector", selectorType),
-		field("labelSelector", selectorType),
-		field("userInfo", userInfoType),
-	)...)
-
-	impersonatedRequestType = object("ImpersonatedRequest", attributeFields...)
-
-	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
-	// status of a namespace are not available.
-	namespaceType = object("Namespace", field("metadata", namespaceMetadataType))
-
-	namespaceMetadataType = object("NamespaceMetadata",
-		field("name", apiservercel.StringType),
-		field("uid", apiservercel.StringType),
-		field("labels", stringMap),
-		field("annotations", stringMap),
-		field("finalizers", stringList),
-		field("resourceVersion", apiservercel.StringType),
-		field("generation", apiservercel.IntType),
-		field("creationTimestamp", apiservercel.StringType),
-		field("deletionTimestamp", apiservercel.StringType),
-	)
-)
-
-// NamespaceData reduces a Namespace to the fields that NamespaceObject has. A dyn in an
-// expression could otherwise read more, in one place but not in another.
-func NamespaceData(namespace map[string]any) map[string]any {
-	reduced := map[string]any{}
-	metadata, _ := namespace["metadata"].(map[string]any)
-	for name := range namespaceMetadataType.Fields {
-		if value, ok := metadata[name]; ok {
-			reduced[name] = value
+	e, err := engine.New(env, NamespacedAuthorizationBudget, CostLimit)
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, group := range variables {
+		for name := range group {
+			names[string(name)] = true
 		}
 	}
-	return map[string]any{"metadata": reduced}
+	return &Environment{engine: e, variables: names}, nil
 }
 
-// unknownVariables are the variables of conditions, and requestVariables what policies
-// have in addition.
-var (
-	unknownVariables = map[Variable]*cel.Type{
-		Object:              cel.DynType,
-		OldObject:           cel.DynType,
-		Options:             cel.DynType,
-		Operation:           cel.StringType,
-		DryRun:              cel.BoolType,
-		NamespaceObject:     namespaceType.CelType(),
-		ImpersonatedRequest: impersonatedRequestType.CelType(),
-		ImpersonatedUser:    userInfoType.CelType(),
-		Authorizer:          library.AuthorizerType,
-		RequestResource:     library.ResourceCheckType,
-	}
-	requestVariables = map[Variable]*cel.Type{
-		Request: requestType.CelType(),
-	}
-)
+// Engine returns the engine that evaluates the expressions of the environment.
+func (e *Environment) Engine() *engine.Engine { return e.engine }
 
-// newEnvironment builds an environment with the given variables. Expressions come from
+// Declares reports whether the environment has a variable of this name.
+func (e *Environment) Declares(name string) bool { return e.variables[name] }
+
+// newEnv builds the environment of cel-go with the given variables. Expressions come from
 // authorizers that may be newer than this server, so everything that the Kubernetes
 // libraries can do is admitted, as for expressions that are already stored.
-func newEnvironment(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*cel.Env, error) {
+func newEnv(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*cel.Env, error) {
 	for _, group := range variables {
 		for name, t := range group {
 			options = append(options, cel.Variable(string(name), t))

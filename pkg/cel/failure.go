@@ -9,16 +9,10 @@ import (
 	"context"
 	"errors"
 	"strings"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
-
-// failure is the error of an evaluation. Its text comes from the CEL library, which quotes
-// values of the data. Its class does not.
-type failure struct {
-	text string
-}
-
-func (f *failure) Error() string { return ErrEvaluation.Error() + ": " + f.text }
-func (f *failure) Unwrap() error { return ErrEvaluation }
 
 // classes are the kinds of failures by the words that the texts of the CEL libraries begin
 // with. The class is one of these constants, so that it quotes nothing whatever the text says.
@@ -46,6 +40,10 @@ var classes = []struct{ prefix, class string }{
 	{"optional.none()", "the optional has no value"},
 }
 
+// Fail ends the CEL function that is being called, whose result becomes err. It is for Go code that a
+// library of Kubernetes calls and that cannot return an error of CEL through it. It never returns.
+func Fail(err error) { guard.Fail(err) }
+
 // FailureClass returns the class of an error of an evaluation, such as "no such key" or
 // "cost limit exceeded". The error itself may quote the data that was evaluated; the class is
 // a constant that quotes nothing. It is "evaluation failed" for an error that has no other.
@@ -56,10 +54,10 @@ func FailureClass(err error) string {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return "the time was up"
 	}
-	var failed *failure
+	var failed *engine.Failure
 	if errors.As(err, &failed) {
 		for _, c := range classes {
-			if strings.HasPrefix(failed.text, c.prefix) {
+			if strings.HasPrefix(failed.Text, c.prefix) {
 				return c.class
 			}
 		}

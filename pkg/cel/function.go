@@ -10,6 +10,8 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
 // Type is a type of CEL.
@@ -35,17 +37,17 @@ type Signature struct {
 // FunctionCompiler compiles expressions with one signature, in the environment of conditions
 // otherwise and within its bounds. It is safe for concurrent use.
 type FunctionCompiler struct {
-	engine    *engine
+	engine    *engine.Engine
 	signature Signature
 }
 
 // NewFunctionCompiler makes a FunctionCompiler.
 func NewFunctionCompiler(signature Signature) (*FunctionCompiler, error) {
-	env, err := newEnvironment(nil, signature.Variables)
+	env, err := newEnv(nil, signature.Variables)
 	if err != nil {
 		return nil, err
 	}
-	e, err := newLimitedEngine(env, signature.CostLimit)
+	e, err := engine.New(env, signature.CostLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +57,7 @@ func NewFunctionCompiler(signature Signature) (*FunctionCompiler, error) {
 // Function is a compiled expression. It is immutable and safe for concurrent use.
 type Function struct {
 	compiler     *FunctionCompiler
-	instructions *instructions
+	instructions *engine.Instructions
 }
 
 // Compile compiles an expression. Errors wrap ErrCompile and show the place of the mistake.
@@ -66,16 +68,16 @@ func (c *FunctionCompiler) Compile(text string) (f *Function, err error) {
 		}
 	}()
 	if len(text) > MaxExpressionBytes {
-		return nil, errTooLong
+		return nil, ErrTooLong
 	}
-	if err := c.engine.guard.checkText(text); err != nil {
+	if err := engine.CheckText(c.engine.Guard, text); err != nil {
 		return nil, err
 	}
-	checked, err := check(c.engine.env, c.engine.guard, text)
+	checked, err := engine.Check(c.engine.Env, c.engine.Guard, text)
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
-	planned, err := c.engine.planResult(checked, c.signature.Result)
+	planned, err := planResult(c.engine, checked, c.signature.Result)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +87,7 @@ func (c *FunctionCompiler) Compile(text string) (f *Function, err error) {
 // Call evaluates the function within its cost limit and until ctx ends. The result is a Go value of
 // the type in the signature. Errors wrap ErrCost or ErrEvaluation, and may quote values.
 func (f *Function) Call(ctx context.Context, values Values) (any, error) {
-	result, _, err := f.compiler.engine.result(ctx, f.instructions, values, f.compiler.signature.CostLimit)
+	result, _, err := evaluate(ctx, f.compiler.engine, f.instructions, values, f.compiler.signature.CostLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -14,16 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Value is a value of CEL.
-type Value = ref.Val
-
-// Text makes a text a value.
-func Text(text string) Value { return types.String(text) }
-
-// Texts makes texts a list, which shares the slice: it must not be changed any more.
-func Texts(texts []string) Value { return types.NewStringList(types.DefaultTypeAdapter, texts) }
-
-// Fields is data of which an expression usually reads little. Both methods must be safe for
+// Fields is data that an expression usually reads in small part. Both methods must be safe for
 // concurrent use if the value is, and they must agree.
 type Fields interface {
 	// Field returns the value under a key.
@@ -32,15 +23,14 @@ type Fields interface {
 	Whole() Value
 }
 
-// Lazy makes data a map whose values are made when they are read. It behaves like the map
-// that Whole returns, which is made once, and only if something else is done than reading a
-// field.
+// Lazy returns a map of CEL whose values are made when they are read. It behaves like the map that Whole
+// returns. Whole is called at most once, and only for another operation than reading a field.
 func Lazy(fields Fields) Value { return &lazyMap{fields: fields} }
 
 type lazyMap struct {
-	fields Fields
-	once   sync.Once
-	made   traits.Mapper
+	fields   Fields
+	once     sync.Once
+	complete traits.Mapper
 }
 
 var (
@@ -49,8 +39,8 @@ var (
 )
 
 func (m *lazyMap) whole() traits.Mapper {
-	m.once.Do(func() { m.made, _ = m.fields.Whole().(traits.Mapper) })
-	return m.made
+	m.once.Do(func() { m.complete, _ = m.fields.Whole().(traits.Mapper) })
+	return m.complete
 }
 
 // Find implements traits.Mapper.

@@ -56,14 +56,13 @@ func (r *ObjectReader) structValue(v reflect.Value) ref.Val {
 	return Lazy(&structFields{reader: r, value: v})
 }
 
-// structFields are the fields of a struct that can be addressed. What was made of one is kept:
-// a macro may read it once for each of many elements, and the cost limit knows nothing of
-// what that takes.
+// structFields are the fields of an addressable struct. They are converted once: a macro may read a field
+// once for each of many elements, and the cost limit does not count conversions.
 type structFields struct {
 	reader *ObjectReader
 	value  reflect.Value
 	whole  map[string]any
-	made   map[string]Value
+	memo   map[string]Value
 }
 
 var _ Fields = &structFields{}
@@ -82,7 +81,8 @@ func (f *structFields) converted() map[string]any {
 	return f.whole
 }
 
-// Field implements Fields. Of what is not read as it is, the struct is converted as a whole.
+// Field implements Fields. Fields that cannot be read in place are taken from a conversion of the whole
+// struct.
 func (f *structFields) Field(name string) (Value, bool) {
 	if !isReadable(f.value.Type()) {
 		return f.convertedField(name)
@@ -98,35 +98,35 @@ func (f *structFields) Field(name string) (Value, bool) {
 	if entry.CanOmit(field) {
 		return nil, false
 	}
-	if made := scalar(field); made != nil {
-		return made, true
+	if result := scalar(field); result != nil {
+		return result, true
 	}
-	if made, ok := f.made[name]; ok {
-		return made, true
+	if result, ok := f.memo[name]; ok {
+		return result, true
 	}
-	if made := f.reader.aggregate(field); made != nil {
-		return f.keep(name, made), true
+	if result := f.reader.aggregate(field); result != nil {
+		return f.memoize(name, result), true
 	}
 	return f.convertedField(name)
 }
 
 func (f *structFields) convertedField(name string) (Value, bool) {
-	if made, ok := f.made[name]; ok {
-		return made, true
+	if result, ok := f.memo[name]; ok {
+		return result, true
 	}
 	converted, ok := f.converted()[name]
 	if !ok {
 		return nil, false
 	}
-	return f.keep(name, types.DefaultTypeAdapter.NativeToValue(converted)), true
+	return f.memoize(name, types.DefaultTypeAdapter.NativeToValue(converted)), true
 }
 
-func (f *structFields) keep(name string, made Value) Value {
-	if f.made == nil {
-		f.made = map[string]Value{}
+func (f *structFields) memoize(name string, result Value) Value {
+	if f.memo == nil {
+		f.memo = map[string]Value{}
 	}
-	f.made[name] = made
-	return made
+	f.memo[name] = result
+	return result
 }
 
 // readable holds what isReadable found out, by type.
@@ -203,8 +203,8 @@ func (r *ObjectReader) aggregate(v reflect.Value) ref.Val {
 		if isConverted(v.Type().Elem()) {
 			return nil
 		}
-		if made := scalar(v.Elem()); made != nil {
-			return made
+		if result := scalar(v.Elem()); result != nil {
+			return result
 		}
 		return r.aggregate(v.Elem())
 	case reflect.Map:

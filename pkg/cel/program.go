@@ -7,20 +7,60 @@ package cel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
 // Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
-	engine       *engine
-	instructions *instructions
+	engine       *engine.Engine
+	instructions *engine.Instructions
 	reads        map[Variable]bool
 }
+
+// Program makes a program of a checked expression, which must yield a bool. Errors wrap ErrCompile.
+func (e *Environment) Program(checked *cel.Ast) (*Program, error) {
+	planned, err := planResult(e.engine, checked, cel.BoolType)
+	if err != nil {
+		return nil, err
+	}
+	return &Program{engine: e.engine, instructions: planned, reads: e.variablesOf(checked.NativeRep())}, nil
+}
+
+// planResult plans an expression that must yield a type.
+func planResult(e *engine.Engine, checked *cel.Ast, result *cel.Type) (*engine.Instructions, error) {
+	if !checked.OutputType().IsExactType(result) {
+		return nil, fmt.Errorf("expression %w: it must yield %s, but yields %s", ErrCompile, result, checked.OutputType())
+	}
+	native := checked.NativeRep()
+	planned, err := e.Plan(native, []ast.Expr{native.Expr()})
+	if err != nil {
+		return nil, err
+	}
+	return planned[0], nil
+}
+
+// variablesOf returns the variables that an expression may read. A macro variable that
+// has the name of one counts as that one, which only makes the answer larger.
+func (e *Environment) variablesOf(checked *ast.AST) map[Variable]bool {
+	reads := map[Variable]bool{}
+	for _, reference := range checked.ReferenceMap() {
+		if e.variables[reference.Name] {
+			reads[Variable(reference.Name)] = true
+		}
+	}
+	return reads
+}
+
+// Instructions returns the planned expression.
+func (p *Program) Instructions() *engine.Instructions { return p.instructions }
 
 // Reads reports whether the value may depend on the variable.
 func (p *Program) Reads(v Variable) bool { return p.reads[v] }
@@ -53,19 +93,20 @@ func (v Values) Parent() interpreter.Activation { return nil }
 
 var (
 	// ErrCost says that an evaluation exceeded its cost limit.
-	ErrCost = errors.New("cost limit exceeded")
+	ErrCost = engine.ErrCost
 	// ErrEvaluation is wrapped by every other error of an evaluation.
-	ErrEvaluation = errors.New("evaluation failed")
+	ErrEvaluation = engine.ErrEvaluation
 )
 
 // Eval evaluates the program within CostLimit and until ctx ends. It returns what the
 // evaluation cost, also when it fails.
 func (p *Program) Eval(ctx context.Context, values Values) (result bool, cost uint64, err error) {
-	return p.eval(ctx, values)
+	return p.EvalActivation(ctx, values)
 }
 
-func (p *Program) eval(ctx context.Context, values interpreter.Activation) (result bool, cost uint64, err error) {
-	value, cost, err := p.engine.result(ctx, p.instructions, values, CostLimit)
+// EvalActivation is Eval for values that are not in a map.
+func (p *Program) EvalActivation(ctx context.Context, values interpreter.Activation) (result bool, cost uint64, err error) {
+	value, cost, err := evaluate(ctx, p.engine, p.instructions, values, CostLimit)
 	if err != nil {
 		return false, cost, err
 	}
@@ -76,9 +117,8 @@ func (p *Program) eval(ctx context.Context, values interpreter.Activation) (resu
 	return bool(b), cost, nil
 }
 
-// result evaluates instructions within one of the limits of the engine and until ctx ends. Errors wrap
-// ErrCost or ErrEvaluation.
-func (e *engine) result(ctx context.Context, i *instructions, values interpreter.Activation, limit uint64) (value ref.Val, cost uint64, err error) {
+// evaluate evaluates instructions within a limit and until ctx ends. Errors wrap ErrCost or ErrEvaluation.
+func evaluate(ctx context.Context, e *engine.Engine, i *engine.Instructions, values interpreter.Activation, limit uint64) (value ref.Val, cost uint64, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			value, err = nil, fmt.Errorf("%w: the evaluator failed", ErrEvaluation)
@@ -87,14 +127,14 @@ func (e *engine) result(ctx context.Context, i *instructions, values interpreter
 	if ctx.Err() != nil { // a simple expression does not look at it while it is evaluated
 		return nil, 0, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
 	}
-	value, cost, err = e.eval(ctx, i, values, limit)
+	value, cost, err = e.Eval(ctx, i, values, limit)
 	switch {
 	case ctx.Err() != nil: // also where an || has absorbed the error of a macro
 		return nil, cost, fmt.Errorf("%w: %w", ErrEvaluation, ctx.Err())
 	case err != nil && cost > limit:
 		return nil, cost, fmt.Errorf("%w: more than %d", ErrCost, limit)
 	case err != nil:
-		return nil, cost, &failure{shorten(err.Error())}
+		return nil, cost, &engine.Failure{Text: engine.Shorten(err.Error())}
 	}
 	return value, cost, nil
 }

@@ -12,10 +12,13 @@ import (
 
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
 // TypedCompiler checks the expressions of a policy against the type of an object. It has
-// the variables of NewPolicyCompiler, of which object and oldObject have that type. It
+// the variables of NewPolicyEnvironment, in which object and oldObject have that type. It
 // finds mistakes, but what it refuses may still run: at admission an object is data
 // without a type.
 //
@@ -23,13 +26,13 @@ import (
 // It must not be used concurrently.
 type TypedCompiler struct {
 	env   *cel.Env
-	guard *guard
+	guard *guard.Guard
 }
 
 var errNotTyped = errors.New("the type of an object must have a name and fields")
 
-// NewTypedCompiler makes a compiler for objects of a type, whose name must not be that of
-// a type of the environment. The name of a type can be used in expressions if it is an
+// NewTypedCompiler makes a compiler for objects of a type, whose name must differ from the
+// names of the types of the environment. The name of a type can be used in expressions if it is an
 // identifier; with a character such as / it cannot.
 func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, err error) {
 	defer func() {
@@ -43,7 +46,7 @@ func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, e
 	others := maps.Clone(unknownVariables)
 	delete(others, Object)
 	delete(others, OldObject)
-	env, err := newEnvironment(nil, requestVariables, others)
+	env, err := newEnv(nil, requestVariables, others)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +60,7 @@ func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, e
 	if err != nil {
 		return nil, fmt.Errorf("building the typed CEL environment: %w", err)
 	}
-	g, err := newGuard(env)
+	g, err := guard.New(env)
 	if err != nil {
 		return nil, err
 	}
@@ -73,10 +76,10 @@ func (c *TypedCompiler) Check(expression string) error {
 
 // Define checks an expression and makes it known as variables.NAME to those that are
 // checked afterwards. One with a mistake is known as dyn, so that the mistake is reported
-// once. Errors are those of Check.
+// once. It returns the same errors as Check.
 func (c *TypedCompiler) Define(variable NamedExpression) error {
 	t, mistake := c.typeOf(variable.Expression)
-	env, err := c.env.Extend(cel.Variable(variablesName+"."+variable.Name, t))
+	env, err := c.env.Extend(cel.Variable(string(Variables)+"."+variable.Name, t))
 	if err != nil {
 		return errors.Join(mistake, fmt.Errorf("variable %q: expression %w: %w", variable.Name, ErrCompile, err))
 	}
@@ -93,13 +96,13 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 		}
 	}()
 	if len(expression) > MaxExpressionBytes {
-		return cel.DynType, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+		return cel.DynType, ErrTooLong
 	}
-	if err := c.guard.checkText(expression); err != nil {
+	if err := engine.CheckText(c.guard, expression); err != nil {
 		return cel.DynType, err
 	}
-	checked, err := check(c.env, c.guard, expression)
-	if errors.Is(err, errTypeWork) {
+	checked, err := engine.Check(c.env, c.guard, expression)
+	if errors.Is(err, guard.ErrTypeWork) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err != nil {

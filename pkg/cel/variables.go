@@ -6,12 +6,50 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
-	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common"
-	"github.com/google/cel-go/common/ast"
-	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
+	apiservercel "k8s.io/apiserver/pkg/cel"
+	"k8s.io/apiserver/pkg/cel/library"
+)
+
+// Variable is the name of a variable of the environment.
+type Variable string
+
+// Request is what is known of a request at authorization: verb, apiGroup, apiVersion,
+// resource, subresource, namespace, name, path, fieldSelector, labelSelector and userInfo.
+// Policies may read it; conditions may not, since it has become part of their text.
+const Request Variable = "request"
+
+// Variables holds the named expressions of a policy, as fields. Policies may read it; it has no value
+// at run time, because the compiler puts the expressions in.
+const Variables Variable = "variables"
+
+// The variables that are unknown until admission. Conditions may read no others.
+const (
+	// Object is the object of the request after mutation, or null. For CONNECT it is
+	// the options of the connection.
+	Object Variable = "object"
+	// OldObject is the stored object, or null.
+	OldObject Variable = "oldObject"
+	// Options are the options of the operation, or null.
+	Options Variable = "options"
+	// Operation is CREATE, UPDATE, DELETE or CONNECT.
+	Operation Variable = "operation"
+	// DryRun says that nothing will be persisted.
+	DryRun Variable = "dryRun"
+	// NamespaceObject is the Namespace of the request. Only its metadata is known. It does not exist for requests without namespace: reading it is an error.
+	NamespaceObject Variable = "namespaceObject"
+	// ImpersonatedRequest is the request that is made while impersonating. It exists in
+	// conditions of impersonation checks only.
+	ImpersonatedRequest Variable = "impersonatedRequest"
+	// ImpersonatedUser is the user who is impersonated, under the same proviso.
+	ImpersonatedUser Variable = "impersonatedUser"
+	// Authorizer asks for secondary authorization checks, as in
+	// ValidatingAdmissionPolicy.
+	Authorizer Variable = "authorizer"
+	// RequestResource is Authorizer, with the resource of the request filled in.
+	RequestResource Variable = "authorizer.requestResource"
 )
 
 // NamedExpression is an expression that others refer to as variables.NAME, as in
@@ -21,68 +59,108 @@ type NamedExpression struct {
 	Expression string
 }
 
-// CompileWithVariables compiles an expression that yields a bool and may refer to named
-// expressions, each of which may refer to those before it. A name stands for its
-// expression: it is evaluated only where it is needed, and an error in it is an error
-// there. Errors wrap ErrCompile and name the variable.
-func (c *PartialCompiler) CompileWithVariables(variables []NamedExpression, text string) (expression *Expression, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
-		}
-	}()
-	in := inliner{defined: map[string]*ast.AST{}}
-	for _, v := range variables {
-		if _, ok := in.defined[v.Name]; ok {
-			return nil, fmt.Errorf("variable %q: expression %w: the name is used twice", v.Name, ErrCompile)
-		}
-		if !isIdentifier(v.Name) {
-			return nil, fmt.Errorf("variable %q: expression %w: the name is no identifier", v.Name, ErrCompile)
-		}
-		parsed, _, err := c.parseInto(&in, v.Expression)
-		if err != nil {
-			return nil, fmt.Errorf("variable %q: %w", v.Name, err)
-		}
-		in.defined[v.Name] = parsed
-	}
-	_, checked, err := c.parseInto(&in, text)
-	if err != nil {
-		return nil, err
-	}
-	return c.expression(checked)
+func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
+	return apiservercel.NewDeclField(name, t, false, nil, nil)
 }
 
-// parseInto parses an expression, puts in what it refers to, and checks the result.
-func (c *PartialCompiler) parseInto(in *inliner, text string) (*ast.AST, *cel.Ast, error) {
-	if len(text) > MaxExpressionBytes {
-		return nil, nil, fmt.Errorf("expression %w: it is longer than %d bytes", ErrCompile, MaxExpressionBytes)
+// TypePrefix begins the names of the types that the data of this package have. All of them are maps.
+const TypePrefix = "proviso."
+
+func object(name string, fields ...*apiservercel.DeclField) *apiservercel.DeclType {
+	byName := make(map[string]*apiservercel.DeclField, len(fields))
+	for _, f := range fields {
+		byName[f.Name] = f
 	}
-	if err := c.engine.guard.checkText(text); err != nil {
-		return nil, nil, err
-	}
-	source := common.NewTextSource(text)
-	parsed, issues := c.engine.env.ParseSource(source)
-	if len(issues.Errors()) > 0 {
-		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
-	}
-	native := parsed.NativeRep()
-	if err := in.inline(native); err != nil {
-		return nil, nil, err
-	}
-	if _, err := c.engine.guard.checkTypeWork(native.Expr()); err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
-	}
-	expr, err := ast.ExprToProto(native.Expr())
-	if err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
-	}
-	info, err := ast.SourceInfoToProto(native.SourceInfo())
-	if err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
-	}
-	checked, issues := c.engine.env.Check(cel.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
-	if len(issues.Errors()) > 0 {
-		return nil, nil, fmt.Errorf("expression %w: %s", ErrCompile, describe(issues))
-	}
-	return native, checked, nil
+	return apiservercel.NewObjectType(TypePrefix+name, byName)
 }
+
+var (
+	stringList = apiservercel.NewListType(apiservercel.StringType, -1)
+	stringMap  = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
+
+	userInfoType = object("UserInfo",
+		field("username", apiservercel.StringType),
+		field("uid", apiservercel.StringType),
+		field("groups", stringList),
+		field("extra", apiservercel.NewMapType(apiservercel.StringType, stringList, -1)),
+	)
+
+	selectorType = object("Selector",
+		field("requirements", apiservercel.NewListType(object("SelectorRequirement",
+			field("key", apiservercel.StringType),
+			field("operator", apiservercel.StringType),
+			field("values", stringList),
+		), -1)),
+	)
+
+	attributeFields = []*apiservercel.DeclField{
+		field("verb", apiservercel.StringType),
+		field("apiGroup", apiservercel.StringType),
+		field("apiVersion", apiservercel.StringType),
+		field("resource", apiservercel.StringType),
+		field("subresource", apiservercel.StringType),
+		field("namespace", apiservercel.StringType),
+		field("name", apiservercel.StringType),
+		field("path", apiservercel.StringType),
+	}
+
+	requestType = object("Request", append(slices.Clone(attributeFields),
+		field("fieldSelector", selectorType),
+		field("labelSelector", selectorType),
+		field("userInfo", userInfoType),
+	)...)
+
+	impersonatedRequestType = object("ImpersonatedRequest", attributeFields...)
+
+	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
+	// status of a namespace are not available.
+	namespaceType = object("Namespace", field("metadata", namespaceMetadataType))
+
+	namespaceMetadataType = object("NamespaceMetadata",
+		field("name", apiservercel.StringType),
+		field("uid", apiservercel.StringType),
+		field("labels", stringMap),
+		field("annotations", stringMap),
+		field("finalizers", stringList),
+		field("resourceVersion", apiservercel.StringType),
+		field("generation", apiservercel.IntType),
+		field("creationTimestamp", apiservercel.StringType),
+		field("deletionTimestamp", apiservercel.StringType),
+	)
+)
+
+// RequestType returns the type of Request. It must not be changed.
+func RequestType() *apiservercel.DeclType { return requestType }
+
+// NamespaceData reduces a Namespace to the fields that NamespaceObject has. A dyn in an
+// expression could otherwise read more, in one place but not in another.
+func NamespaceData(namespace map[string]any) map[string]any {
+	reduced := map[string]any{}
+	metadata, _ := namespace["metadata"].(map[string]any)
+	for name := range namespaceMetadataType.Fields {
+		if value, ok := metadata[name]; ok {
+			reduced[name] = value
+		}
+	}
+	return map[string]any{"metadata": reduced}
+}
+
+// unknownVariables are the variables of conditions, and requestVariables what policies
+// have in addition.
+var (
+	unknownVariables = map[Variable]*cel.Type{
+		Object:              cel.DynType,
+		OldObject:           cel.DynType,
+		Options:             cel.DynType,
+		Operation:           cel.StringType,
+		DryRun:              cel.BoolType,
+		NamespaceObject:     namespaceType.CelType(),
+		ImpersonatedRequest: impersonatedRequestType.CelType(),
+		ImpersonatedUser:    userInfoType.CelType(),
+		Authorizer:          library.AuthorizerType,
+		RequestResource:     library.ResourceCheckType,
+	}
+	requestVariables = map[Variable]*cel.Type{
+		Request: requestType.CelType(),
+	}
+)

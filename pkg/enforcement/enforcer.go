@@ -15,6 +15,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/bound"
 )
 
 // Config configures an Enforcer.
@@ -34,7 +35,7 @@ type Config struct {
 	// Conditions and Bound compile conditions in CEL that other authorizers wrote. If nil,
 	// those are evaluated by their authors.
 	Conditions *cel.Compiler
-	Bound      *cel.BoundCompiler
+	Bound      *bound.Compiler
 	// Namespace returns a namespace as it is decoded from JSON, for conditions that read
 	// namespaceObject. If nil, they fail.
 	Namespace func(name string) (map[string]any, error)

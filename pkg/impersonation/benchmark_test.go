@@ -25,6 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -36,11 +37,11 @@ func BenchmarkFilter(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	compiling, err := cel.NewPolicyCompiler(compiler)
+	compiling, err := partial.NewPolicyCompiler(compiler)
 	if err != nil {
 		b.Fatal(err)
 	}
-	partial, err := cel.NewConditionCompiler(compiler)
+	partial, err := partial.NewConditionCompiler(compiler)
 	if err != nil {
 		b.Fatal(err)
 	}

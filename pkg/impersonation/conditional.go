@@ -23,6 +23,7 @@ import (
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // VerbConditional is the verb of conditional mode, and its constraint.
@@ -45,7 +46,7 @@ type Conditional struct {
 	// Compiler compiles conditions, and Partial compiles them for evaluation before the object is
 	// known.
 	Compiler *cel.Compiler
-	Partial  *cel.PartialCompiler
+	Partial  *partial.Compiler
 	// NeedsCreate reports whether a request needs the verb create in addition to its own, as connections do
 	// (KEP-5681, "Compound Authorization for Connectible Resources"). Conditions then must
 	// hold for both verbs. If nil, no request does.

@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -50,11 +51,11 @@ func conditionalReviewer(t *testing.T, policies []policyv1alpha1.AuthorizationPo
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiling, err := cel.NewPolicyCompiler(compiler)
+	compiling, err := partial.NewPolicyCompiler(compiler)
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, err := cel.NewConditionCompiler(compiler)
+	partial, err := partial.NewConditionCompiler(compiler)
 	if err != nil {
 		t.Fatal(err)
 	}

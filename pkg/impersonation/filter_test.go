@@ -35,6 +35,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -116,16 +117,16 @@ func send(ctx context.Context, tb testing.TB, filter http.Handler, a authorizer.
 // compilers are shared: they remember what they have compiled.
 var compilers = sync.OnceValues(func() (c struct {
 	conditions        *cel.Compiler
-	policies, partial *cel.PartialCompiler
+	policies, partial *partial.Compiler
 }, err error,
 ) {
 	if c.conditions, err = cel.NewCompiler(); err != nil {
 		return c, err
 	}
-	if c.policies, err = cel.NewPolicyCompiler(c.conditions); err != nil {
+	if c.policies, err = partial.NewPolicyCompiler(c.conditions); err != nil {
 		return c, err
 	}
-	c.partial, err = cel.NewConditionCompiler(c.conditions)
+	c.partial, err = partial.NewConditionCompiler(c.conditions)
 	return c, err
 })
 

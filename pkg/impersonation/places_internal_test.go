@@ -12,6 +12,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // TestSetsOneAfterTheOther asks that several sets that can allow remain of an impersonation as what
@@ -22,7 +23,7 @@ func TestSetsOneAfterTheOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, err := cel.NewConditionCompiler(compiler)
+	partial, err := partial.NewConditionCompiler(compiler)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -43,7 +43,7 @@ func (c conditioned) EvaluateConditions(context.Context, authorizer.ConditionsAw
 func TestUnknownTypeBeforeAllow(t *testing.T) {
 	t.Parallel()
 	shared := compilerOf(t)
-	partial, err := cel.NewConditionCompiler(shared)
+	partial, err := partial.NewConditionCompiler(shared)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,16 +16,17 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // Checker compiles the expressions of policies before they are stored. It is safe for
 // concurrent use.
 type Checker struct {
-	compiler *cel.PartialCompiler
+	compiler *partial.Compiler
 }
 
 // NewChecker returns a Checker. The compiler must be the one that also compiles stored policies.
-func NewChecker(compiler *cel.PartialCompiler) *Checker {
+func NewChecker(compiler *partial.Compiler) *Checker {
 	return &Checker{compiler: compiler}
 }
 
@@ -50,7 +51,7 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 }
 
 // refusals are the errors of a condition that compiles.
-func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression, namespaced bool) (errs field.ErrorList) {
+func refusals(spec *policy.AuthorizationPolicySpec, expression *partial.Expression, namespaced bool) (errs field.ErrorList) {
 	path := field.NewPath("spec", "condition")
 	if cost, limit := expression.MinCost(), costLimit(expression, namespaced); cost > limit {
 		errs = append(errs, field.Forbidden(path, fmt.Sprintf("an evaluation is estimated to cost at least %d, where %d is allowed: simplify the expression", cost, limit)))
@@ -68,7 +69,7 @@ func refusals(spec *policy.AuthorizationPolicySpec, expression *cel.Expression, 
 
 // costLimit is the limit of the evaluation of a condition that always takes place: a condition on
 // the request alone is evaluated at authorization, within the budget of its scope.
-func costLimit(expression *cel.Expression, namespaced bool) uint64 {
+func costLimit(expression *partial.Expression, namespaced bool) uint64 {
 	if namespaced && expression.Program().ReadsOnly(cel.Request) {
 		return cel.NamespacedAuthorizationBudget
 	}
@@ -108,7 +109,7 @@ func versionWarnings(rules []policy.PolicyRule) []string {
 }
 
 // compile compiles a stored policy. It returns an error for a policy that would be refused if it were written today.
-func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *cel.PartialCompiler) (*engine.Policy, error) {
+func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Policy, error) {
 	var hub policy.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_v1alpha1_AuthorizationPolicySpec_To_policy_AuthorizationPolicySpec(spec.DeepCopy(), &hub, nil); err != nil {
 		return nil, err

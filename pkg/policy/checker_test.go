@@ -12,6 +12,7 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
@@ -21,7 +22,7 @@ func newChecker(t *testing.T) *policy.Checker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
@@ -34,7 +34,7 @@ type Config struct {
 	// Client reaches the policies of this server.
 	Client versioned.Interface
 	// Compiler compiles them. It must be the one that also checks them when they are stored.
-	Compiler *cel.PartialCompiler
+	Compiler *partial.Compiler
 	// Source is where the snapshots go.
 	Source *engine.Source
 	// Types checks expressions against schemas. If nil, that is not done.

@@ -28,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
@@ -56,7 +57,7 @@ func startRigWith(t *testing.T, client *fake.Clientset, config policy.Config) *r
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)
 	}

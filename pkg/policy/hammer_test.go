@@ -24,6 +24,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 const (
@@ -47,7 +48,7 @@ const (
 // replaced in one snapshot: whoever sees two generations in one decision has seen two
 // snapshots.
 type hammer struct {
-	compiler  *cel.PartialCompiler
+	compiler  *partial.Compiler
 	source    *engine.Source
 	pairs     int
 	builder   *engine.Builder
@@ -61,7 +62,7 @@ func TestHammer(t *testing.T) { // not parallel: it measures the heap
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ var layers = map[string][]string{
 	"generated": {"apis"},
 
 	"pkg/version":       {},
-	"pkg/cel":           {},
+	"pkg/cel":           {"pkg/cel/internal"},
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
 	"pkg/controller":    {"generated"},
@@ -42,6 +42,10 @@ var layers = map[string][]string{
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
 	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
 
+	"pkg/cel/bound":                  {"pkg/cel"},
+	"pkg/cel/partial":                {"pkg/cel"},
+	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},
+	"pkg/cel/internal/guard":         {},
 	"pkg/granular/changes":           {},
 	"pkg/granular/mapping":           {"apis", "pkg/cel", "pkg/granular/changes"},
 	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular/mapping"},
@@ -159,6 +163,10 @@ func TestViolationsAreFound(t *testing.T) {
 		want     bool
 	}{
 		{"pkg/cel", "pkg/authorization", true},
+		{"pkg/cel/internal/guard", "pkg/cel", true},
+		{"pkg/cel", "pkg/cel/partial", true},
+		{"pkg/cel/bound", "pkg/authorization", true},
+		{"pkg/cel", "pkg/cel/internal/guard", false},
 		{"pkg/cel", "apis/authorization", true},
 		{"apis/demo", "pkg/cel", true},
 		{"pkg/registry/demo/virtualmachine", "pkg/apiserver", true},

@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // evaluated are expressions that both sides evaluate to true.
@@ -145,7 +146,7 @@ func conditionOf(b *testing.B, expression string) authorization.Condition {
 	if err != nil {
 		b.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(residuals)
+	compiler, err := partial.NewPolicyCompiler(residuals)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 )
 
@@ -111,7 +112,7 @@ func allowing(b *testing.B, conditions int) *engine.Authorizer {
 	if err != nil {
 		b.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(residuals)
+	compiler, err := partial.NewPolicyCompiler(residuals)
 	if err != nil {
 		b.Fatal(err)
 	}

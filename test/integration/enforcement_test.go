@@ -40,6 +40,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
@@ -60,7 +61,7 @@ func (r rights) compile(tb testing.TB) map[engine.Key]*engine.Policy {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -105,7 +106,7 @@ func asWebhook(t *testing.T, name string, handler http.Handler) authorization.Me
 }
 
 // randomPolicies publishes up to three policies about virtual machines.
-func randomPolicies(t *testing.T, r *rand.Rand, compiler *cel.PartialCompiler, source *engine.Source) {
+func randomPolicies(t *testing.T, r *rand.Rand, compiler *partial.Compiler, source *engine.Source) {
 	t.Helper()
 	conditions := []string{
 		"", "object.spec.storageClassName == 'dev'", "object.spec.nodeName == 'n'", "object.spec.image.startsWith('debian') && request.userInfo.username == 'alice'",
@@ -139,7 +140,7 @@ func TestThreeServersAreOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(residuals)
+	compiler, err := partial.NewPolicyCompiler(residuals)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Package mutants deletes guards from the packages that decide, one at a time, and asks that
-// their tests notice. The guards of partial evaluation are in pkg/cel.
+// their tests notice. The guards of partial evaluation are in pkg/cel/partial.
 package mutants
 
 import (

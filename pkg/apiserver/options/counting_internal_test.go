@@ -35,6 +35,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
@@ -125,7 +126,7 @@ func countedPolicies(t *testing.T) map[engine.Key]*engine.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	compiler, err := cel.NewPolicyCompiler(conditions)
+	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // Part is one of the places that policies have in the chain of authorizers.
@@ -252,7 +252,7 @@ func nothingAllows(found []matching) string {
 
 // outcome is what a condition comes to with what is known.
 type outcome struct {
-	cel.Outcome
+	partial.Result
 	// many says that the question is too wide for the condition to be evaluated.
 	many bool
 }

@@ -17,15 +17,16 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-func newPolicyCompiler(tb testing.TB) *cel.PartialCompiler {
+func newPolicyCompiler(tb testing.TB) *partial.Compiler {
 	tb.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	policies, err := cel.NewPolicyCompiler(conditions)
+	policies, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -33,7 +34,7 @@ func newPolicyCompiler(tb testing.TB) *cel.PartialCompiler {
 }
 
 // kepPolicies are those of KEP-5681, "What is partial evaluation?".
-func kepPolicies(tb testing.TB, compiler *cel.PartialCompiler) *engine.Source {
+func kepPolicies(tb testing.TB, compiler *partial.Compiler) *engine.Source {
 	tb.Helper()
 	everything := []policyv1alpha1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
 	changes := map[engine.Key]*engine.Policy{}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // occasion says what the verb of a request already fixes.
@@ -73,12 +74,12 @@ func (o occasion) values(request cel.Value) cel.Values {
 // condition is the compiled condition of a policy. It is immutable and shared by every
 // request.
 type condition struct {
-	expression *cel.Expression
-	plans      [occasions]*cel.Plan
+	expression *partial.Expression
+	plans      [occasions]*partial.Plan
 }
 
 // newCondition plans an expression for the occasions that the rules of its policy allow.
-func newCondition(expression *cel.Expression, rules []rule) (*condition, error) {
+func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
 	c := &condition{expression: expression}
 	for _, o := range occasionsOf(rules) {
 		plan, err := expression.Plan(o.known()...)

@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/bound"
 )
 
 func mayRead(answer bool) func(context.Context, authorizer.Attributes, engine.Key) bool {
@@ -125,20 +126,20 @@ func TestRoutesAgree(t *testing.T) {
 	}
 }
 
-func newEvaluators(tb testing.TB) (*cel.Compiler, *cel.BoundCompiler) {
+func newEvaluators(tb testing.TB) (*cel.Compiler, *bound.Compiler) {
 	tb.Helper()
 	residuals, err := cel.NewCompiler()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	bounds, err := cel.NewBoundCompiler()
+	bounds, err := bound.NewCompiler()
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return residuals, bounds
 }
 
-func agree(t *testing.T, restricting *engine.Authorizer, residuals *cel.Compiler, bounds *cel.BoundCompiler, data conditionsData) {
+func agree(t *testing.T, restricting *engine.Authorizer, residuals *cel.Compiler, bounds *bound.Compiler, data conditionsData) {
 	t.Helper()
 	record, ok := data.attributes.(authorizer.AttributesRecord)
 	if !ok {

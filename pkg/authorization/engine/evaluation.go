@@ -16,6 +16,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 var errNoPlan = errors.New("the condition was not prepared for this kind of request")
@@ -28,15 +29,15 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	}
 	plan := p.condition.plans[e.question.occasion]
 	if plan == nil {
-		return outcome{Outcome: cel.Failed(errNoPlan)}
+		return outcome{Result: partial.Failed(errNoPlan)}
 	}
 	left := e.budgetOf(p)
 	if *left == 0 {
-		return outcome{Outcome: cel.Failed(errBudget)}
+		return outcome{Result: partial.Failed(errBudget)}
 	}
 	result := plan.EvalWithin(e.ctx, e.question.known(), *left)
 	*left -= min(result.Cost(), *left)
-	return outcome{Outcome: result}
+	return outcome{Result: result}
 }
 
 // budgets are what the policies of each scope may still cost in one decision. They are separate, so

@@ -16,6 +16,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // The domain under which conditions of policies have their IDs.
@@ -73,7 +74,7 @@ type Policy struct {
 
 // New compiles a policy. The error, which wraps cel.ErrCompile, says why its expressions
 // cannot be used; Broken makes a policy of it that fails closed.
-func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *cel.PartialCompiler) (*Policy, error) {
+func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*Policy, error) {
 	p := newPolicy(key, spec)
 	switch spec.Effect {
 	case policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion:

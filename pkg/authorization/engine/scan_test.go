@@ -18,11 +18,11 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // randomChange adds, replaces or removes a policy.
-func randomChange(tb testing.TB, r *rand.Rand, compiler *cel.PartialCompiler, current map[engine.Key]spec, changes map[engine.Key]*engine.Policy) {
+func randomChange(tb testing.TB, r *rand.Rand, compiler *partial.Compiler, current map[engine.Key]spec, changes map[engine.Key]*engine.Policy) {
 	tb.Helper()
 	key := engine.Key{Namespace: oneOf(r, someNamespaces...), Name: fmt.Sprintf("p%02d", r.IntN(60))}
 	if r.IntN(3) == 0 {

@@ -25,6 +25,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // matching is how many policies, or bindings, are about the user who asks. The first of
@@ -59,20 +60,20 @@ func userOf(i, count int) string {
 	return fmt.Sprintf("user-%d", i)
 }
 
-func compiler(b *testing.B) *cel.PartialCompiler {
+func compiler(b *testing.B) *partial.Compiler {
 	b.Helper()
 	residuals, err := cel.NewCompiler()
 	if err != nil {
 		b.Fatal(err)
 	}
-	policies, err := cel.NewPolicyCompiler(residuals)
+	policies, err := partial.NewPolicyCompiler(residuals)
 	if err != nil {
 		b.Fatal(err)
 	}
 	return policies
 }
 
-func newPolicy(b *testing.B, compiler *cel.PartialCompiler, i, count int, condition string) *engine.Policy {
+func newPolicy(b *testing.B, compiler *partial.Compiler, i, count int, condition string) *engine.Policy {
 	b.Helper()
 	policy, err := engine.New(keyOf(i), &policyv1alpha1.AuthorizationPolicySpec{
 		Effect: policyv1alpha1.PolicyEffectAllow, Condition: condition,
@@ -216,7 +217,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-func unconditional(b *testing.B, c *cel.PartialCompiler, i int, subjects []rbacv1.Subject) *engine.Policy {
+func unconditional(b *testing.B, c *partial.Compiler, i int, subjects []rbacv1.Subject) *engine.Policy {
 	b.Helper()
 	if subjects == nil {
 		subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: fmt.Sprintf("user-%d", i)}}
@@ -258,7 +259,7 @@ func heapPerPolicy(b *testing.B, count int, text string) float64 {
 	return used / float64(count)
 }
 
-func snapshotOf(b *testing.B, c *cel.PartialCompiler, count int, text string) *engine.Snapshot {
+func snapshotOf(b *testing.B, c *partial.Compiler, count int, text string) *engine.Snapshot {
 	b.Helper()
 	all := map[engine.Key]*engine.Policy{}
 	for i := range count {

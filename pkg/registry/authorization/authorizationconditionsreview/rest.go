@@ -28,6 +28,8 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/bound"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
@@ -43,9 +45,9 @@ type REST struct {
 type Compilers struct {
 	// Conditions compiles those that are CEL, and Bound those that bring what was known.
 	Conditions *cel.Compiler
-	Bound      *cel.BoundCompiler
+	Bound      *bound.Compiler
 	// Partial compiles before there is an object.
-	Partial *cel.PartialCompiler
+	Partial *partial.Compiler
 }
 
 var _ rest.Creater = &REST{}

@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 )
 
@@ -33,7 +34,7 @@ func review(t *testing.T, request *authorizationapi.AuthorizationConditionsReque
 	if err != nil {
 		t.Fatal(err)
 	}
-	partial, err := cel.NewConditionCompiler(conditions)
+	inPart, err := partial.NewConditionCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func review(t *testing.T, request *authorizationapi.AuthorizationConditionsReque
 	if err != nil {
 		t.Fatal(err)
 	}
-	storage := authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{Conditions: conditions, Partial: partial}, chain, apiserver.Scheme)
+	storage := authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{Conditions: conditions, Partial: inPart}, chain, apiserver.Scheme)
 	ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "caller"})
 	answer, err := storage.Create(ctx, &authorizationapi.AuthorizationConditionsReview{Request: request}, nil, nil)
 	if err != nil {

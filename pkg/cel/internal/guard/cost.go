@@ -1,0 +1,196 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"math/bits"
+	"strings"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/utils/ptr"
+)
+
+// The cost trackers of cel-go and Kubernetes use the types of an expression and the top level of values.
+// The objects of conditions have no types, so that a comparison of two objects with 100,000 parts costs 5
+// units and takes 20 ms. The constants are the prices of the work that the trackers do not count. They are
+// measured so that a unit takes no longer than one step of a macro, a fraction of a microsecond: the budget
+// of a request then bounds its processor time.
+const (
+	// textPerUnit is how many bytes of text are read or copied for one unit.
+	textPerUnit = 256
+	// BytesPerUnit is how many bytes that are written, or counted, cost one unit. CEL counts the
+	// strings that it reads in the same way.
+	BytesPerUnit = 10
+	// unitsPerPart is the cost of comparing or printing a part of a value.
+	unitsPerPart = 2
+	// matchesPerUnit is how many instructions of a pattern are tried on a byte for one unit.
+	matchesPerUnit = 16
+	// comparisonsPerUnit is how many parts of elements are compared, or elements put in order,
+	// for one unit.
+	comparisonsPerUnit = 4
+	// runesPerText is how many bytes of a text are converted to characters for one unit, and
+	// charactersPerUnit how many characters indexOf compares.
+	runesPerText      = 32
+	charactersPerUnit = 128
+	// unitsPerFormat is the cost of preparing a format, and of writing one argument.
+	unitsPerFormat = 48
+	// unitsPerZone is the cost of finding a time zone, which is read from a file.
+	unitsPerZone = 256
+)
+
+// costs estimates the cost of a call as Kubernetes does, and adds the work that Kubernetes does not count.
+type costs struct {
+	library.CostEstimator
+}
+
+var _ interpreter.ActualCostEstimator = costs{}
+
+// CallCost returns the cost of a finished call, or nil if the cost of cel-go applies.
+func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+	if function == roundFunction {
+		return ptr.To(uint64(0))
+	}
+	cost := c.CostEstimator.CallCost(function, overload, args, result)
+	work := unseenWork(function, overload, args, result)
+	switch {
+	case work == 0 && !strings.HasSuffix(overload, constantPattern):
+		return cost
+	case cost == nil: // cel-go does not know an overload that ends in constantPattern
+		cost = ptr.To(usualCost(function, args))
+	}
+	return ptr.To(*cost + work)
+}
+
+// usualCost returns at least the cost that cel-go counts for a call with large arguments of known types.
+func usualCost(function string, args []ref.Val) uint64 {
+	switch {
+	case function == operators.In && len(args) == 2:
+		return uint64(size(args[1]))
+	case function == "matches" && len(args) == 2:
+		return (1 + uint64(size(args[0]))/10 + 1) * (uint64(size(args[1]))/4 + 1)
+	case strings.HasPrefix(function, "_") || function == "bytes" || function == "string" || function == "format":
+		return 1 + textBytes(args...)/10
+	}
+	return 1
+}
+
+// unseenWork returns the work of a call that neither cel-go nor Kubernetes counts, in units. It
+// is 0 for small values.
+func unseenWork(function, overload string, args []ref.Val, result ref.Val) uint64 {
+	switch function {
+	case operators.Equals, operators.NotEquals, operators.In:
+		return workOfParts(args)
+	case "format":
+		return workOfFormatting(args, result)
+	case "indexOf", "lastIndexOf", "includes":
+		return workOfSearching(args)
+	case "getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds", "getMilliseconds":
+		return unitsPerZone * uint64(len(args)-min(len(args), 1))
+	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Add,
+		"size", "charAt", "bytes", "string", "reverse", "strings.quote", "startsWith", "endsWith":
+		return textBytes(args...) / textPerUnit
+	case "matches", "find", "findAll":
+		return workOfMatching(args, strings.HasSuffix(overload, constantPattern))
+	case "sort", "@sortByAssociatedKeys":
+		return workOfSorting(args)
+	}
+	return 0
+}
+
+// textBytes returns the number of bytes of all strings and byte sequences in values.
+func textBytes(values ...ref.Val) (n uint64) {
+	for _, v := range values {
+		switch text := v.(type) {
+		case types.String:
+			n += uint64(len(text))
+		case types.Bytes:
+			n += uint64(len(text))
+		}
+	}
+	return n
+}
+
+// partsOf returns the number of parts of values, at most maxDeep: larger values are not compared.
+func partsOf(values ...ref.Val) uint64 {
+	budget := maxDeep
+	for _, v := range values {
+		if !walk(v, &budget) {
+			return maxDeep
+		}
+	}
+	return uint64(maxDeep - budget)
+}
+
+// workOfSearching is the work of looking for a text at every place of another, or for a value among
+// the elements of a list.
+func workOfSearching(args []ref.Val) uint64 {
+	if len(args) == 0 {
+		return 0
+	}
+	if _, ok := args[0].(traits.Lister); ok {
+		parts := partsOf(args[0])
+		return unitsPerPart * (parts - min(parts, 1+uint64(size(args[0]))))
+	}
+	searched, wanted := searchOf(args)
+	if (searched-wanted)*wanted > maxSearch {
+		return 0 // refused
+	}
+	return textBytes(args...)/runesPerText + (searched-wanted)*wanted/charactersPerUnit
+}
+
+// workOfFormatting is the work of reading a format and of writing each of its arguments.
+func workOfFormatting(args []ref.Val, result ref.Val) uint64 {
+	if len(args) == 0 {
+		return 0
+	}
+	work := workOfParts(args) + unitsPerFormat + textBytes(args[:1]...)/BytesPerUnit + textBytes(result)/BytesPerUnit
+	if format, ok := args[0].(types.String); ok {
+		work += unitsPerFormat * uint64(strings.Count(string(format), "%"))
+	}
+	return work
+}
+
+// workOfParts is the work of walking through values that are not simple.
+func workOfParts(args []ref.Val) uint64 {
+	parts := partsOf(args...)
+	return unitsPerPart * (parts - min(parts, uint64(len(args))))
+}
+
+// workOfSorting is the work of the comparisons of a sort. The last argument has the keys.
+func workOfSorting(args []ref.Val) uint64 {
+	if len(args) == 0 {
+		return 0
+	}
+	keys, ok := args[len(args)-1].(traits.Lister)
+	if !ok {
+		return 0
+	}
+	var text uint64
+	for it := keys.Iterator(); it.HasNext() == types.True; {
+		text += textBytes(it.Next())
+	}
+	n := uint64(size(keys))
+	return (n/comparisonsPerUnit + text/textPerUnit) * uint64(bits.Len64(n))
+}
+
+// workOfElements is the work of a number of comparisons between elements of lists, beyond the comparison of
+// simple values: elements that are lists or maps are compared part by part.
+func workOfElements(times uint64, lists ...ref.Val) uint64 {
+	elements := uint64(0)
+	for _, list := range lists {
+		elements += uint64(size(list))
+	}
+	parts := partsOf(lists...)
+	if simple := elements + uint64(len(lists)); parts <= simple || elements == 0 {
+		return 0
+	}
+	return times * (parts / elements) / comparisonsPerUnit
+}

@@ -1,0 +1,261 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// pairs returns n maps of two parts each.
+func pairs(n int) []any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = map[string]any{"a": int64(i)}
+	}
+	return list
+}
+
+func texts(n, length int) []any {
+	list := make([]any, n)
+	for i := range list {
+		list[i] = strings.Repeat("a", length) + fmt.Sprint(i)
+	}
+	return list
+}
+
+// lists returns n lists of numbers that differ in the last one only.
+func lists(n, length int) []any {
+	all := make([]any, n)
+	for i := range all {
+		all[i] = append(numbers(length-1), int64(-i))
+	}
+	return all
+}
+
+// TestCostOfWork evaluates expressions over large values. Each must cost at least what its work
+// is worth, in units that take about as long as a step of a macro; the trackers of cel-go and
+// Kubernetes count some of them at 5 units.
+func TestCostOfWork(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	object := map[string]any{
+		"dense": map[string]any{"x": pairs(16_000)}, "long": strings.Repeat("a", 1_000_000), "text": strings.Repeat("a", 64_000), "short": strings.Repeat("a", 4_000),
+		"texts": texts(1_000, 1_000), "numbers": numbers(20_000), "lists": lists(100, 480), "one": []any{numbers(90_000)},
+	}
+	values := cel.Values{cel.Object: object, cel.OldObject: object}
+	for _, tc := range []struct {
+		name, expression string
+		want             uint64 // at least
+	}{
+		{name: "dense objects that are compared", expression: `object.dense == oldObject.dense`, want: 60_000},
+		{name: "dense objects that are told apart", expression: `object.dense != oldObject.dense`, want: 60_000},
+		{name: "a dense object that is looked for", expression: `object.dense in [oldObject.dense]`, want: 60_000},
+		{name: "a dense object that is printed", expression: `"%s".format([object.dense]) == "x"`, want: 30_000},
+		{name: "sort of texts", expression: `object.texts.sort().size() == 1`, want: 20_000},
+		{name: "sort of numbers", expression: `object.numbers.sort().size() == 1`, want: 50_000},
+		{name: "sortBy of numbers beside its macro", expression: `object.numbers.sortBy(x, x).size() == 1`, want: 290_000},
+		{name: "sortBy of texts", expression: `object.texts.sortBy(x, x).size() == 1`, want: 40_000},
+		{name: "sets of lists", expression: `sets.equivalent(object.lists, oldObject.lists)`, want: 1_000_000},
+		{name: "sets of lists that are contained", expression: `sets.contains(object.lists, oldObject.lists)`, want: 1_000_000},
+		{name: "distinct lists", expression: `object.lists.distinct().size() == 1`, want: 500_000},
+		{name: "lists that are flattened", expression: `object.one.flatten().size() == 1`, want: 20_000},
+		{name: "a repetition of a pattern", expression: `object.short.matches("(a?){900}(a?){100}b")`, want: 50_000},
+		{name: "a repetition of a pattern that is found", expression: `object.short.find("(a?){1000}b") == "x"`, want: 50_000},
+		{name: "a character of a long text", expression: `object.text.charAt(3) == "x"`, want: 250},
+		{name: "the size of a long text", expression: `object.long.size() == 3`, want: 3_900},
+		{name: "the bytes of a long text", expression: `bytes(object.long).size() == 3`, want: 3_900},
+		{name: "long texts that are put together", expression: `object.long + object.long == "x"`, want: 7_800},
+		{name: "long texts that are ordered", expression: `object.long < oldObject.long`, want: 3_900},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, cost, err := program.Eval(t.Context(), values)
+			if cost < tc.want || err != nil && !errors.Is(err, cel.ErrCost) {
+				t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestCostGrowsWithWork evaluates expressions over a text or list of n and of up to 8n parts. What
+// takes more time must cost more units, also if the text that a pattern is tried on is empty, and
+// if the pattern is wrong.
+func TestCostGrowsWithWork(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	const n = 20
+	for _, tc := range []struct {
+		name, expression, part string
+		want                   uint64 // at least, for n
+	}{
+		{name: "a pattern on the empty text", expression: `"".matches(object.x)`, part: "a", want: 90},
+		{name: "a pattern that is wrong", expression: `"".matches("(" + object.x) || true`, part: "a", want: 90},
+		{name: "a pattern that is found", expression: `"".find(object.x) == "x"`, part: "a", want: 90},
+		{name: "all patterns that are found", expression: `"".findAll(object.x).size() == 1`, part: "a", want: 90},
+		{name: "classes of letters", expression: `"".matches(object.x)`, part: `\pL`, want: 10_000},
+		{name: "repeated instructions", expression: `"".matches(object.x)`, part: "a{9}", want: 400},
+		{name: "a text that is looked for", expression: `(object.x + object.x + object.x).indexOf(object.x + "b") == 1`, part: strings.Repeat("a", 8), want: 200},
+		{name: "a text that is looked for from the end", expression: `(object.x + object.x + object.x).lastIndexOf("b" + object.x) == 1`, part: strings.Repeat("a", 8), want: 200},
+		{name: "values that are formatted", expression: `object.x.format(object.list) == "x"`, part: "%s", want: 300},
+		{name: "digits that are formatted", expression: `object.list.all(x, "%.99f".format([double(x)]) != "x")`, want: 700},
+		{name: "time zones", expression: `object.list.all(x, timestamp(0).getHours("Europe/Vienna") == 1)`, want: 5_000},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var costs []uint64
+			for _, n := range []int{n, 8 * n} {
+				part := tc.part
+				if len(part)*n > 180 && strings.Contains(tc.expression, "matches(") {
+					n = 180 / len(part) // a longer one is refused
+				}
+				_, cost, _ := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"x": strings.Repeat(part, n), "list": numbers(n)}})
+				costs = append(costs, cost)
+			}
+			if costs[0] < tc.want || 2*costs[1] < 3*costs[0] {
+				t.Errorf("got costs %v, want at least %d and half as much again", costs, tc.want)
+			}
+		})
+	}
+}
+
+// TestPatternsThatTakeLongToParse asks that a pattern is refused before it is parsed if that takes
+// long, and at run time if it is long and not a constant.
+func TestPatternsThatTakeLongToParse(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, pattern := range []string{
+		strings.Repeat(`(?i:\\pL)`, 280), `(?i)[A-\\x{1e942}]`, `(?i)[B-\U0001e942]`, `(?sU-i)[B-\U0001e942]`, strings.Repeat(`[\\PL]`, 200),
+	} {
+		if _, err := compiler.Compile(`"".matches("` + pattern + `")`); !errors.Is(err, cel.ErrCompile) {
+			t.Errorf("%.40s: got %v, want ErrCompile", pattern, err)
+		}
+		program, err := compiler.Compile(`"".matches("` + pattern + `" + object)`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: ""}); !errors.Is(err, cel.ErrEvaluation) || cost > 2_000 {
+			t.Errorf("%.40s in parts: got cost %d, %v, want a refusal", pattern, cost, err)
+		}
+	}
+	for _, pattern := range []string{`(?i)^[a-z]+-[а-я]+$`, strings.Repeat("a", 300), `^\\p{Lu}\\p{Ll}*$`} {
+		if _, err := compiler.Compile(`object.matches("` + pattern + `")`); err != nil {
+			t.Errorf("%.40s: got %v, want none", pattern, err)
+		}
+	}
+	program, err := compiler.Compile(`"".matches(object)`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		length int
+		failed bool
+	}{{length: 256, failed: false}, {length: 257, failed: true}} {
+		_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: strings.Repeat("a", tc.length)})
+		if failed := err != nil; failed != tc.failed {
+			t.Errorf("a dynamic pattern of %d bytes: got %v, want an error: %t", tc.length, err, tc.failed)
+		}
+	}
+}
+
+// TestWorkEndsMacros repeats what costs little by the trackers of Kubernetes. The cost limit must
+// end it after a few of its steps, whatever || does with errors.
+func TestWorkEndsMacros(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	object := map[string]any{
+		"dense": map[string]any{"x": pairs(16_000)}, "long": strings.Repeat("a", 1_000_000), "short": strings.Repeat("a", 4_000), "numbers": numbers(20_000), "texts": texts(1_000, 1_000),
+	}
+	for _, expression := range []string{
+		`object.numbers.all(x, object.dense == oldObject.dense)`,
+		`object.numbers.exists(x, object.dense != oldObject.dense) || true`,
+		`object.numbers.all(x, object.long.size() > 0)`,
+		`object.numbers.all(x, object.texts.sort().size() > 0)`,
+		`object.numbers.all(x, object.texts.sortBy(t, t).size() > 0)`,
+		`object.numbers.all(x, !object.short.matches("(a?){900}(a?){100}b"))`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: object, cel.OldObject: object}); got || !errors.Is(err, cel.ErrCost) {
+				t.Errorf("got %v, %v at cost %d, want ErrCost", got, err, cost)
+			}
+		})
+	}
+}
+
+// TestEvaluationNeedsAContext evaluates after the end of a request, also what has no macros.
+func TestEvaluationNeedsAContext(t *testing.T) {
+	t.Parallel()
+	program, err := newCompiler(t).Compile(`object == oldObject`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got, cost, err := program.Eval(ctx, cel.Values{cel.Object: int64(1), cel.OldObject: int64(1)}); got || cost != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, %v at cost %d, want context.Canceled at no cost", got, err, cost)
+	}
+}
+
+// cancelling is data that ends the context when its field is read.
+type cancelling struct {
+	cancel context.CancelFunc
+	read   *[]string
+}
+
+func (c cancelling) Field(key string) (cel.Value, bool) {
+	*c.read = append(*c.read, key)
+	c.cancel()
+	return cel.Text("a"), true
+}
+
+func (c cancelling) Whole() cel.Value { return cel.Text("") }
+
+// TestEvaluationEndsWithItsContext ends the context while an expression is evaluated. The next
+// function must not be called, and no || absorbs the end.
+func TestEvaluationEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	compiler := newCompiler(t)
+	for _, expression := range []string{
+		`object.a.matches("b") || object.b.matches("b") || true`,
+		`object.a.find("b") == "x" || object.b.lowerAscii() == "b" || true`,
+		`object.a in dyn([oldObject]) || object.b == oldObject || object.a == "a"`,
+		`[1].exists(x, object.a == "b") || [1].exists(x, object.b.matches("b")) || true`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			program, err := compiler.Compile(expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			var read []string
+			object := cel.Lazy(cancelling{cancel: cancel, read: &read})
+			got, _, err := program.Eval(ctx, cel.Values{cel.Object: object, cel.OldObject: "x"})
+			if got || !errors.Is(err, context.Canceled) || len(read) != 1 {
+				t.Errorf("got %v, %v, having read %v, want context.Canceled after a", got, err, read)
+			}
+		})
+	}
+}

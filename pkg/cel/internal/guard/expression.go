@@ -1,0 +1,143 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"fmt"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// The cost limit of CEL bounds an evaluation, but not compilation. These bounds do.
+const (
+	// maxExpandedNodes bounds an expression once its macros are expanded. optMap and
+	// optFlatMap copy their receiver, so that chains of them grow exponentially.
+	maxExpandedNodes = 16384
+	// maxLiteralDepth bounds how deep list and map literals may be nested: checking the
+	// types of nested ones takes polynomial time.
+	maxLiteralDepth = 16
+	// maxTransformations bounds the macros that make lists, maps and optionals: a chain of
+	// them can double the type of its result at every link. maxWrappers bounds the calls
+	// that only nest types, and maxEmpty the empty literals, whose types must be inferred.
+	maxTransformations = 10
+	maxWrappers        = 48
+	maxEmpty           = 64
+)
+
+var (
+	errExpanded        = fmt.Errorf("its macros expand to more than %d parts", maxExpandedNodes)
+	errDepth           = fmt.Errorf("list and map literals are nested more than %d deep", maxLiteralDepth)
+	errTransformations = fmt.Errorf("it has more than %d macros that make lists, maps or optionals, or more than %d optional.of, or more than %d empty literals", maxTransformations, maxWrappers, maxEmpty)
+)
+
+// CheckText refuses an expression that would take too long to compile. It accepts expressions with syntax
+// errors, which the compiler reports.
+func (g *Guard) CheckText(expression string) error {
+	m := measure{}
+	if parsed, issues := g.parser.Parse(expression); len(issues.Errors()) == 0 {
+		m.expr(parsed.NativeRep().Expr(), 0)
+	}
+	return m.err
+}
+
+// measure walks an expression whose macros are not expanded.
+type measure struct {
+	err                                        error
+	patterns, transformations, wrappers, empty int
+}
+
+// expr returns the size of the expression after its macros are expanded.
+func (m *measure) expr(e ast.Expr, depth int) int {
+	size := 1
+	add := func(n int) {
+		if size += n; size > maxExpandedNodes {
+			size = maxExpandedNodes + 1 // no overflow
+			m.fail(errExpanded)
+		}
+	}
+	switch e.Kind() {
+	case ast.SelectKind:
+		add(m.expr(e.AsSelect().Operand(), depth))
+	case ast.CallKind:
+		m.call(e.AsCall(), depth, add)
+	case ast.ListKind, ast.MapKind:
+		if depth++; depth > maxLiteralDepth {
+			m.fail(errDepth)
+			return size
+		}
+		if len(Elements(e)) == 0 {
+			if m.empty++; m.empty > maxEmpty {
+				m.fail(errTransformations)
+			}
+		}
+		for _, element := range Elements(e) {
+			add(m.expr(element, depth))
+		}
+	default:
+	}
+	return size
+}
+
+func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
+	const copies = 4 // the checker looks at each of the two copies more than once
+	if c.IsMemberFunction() {
+		n := m.expr(c.Target(), depth)
+		if c.FunctionName() == "optMap" || c.FunctionName() == "optFlatMap" {
+			n = min(n, maxExpandedNodes) * copies
+		}
+		add(n)
+	}
+	for _, arg := range c.Args() {
+		add(m.expr(arg, depth))
+	}
+	switch name := c.FunctionName(); name {
+	case "map", "transformList", "transformMap", "transformMapEntry", "optMap", "optFlatMap":
+		m.transformations++
+	case "of", "ofNonZeroValue":
+		m.wrappers++
+	case "matches", "find", "findAll":
+		for _, arg := range c.Args() {
+			m.pattern(arg)
+		}
+	}
+	if m.transformations > maxTransformations || m.wrappers > maxWrappers {
+		m.fail(errTransformations)
+	}
+}
+
+func (m *measure) pattern(e ast.Expr) {
+	if e.Kind() != ast.LiteralKind {
+		return
+	}
+	if text, ok := e.AsLiteral().(types.String); ok {
+		size, err := checkPattern(string(text))
+		if m.patterns += size; err == nil && m.patterns > maxPatternSize {
+			err = errPattern
+		}
+		if err != nil {
+			m.fail(err)
+		}
+	}
+}
+
+func (m *measure) fail(err error) {
+	if m.err == nil {
+		m.err = err
+	}
+}
+
+// Elements returns the elements of a list literal, or the keys and values of a map literal in turn.
+func Elements(e ast.Expr) []ast.Expr {
+	if e.Kind() == ast.ListKind {
+		return e.AsList().Elements()
+	}
+	var result []ast.Expr
+	for _, entry := range e.AsMap().Entries() {
+		result = append(result, entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
+	}
+	return result
+}

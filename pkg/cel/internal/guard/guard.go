@@ -1,0 +1,161 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// interruptFrequency is the number of macro steps and long calls between two checks of the context. A call
+// may take milliseconds, a check takes nanoseconds.
+const interruptFrequency = 1
+
+// Guard bounds the compilation and the evaluation of the expressions of one environment. It is
+// immutable and safe for concurrent use.
+type Guard struct {
+	// parser parses without expanding macros.
+	parser *cel.Env
+	// implementations are the functions that are guarded, by overload and by name.
+	implementations map[string]*functions.Overload
+	// candidates are the overloads that the checker tries.
+	candidates map[callStyle]candidates
+}
+
+// guarded are the functions whose arguments are checked before each call.
+var guarded = map[string]func(args []ref.Val) error{
+	"quantity":   checkFirst(checkQuantity),
+	"isQuantity": checkFirst(checkQuantity),
+	"matches":    checkMatch,
+	"find":       checkMatch,
+	"findAll":    checkMatch,
+
+	operators.Equals:    checkDeep,
+	operators.NotEquals: checkDeep,
+	operators.In:        checkDeep,
+	"format":            checkDeep,
+	"sets.contains":     checkProduct,
+	"sets.equivalent":   checkProduct,
+	"sets.intersects":   checkProduct,
+	"distinct":          checkSquare,
+	"join":              checkJoin,
+	"replace":           checkReplace,
+
+	"charAt": checkTexts(maxText), "substring": checkTexts(maxText), "split": checkTexts(maxText), "indexOf": checkSearch, "lastIndexOf": checkSearch,
+	"double": checkTexts(maxShortText), "int": checkTexts(maxShortText), "uint": checkTexts(maxShortText),
+	"duration": checkTexts(maxShortText), "timestamp": checkTexts(maxShortText), "ip": checkTexts(maxShortText), "isIP": checkTexts(maxShortText),
+	"cidr": checkTexts(maxShortText), "isCIDR": checkTexts(maxShortText), "semver": checkTexts(maxShortText), "isSemver": checkTexts(maxShortText),
+	"url": checkTexts(8 << 10), "isURL": checkTexts(8 << 10),
+}
+
+// New makes the Guard of an environment. It fails if the environment lacks a function that is to be guarded.
+func New(env *cel.Env) (*Guard, error) {
+	parser, err := env.Extend(cel.ClearMacros())
+	if err != nil {
+		return nil, fmt.Errorf("building the CEL parser: %w", err)
+	}
+	g := &Guard{parser: parser, implementations: map[string]*functions.Overload{}, candidates: candidatesOf(env)}
+	for name := range guarded {
+		declaration, ok := env.Functions()[name]
+		if name == operators.Equals || name == operators.NotEquals {
+			continue // the planner has its own
+		}
+		if !ok {
+			return nil, fmt.Errorf("the CEL function %s is to be guarded, but is not there", name)
+		}
+		overloads, err := declaration.Bindings()
+		if err != nil {
+			return nil, fmt.Errorf("the CEL function %s: %w", name, err)
+		}
+		for _, overload := range overloads {
+			g.implementations[overload.Operator] = overload
+		}
+	}
+	return g, nil
+}
+
+// Options returns the options with which every program is planned.
+func (g *Guard) Options() []cel.ProgramOption {
+	return []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.CheckCalls), cel.CustomDecoratorV2(ContainPanics), cel.CustomDecoratorV2(interrupted)}
+}
+
+// OptionsFor returns Options, and the options that depend on the expressions that are planned.
+func (g *Guard) OptionsFor(exprs []ast.Expr) []cel.ProgramOption {
+	return append(g.Options(), cel.CustomDecoratorV2(rounds(exprs)))
+}
+
+// CheckCalls is a decorator that checks the arguments of a guarded function before it is called.
+func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if !ok {
+		return i, nil
+	}
+	check, ok := guarded[call.Function()]
+	if !ok || !g.worthGuarding(call) {
+		return i, nil
+	}
+	implementation := g.implementations[call.OverloadID()]
+	switch call.Function() {
+	case operators.Equals:
+		implementation = &functions.Overload{Binary: types.Equal}
+	case operators.NotEquals:
+		implementation = &functions.Overload{Binary: func(a, b ref.Val) ref.Val { return types.Bool(types.Equal(a, b) != types.True) }}
+	}
+	if implementation == nil {
+		implementation = g.implementations[call.Function()]
+	}
+	if implementation == nil {
+		return nil, fmt.Errorf("the CEL function %s cannot be guarded", call.Function())
+	}
+	if takesPattern(call.Function()) {
+		if hasConstantPattern(call) {
+			return withConstantPattern(call, implementation, check), nil
+		}
+		check = checkDynamicMatch
+	}
+	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), hashableArgs(call), func(args ...ref.Val) ref.Val {
+		if err := check(args); err != nil {
+			return types.WrapErr(err)
+		}
+		if call.Function() == operators.In {
+			return callIn(implementation, args)
+		}
+		return invoke(implementation, args)
+	}), nil
+}
+
+// worthGuarding reports whether a call has arguments to check. The planner has replaced a call with
+// constants by a set or a value.
+func (g *Guard) worthGuarding(call interpreter.InterpretableCall) bool {
+	for _, arg := range call.Args() {
+		if _, constant := arg.(interpreter.InterpretableConst); !constant {
+			return true
+		}
+	}
+	return call.Function() != operators.In
+}
+
+var errArguments = errors.New("no such overload")
+
+func invoke(o *functions.Overload, args []ref.Val) ref.Val {
+	switch {
+	case len(args) == 1 && o.Unary != nil:
+		return o.Unary(args[0])
+	case len(args) == 2 && o.Binary != nil:
+		return o.Binary(args[0], args[1])
+	case o.Function != nil:
+		return o.Function(args...)
+	}
+	return types.WrapErr(errArguments)
+}

@@ -1,0 +1,246 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+	"k8s.io/utils/ptr"
+)
+
+var (
+	errPanic = errors.New("no such overload: the function failed")
+	errKey   = errors.New("unsupported key type")
+)
+
+// ContainPanics is a decorator that turns a panic of a function into an error of its call. Some
+// functions of cel-go and Kubernetes panic if they get a value of a type that they do not expect. A
+// panic ends the evaluation even where && or || would ignore the result, so that the result would
+// depend on the order of evaluation.
+func ContainPanics(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	switch node := i.(type) {
+	case interpreter.InterpretableCall:
+		if isOperator(node.Function()) {
+			return i, nil
+		}
+		return containedCall{node}, nil
+	case interpreter.InterpretableConstructor:
+		if node.Type() == types.MapType && !hasPlainKeys(node) {
+			return containedConstructor{node}, nil
+		}
+	}
+	return i, nil
+}
+
+// isOperator reports whether a function is an operator that cannot panic.
+func isOperator(name string) bool {
+	switch name {
+	case operators.Index, operators.OptIndex, operators.In, operators.OldIn:
+		return false
+	}
+	return strings.HasPrefix(name, "_") || strings.HasPrefix(name, "@") || strings.HasPrefix(name, "!")
+}
+
+// hasPlainKeys reports whether the keys of a map literal are plain constants.
+func hasPlainKeys(node interpreter.InterpretableConstructor) bool {
+	for i, v := range node.InitVals() {
+		if key, constant := v.(interpreter.InterpretableConst); i%2 == 0 && (!constant || !isPlain(key.Value())) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPlain reports whether all equal values are the same key of a map. Lists, maps, timestamps and other
+// values are the same key only if they are the same object in memory, which depends on the order of
+// evaluation.
+func isPlain(key ref.Val) bool {
+	switch key.(type) {
+	case types.String, types.Int, types.Uint, types.Bool, types.Double, types.Duration, types.Null:
+		return true
+	}
+	return false
+}
+
+// plainKeys returns v, or an error if v is a map with a key that is not plain.
+func plainKeys(v ref.Val) ref.Val {
+	m, ok := v.(traits.Mapper)
+	if !ok {
+		return v
+	}
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		if !isPlain(it.Next()) {
+			return types.WrapErr(errKey)
+		}
+	}
+	return v
+}
+
+// hashableArgs returns the arguments of a call. The planner replaces a constant list beside the operator in by
+// a set, in which a lookup of a value that Go cannot hash would panic. Such a value is in no set.
+func hashableArgs(call interpreter.InterpretableCall) []interpreter.InterpretableV2 {
+	args := call.Args()
+	if call.Function() != operators.In {
+		return args
+	}
+	if _, constant := args[1].(interpreter.InterpretableConst); !constant {
+		return args
+	}
+	return []interpreter.InterpretableV2{hashable{args[0]}, args[1]}
+}
+
+type hashable struct {
+	interpreter.InterpretableV2
+}
+
+// unequal is a value that equals nothing.
+type unequal struct {
+	ref.Val
+}
+
+func (h hashable) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	return hashableValue(h.InterpretableV2.Exec(frame))
+}
+
+func (h hashable) Eval(vars interpreter.Activation) ref.Val {
+	return hashableValue(h.InterpretableV2.Eval(vars))
+}
+
+// hashableValue returns v, or a value that equals nothing if Go cannot hash v.
+func hashableValue(v ref.Val) ref.Val {
+	switch v.(type) {
+	case types.String, types.Int, types.Bool, *types.Err:
+		return v
+	}
+	if reflect.TypeOf(v).Comparable() {
+		return v
+	}
+	return &unequal{v}
+}
+
+// callIn calls the operator in. A value that Go cannot hash is the key of no map.
+func callIn(o *functions.Overload, args []ref.Val) ref.Val {
+	if _, ok := args[1].(traits.Mapper); ok {
+		return invoke(o, []ref.Val{hashableValue(args[0]), args[1]})
+	}
+	return invoke(o, args)
+}
+
+func recovered(r any) ref.Val {
+	switch r := r.(type) {
+	case interpreter.EvalCancelledError:
+		panic(r) // the evaluation ends: its context or its cost limit
+	case failedCall:
+		return types.WrapErr(r.err)
+	}
+	return types.WrapErr(errPanic)
+}
+
+// failedCall is the value that Fail panics with.
+type failedCall struct{ err error }
+
+// Fail ends the current call of a CEL function with the error err. It is for Go code that a library of
+// Kubernetes calls and that cannot return a CEL error through the library: the library for secondary checks
+// turns every error into a denial, which the operator ! would turn into true. The error ends the call, not
+// the evaluation, so that && and || can absorb it. Fail never returns.
+func Fail(err error) { panic(failedCall{err}) }
+
+// listTrackers are the cost trackers of functions over lists. The trackers of cel-go panic if an argument is
+// an error, and do not count the size of elements.
+func listTrackers() []interpreter.CostTrackerOption {
+	options := []interpreter.CostTrackerOption{
+		interpreter.OverloadCostTracker("list_distinct", costOfComparing),
+		interpreter.OverloadCostTracker("list_flatten", costOfFlattening),
+		interpreter.OverloadCostTracker("list_flatten_int", costOfFlattening),
+		interpreter.OverloadCostTracker("list_sets_contains_list", costOfSets(1)),
+		interpreter.OverloadCostTracker("list_sets_intersects_list", costOfSets(1)),
+		interpreter.OverloadCostTracker("list_sets_equivalent_list", costOfSets(2)),
+	}
+	for _, t := range []*types.Type{types.IntType, types.UintType, types.DoubleType, types.BoolType, types.DurationType, types.TimestampType, types.StringType, types.BytesType} {
+		options = append(options, interpreter.OverloadCostTracker(fmt.Sprintf("list_%s_sort", t.TypeName()), costOfComparing))
+	}
+	return options
+}
+
+// costOfComparing is the cost of comparing all elements of a list with each other.
+func costOfComparing(args []ref.Val, _ ref.Val) *uint64 {
+	n := uint64(size(args[0]))
+	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10 + workOfElements(n*n/2, args[0]))
+}
+
+// costOfSets is the cost of searching each element of one list in another, a number of times.
+func costOfSets(times uint64) interpreter.FunctionTracker {
+	return func(args []ref.Val, _ ref.Val) *uint64 {
+		comparisons := times * uint64(size(args[0])) * uint64(size(args[1]))
+		return ptr.To(1 + comparisons + workOfElements(comparisons, args...))
+	}
+}
+
+func costOfFlattening(args []ref.Val, result ref.Val) *uint64 {
+	depth := types.Int(1)
+	if len(args) > 1 {
+		depth, _ = args[1].(types.Int)
+	}
+	cost := 1 + common.ListCreateBaseCost + uint64(min(max(depth, 1), 1000))*uint64(size(args[0]))
+	if made := uint64(size(result)) / comparisonsPerUnit; made > uint64(size(args[0])) {
+		cost += made
+	}
+	return ptr.To(cost)
+}
+
+type containedCall struct {
+	interpreter.InterpretableCall
+}
+
+func (c containedCall) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableCall.Exec(frame)
+}
+
+func (c containedCall) Eval(vars interpreter.Activation) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return c.InterpretableCall.Eval(vars)
+}
+
+type containedConstructor struct {
+	interpreter.InterpretableConstructor
+}
+
+func (c containedConstructor) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return plainKeys(c.InterpretableConstructor.Exec(frame))
+}
+
+func (c containedConstructor) Eval(vars interpreter.Activation) (value ref.Val) {
+	defer func() {
+		if r := recover(); r != nil {
+			value = recovered(r)
+		}
+	}()
+	return plainKeys(c.InterpretableConstructor.Eval(vars))
+}

@@ -1,0 +1,210 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/functions"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+const (
+	// maxPatternSize bounds a regular expression, in the instructions that it compiles to.
+	// Repetitions multiply: ten thousand bytes can say a program of 68 MB.
+	maxPatternSize = 4096
+	// maxDynamicPattern bounds a pattern that is not a constant of the expression, in bytes. Such
+	// a pattern is seen at run time only, and parsed at every call. Patterns in objects and
+	// variables, such as names of resources, are shorter.
+	maxDynamicPattern = 256
+	// maxPatternWork bounds the parsing of one pattern, in units: about five milliseconds.
+	maxPatternWork = 1 << 15
+
+	// constantPattern ends the overload of a call whose pattern is compiled in advance.
+	constantPattern = "@constant"
+
+	// These are the units that it takes to parse a pattern twice and to compile it, measured.
+	unitsPerPattern      = 16
+	unitsPerPatternByte  = 3
+	unitsPerInstruction  = 2
+	unitsPerClass        = 512  // \pL, of hundreds of ranges
+	unitsPerFoldedClass  = 1536 // the same if each of its letters has an upper and a lower case
+	unitsPerUnknownRange = 1 << 16
+	// runesPerUnit is how many letters of a range are converted to upper and lower case for one unit.
+	runesPerUnit = 2
+)
+
+var (
+	errPattern        = fmt.Errorf("its regular expressions are larger than %d instructions", maxPatternSize)
+	errPatternWork    = errors.New("a regular expression takes too long to parse: it has too many or too large classes of letters")
+	errDynamicPattern = fmt.Errorf("a regular expression that is not a constant is longer than %d bytes", maxDynamicPattern)
+)
+
+// checkPattern refuses a pattern that takes too long to parse, or compiles to too much.
+func checkPattern(pattern string) (size int, err error) {
+	if len(pattern) <= maxPatternSize && patternWork(pattern) > maxPatternWork {
+		return 0, errPatternWork
+	}
+	if size = patternSize(pattern); size > maxPatternSize {
+		return size, errPattern
+	}
+	return size, nil
+}
+
+func checkMatch(args []ref.Val) error {
+	if len(args) < 2 {
+		return nil
+	}
+	pattern, ok := args[1].(types.String)
+	if !ok {
+		return nil
+	}
+	n, err := checkPattern(string(pattern))
+	switch {
+	case err != nil:
+		return err
+	case n*size(args[0]) > 16*maxWork:
+		return errWork
+	}
+	return nil
+}
+
+// checkDynamicMatch is checkMatch for a pattern that is no constant.
+func checkDynamicMatch(args []ref.Val) error {
+	if len(args) > 1 && size(args[1]) > maxDynamicPattern {
+		return errDynamicPattern
+	}
+	return checkMatch(args)
+}
+
+func takesPattern(function string) bool {
+	return function == "matches" || function == "find" || function == "findAll"
+}
+
+// hasConstantPattern reports whether a call takes a pattern that is a constant of the expression.
+func hasConstantPattern(call interpreter.InterpretableCall) bool {
+	args := call.Args()
+	if len(args) < 2 {
+		return false
+	}
+	_, constant := args[1].(interpreter.InterpretableConst)
+	return constant
+}
+
+// withConstantPattern marks a call for the cost tracker. The planner compiles the constant once, and
+// replaces the call and what is put around it, but keeps its arguments.
+func withConstantPattern(call interpreter.InterpretableCall, implementation *functions.Overload, check func([]ref.Val) error) interpreter.InterpretableV2 {
+	args := slices.Clone(call.Args())
+	args[0] = interruptedPart{args[0]}
+	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID()+constantPattern, args, func(args ...ref.Val) ref.Val {
+		if err := check(args); err != nil {
+			return types.WrapErr(err)
+		}
+		return invoke(implementation, args)
+	})
+}
+
+// patternWork returns the cost of parsing a pattern, in units. It estimates the cost from the text, because
+// parsing takes the time that is to be bounded, even if the pattern is invalid.
+func patternWork(pattern string) uint64 {
+	work := uint64(unitsPerPattern + unitsPerPatternByte*len(pattern))
+	classes := uint64(strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`))
+	if !foldsCase(pattern) {
+		return work + classes*unitsPerClass
+	}
+	return work + classes*unitsPerFoldedClass + workOfFolding(pattern)
+}
+
+// foldsCase reports whether a pattern may have the flag i.
+func foldsCase(pattern string) bool {
+	for {
+		_, flags, found := strings.Cut(pattern, "(?")
+		if !found {
+			return false
+		}
+		if strings.Contains(flags[:len(flags)-len(strings.TrimLeft(flags, "imsU-"))], "i") {
+			return true
+		}
+		pattern = flags
+	}
+}
+
+// workOfFolding returns the cost of finding the upper and lower cases of each letter of the ranges in a
+// pattern, in units. Every hyphen may be in a range.
+func workOfFolding(pattern string) (work uint64) {
+	for {
+		before, after, found := strings.Cut(pattern, "-")
+		if !found {
+			return work
+		}
+		low, _ := utf8.DecodeLastRuneInString(before)
+		high, _ := utf8.DecodeRuneInString(after)
+		switch {
+		case strings.HasPrefix(after, `\x{`):
+			work += unitsPerUnknownRange
+		case high > low:
+			work += uint64(high-low) / runesPerUnit
+		}
+		pattern = after
+	}
+}
+
+// workOfMatching is the work of parsing and compiling a pattern, unless it was compiled in advance, and of
+// running its instructions on each byte. It is the same for an invalid pattern and for the empty text.
+func workOfMatching(args []ref.Val, compiled bool) uint64 {
+	if len(args) < 2 {
+		return 0
+	}
+	pattern, ok := args[1].(types.String)
+	if !ok || len(pattern) > maxPatternSize {
+		return 0 // refused for its length
+	}
+	work := patternWork(string(pattern))
+	if work > maxPatternWork && !compiled {
+		return unitsPerPattern + uint64(len(pattern))/textPerUnit // refused before it is parsed
+	}
+	instructions := len(pattern)
+	if strings.Contains(string(pattern), "{") { // only repetitions make more of a pattern than its text
+		instructions = patternSize(string(pattern))
+	}
+	size := uint64(min(instructions, maxPatternSize))
+	matching := size * textBytes(args[0]) / matchesPerUnit
+	if compiled {
+		return matching
+	}
+	return work + size*unitsPerInstruction + matching
+}
+
+// patternSize estimates how many instructions a regular expression compiles to. One that
+// cannot be parsed compiles to none.
+func patternSize(text string) int {
+	if len(text) > maxPatternSize {
+		return maxPatternSize + 1
+	}
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0
+	}
+	return sizeOf(parsed)
+}
+
+func sizeOf(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)/2
+	for _, sub := range re.Sub {
+		size += sizeOf(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(re.Min, re.Max, 1)
+	}
+	return min(size, 1<<20) // no overflow
+}

@@ -1,0 +1,40 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package partial evaluates CEL expressions while some of their variables are known and others are not.
+// The result is true, false, an error, or a residual: an expression over the unknown variables only.
+//
+// With request known, {"verb": "create", "userInfo": {"username": "alice", "groups": ["devs"]}}, and
+// object unknown:
+//
+//	expression                                               result
+//	request.verb == "create"                                 true
+//	request.verb == "get" && object.spec.size < 10           false
+//	request.verb == "create" && object.spec.size < 10        object.spec.size < 10
+//	object.metadata.name == request.userInfo.username        object.metadata.name == "alice"
+//	request.userInfo.groups.exists(g, g == object.group)     "devs" == object.group
+//	request.userInfo.uid == "" || object.open                object.open || dyn({}["error"])
+//
+// The last residual is an error unless object.open is true, because the user has no uid.
+//
+// A Compiler turns an expression into a tree of nodes with unexpanded macros (tree.go). A Plan decides
+// which parts are known when certain variables are, and shares one program for each of them (plan.go). An
+// evaluation replaces the known parts by their values and simplifies the rest (evaluation.go, macro.go),
+// which is printed (operand.go, literal.go, printer.go) and compiled again.
+//
+// Invariants:
+//
+//   - Two stages equal one: the residual, evaluated with the remaining variables, has the result of the
+//     whole expression evaluated with all variables. An error stays an error, though perhaps another one.
+//   - Nothing that known values contain can become syntax.
+//   - A residual that has no text, or is longer than cel.MaxExpressionBytes, is an error, and the caller
+//     must fail closed.
+//   - A partial evaluation costs at most cel.CostLimit, counts the cost of planning and writing, and ends
+//     with its context.
+//
+// TestOracle checks the first invariant on random expressions, and TestMutants checks that TestOracle
+// notices each missing rule. The package knows nothing of policies and decisions. Of Proviso it imports
+// what is beneath package cel only.
+package partial

@@ -1,0 +1,98 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// ResidualText is the text of a residual, also if it does not compile.
+func ResidualText(r *Residual) string { return textOf(r.tree) }
+
+// ResidualLength is the length of the text of a residual, as it is counted without making it.
+func ResidualLength(r *Residual) int { return lengthOf(r.tree, cel.MaxExpressionBytes) }
+
+// SameTree reports whether two expressions are the same, types included.
+func SameTree(a, b *Expression) bool { return sameTree(a.tree, b.tree) }
+
+func sameTree(a, b *node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.kind != b.kind || a.name != b.name || a.test != b.test || !slices.Equal(a.binders, b.binders) || !maps.Equal(a.optional, b.optional) ||
+		a.typ.String() != b.typ.String() || !maps.Equal(a.free, b.free) {
+		return false
+	}
+	if a.kind == constantNode && (a.value.Type() != b.value.Type() || a.value.Equal(b.value) != types.True) {
+		return false
+	}
+	return sameTree(a.target, b.target) && slices.EqualFunc(a.args, b.args, sameTree)
+}
+
+// Plain evaluates with the environment of this package, but as cel-go alone does: without limits,
+// what makes errors of panics, and all guards but those whose errors another error may hide, so
+// that no message would tell why the two differ: what may be a key, and what may be a quantity.
+type Plain struct {
+	env   *celgo.Env
+	guard *guard.Guard
+}
+
+func (p *Plain) decorate(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	switch node := i.(type) {
+	case interpreter.InterpretableCall:
+		if name := node.Function(); name == "quantity" || name == "isQuantity" {
+			return p.guard.CheckCalls(i)
+		}
+	case interpreter.InterpretableConstructor:
+		return guard.ContainPanics(i)
+	}
+	return i, nil
+}
+
+// NewPlain makes one for policies and one for conditions.
+func NewPlain() (policies, conditions *Plain, err error) {
+	all, err := cel.NewPolicyEnvironment()
+	if err != nil {
+		return nil, nil, err
+	}
+	unknown, err := cel.NewConditionEnvironment()
+	if err != nil {
+		return nil, nil, err
+	}
+	return &Plain{all.Engine().Env, all.Engine().Guard}, &Plain{unknown.Engine().Env, unknown.Engine().Guard}, nil
+}
+
+// Compile returns the evaluation of an expression.
+func (p *Plain) Compile(text string) (func(cel.Values) (bool, error), error) {
+	checked, err := engine.Check(p.env, p.guard, text)
+	if err != nil {
+		return nil, err
+	}
+	program, err := p.env.Program(checked, celgo.CustomDecoratorV2(p.decorate))
+	if err != nil {
+		return nil, err
+	}
+	return func(values cel.Values) (bool, error) {
+		value, _, err := program.Eval(values)
+		if err != nil {
+			return false, err
+		}
+		if b, ok := value.(types.Bool); ok {
+			return bool(b), nil
+		}
+		return false, errors.New("the value is not a bool")
+	}, nil
+}

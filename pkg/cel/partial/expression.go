@@ -1,0 +1,210 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"fmt"
+	"sync"
+	"weak"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"k8s.io/utils/lru"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/bound"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// Compiler compiles expressions that are evaluated in part: while some of their variables are known and
+// others are not. It is safe for concurrent use.
+type Compiler struct {
+	environment *cel.Environment
+	// engine is the one of the environment.
+	engine     *engine.Engine
+	residuals  *cel.Compiler
+	signatures map[string]signature
+	// prepared holds plans and texts that were asked for by text.
+	prepared *lru.Cache
+}
+
+// preparedCacheSize bounds what Prepare and NoneOf keep, failures too. A plan holds some tens
+// of KiB.
+const preparedCacheSize = 256
+
+// NewPolicyCompiler makes a compiler for the expressions of policies, which may read cel.Request and the
+// variables that are unknown until admission. Residuals are compiled by residuals.
+func NewPolicyCompiler(residuals *cel.Compiler) (*Compiler, error) {
+	environment, err := cel.NewPolicyEnvironment(celgo.EnableMacroCallTracking())
+	if err != nil {
+		return nil, err
+	}
+	return newCompiler(environment, residuals), nil
+}
+
+// NewConditionCompiler makes a compiler for conditions, whose variables of impersonation are known before
+// the object is. Residuals are compiled by residuals.
+func NewConditionCompiler(residuals *cel.Compiler) (*Compiler, error) {
+	environment, err := cel.NewConditionEnvironment(celgo.EnableMacroCallTracking())
+	if err != nil {
+		return nil, err
+	}
+	return newCompiler(environment, residuals), nil
+}
+
+func newCompiler(environment *cel.Environment, residuals *cel.Compiler) *Compiler {
+	e := environment.Engine()
+	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), prepared: lru.New(preparedCacheSize)}
+}
+
+// Expression is a compiled expression of a policy. It is immutable and safe for
+// concurrent use.
+type Expression struct {
+	compiler *Compiler
+	tree     *node
+	program  *cel.Program
+
+	mu sync.Mutex
+	// checked is the source of the tree, as long as it is in use. It is larger than all other
+	// fields together, and can be made again of the text.
+	checked weak.Pointer[source]
+	// planned are the instructions for the nodes that some plan evaluates.
+	planned map[*node]*engine.Instructions
+
+	textOnce sync.Once
+	text     string
+
+	boundOnce sync.Once
+	bound     *bound.Form
+	boundErr  error
+}
+
+// Compile compiles an expression that yields a bool. Errors wrap cel.ErrCompile and show the place of the
+// mistake.
+func (c *Compiler) Compile(text string) (*Expression, error) {
+	return c.CompileWithVariables(nil, text)
+}
+
+// expression makes an Expression of what the checker accepted.
+func (c *Compiler) expression(checked *celgo.Ast) (*Expression, error) {
+	program, err := c.environment.Program(checked)
+	if err != nil {
+		return nil, err
+	}
+	from, err := buildTree(checked, c)
+	if err != nil {
+		return nil, err
+	}
+	return &Expression{compiler: c, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]*engine.Instructions{from.tree: program.Instructions()}}, nil
+}
+
+// source returns the checked expression from which the tree was made.
+func (e *Expression) source() (from *source, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			from, err = nil, fmt.Errorf("expression %w: the compiler failed", cel.ErrCompile)
+		}
+	}()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if from := e.checked.Value(); from != nil {
+		return from, nil
+	}
+	checked, err := engine.Check(e.compiler.engine.Env, e.compiler.engine.Guard, e.Text())
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+	}
+	if from, err = buildTree(checked, e.compiler); err != nil {
+		return nil, err
+	}
+	e.checked = weak.Make(from)
+	return from, nil
+}
+
+// Prepare compiles an expression and plans its evaluation for when the given variables are known and all
+// others are not. It caches its results by text.
+func (c *Compiler) Prepare(text string, known ...cel.Variable) (*Plan, error) {
+	return memoize(c.prepared, fmt.Sprintf("plan %q %q", text, known), func() (*Plan, error) {
+		expression, err := c.Compile(text)
+		if err != nil {
+			return nil, err
+		}
+		return expression.Plan(known...)
+	})
+}
+
+// NoneOf returns the text of a condition that is true if none of the given ones is. Like ||, it is an
+// error only if one of them is an error and none is true. It caches its results by the texts.
+func (c *Compiler) NoneOf(texts ...string) (string, error) {
+	if len(texts) == 0 {
+		return "", fmt.Errorf("expression %w: there is nothing to deny", cel.ErrCompile)
+	}
+	return memoize(c.prepared, fmt.Sprintf("none of %q", texts), func() (string, error) {
+		trees := make([]*node, 0, len(texts))
+		for _, text := range texts {
+			e, err := c.Compile(text)
+			if err != nil {
+				return "", err
+			}
+			trees = append(trees, e.tree)
+		}
+		none := function(operators.LogicalNot, types.BoolType, fold(operators.LogicalOr, trees))
+		return (&Residual{tree: none, compiler: c.residuals}).Text()
+	})
+}
+
+// memoized is an entry of a cache.
+type memoized[T any] struct {
+	value T
+	err   error
+}
+
+// memoize returns the entry of the cache for a key, which create makes if there is none.
+func memoize[T any](cache *lru.Cache, key string, create func() (T, error)) (T, error) {
+	if found, ok := cache.Get(key); ok {
+		if m, ok := found.(memoized[T]); ok {
+			return m.value, m.err
+		}
+	}
+	value, err := create()
+	cache.Add(key, memoized[T]{value, err})
+	return value, err
+}
+
+// Program evaluates the expression at once, with all of its variables.
+func (e *Expression) Program() *cel.Program { return e.program }
+
+// MinCost returns a lower bound of the cost of an evaluation, in the units of cel.CostLimit. An evaluation
+// that ends in an error may cost less. It returns 0 if the bound cannot be computed.
+func (e *Expression) MinCost() uint64 {
+	from, err := e.source()
+	if err != nil {
+		return 0
+	}
+	return guard.MinCost(from.checked.NativeRep())
+}
+
+// Text returns the whole expression as source text, in which the named expressions are put in. Compiled
+// in the environment of policies, it is the same expression again. It may be longer than
+// cel.MaxExpressionBytes.
+func (e *Expression) Text() string {
+	e.textOnce.Do(func() { e.text = exactTextOf(e.tree) })
+	return e.text
+}
+
+// Reads reports whether the value may depend on the variable, which may be a known one.
+func (e *Expression) Reads(v cel.Variable) bool { return e.tree.free[string(v)] }
+
+// Plan prepares the evaluation of the expression when the given variables are known and all others are not.
+func (e *Expression) Plan(known ...cel.Variable) (*Plan, error) {
+	names := map[string]bool{}
+	for _, v := range known {
+		names[string(v)] = true
+	}
+	return newPlan(e, names)
+}

@@ -1,0 +1,128 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial_test
+
+import (
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+)
+
+// TestText: the text of an expression is read back as the same expression.
+func TestText(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	for _, tc := range []struct{ expression, want string }{
+		{`object.a==1`, `object.a == 1`},
+		{`object.a && object.b && object.c && object.d && object.e`, ``},
+		{`(object.a && object.b) && (object.c && object.d)`, ``},
+		{`object.a && (object.b && (object.c && object.d))`, ``},
+		{`((object.a && object.b) && object.c) && object.d`, ``},
+		{`object.a || object.b && object.c || (object.d || object.e)`, ``},
+		{`!(!object.a) && -(-object.b) == -(1) && -1 == object.c && [-1][0] == -9223372036854775808 && (-1 + 2) * -3 == object.d`, ``},
+		{`(object.a ? object.b : object.c) ? (object.d ? object.e : object.f) == 1 : object.g ? !object.h : object.i == 2`, ``},
+		{`(object.a == object.b) == (object.c == (object.d in object.e))`, ``},
+		{`object.a - (object.b - object.c) * object.d / (object.e % 2) == 0`, ``},
+		{`object.a - -1 == object.b && object.a == 1e300 && object.b < 0.1 && 5u == object.c`, ``},
+		{"object.`a-b`.x.?y[?0].`in` == {\"a\": dyn([1, ?optional.of(2)]), ?\"b\": object.?y}[\"a\"]", ``},
+		{`object.l.all(x, object.m.exists(y, x == y)) && has(object.a.b) && object.m.transformMap(k, v, k != "", v) == {}`, ``},
+		{`object.?a.optMap(v, v + 1).orValue(0) == 1 && "a\n\"\\\u2028".matches(r'\d+')`, ``},
+		{`type(object.t) == google.protobuf.Timestamp && timestamp("2024-01-02T03:04:05Z") < timestamp(object.t)`, ``},
+		{`authorizer.requestResource.check("get").allowed() && request.userInfo.groups.exists_one(g, g == "a")`, ``},
+	} {
+		expression, err := c.Compile(tc.expression)
+		if err != nil {
+			t.Errorf("%s: %v", tc.expression, err)
+			continue
+		}
+		if got := expression.Text(); tc.want != "" && got != tc.want {
+			t.Errorf("got %s, want %s", got, tc.want)
+		}
+		again, err := c.Compile(expression.Text())
+		if err != nil {
+			t.Errorf("%s is written as %s, which does not compile: %v", tc.expression, expression.Text(), err)
+			continue
+		}
+		if !partial.SameTree(expression, again) {
+			t.Errorf("%s is written as %s, which is another expression", tc.expression, expression.Text())
+		}
+	}
+}
+
+func TestTextWithVariables(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	expression, err := c.CompileWithVariables([]cel.NamedExpression{
+		{Name: "subject", Expression: `operation == "DELETE" ? oldObject : object`}, {Name: "mine", Expression: `variables.subject.owner == request.userInfo.username && variables.subject.a`},
+	}, `variables.mine && object.b || object.c`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `(operation == "DELETE" ? oldObject : object).owner == request.userInfo.username && (operation == "DELETE" ? oldObject : object).a && object.b || object.c`
+	if got := expression.Text(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	again, err := c.Compile(expression.Text())
+	if err != nil || !partial.SameTree(expression, again) {
+		t.Errorf("%s: is not read back: %v", expression.Text(), err)
+	}
+}
+
+func TestExpressionReads(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	for _, tc := range []struct {
+		expression string
+		reads, not cel.Variable
+	}{
+		{`request.name == "a"`, cel.Request, cel.Object},
+		{`object.a.exists(x, x == request.name)`, cel.Object, cel.OldObject},
+		{`object.a.exists(x, x == oldObject)`, cel.OldObject, cel.Request},
+		{`authorizer.requestResource.check("get").allowed()`, cel.RequestResource, cel.Authorizer},
+		{`["request"].exists(x, x == object.request)`, cel.Object, cel.Request},
+	} {
+		expression, err := c.Compile(tc.expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !expression.Reads(tc.reads) || expression.Reads(tc.not) {
+			t.Errorf("%s: reads %s %v, reads %s %v", tc.expression, tc.reads, expression.Reads(tc.reads), tc.not, expression.Reads(tc.not))
+		}
+	}
+}
+
+func TestMinCost(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	digits := "[1,2,3,4,5,6,7,8,9,10]"
+	nested := "object.x == 1"
+	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+		nested = digits + ".map(" + variable + ", " + nested + ").size() == 1"
+	}
+	check := `authorizer.group("").resource("x").check("get").allowed()`
+	for _, tc := range []struct {
+		name, expression string
+		min, max         uint64
+	}{
+		{"cheap", `object.a == request.name`, 0, 100},
+		{"short-circuits are taken", `object.a == 1 || ` + nested, 0, 100},
+		{"loops in loops", nested, cel.CostLimit + 1, 1 << 62},
+		{"secondary checks", check + " == " + check + " && object.x == (" + check + ")", 350_000, cel.CostLimit},
+		{"more secondary checks than one evaluation can make", "[" + check + ", " + check + ", " + check + "] == object", cel.CostLimit + 1, 1 << 62},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression, err := c.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := expression.MinCost(); got < tc.min || got > tc.max {
+				t.Errorf("got %d, want between %d and %d", got, tc.min, tc.max)
+			}
+		})
+	}
+}

@@ -1,0 +1,211 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/common/ast"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// inliner replaces variables.NAME by the named expression. No variable is captured: macros must not bind
+// the names of variables, nor any other name that a named expression reads, and a variable that a named
+// expression binds itself is renamed if its name is taken.
+type inliner struct {
+	defined map[string]*ast.AST
+}
+
+func (in *inliner) inline(native *ast.AST) error {
+	next := ast.MaxID(native)
+	type found struct {
+		expr  ast.Expr
+		scope []string
+	}
+	var references []found
+	count := 0
+	names := map[string]bool{}
+	walkScoped(native.Expr(), nil, func(e ast.Expr, scope []string) {
+		count++
+		addNames(e, names)
+		if _, ok := reference(e); ok {
+			references = append(references, found{e, scope})
+		}
+	})
+	for _, r := range references {
+		name, _ := reference(r.expr)
+		definition, ok := in.defined[name]
+		if !ok {
+			return fmt.Errorf("expression %w: undeclared reference to %q; variables may refer to those before them only", cel.ErrCompile, string(cel.Variables)+"."+name)
+		}
+		count += len(definition.IDs())
+		if count > maxNodes {
+			return errTooLarge
+		}
+		definition, err := renamed(definition, r.scope, names)
+		if err != nil {
+			return err
+		}
+		next = in.replace(native, r.expr, definition, next)
+	}
+	return nil
+}
+
+// reference returns the name of the variable that an expression refers to.
+func reference(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
+		return "", false
+	}
+	operand := e.AsSelect().Operand()
+	if operand.Kind() != ast.IdentKind || operand.AsIdent() != string(cel.Variables) {
+		return "", false
+	}
+	return e.AsSelect().FieldName(), true
+}
+
+// replace replaces an expression by a definition with new IDs, including its macros.
+func (in *inliner) replace(native *ast.AST, e ast.Expr, duplicate *ast.AST, next int64) int64 {
+	ids := map[int64]int64{}
+	renumber := func(old int64) int64 {
+		if id, ok := ids[old]; ok {
+			return id
+		}
+		next++
+		ids[old] = next
+		return next
+	}
+	root := duplicate.Expr().ID()
+	duplicate.Expr().RenumberIDs(renumber)
+	for id, call := range duplicate.SourceInfo().MacroCalls() {
+		call.RenumberIDs(renumber)
+		if id == root {
+			// The expression keeps its own ID.
+			native.SourceInfo().SetMacroCall(e.ID(), call)
+			continue
+		}
+		native.SourceInfo().SetMacroCall(renumber(id), call)
+	}
+	e.SetKindCase(duplicate.Expr())
+	return next
+}
+
+// renamed returns a copy of a definition in which no macro binds a name of a scope.
+func renamed(definition *ast.AST, scope []string, names map[string]bool) (*ast.AST, error) {
+	duplicate := ast.Copy(definition)
+	if len(scope) == 0 {
+		return duplicate, nil
+	}
+	bound, free, all := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	walkScoped(duplicate.Expr(), nil, func(e ast.Expr, inner []string) {
+		addNames(e, all)
+		switch {
+		case e.Kind() == ast.ComprehensionKind:
+			for _, name := range bindersOf(e.AsComprehension()) {
+				bound[name] = true
+			}
+		case e.Kind() == ast.IdentKind && !slices.Contains(inner, e.AsIdent()):
+			free[e.AsIdent()] = true
+		}
+	})
+	for _, name := range scope {
+		if free[name] {
+			return nil, fmt.Errorf("expression %w: %w: %q", cel.ErrCompile, errShadow, name)
+		}
+		if !bound[name] {
+			continue
+		}
+		fresh := name
+		for i := 2; names[fresh] || all[fresh]; i++ {
+			fresh = fmt.Sprintf("%s%d", name, i)
+		}
+		names[fresh] = true
+		rename(duplicate, name, fresh)
+	}
+	return duplicate, nil
+}
+
+// rename renames a variable that only macros bind.
+func rename(tree *ast.AST, name, fresh string) {
+	factory := ast.NewExprFactory()
+	other := func(old string) string {
+		if old == name {
+			return fresh
+		}
+		return old
+	}
+	visitor := ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.IdentKind:
+			if e.AsIdent() == name {
+				e.SetKindCase(factory.NewIdent(e.ID(), fresh))
+			}
+		case ast.ComprehensionKind:
+			c := e.AsComprehension()
+			e.SetKindCase(factory.NewComprehensionTwoVar(e.ID(), c.IterRange(), other(c.IterVar()), other(c.IterVar2()), other(c.AccuVar()),
+				c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()))
+		default:
+		}
+	})
+	ast.PostOrderVisit(tree.Expr(), visitor)
+	for _, call := range tree.SourceInfo().MacroCalls() {
+		ast.PostOrderVisit(call, visitor)
+	}
+}
+
+// bindersOf returns the names of the variables of a macro that its author has chosen.
+func bindersOf(c ast.ComprehensionExpr) []string {
+	var names []string
+	for _, name := range []string{c.IterVar(), c.IterVar2(), c.AccuVar()} {
+		if isIdentifier(name) && name != "__result__" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func addNames(e ast.Expr, names map[string]bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		names[e.AsIdent()] = true
+	case ast.ComprehensionKind:
+		for _, name := range bindersOf(e.AsComprehension()) {
+			names[name] = true
+		}
+	default:
+	}
+}
+
+// walkScoped visits an expression and its parts, with the names that macros bind there.
+func walkScoped(e ast.Expr, scope []string, visit func(e ast.Expr, scope []string)) {
+	visit(e, scope)
+	switch e.Kind() {
+	case ast.SelectKind:
+		walkScoped(e.AsSelect().Operand(), scope, visit)
+	case ast.CallKind:
+		if e.AsCall().IsMemberFunction() {
+			walkScoped(e.AsCall().Target(), scope, visit)
+		}
+		for _, arg := range e.AsCall().Args() {
+			walkScoped(arg, scope, visit)
+		}
+	case ast.ListKind, ast.MapKind:
+		for _, element := range guard.Elements(e) {
+			walkScoped(element, scope, visit)
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		walkScoped(c.IterRange(), scope, visit)
+		walkScoped(c.AccuInit(), scope, visit)
+		inner := append(slices.Clone(scope), bindersOf(c)...)
+		for _, part := range []ast.Expr{c.LoopCondition(), c.LoopStep(), c.Result()} {
+			walkScoped(part, inner, visit)
+		}
+	default:
+	}
+}

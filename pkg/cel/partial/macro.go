@@ -1,0 +1,191 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// maxUnrolled bounds the elements of a known range that are evaluated one by one.
+const maxUnrolled = 256
+
+func (e *evaluation) evalMacro(s *step, b *bindings) part {
+	target := e.eval(s.target, b)
+	if target.isError() {
+		return target
+	}
+	if len(s.unrolled) > 0 && target.isValue() {
+		if elements, ok := elementsOf(target.value, len(s.binders)); ok {
+			if unrolled, ok := e.attempt(func() part { return e.unroll(s, elements, b) }); ok {
+				return e.chooseShorter(unrolled, s, target, b)
+			}
+		}
+	}
+	return e.evalWhole(s, target, b)
+}
+
+// chooseShorter returns the unrolled form of a macro, or the macro over a literal range if that is
+// decided or has a shorter text.
+func (e *evaluation) chooseShorter(unrolled part, s *step, target part, b *bindings) part {
+	if unrolled.isValue() {
+		return unrolled
+	}
+	whole, ok := e.attempt(func() part { return e.evalWhole(s, target, b) })
+	if ok && (whole.isValue() || e.lengthOf(whole.tree) < e.lengthOf(unrolled.tree)) {
+		return whole
+	}
+	return unrolled
+}
+
+// evalWhole evaluates a macro without unrolling it: the residual is the macro, in which the known parts of
+// the range and the bodies are literals.
+func (e *evaluation) evalWhole(s *step, target part, b *bindings) part {
+	result := *s.node
+	result.args = nil
+	result.target = e.operand(target, s.target.node)
+	result.changed = result.target.changed
+	outer := e.retyped
+	if result.changed {
+		result.target = asDyn(result.target) // so that its variables are dyn for certain
+	}
+	if result.changed && retypes(s) {
+		e.retyped = append(slices.Clone(outer), s.binders...)
+	}
+	for _, body := range s.args {
+		operand := e.operand(e.eval(body, b), body.node)
+		result.changed = result.changed || operand.changed
+		result.args = append(result.args, operand)
+	}
+	e.retyped = outer
+	if s.isBool() {
+		result.changed = false
+	}
+	return part{tree: &result}
+}
+
+// retypes reports whether the variables that a macro binds get another type when its range
+// becomes dyn. For an optional of unknown type the checker infers the element type from its first use.
+func retypes(s *step) bool {
+	known := func(t *types.Type) bool { return t.Kind() != types.DynKind }
+	return strings.HasPrefix(s.name, "opt") || slices.ContainsFunc(s.target.typ.Parameters(), known)
+}
+
+// unroll evaluates all and exists over a known range as a conjunction or a disjunction of their bodies, in
+// which an error does not matter if another element decides. A residual that is too long for a condition is
+// omitted, because a later element may decide.
+func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
+	short, operator := types.Bool(true), operators.LogicalOr
+	if s.name == operators.All {
+		short, operator = false, operators.LogicalAnd
+	}
+	var (
+		remaining []*node
+		length    int
+		failure   ref.Val
+	)
+	for _, element := range elements {
+		if e.stopped != nil {
+			return e.stop()
+		}
+		inner := b
+		for i, binder := range s.binders {
+			inner = &bindings{name: binder, values: element[i], parent: inner}
+		}
+		p := e.eval(s.unrolled[0], inner)
+		if !p.isValue() {
+			p = e.close(p)
+		}
+		switch {
+		case !p.isValue() && length > cel.MaxExpressionBytes:
+		case !p.isValue():
+			remaining = append(remaining, p.tree)
+			if length += e.lengthOf(p.tree); length > cel.MaxExpressionBytes {
+				remaining = []*node{omitted(types.BoolType)}
+			}
+		case p.value == short:
+			return part{value: short}
+		case p.value == !short:
+		case p.isError():
+			failure = p.value
+		default:
+			failure = types.NewErr("no such overload")
+		}
+	}
+	switch {
+	case len(remaining) == 0 && failure == nil:
+		return part{value: !short}
+	case len(remaining) == 0:
+		return part{value: failure}
+	case failure != nil:
+		remaining = append(remaining, errorTerm())
+	case len(remaining) == 1 && !remaining[0].isBool():
+		remaining = append([]*node{literal(!short, types.BoolType)}, remaining...)
+	}
+	return part{tree: fold(operator, remaining)}
+}
+
+// elementsOf returns the values of the variables of a quantifier for each element: with one variable the
+// element of a list or the key of a map, with two the index or key and the value.
+func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
+	var elements [][]ref.Val
+	sizer, ok := over.(traits.Sizer)
+	if !ok {
+		return nil, false
+	}
+	if size, ok := sizer.Size().(types.Int); !ok || size > maxUnrolled {
+		return nil, false
+	}
+	switch collection := over.(type) {
+	case traits.Lister:
+		for it, i := collection.Iterator(), types.Int(0); it.HasNext() == types.True; i++ {
+			element := it.Next()
+			if binders == 2 {
+				elements = append(elements, []ref.Val{i, element})
+			} else {
+				elements = append(elements, []ref.Val{element})
+			}
+		}
+	case traits.Mapper:
+		for _, key := range sortedKeys(collection) {
+			if binders == 2 {
+				elements = append(elements, []ref.Val{key, collection.Get(key)})
+			} else {
+				elements = append(elements, []ref.Val{key})
+			}
+		}
+	default:
+		return nil, false
+	}
+	return elements, true
+}
+
+// sortedKeys returns the keys of a map in an order that does not change.
+func sortedKeys(m traits.Mapper) []ref.Val {
+	var keys []ref.Val
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		keys = append(keys, it.Next())
+	}
+	slices.SortStableFunc(keys, func(a, b ref.Val) int {
+		textA, textB := fmt.Sprint(a.Value()), fmt.Sprint(b.Value())
+		switch {
+		case textA < textB:
+			return -1
+		case textA > textB:
+			return 1
+		}
+		return 0
+	})
+	return keys
+}

@@ -1,0 +1,196 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// errInexpressible says that a residual would contain a value that has no text, such as a string that is
+// not UTF-8.
+var errInexpressible = fmt.Errorf("%w: a value in what remains cannot be expressed", cel.ErrEvaluation)
+
+// errAttempt says that an attempt has used up its part of the budget.
+var errAttempt = fmt.Errorf("%w: a part of it costs too much", cel.ErrCost)
+
+// fits charges the cost of writing a value, and reports whether its text may be short enough for a
+// condition. It reads no more of the value than such a text can hold.
+func (e *evaluation) fits(value ref.Val) bool {
+	room := cel.MaxExpressionBytes
+	parts, ok := leastLength(value, &room)
+	cost := parts * writeCost
+	if ok {
+		cost += uint64(cel.MaxExpressionBytes-room) / guard.BytesPerUnit
+	}
+	return e.spend(cost) && ok
+}
+
+// leastLength subtracts a lower bound of the length of the literal of a value from room. It returns how
+// many parts of the value it has read, and whether there was room.
+func leastLength(v ref.Val, room *int) (parts uint64, ok bool) {
+	parts, *room = 1, *room-1
+	inner := func(element ref.Val) bool {
+		n, ok := leastLength(element, room)
+		parts += n
+		return ok
+	}
+	if *room < 0 {
+		return parts, false
+	}
+	switch value := v.(type) {
+	case types.String:
+		*room -= len(value) + 1
+	case traits.Lister:
+		for it := value.Iterator(); it.HasNext() == types.True; {
+			if !inner(it.Next()) {
+				return parts, false
+			}
+		}
+	case traits.Mapper:
+		for it := value.Iterator(); it.HasNext() == types.True; {
+			if key := it.Next(); !inner(key) || !inner(value.Get(key)) {
+				return parts, false
+			}
+		}
+	case *types.Optional:
+		return parts, !value.HasValue() || inner(value.GetValue())
+	}
+	return parts, *room >= 0
+}
+
+// lengthOf returns the length of the text of an expression, and charges the cost of counting it.
+func (e *evaluation) lengthOf(n *node) int {
+	length := lengthOf(n, cel.MaxExpressionBytes)
+	e.spend(uint64(length) / guard.BytesPerUnit)
+	return length
+}
+
+// operand returns the node of a part that is an operand of a residual. A value that has no text ends the
+// evaluation, because || could absorb an error in its place. A value that is too long is omitted, and the
+// evaluation goes on: the residual may not need it.
+func (e *evaluation) operand(p part, original *node) *node {
+	switch {
+	case p.isError():
+		return errorTerm()
+	case p.tree != nil:
+		return p.tree
+	}
+	if !e.fits(p.value) {
+		return asDyn(omitted(types.DynType))
+	}
+	n, err := literalOf(p.value, original.typ)
+	if err == nil {
+		return n
+	}
+	if n = e.decompose(p); !n.typ.IsExactType(original.typ) {
+		return asDyn(n)
+	}
+	return n
+}
+
+// decompose returns a value without a literal as the operation that made it, with operands that have a
+// text.
+func (e *evaluation) decompose(p part) *node {
+	if p.step == nil || p.step.kind == variableNode || p.step.kind == constantNode {
+		if e.stopped == nil {
+			e.stopped = errInexpressible
+		}
+		return errorTerm()
+	}
+	s, err := e.plan.decomposed(p.step)
+	if err != nil || !e.spend(decomposeCost) {
+		if e.stopped == nil {
+			e.stopped = err
+		}
+		return errorTerm()
+	}
+	return e.operand(e.eval(s, p.bindings), s.node)
+}
+
+// attempt evaluates in a way that may have no text, or may cost more than half of the remaining budget,
+// and reports whether it has succeeded. The rest of the budget is for another way. An attempt within an
+// attempt has half of the rest of that attempt.
+func (e *evaluation) attempt(way func() part) (part, bool) {
+	outer := e.limit
+	e.limit = e.spent + (outer-min(e.spent, outer))/2
+	p := way()
+	e.limit = outer
+	if errors.Is(e.stopped, errInexpressible) || (errors.Is(e.stopped, errAttempt) && e.spent <= outer) {
+		e.stopped = nil
+		return part{}, false
+	}
+	return p, true
+}
+
+// hasInferredTypes reports whether a part of an expression may have a type that was inferred from its former
+// surroundings: an empty list or map, or a call whose result type depends on the arguments.
+func hasInferredTypes(n *node) bool {
+	if isEmptyAggregate(n) || (n.kind == callNode && n.result == nil) || (n.target != nil && hasInferredTypes(n.target)) {
+		return true
+	}
+	return slices.ContainsFunc(n.args, hasInferredTypes)
+}
+
+// isSubstituted reports whether an operand has become a constant that was not one in the source.
+func isSubstituted(p part, s *step) bool {
+	switch {
+	case p.isError(), len(s.free) == 0 && p.tree != nil:
+		return false
+	case p.isValue():
+		return true
+	}
+	return !dependsOnVariables(p.tree)
+}
+
+// hideFromPlanner wraps a literal that the planner or the checker would treat otherwise than the value that
+// it replaces. The planner evaluates constant arguments of conversions, compiles and checks constant keys,
+// patterns and formats in advance, and turns a constant list beside `in` into a set.
+func hideFromPlanner(function string, argument int, n *node) *node {
+	switch function {
+	case operators.Index, operators.OptIndex:
+		if argument == 1 && n.kind != constantNode {
+			return asElement(n) // no constant qualifier, which the planner would refuse
+		}
+	case operators.In:
+		if argument == 1 && mayHoldNumbers(n) {
+			return asDyn(n)
+		}
+	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
+		return asElement(n)
+	}
+	return n
+}
+
+// mayHoldNumbers reports whether a list may have a number as an element. The planner turns a
+// constant list beside `in` into a set, also if its elements are constants in dyn, and numbers of
+// different types are equal by other rules in a set than by ==. Other elements are equal only to
+// elements of their own type, by either rule.
+func mayHoldNumbers(n *node) bool {
+	return n.kind == listNode && slices.ContainsFunc(n.args, func(element *node) bool {
+		switch element.typ.Kind() {
+		case types.IntKind, types.UintKind, types.DoubleKind, types.DynKind:
+			return true
+		default:
+			return false
+		}
+	})
+}
+
+// asElement returns [n][0]. The planner does not see through it, and it keeps the type of n.
+func asElement(n *node) *node {
+	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
+		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}
+}

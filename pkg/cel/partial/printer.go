@@ -1,0 +1,394 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// textOf writes an expression so that it is read back as the same expression. It is our
+// own: the printer of cel-go prints !!x, which the parser of cel-go reads as x.
+func textOf(n *node) string {
+	text, _ := boundedTextOf(n, math.MaxInt)
+	return text
+}
+
+// boundedTextOf is textOf for a text of at most limit bytes. It is false if the text would be
+// longer, and stops writing as soon as that is certain.
+func boundedTextOf(n *node, limit int) (string, bool) {
+	p := printer{text: &strings.Builder{}, limit: limit}
+	p.node(n, lowest)
+	return p.text.String(), !p.isFull()
+}
+
+// lengthOf returns the length of the text of an expression, or any number above limit if the text
+// is longer than that. It does not make the text.
+func lengthOf(n *node, limit int) int {
+	p := printer{limit: limit}
+	p.node(n, lowest)
+	return p.length
+}
+
+// exactTextOf also keeps how chains of && and || are nested, which does not matter to their
+// value.
+func exactTextOf(n *node) string {
+	p := printer{text: &strings.Builder{}, limit: math.MaxInt, exact: true}
+	p.node(n, lowest)
+	return p.text.String()
+}
+
+// The precedences of operators, from the ternary, which binds least, to expressions that need no
+// parentheses.
+const (
+	lowest = iota
+	ternary
+	or
+	and
+	relation
+	addition
+	multiplication
+	unary
+	primary
+)
+
+var binary = map[string]struct {
+	symbol     string
+	precedence int
+}{
+	operators.LogicalOr: {"||", or}, operators.LogicalAnd: {"&&", and},
+	operators.Equals: {"==", relation}, operators.NotEquals: {"!=", relation}, operators.In: {"in", relation},
+	operators.Less: {"<", relation}, operators.LessEquals: {"<=", relation},
+	operators.Greater: {">", relation}, operators.GreaterEquals: {">=", relation},
+	operators.Add: {"+", addition}, operators.Subtract: {"-", addition},
+	operators.Multiply: {"*", multiplication}, operators.Divide: {"/", multiplication}, operators.Modulo: {"%", multiplication},
+}
+
+// printer writes an expression, or only counts the bytes of its text.
+type printer struct {
+	// text is written to, unless it is nil.
+	text *strings.Builder
+	// length is how many bytes there are so far. Above limit the printer stops.
+	length, limit int
+	exact         bool
+}
+
+// isFull reports whether the text is too long. A length that overflows is.
+func (p *printer) isFull() bool { return p.length > p.limit || p.length < 0 }
+
+func (p *printer) write(s string) {
+	if p.isFull() {
+		return
+	}
+	if p.length += len(s); p.text != nil && !p.isFull() {
+		p.text.WriteString(s)
+	}
+}
+
+// put writes a character of ASCII.
+func (p *printer) put(c byte) { p.write(string(rune(c))) }
+
+// omit makes the text too long.
+func (p *printer) omit() { p.length = p.limit + 1 }
+
+// node prints an expression, in parentheses if it binds less than its surroundings ask.
+func (p *printer) node(n *node, precedence int) {
+	if p.isFull() {
+		return
+	}
+	own := precedenceOf(n)
+	if own < precedence {
+		p.put('(')
+		defer p.put(')')
+	}
+	switch n.kind {
+	case constantNode:
+		p.constant(n.value)
+	case omittedNode:
+		p.omit()
+	case variableNode:
+		p.write(n.name)
+	case selectNode:
+		if n.test {
+			p.write("has(")
+			defer p.put(')')
+		}
+		p.node(n.target, primary)
+		p.put('.')
+		p.field(n.name)
+	case callNode:
+		p.call(n, own)
+	case listNode:
+		p.put('[')
+		p.elements(n)
+		p.put(']')
+	case mapNode:
+		p.put('{')
+		p.entries(n)
+		p.put('}')
+	case macroNode:
+		p.node(n.target, primary)
+		p.write("." + n.name + "(" + strings.Join(n.binders, ", "))
+		for _, body := range n.args {
+			p.write(", ")
+			p.node(body, lowest)
+		}
+		p.put(')')
+	}
+}
+
+func precedenceOf(n *node) int {
+	switch n.kind {
+	case constantNode:
+		// A negative number is a literal, but -1.f() is read otherwise than (-1).f().
+		if isNegative(n.value) {
+			return unary
+		}
+	case callNode:
+		if op, ok := binary[n.name]; ok {
+			return op.precedence
+		}
+		switch n.name {
+		case operators.Conditional:
+			return ternary
+		case operators.LogicalNot, operators.Negate:
+			return unary
+		}
+	default:
+	}
+	return primary
+}
+
+func (p *printer) call(n *node, own int) {
+	if p.exact && isLogic(n) {
+		p.chain(n, own)
+		return
+	}
+	if op, ok := binary[n.name]; ok {
+		// How chains of && and || are nested does not matter; all other operators bind to
+		// the left.
+		left, right := own, own+1
+		switch {
+		case own == relation:
+			left = own + 1
+		case isLogic(n):
+			right = own
+		}
+		p.node(n.args[0], left)
+		p.write(" " + op.symbol + " ")
+		p.node(n.args[1], right)
+		return
+	}
+	switch n.name {
+	case operators.Conditional:
+		p.node(n.args[0], or)
+		p.write(" ? ")
+		p.node(n.args[1], or)
+		p.write(" : ")
+		p.node(n.args[2], ternary)
+	case operators.LogicalNot:
+		p.put('!')
+		p.node(n.args[0], primary) // never !!x
+	case operators.Negate:
+		p.put('-')
+		p.operandOfMinus(n.args[0])
+	case operators.Index, operators.OptIndex:
+		p.node(n.args[0], primary)
+		p.write(map[string]string{operators.Index: "[", operators.OptIndex: "[?"}[n.name])
+		p.node(n.args[1], lowest)
+		p.put(']')
+	case operators.OptSelect:
+		p.node(n.args[0], primary)
+		p.write(".?")
+		p.field(string(n.args[1].value.(types.String)))
+	default:
+		p.function(n)
+	}
+}
+
+// chain prints && and || so that they are read as they are nested: the parser makes a
+// balanced tree of a chain without parentheses.
+func (p *printer) chain(n *node, own int) {
+	operands := n.args
+	if terms := termsOf(n, n.name); isBalanced(n, n.name, len(terms)) {
+		operands = terms
+	}
+	for i, operand := range operands {
+		if i > 0 {
+			p.write(" " + binary[n.name].symbol + " ")
+		}
+		p.node(operand, own+1)
+	}
+}
+
+func termsOf(n *node, operator string) []*node {
+	if n.kind != callNode || n.name != operator {
+		return []*node{n}
+	}
+	return append(termsOf(n.args[0], operator), termsOf(n.args[1], operator)...)
+}
+
+// isBalanced reports whether a chain of so many terms is nested as the parser nests it.
+func isBalanced(n *node, operator string, terms int) bool {
+	if n.kind != callNode || n.name != operator {
+		return terms == 1
+	}
+	left := (terms-1)/2 + 1
+	return terms > 1 && isBalanced(n.args[0], operator, left) && isBalanced(n.args[1], operator, terms-left)
+}
+
+// operandOfMinus keeps a minus and a number apart, which would be read as one literal.
+func (p *printer) operandOfMinus(n *node) {
+	if n.kind == constantNode {
+		p.put('(')
+		defer p.put(')')
+	}
+	p.node(n, primary)
+}
+
+func (p *printer) function(n *node) {
+	if n.target != nil {
+		p.node(n.target, primary)
+		p.put('.')
+	}
+	p.write(n.name + "(")
+	for i, arg := range n.args {
+		if i > 0 {
+			p.write(", ")
+		}
+		p.node(arg, lowest)
+	}
+	p.put(')')
+}
+
+func (p *printer) elements(n *node) {
+	for i, element := range n.args {
+		if i > 0 {
+			p.write(", ")
+		}
+		if n.optional[i] {
+			p.put('?')
+		}
+		p.node(element, lowest)
+	}
+}
+
+func (p *printer) entries(n *node) {
+	for i := 0; i < len(n.args); i += 2 {
+		if i > 0 {
+			p.write(", ")
+		}
+		if n.optional[i/2] {
+			p.put('?')
+		}
+		p.node(n.args[i], or)
+		p.write(": ")
+		p.node(n.args[i+1], lowest)
+	}
+}
+
+// field prints the name of a field. Names that are no identifiers can be quoted.
+func (p *printer) field(name string) {
+	if isIdentifier(name) {
+		p.write(name)
+		return
+	}
+	p.write("`" + name + "`")
+}
+
+func isIdentifier(name string) bool {
+	for i, r := range name {
+		letter := r == '_' || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z')
+		if !letter && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != "" && name != "in" && name != "true" && name != "false" && name != "null"
+}
+
+// isNegative reports whether the literal of a value begins with a minus.
+func isNegative(v ref.Val) bool {
+	switch value := v.(type) {
+	case types.Int:
+		return value < 0
+	case types.Double:
+		return math.Signbit(float64(value)) && !math.IsNaN(float64(value))
+	}
+	return false
+}
+
+func (p *printer) constant(v ref.Val) {
+	switch value := v.(type) {
+	case types.Bool:
+		p.write(strconv.FormatBool(bool(value)))
+	case types.Int:
+		p.write(strconv.FormatInt(int64(value), 10))
+	case types.Uint:
+		p.write(strconv.FormatUint(uint64(value), 10) + "u")
+	case types.Double:
+		text := strconv.FormatFloat(float64(value), 'g', -1, 64)
+		if !strings.ContainsAny(text, ".e") {
+			text += ".0"
+		}
+		p.write(text)
+	case types.String:
+		p.quote(string(value))
+	case types.Bytes:
+		p.quoteBytes(value)
+	case types.Null:
+		p.write("null")
+	default:
+		p.write(fmt.Sprintf("<%T>", v)) // does not compile, which is noticed
+	}
+}
+
+// quote writes a string so that nothing in it can end it or look like something else.
+func (p *printer) quote(s string) {
+	p.put('"')
+	for i, r := range s {
+		if p.isFull() {
+			return
+		}
+		switch {
+		case r == '"' || r == '\\':
+			p.put('\\')
+			p.put(byte(r))
+		case r == '\n':
+			p.write(`\n`)
+		case r == '\r':
+			p.write(`\r`)
+		case r == '\t':
+			p.write(`\t`)
+		case r > 0xffff && !unicode.IsPrint(r):
+			p.write(fmt.Sprintf(`\U%08x`, r))
+		case !unicode.IsPrint(r):
+			p.write(fmt.Sprintf(`\u%04x`, r))
+		default:
+			p.write(s[i : i+utf8.RuneLen(r)])
+		}
+	}
+	p.put('"')
+}
+
+func (p *printer) quoteBytes(bytes []byte) {
+	p.write(`b"`)
+	for _, c := range bytes {
+		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+			p.put(c)
+		} else {
+			p.write(fmt.Sprintf(`\x%02x`, c))
+		}
+	}
+	p.put('"')
+}

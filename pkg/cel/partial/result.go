@@ -1,0 +1,109 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// Result is the result of a partial evaluation: true, false, an error, or a residual over the unknown
+// variables.
+type Result struct {
+	decided  bool
+	value    bool
+	err      error
+	residual *Residual
+	cost     uint64
+	stopped  bool
+}
+
+// Cost returns the cost of the partial evaluation, in the units of cel.CostLimit.
+func (o Result) Cost() uint64 { return o.cost }
+
+// IsTrue reports whether the expression is true whatever the unknown variables are.
+func (o Result) IsTrue() bool { return o.decided && o.err == nil && o.value }
+
+// IsFalse reports whether the expression is false whatever the unknown variables are.
+func (o Result) IsFalse() bool { return o.decided && o.err == nil && !o.value }
+
+// Err returns the error that the expression ends in whatever the unknown variables are.
+func (o Result) Err() error { return o.err }
+
+// Stopped reports whether the error is an error of the partial evaluation only, which exceeded a bound.
+// The expression may have a value when all variables are known.
+func (o Result) Stopped() bool { return o.stopped }
+
+// Residual returns the residual, or nil if the expression is decided.
+func (o Result) Residual() *Residual { return o.residual }
+
+// Residual is an expression over unknown variables only. Its text is made when it is first read, because
+// enforcement in the same process does not need it.
+type Residual struct {
+	tree     *node
+	compiler *cel.Compiler
+	once     sync.Once
+	text     string
+	cost     uint64
+	err      error
+}
+
+// Text returns the residual as source text that compiles in the environment of conditions. A text that
+// does not compile or is longer than cel.MaxExpressionBytes is an error, and the caller must fail closed.
+func (r *Residual) Text() (string, error) {
+	r.once.Do(func() {
+		text, ok := boundedTextOf(r.tree, cel.MaxExpressionBytes)
+		err := cel.ErrTooLong
+		if ok {
+			_, r.cost, err = r.compiler.CompileWithCost(text)
+		}
+		if err != nil {
+			text, err = "", fmt.Errorf("the residual cannot be expressed: %w", err)
+		}
+		r.text, r.err = text, err
+	})
+	return r.text, r.err
+}
+
+// TextCost returns the cost of making and compiling the text, in the units of cel.CostLimit.
+func (r *Residual) TextCost() uint64 {
+	_, _ = r.Text()
+	return r.cost
+}
+
+// Failed returns the result of an expression that could not be evaluated.
+func Failed(err error) Result { return Result{decided: true, err: err} }
+
+// NeverTrue reports whether the residual is false or an error for all values of the unknown variables. It
+// may return false for such a residual, which is then false or an error when it is evaluated.
+func (r *Residual) NeverTrue() bool { return neverTrue(r.tree) }
+
+func neverTrue(n *node) bool {
+	switch {
+	case n.kind == constantNode:
+		return n.value != types.True
+	case n.kind == callNode && n.name == operators.LogicalAnd:
+		return slices.ContainsFunc(n.args, neverTrue)
+	case n.kind == callNode && n.name == operators.LogicalOr:
+		return !slices.ContainsFunc(n.args, func(arg *node) bool { return !neverTrue(arg) })
+	}
+	return isErrorTerm(n)
+}
+
+// isErrorTerm reports whether a node is what errorTerm returns.
+func isErrorTerm(n *node) bool {
+	if n.kind != callNode || n.name != "dyn" || len(n.args) != 1 {
+		return false
+	}
+	missing := n.args[0]
+	return missing.kind == callNode && missing.name == operators.Index && missing.args[0].kind == mapNode && len(missing.args[0].args) == 0
+}

@@ -1,0 +1,225 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial_test
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+)
+
+// inGroups is what is known of a user in n groups, which are named g0, g1 and so on.
+func inGroups(user string, n int) cel.Values {
+	groups := make([]any, 0, n)
+	for i := range n {
+		groups = append(groups, fmt.Sprintf("g%d", i))
+	}
+	return cel.Values{cel.Request: cel.Known(map[string]any{
+		"verb": "create", "namespace": "n", "userInfo": map[string]any{"username": user, "groups": groups, "extra": map[string]any{"groups": groups}},
+	})}
+}
+
+func planFor(tb testing.TB, c *partial.Compiler, text string) *partial.Plan {
+	tb.Helper()
+	expression, err := c.Compile(text)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plan, err := expression.Plan(cel.Request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return plan
+}
+
+// TestUnrollingIsTheSameForAllSizes evaluates quantifiers over known lists in each other, whose
+// unrolled form costs the square or the cube of the size of the list.
+func TestUnrollingIsTheSameForAllSizes(t *testing.T) {
+	t.Parallel()
+	c, conditions := policyCompiler(t), newCompiler(t)
+	for _, tc := range []struct{ name, expression string }{
+		{"exists in exists", `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h))`},
+		{"all in exists", `request.userInfo.groups.exists(g, request.userInfo.groups.all(h, object.x == g || object.y == h))`},
+		{"three deep", `request.userInfo.groups.exists(a, request.userInfo.groups.exists(b, request.userInfo.groups.exists(c, object.x == a + b + c)))`},
+		{"one after the other", strings.TrimSuffix(strings.Repeat(`request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h)) || `, 2), " || ")},
+		{"beside what is known", `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h)) && request.verb == "create"`},
+	} {
+		plan := planFor(t, c, tc.expression)
+		for _, size := range []int{1, 2, 17, 80, 100, 150, 200, 255, 256, 257, 300} {
+			t.Run(fmt.Sprintf("%s/%d groups", tc.name, size), func(t *testing.T) {
+				t.Parallel()
+				outcome := plan.Eval(t.Context(), inGroups("alice", size))
+				if outcome.Residual() == nil {
+					t.Fatalf("got no residual, but %v", outcome.Err())
+				}
+				if outcome.Cost() > cel.CostLimit {
+					t.Errorf("it costs %d", outcome.Cost())
+				}
+				text, err := outcome.Residual().Text()
+				if err != nil {
+					t.Fatal(err)
+				}
+				program, err := conditions.Compile(text)
+				if err != nil {
+					t.Fatal(err)
+				}
+				object := map[string]any{"x": "g0g0", "y": "g0"}
+				if tc.name == "three deep" {
+					object["x"] = "g0g0g0"
+				}
+				want := tc.name != "all in exists" || size == 1
+				if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object}); err != nil || got != want {
+					t.Errorf("the residual gives %v, %v, want %v", got, err, want)
+				}
+			})
+		}
+	}
+}
+
+// TestUnrollingDecides keeps the decisions that unrolling finds, also where what remains of other
+// elements would be longer than a condition may be.
+func TestUnrollingDecides(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	for _, tc := range []struct {
+		name, expression, user string
+		want                   string
+	}{
+		{"the last element", `request.userInfo.groups.exists(g, g == "g255" || object.x == g)`, "alice", "true"},
+		{"the last element after what is too long", `request.userInfo.groups.exists(g, g == "g255" || object.x == request.userInfo.username)`, strings.Repeat("u", cel.MaxExpressionBytes), "true"},
+		{"no element", `request.userInfo.groups.exists(g, g == "x" && object.x == request.userInfo.username)`, strings.Repeat("u", cel.MaxExpressionBytes), "false"},
+		{"what is too long beside what decides", `object.x == request.userInfo.username && request.verb == "delete"`, strings.Repeat("u", cel.MaxExpressionBytes), "false"},
+		{"what is long in the branch that is not taken", `(request.verb == "create" ? "a" : request.userInfo.username) == object.x`, strings.Repeat("u", cel.MaxExpressionBytes), `"a" == object.x`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got := partially(t, c, tc.expression, inGroups(tc.user, 256)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestWhatIsTooLongHasNoText: a residual that would be longer than a condition may be is one that
+// the process can evaluate, and no other. Neither its text nor its tree is made.
+func TestWhatIsTooLongHasNoText(t *testing.T) {
+	c := policyCompiler(t)
+	const (
+		mebibyte = 1 << 20
+		// maxAllocated is a small part of what a copy of the name would take for each group.
+		maxAllocated = 8 * mebibyte
+		// maxCost is what may be spent on a name that is not written down. Half of the budget
+		// is for unrolling, and some of the rest for the macros that stay.
+		maxCost = cel.CostLimit * 4 / 5
+	)
+	known := inGroups(strings.Repeat("u", mebibyte), 256)
+	for _, tc := range []struct{ name, expression string }{
+		{"once for each element", `request.userInfo.groups.exists(g, object.metadata.labels[?g].orValue("") == request.userInfo.username)`},
+		{"in a list", `object.x in [request.userInfo.username]`},
+		{"in a map", `{"name": request.userInfo.username}[object.x] == "a"`},
+		{"as a key", `object[request.userInfo.username] == "a"`},
+		{"in a macro that stays", `object.containers.all(c, c.name == request.userInfo.username)`},
+		{"in quantifiers in each other", `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object[g][h] == request.userInfo.username))`},
+		{"as a pattern", `object.x.matches(request.userInfo.username)`},
+		{"in a branch", `(object.x ? request.userInfo.username : object.y) == "a"`},
+		{"in what has a type without literals", `[dyn(type(request.userInfo.username)), dyn(object.x)] == object.y && object.z == request.userInfo.username`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			plan := planFor(t, c, tc.expression)
+			plan.Eval(t.Context(), inGroups("alice", 256)) // what is planned later is planned now
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			outcome := plan.Eval(t.Context(), known)
+			residual := outcome.Residual()
+			if residual == nil {
+				t.Fatalf("got no residual, but %v", outcome.Err())
+			}
+			text, err := residual.Text()
+			runtime.ReadMemStats(&after)
+			if text != "" || !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), "longer than 10240 bytes") {
+				t.Errorf("got %d bytes, %v, want an error about the length", len(text), err)
+			}
+			allocated := after.TotalAlloc - before.TotalAlloc
+			t.Logf("%d bytes were allocated, cost %d", allocated, outcome.Cost())
+			if allocated > maxAllocated {
+				t.Errorf("%d bytes were allocated, want at most %d", allocated, maxAllocated)
+			}
+			if outcome.Cost() > maxCost {
+				t.Errorf("it costs %d, want at most %d", outcome.Cost(), maxCost)
+			}
+		})
+	}
+}
+
+// TestManyElementsAreNotWrittenDown: of a list that has more elements than a condition has bytes
+// no tree is made.
+func TestManyElementsAreNotWrittenDown(t *testing.T) {
+	c := policyCompiler(t)
+	many := make([]any, 1<<17)
+	for i := range many {
+		many[i] = "g"
+	}
+	known := cel.Values{cel.Request: cel.Known(map[string]any{"userInfo": map[string]any{"groups": many, "extra": map[string]any{"a": many}}})}
+	for _, expression := range []string{`object.x in request.userInfo.groups`, `request.userInfo.extra[object.x] == object.y`, `object.x == {request.userInfo.groups[0]: request.userInfo.groups}`} {
+		t.Run(expression, func(t *testing.T) {
+			plan := planFor(t, c, expression)
+			plan.Eval(t.Context(), inGroups("alice", 1))
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			residual := plan.Eval(t.Context(), known).Residual()
+			runtime.ReadMemStats(&after)
+			if residual == nil {
+				t.Fatal("got no residual")
+			}
+			const maxAllocated = 8 << 20
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > maxAllocated {
+				t.Errorf("%d bytes were allocated, want at most %d", allocated, maxAllocated)
+			}
+		})
+	}
+}
+
+// TestWhatIsTooLongIsNotBound: of data that is too long for a bound form nothing is copied.
+func TestWhatIsTooLongIsNotBound(t *testing.T) {
+	many := make([]any, 1<<20)
+	for i := range many {
+		many[i] = "g"
+	}
+	const maxAllocated = 1 << 20
+	for _, tc := range []struct {
+		name     string
+		userInfo map[string]any
+	}{
+		{"a name", map[string]any{"username": strings.Repeat("u", 1<<20)}},
+		{"many groups", map[string]any{"groups": many}},
+		{"a key", map[string]any{"extra": map[string]any{strings.Repeat("k", 1<<20): []any{}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			expression, err := policyCompiler(t).Compile(`object.x == dyn(request)`)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := expression.Bound(map[string]any{}); err != nil {
+				t.Fatal(err)
+			}
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			text, err := expression.Bound(map[string]any{"userInfo": tc.userInfo})
+			runtime.ReadMemStats(&after)
+			if text != "" || err == nil || !strings.Contains(err.Error(), "longer than 10240 bytes") {
+				t.Errorf("got %d bytes, %v, want an error about the length", len(text), err)
+			}
+			if allocated := after.TotalAlloc - before.TotalAlloc; allocated > maxAllocated {
+				t.Errorf("%d bytes were allocated, want at most %d", allocated, maxAllocated)
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+)
+
+// Value is a value of CEL.
+type Value = ref.Val
+
+// Text returns a string as a value of CEL.
+func Text(text string) Value { return types.String(text) }
+
+// Texts returns a list of CEL that shares the slice, which must not be changed any more.
+func Texts(texts []string) Value { return types.NewStringList(types.DefaultTypeAdapter, texts) }
+
+// Known converts data, as decoded from JSON, to a value of a known variable. Maps become maps of CEL,
+// which treat keys of all types alike; maps of Go do not.
+func Known(data any) Value {
+	switch value := data.(type) {
+	case map[string]any:
+		entries := make(map[Value]Value, len(value))
+		for k, v := range value {
+			entries[types.String(k)] = Known(v)
+		}
+		return types.NewRefValMap(types.DefaultTypeAdapter, entries)
+	case []any:
+		elements := make([]Value, 0, len(value))
+		for _, v := range value {
+			elements = append(elements, Known(v))
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, elements)
+	default:
+		return types.DefaultTypeAdapter.NativeToValue(data)
+	}
+}

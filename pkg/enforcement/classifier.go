@@ -20,12 +20,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// AdmissionRunner marks a storage all of whose writing methods call every validation
-// callback that they are given, once for each object and before they write it, with what
-// they are about to write; also where it turns out that nothing is to be written, but the
-// object is returned. The handlers run validating admission in those callbacks.
+// AdmissionRunner marks a storage whose write methods call every validation callback once per
+// object, before writing, with the object to be written. This includes writes that turn out to be
+// no-ops and return the object. The handlers run validating admission in those callbacks.
 type AdmissionRunner interface {
-	// RunsValidatingAdmission does nothing.
+	// RunsValidatingAdmission has no effect; declaring it marks the storage.
 	RunsValidatingAdmission()
 }
 
@@ -35,24 +34,24 @@ type endpoint struct {
 	subresource string
 }
 
-// coverage says which requests for an endpoint admission sees. The zero value sees none.
+// coverage holds the requests for an endpoint that reach admission. The zero value covers none.
 type coverage struct {
-	// connected says that every request for the endpoint connects to it, whatever its verb.
+	// connected is true if every request for the endpoint is a connection, whatever its verb.
 	connected bool
-	// verbs are those on which admission sees every object. Conditions on others are folded.
+	// verbs are the verbs for which admission sees every object. For other verbs, conditions are
+	// folded.
 	verbs sets.Set[string]
 }
 
-// classifier knows the endpoints behind which admission sees requests. The zero value
-// knows none.
+// classifier records the endpoints whose requests reach admission. The zero value has none.
 type classifier struct {
 	mu        sync.RWMutex
 	endpoints map[endpoint]coverage
 }
 
-// Cover learns which endpoints of API groups enforce conditions: those whose storage is a
-// genericregistry.Store or an AdmissionRunner, and those that are connected to, for which
-// the handler itself runs admission. Conditions on everything else are folded.
+// Cover registers the endpoints of API groups on which conditions are enforced: endpoints whose
+// storage is a genericregistry.Store or an AdmissionRunner, and connections, for which the handler
+// itself runs admission. On all other endpoints conditions are folded.
 func (e *Enforcer) Cover(groups ...*genericapiserver.APIGroupInfo) {
 	for _, group := range groups {
 		for version, storages := range group.VersionedResourcesStorageMap {
@@ -72,7 +71,7 @@ func groupVersionResource(group *genericapiserver.APIGroupInfo, version, resourc
 	return schema.GroupVersionResource{Group: name, Version: version, Resource: resource}
 }
 
-// coverageOf says on which requests for a storage admission sees every object.
+// coverageOf returns the coverage of a storage.
 func coverageOf(storage rest.Storage) coverage {
 	if isConnection(storage) {
 		return coverage{connected: true, verbs: connectVerbs(storage.(rest.Connecter))}
@@ -96,16 +95,16 @@ func coverageOf(storage rest.Storage) coverage {
 	}
 	if store, ok := storage.(*genericregistry.Store); ok {
 		if _, graceful := store.DeleteStrategy.(rest.RESTGracefulDeleteStrategy); graceful {
-			// It answers a second deletion, which changes nothing, with the object and without
-			// admission.
+			// The store answers a second deletion, which changes nothing, with the object and
+			// without running admission.
 			verbs.Delete("delete", "deletecollection")
 		}
 	}
 	return coverage{verbs: verbs}
 }
 
-// connectVerbs returns the verbs of requests that connect, and the create that they need as
-// well. A method that has no verb, such as OPTIONS, is not among them.
+// connectVerbs returns the verbs that the methods of a connection map to, and create, which a
+// connection also needs. Methods without a verb, such as OPTIONS, are left out.
 func connectVerbs(storage rest.Connecter) sets.Set[string] {
 	verbs := sets.New("create")
 	for _, method := range storage.ConnectMethods() {
@@ -123,8 +122,8 @@ func connectVerbs(storage rest.Connecter) sets.Set[string] {
 	return verbs
 }
 
-// isConnection reports whether a storage is connected to, and nothing else: then every
-// request for it is a connection.
+// isConnection reports whether the storage serves connections only, so that every request for it
+// is a connection.
 func isConnection(storage rest.Storage) bool {
 	return implements[rest.Connecter](storage) &&
 		!implements[rest.Getter](storage) && !implements[rest.GetterWithOptions](storage) && !implements[rest.Lister](storage) &&
@@ -146,13 +145,13 @@ func (c *classifier) add(e endpoint, seen coverage) {
 	c.endpoints[e] = seen
 }
 
-// covers reports whether admission sees a request. Questions about many kinds of requests
-// are not covered.
+// covers reports whether admission sees the request. It returns false for attributes that stand
+// for several kinds of requests.
 func (c *classifier) covers(a authorizer.Attributes) bool {
 	return a.IsResourceRequest() && !authorization.AsksAboutMany(a) && c.coverage(a).verbs.Has(a.GetVerb())
 }
 
-// connects reports whether a request connects, even if its verb is not covered.
+// connects reports whether the request is a connection, even if its verb is not covered.
 func (c *classifier) connects(a authorizer.Attributes) bool {
 	return a.IsResourceRequest() && c.coverage(a).connected
 }
@@ -163,7 +162,7 @@ func (c *classifier) coverage(a authorizer.Attributes) coverage {
 	return c.endpoints[endpoint{schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, a.GetSubresource()}]
 }
 
-// coversSome reports whether admission sees some of the requests that attributes with *
+// coversSome reports whether admission sees at least one of the requests that attributes with *
 // stand for.
 func (c *classifier) coversSome(a authorizer.Attributes) bool {
 	c.mu.RLock()

@@ -15,9 +15,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// requestData is what admission knows of a request, with the objects in the version of the
-// request (KEP-5681, "Authorizer requirements"). It is used by one call of Enforce, which
-// evaluates one condition after the other.
+// requestData is the data about a request at admission, with the objects in the version of the
+// request (KEP-5681, "Authorizer requirements"). One call of Enforce uses it, which evaluates the
+// conditions one after the other.
 type requestData struct {
 	admitted  admission.Attributes
 	objects   admission.ObjectInterfaces
@@ -26,7 +26,7 @@ type requestData struct {
 	converted   bool
 	object, old runtime.Object
 
-	// cel evaluates conditions that others wrote, within one budget.
+	// cel evaluates CEL conditions of other authorizers within one budget.
 	cel *authorization.CELEvaluator
 }
 
@@ -35,7 +35,7 @@ var (
 	_ authorization.NamespaceData = &requestData{}
 )
 
-// convert converts the objects, if that has not been done.
+// convert converts the objects to the version of the request, once.
 func (d *requestData) convert() (err error) {
 	if d.converted {
 		return nil

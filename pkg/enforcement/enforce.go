@@ -23,18 +23,18 @@ import (
 )
 
 var (
-	errNotAuthorized = errors.New("the request reached admission without a decision of authorization about it")
-	errOtherRequest  = errors.New("authorization decided about another request than the one that reached admission")
+	errNotAuthorized = errors.New("the request reached admission without an authorization decision")
+	errOtherRequest  = errors.New("the authorization decision is about another request than the one that reached admission")
 	errPanicked      = errors.New("the evaluation of conditions panicked")
 	errNotConverted  = errors.New("the conversion failed")
-	errNoCreate      = errors.New("the request creates an object, which authorization has not decided about")
+	errNoCreate      = errors.New("the request creates an object, but the verb create was not authorized")
 )
 
-// Enforce evaluates what authorization left open about a request (KEP-5681,
-// "AuthorizationConditionsEnforcer admission controller"). It is nil if the request is
-// allowed, 403 if it is not, and 500 if an evaluation panics. It may be called several times
-// for a request, and concurrently: for each object that deletecollection deletes, and for
-// each attempt at an update.
+// Enforce evaluates the conditional decision about a request (KEP-5681,
+// "AuthorizationConditionsEnforcer admission controller"). It returns nil if the request is
+// allowed, a 403 status error if it is not, and a 500 status error if an evaluation panics. It may
+// be called several times for a request, and concurrently: for each object of a deletecollection,
+// and for each attempt at an update.
 func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -44,7 +44,7 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 	if err != nil {
 		return admission.NewForbidden(a, err)
 	}
-	// Everything that is decided about this object shares one budget, as in a review of it.
+	// All decisions about this object share one budget, as in a review of the object.
 	ctx = authorization.WithBudget(ctx)
 	data := &requestData{admitted: a, objects: o, namespace: s.enforcer.config.Namespace}
 	var result outcome
@@ -67,8 +67,8 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 	return nil
 }
 
-// recordsOf returns what was decided about a request that reaches admission, all of which
-// must come out as Allow.
+// recordsOf returns the decisions about a request that reaches admission. The request is allowed
+// only if all of them evaluate to Allow.
 func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 	request, connect, create := s.records()
 	switch {
@@ -84,12 +84,13 @@ func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 	return []*record{request, connect, create}, nil
 }
 
-// evaluate makes one decision concrete. A panic ends here: the workers that delete a
-// collection would take the process with them.
+// evaluate makes one decision unconditional. It recovers panics, because a panic in the workers
+// that delete a collection would end the process.
 func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (decision authorization.Decision) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			// What it says may come from the object; where it was does not.
+			// The panic value may quote the object, so only its type is logged; the stack has no
+			// data.
 			klog.FromContext(ctx).Error(errPanicked, "Conditions cannot be evaluated", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
 			decision = authorization.Deny("the conditions could not be evaluated", errPanicked)
 		}
@@ -111,8 +112,8 @@ func refusal(a authorizer.Attributes, decision authorization.Decision) error {
 	return responsewriters.ForbiddenStatusError(a, reason)
 }
 
-// evaluatorFor evaluates conditions in CEL that others wrote, for one request. It is nil if
-// the server does not know CEL.
+// evaluatorFor returns an evaluator for one request of CEL conditions that other authorizers
+// wrote. It returns nil if the server has no CEL compiler.
 func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvaluator {
 	if e.config.Conditions == nil {
 		return nil
@@ -138,7 +139,7 @@ func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvalua
 	})
 }
 
-// admits reports whether admission sees the request that was decided about.
+// admits reports whether the request at admission is the one that the record is about.
 func (r *record) admits(a admission.Attributes) bool {
 	was := r.attributes
 	if !was.IsResourceRequest() ||

@@ -68,7 +68,7 @@ func TestRequests(t *testing.T) {
 		{"does not hold, and the next does", with(fails, holds), 200, "", "allow"},
 		{"does not hold, and the next denies", with(fails, authorization.Deny("by the next", nil), allow), 403, "by the next", "deny"},
 		{"is denied before it is allowed", with(denies, allow), 403, "description of denies", "deny"},
-		{"can only be denied", with(denies), 403, "nobody can allow the request, whatever its object is", ""},
+		{"can only be denied", with(denies), 403, "no authorizer can allow the request, whatever its object is", ""},
 		{"can only be denied, by two", with(denies, authorization.Deny("", nil), allow), 403, "", ""},
 		{"Allow fails", with(allowIf("x", failing)), 403, "no Allow condition holds", "deny"},
 		{"Deny fails", with(conditional(authorization.EffectDeny, "x", failing), allow), 403, `condition \"example.com/x\" (description of x) with effect Deny: evaluation failed`, "deny"},
@@ -371,8 +371,8 @@ func TestFoldingAuthorizerIsNotRecorded(t *testing.T) {
 		}
 		return admit(ctx, admission.Create, nil)
 	}})
-	if got := r.send(http.MethodPut, machines+"/x"); got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "has not decided about") {
-		t.Errorf("got %d %s, want 403: nobody decided about the create", got.Code, got.Body)
+	if got := r.send(http.MethodPut, machines+"/x"); got.Code != http.StatusForbidden || !strings.Contains(got.Body.String(), "the verb create was not authorized") {
+		t.Errorf("got %d %s, want 403: the create was not authorized", got.Code, got.Body)
 	}
 }
 

@@ -22,22 +22,22 @@ import (
 type Config struct {
 	// Chain decides requests.
 	Chain *authorization.Chain
-	// Checks answers the checks that conditions of other authorizers make. It must agree with
-	// Chain about the cluster. If nil, it is Chain.
+	// Checks answers the secondary checks of conditions that other authorizers wrote. Its answers
+	// about the cluster must agree with Chain. If nil, Chain is used.
 	Checks authorizer.UnconditionalAuthorizer
-	// Conditional lets requests pass on conditions; it is the feature gate
-	// ConditionalAuthorization. Without it conditional decisions are folded, and nothing
-	// else is different.
+	// Conditional enables enforcement of conditional decisions; it is the feature gate
+	// ConditionalAuthorization. If false, conditional decisions are folded and nothing else
+	// changes.
 	Conditional bool
-	// ConnectWithCreate demands create of whoever connects, too; it is the feature gate
-	// AuthorizeConnectWithCreate.
+	// ConnectWithCreate requires the verb create for every connection as well; it is the feature
+	// gate AuthorizeConnectWithCreate.
 	ConnectWithCreate bool
-	// Conditions and Bound compile conditions in CEL that other authorizers wrote. If nil,
-	// those are evaluated by their authors.
+	// Conditions and Bound compile CEL conditions that other authorizers wrote. If Conditions is
+	// nil, the authorizers evaluate their conditions themselves.
 	Conditions *cel.Compiler
 	Bound      *bound.Compiler
-	// Namespace returns a namespace as it is decoded from JSON, for conditions that read
-	// namespaceObject. If nil, they fail.
+	// Namespace returns a namespace in its JSON form, for conditions that read namespaceObject. If
+	// nil, those conditions fail.
 	Namespace func(name string) (map[string]any, error)
 }
 
@@ -46,17 +46,17 @@ type Config struct {
 type Enforcer struct {
 	config     Config
 	classifier classifier
-	// narrowed is the chain for requests that something narrows.
+	// narrowed is the chain for requests that Narrow has restricted.
 	narrowed *authorization.Chain
-	// carries tells requests that are passed on to another server. Nil means none.
+	// carries reports whether a request is passed on to another server. Nil means that none is.
 	carries func(authorizer.Attributes) bool
-	// plugged is set once an admission plugin enforces what this Enforcer lets pass.
+	// plugged is true once an admission plugin enforces conditions for this Enforcer.
 	plugged atomic.Bool
 }
 
 var errNoChain = errors.New("enforcement needs a chain of authorizers")
 
-// New makes an Enforcer.
+// New returns an Enforcer. It returns an error if config has no chain.
 func New(config Config) (*Enforcer, error) {
 	if config.Chain == nil {
 		return nil, errNoChain
@@ -72,24 +72,24 @@ func New(config Config) (*Enforcer, error) {
 	return &Enforcer{config: config, narrowed: narrowed}, nil
 }
 
-// ErrNotPlugged says that nothing would enforce conditions at admission.
+// ErrNotPlugged is returned by ApplyTo if no admission plugin would enforce conditions.
 var ErrNotPlugged = errors.New("conditional authorization is on, but the admission plugin AuthorizationConditionsEnforcer is not: enable the plugin or turn off the feature gate ConditionalAuthorization")
 
-// Plug says that an admission plugin calls Enforce for every request of the server. The
+// Plug records that an admission plugin calls Enforce for every request of the server. The
 // plugin's initializer calls it.
 func (e *Enforcer) Plug() { e.plugged.Store(true) }
 
-// Conditional reports whether requests may pass on conditions.
+// Conditional reports whether requests may pass authorization on conditions.
 func (e *Enforcer) Conditional() bool { return e.config.Conditional }
 
-// ApplyTo makes a server enforce. It is to be called when the configuration has its
-// admission plugins, which must have been given the authorizer that folds, and its handler
-// chain. It is an error if conditions would pass the filter with nothing behind it.
+// ApplyTo installs enforcement into config. Call it after admission plugins (initialized with an
+// authorizer that folds conditions) and BuildHandlerChainFunc have been set. It returns
+// ErrNotPlugged if requests would pass the filter on conditions that no plugin enforces.
 func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 	if e.config.Conditional && !e.plugged.Load() {
 		return ErrNotPlugged
 	}
-	// The handlers' checks get this one; the filters get theirs below.
+	// The authorization checks of handlers use this authorizer; the filters get another one below.
 	config.Authorization.Authorizer = &handlers{e.folding()}
 	if config.AdmissionControl != nil {
 		config.AdmissionControl = explaining{config.AdmissionControl}
@@ -106,25 +106,25 @@ func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 	return nil
 }
 
-// Covers reports whether conditions on a request are enforced here.
+// Covers reports whether this server enforces conditions on a request.
 func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.covers(attributes)
 }
 
-// CoversSome reports whether conditions are enforced here on some of the requests that
+// CoversSome reports whether this server enforces conditions on at least one of the requests that
 // attributes stand for: their verb, group, version, resource and subresource may be *.
 func (e *Enforcer) CoversSome(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.coversSome(attributes)
 }
 
-// Connects reports whether a request connects to what it is about, whatever its verb, instead
-// of writing an object.
+// Connects reports whether a request, whatever its verb, is a connection rather than a write of an
+// object.
 func (e *Enforcer) Connects(attributes authorizer.Attributes) bool {
 	return e.classifier.connects(attributes)
 }
 
-// NeedsCreate reports whether a request needs the verb create beside its own: whether it
-// connects, and not by that verb (KEP-5681, "Compound Authorization for Connectible
+// NeedsCreate reports whether a request needs the verb create in addition to its own: it is a
+// connection with another verb than create (KEP-5681, "Compound Authorization for Connectible
 // Resources").
 func (e *Enforcer) NeedsCreate(attributes authorizer.Attributes) bool {
 	return e.config.ConnectWithCreate && attributes.GetVerb() != "create" && e.classifier.connects(attributes)
@@ -134,7 +134,7 @@ func (e *Enforcer) enforces() bool { return e.config.Conditional && e.plugged.Lo
 
 func (e *Enforcer) folding() folding { return folding{e.config.Chain} }
 
-// folding is an authorizer whose answers are never conditional.
+// folding is an authorizer that folds conditional decisions.
 type folding struct {
 	*authorization.Chain
 }

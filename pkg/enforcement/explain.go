@@ -15,8 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 )
 
-// explaining is the admission chain of the server. It notes when an admission plugin refuses a
-// request that the conditions have just allowed, so that the user is shown why.
+// explaining wraps the admission chain of the server. If an admission plugin refuses a request
+// after its conditions allowed it, explaining records the refusal, so that the user can be shown
+// the reason.
 type explaining struct {
 	admission.Interface
 }
@@ -46,22 +47,22 @@ func (e explaining) Validate(ctx context.Context, a admission.Attributes, o admi
 	}
 	s.beginAttempt()
 	err := validating.Validate(ctx, a, o)
-	// A conflict may lead to another attempt, which can fail before it gets here.
+	// An update is attempted again after a conflict, and may then fail before it gets here.
 	if err != nil && !apierrors.IsConflict(err) && s.isAllowed() {
 		s.explain(err)
 	}
 	return err
 }
 
-// beginAttempt forgets an earlier attempt at an update, which was about another version of
-// the object.
+// beginAttempt discards the result of an earlier attempt at an update, which was about another
+// version of the object.
 func (s *slot) beginAttempt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.allowed, s.explanation = false, nil
 }
 
-// setAllowed notes whether the conditions have allowed the present attempt.
+// setAllowed records whether the conditions allowed the current attempt.
 func (s *slot) setAllowed(allowed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,11 +75,11 @@ func (s *slot) isAllowed() bool {
 	return s.allowed
 }
 
-// explain notes a refusal that may be shown if the request ends with it. It may end with
-// another one: the store attempts an update again if it started from an old version, and the
-// next attempt can fail before its conditions are evaluated. An error that is not a Status is
-// not shown. The objects of a collection are admitted concurrently, so that it is not known
-// whose refusal is answered.
+// explain records a refusal that may be shown if the request ends with it. The request may end
+// with another refusal: the store attempts an update again if it started from an old version, and
+// the next attempt can fail before its conditions are evaluated. An error that is not a Status is
+// not shown. For deletecollection nothing is recorded: the objects are admitted concurrently, so
+// it is not known which refusal becomes the answer.
 func (s *slot) explain(err error) {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -91,23 +92,24 @@ func (s *slot) explain(err error) {
 	}
 }
 
-// explained returns the refusal that may be shown, nil if there is none.
+// explained returns the refusal that may be shown, or nil.
 func (s *slot) explained() *apierrors.StatusError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.explanation
 }
 
-// comparing compares an answer with the only one that may be shown.
+// comparing compares an answer with the only refusal that may be shown.
 type comparing struct {
 	refusal *apierrors.StatusError
-	// rest is how the answer must go on.
+	// rest is the part of the refusal that has not been compared yet.
 	rest []byte
-	// differs is set once it did not.
+	// differs is true once the answer differs from the refusal.
 	differs bool
 }
 
-// compare returns the comparison of an answer with a refusal. It is nil if their codes differ.
+// compare starts the comparison of an answer with a refusal. It returns nil if there is no
+// refusal, or if its status code is another one.
 func (w *withholding) compare(refusal *apierrors.StatusError, status int) *comparing {
 	if refusal == nil || int(refusal.ErrStatus.Code) != status {
 		return nil
@@ -122,10 +124,10 @@ func (c *comparing) write(body []byte) {
 	c.rest, c.differs = rest, c.differs || !same
 }
 
-// same reports whether the answer has been the refusal, byte for byte.
+// same reports whether the answer was the refusal, byte for byte.
 func (c *comparing) same() bool { return !c.differs && len(c.rest) == 0 }
 
-// rendering keeps the body of an answer.
+// rendering is a ResponseWriter that keeps the body of an answer in memory.
 type rendering struct {
 	header http.Header
 	body   []byte

@@ -22,19 +22,19 @@ import (
 // conditions (KEP-5681).
 const auditConditional = "authorization.k8s.io/is-conditional-decision"
 
-// filter is the authorizer that the filters of the handler chain ask. It records what it
-// decides about the request itself; what else they ask, such as whether somebody may be
-// impersonated, gets folded answers.
+// filter is the authorizer of the filters in the handler chain. It records its decision about the
+// request itself. Other checks of the filters, such as whether the requester may impersonate a
+// user, get folded answers.
 type filter struct {
 	folding
 }
 
 var _ authorizer.Authorizer = &filter{}
 
-// Authorize decides. Allow may mean that the request is allowed on conditions, which are
-// then in its slot.
+// Authorize decides about a request. If the decision is conditional it returns Allow, and the
+// conditions are in the slot of the request.
 func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if authorization.HasReservedExtra(a.GetUser()) { // nor may such a user become another one
+	if authorization.HasReservedExtra(a.GetUser()) { // such a user may not impersonate either
 		return authorizer.DecisionDeny, reasonReserved, nil
 	}
 	s := slotFrom(ctx)
@@ -52,7 +52,7 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		if connect, also = s.enforcer.decide(ctx, attributes, request); connect == nil {
 			decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
 			verdict, reason, err := forbidden(also.Concrete())
-			return verdict, "connecting needs the verb create as well: " + reason, err
+			return verdict, "a connection also needs the verb create: " + reason, err
 		}
 	}
 	if !s.recordRequest(request, connect) {
@@ -67,10 +67,9 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	return authorizer.DecisionAllow, decision.Reason(), nil
 }
 
-// forbidden makes a refusal with errors a plain refusal if nothing but conditions failed: the
-// policies are at fault then, and the answer is 403. The errors of authorizers that did not
-// answer stay, and are 500. The text of a failure may quote data, so that the reason has only
-// its class.
+// forbidden drops the errors of a refusal if only conditions failed: then the policies are at
+// fault, and the answer is 403. If an authorizer did not answer, its error stays, and the answer
+// is 500. The reason names only the class of a failure, because its text may quote data.
 func forbidden(decision authorizer.Decision, reason string, err error) (authorizer.Decision, string, error) {
 	if decision == authorizer.DecisionAllow || !authorization.OnlyConditionsFailed(err) {
 		return decision, reason, err
@@ -81,12 +80,13 @@ func forbidden(decision authorizer.Decision, reason string, err error) (authoriz
 	return decision, reason + authorization.FailureClasses(err), nil
 }
 
-// reasonReserved: either nobody has read what the extra says, and the request would do more
-// than a server in front allowed, or somebody was impersonated into it.
-const reasonReserved = "the extra " + authorizationapi.ExtraImpersonationConditions + " is reserved for what remains of an impersonation between servers, and has not been read here"
+// reasonReserved is returned if the reserved extra reaches the filter: either no authenticator
+// consumed it, so that conditions set by a server in front would be lost, or a client impersonated
+// a user that has it.
+const reasonReserved = "the extra " + authorizationapi.ExtraImpersonationConditions + " is reserved for impersonation conditions between servers: it cannot be impersonated, and this server has not accepted it from a trusted front proxy"
 
-// describesRequest reports whether attributes are those of the request in ctx. The checks
-// of the impersonation filter, which come before, have verbs that no request has.
+// describesRequest reports whether the attributes describe the request in ctx. The impersonation
+// filter, which runs earlier, makes checks with verbs that no request has.
 func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 	of, err := genericapifilters.GetAuthorizerAttributes(ctx)
 	if err != nil || of.IsResourceRequest() != a.IsResourceRequest() || of.GetVerb() != a.GetVerb() || of.GetPath() != a.GetPath() {
@@ -95,9 +95,9 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 	return !of.IsResourceRequest() && sameUser(of.GetUser(), a.GetUser()) || sameObject(of, a)
 }
 
-// decide decides about attributes, from what an earlier decision about the same request was
-// made from, if any. The record is nil if they cannot become allowed; the decision then is
-// unconditional and says why.
+// decide decides about attributes. If earlier is set, it is a decision about the same request, and
+// its snapshot is used. The record is nil if the attributes cannot become allowed; the decision is
+// then unconditional and has the reason.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
 	ctx, chain := e.narrow(ctx, a, earlier)
 	if !e.Covers(a) {
@@ -123,12 +123,12 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 	case decision.IsUnconditional():
 		return nil, decision
 	default:
-		return nil, authorization.Deny("nobody can allow the request, whatever its object is", nil)
+		return nil, authorization.Deny("no authorizer can allow the request, whatever its object is", nil)
 	}
 	return &record{attributes: a, lazy: lazy, decided: decision, conditional: !decision.IsAllow()}, decision
 }
 
-// conditionsAware asks for conditions. They are for people too: a refusal shows their
+// conditionsAware requests conditions in human-readable mode, because a refusal shows their
 // descriptions.
 type conditionsAware struct{ authorizer.Attributes }
 
@@ -136,7 +136,7 @@ func (conditionsAware) ConditionsMode() authorization.Mode {
 	return authorizationapi.ConditionsModeHumanReadable
 }
 
-// createOfConnection returns the attributes of the create that a connection needs as well
+// createOfConnection returns the attributes of the create check that a connection also needs
 // (KEP-5681, "Compound Authorization for Connectible Resources").
 func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attributes, bool) {
 	if !e.NeedsCreate(a) {
@@ -154,19 +154,20 @@ type withVerb struct {
 func (w withVerb) GetVerb() string  { return w.verb }
 func (w withVerb) IsReadOnly() bool { return false }
 
-// handlers is the authorizer that the handlers of the generic server ask.
+// handlers is the authorizer for the checks of the generic server's handlers.
 type handlers struct {
 	folding
 }
 
 var _ authorizer.Authorizer = &handlers{}
 
-// verbUnsafeDelete is what a handler asks about before it deletes an object that cannot be
-// read, in which case it runs no admission.
+// verbUnsafeDelete is the verb that a handler checks before it deletes an object that cannot be
+// read. It runs no admission for such a deletion.
 const verbUnsafeDelete = "unsafe-delete-ignore-read-errors"
 
-// Authorize decides. The create that an update or a patch turns into may be allowed on
-// conditions, which are then in the slot of the request.
+// Authorize decides about a check of a handler. If an update or patch turns into a create and that
+// create is allowed on conditions, it returns Allow, and the conditions are in the slot of the
+// request.
 func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -175,15 +176,15 @@ func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	request, _, _ := s.records()
 	switch {
 	case a.GetVerb() == verbUnsafeDelete && (request == nil || request.conditional || request.attributes.GetVerb() != "delete" || !sameObject(request.attributes, a)):
-		return authorizer.DecisionDeny, "an object that cannot be read is only deleted for who may delete it unconditionally", nil
+		return authorizer.DecisionDeny, "deleting an object that cannot be read requires permission to delete it without conditions", nil
 	case request.turnsInto(a):
 		return s.authorizeCreate(ctx, request, a)
 	}
 	return forbidden(h.folding.Authorize(ctx, a))
 }
 
-// authorizeCreate decides about the create that a request turns into. A handler that asks
-// again, because it attempts the update again, gets the same answer.
+// authorizeCreate decides about the create that a request turns into. If the handler attempts the
+// update again, the recorded decision stays, so that every attempt gets the same answer.
 func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	create, decision := s.enforcer.decide(ctx, a, request)
 	if create == nil {
@@ -199,7 +200,7 @@ func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorize
 	return authorizer.DecisionAllow, decision.Reason(), nil
 }
 
-// refusalOfCreate is what the handlers make of a refusal of the create that a request turns into.
+// refusalOfCreate returns the error that the handlers respond with if the create is refused.
 func refusalOfCreate(a authorizer.Attributes, reason string, err error) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)

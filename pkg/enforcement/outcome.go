@@ -14,20 +14,20 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// The audit annotations about what became of conditions at admission. None of them has
-// anything of an object.
+// The audit annotations about the result of conditions at admission. They contain no data of
+// objects.
 const (
 	auditDecision = "authorization.proviso.dev/decision" // allow or deny
 	auditReason   = "authorization.proviso.dev/reason"
-	// auditCondition has the IDs of the conditions that decided by being true, which name
-	// their policies.
+	// auditCondition has the IDs of the conditions that decided because they were true. An ID
+	// names its policy.
 	auditCondition = "authorization.proviso.dev/condition"
 	// auditRevision is the revision of the policies that authorized the request.
 	auditRevision = "authorization.proviso.dev/policy-revision"
 )
 
-// outcome is how the conditions of a request came out at admission. The zero value says
-// that there were none.
+// outcome is the result of the conditions of a request at admission. The zero value means that no
+// condition was evaluated.
 type outcome struct {
 	evaluated           bool
 	denied              bool
@@ -43,9 +43,8 @@ func (o *outcome) add(r *record, decision authorization.Decision) {
 	}
 }
 
-// settle remembers how the conditions came out: the last time, for an update may be
-// attempted several times, but of a collection, whose objects come in no order, that one
-// was refused.
+// settle records the outcome for the audit event. An update may be retried, so the last attempt
+// wins; for deletecollection, whose objects are handled concurrently, a denial wins.
 func (s *slot) settle(result outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +61,7 @@ func (s *slot) isDenied() bool {
 	return s.outcome.denied
 }
 
-// annotate says in the audit event how the conditions came out.
+// annotate adds the outcome of the conditions to the audit event.
 func (s *slot) annotate(ctx context.Context) {
 	s.mu.Lock()
 	result := s.outcome

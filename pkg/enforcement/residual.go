@@ -18,17 +18,17 @@ import (
 )
 
 var (
-	errNoSlot        = errors.New("the request has no place to carry conditions")
-	errDecided       = errors.New("the request has been authorized already")
-	errMoreThanDeny  = errors.New("only conditions that deny can narrow a request")
+	errNoSlot        = errors.New("the context of the request has no slot for conditions")
+	errDecided       = errors.New("the request has already been authorized")
+	errMoreThanDeny  = errors.New("only deny-only conditions can narrow a request")
 	errTooManyNarrow = fmt.Errorf("a request can be narrowed by at most %d sets of conditions", authorizationapi.MaxConditionSets)
 )
 
-// Narrow adds to a request conditions that precede everything that decides it, and that
-// only deny: what an impersonation still depends on (KEP-5681, "Constrained Impersonation
-// through Conditional Authorization"). They hold for privileged users too, and deny a
-// request that no admission sees. An error means that they are not in force: the caller
-// must refuse the request.
+// Narrow restricts a request by deny-only conditions that are decided before all authorizers of
+// the chain: the residual conditions of an impersonation (KEP-5681, "Constrained Impersonation
+// through Conditional Authorization"). They also apply to privileged groups, and deny a request
+// that does not reach admission. If Narrow returns an error, the conditions do not apply, and the
+// caller must refuse the request.
 func Narrow(ctx context.Context, sets ...authorization.Set) error {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -54,16 +54,16 @@ func Narrow(ctx context.Context, sets ...authorization.Set) error {
 	return nil
 }
 
-// NarrowingName is the name under which chains know what Narrow has added.
+// NarrowingName is the name in chains of the authorizer for the conditions that Narrow has added.
 const NarrowingName = "impersonation.proviso.dev"
 
-// Carry says which requests the server passes on to another Proviso, which enforces what
-// they are narrowed by. Whoever passes them on must ask Carried. It must be called before
-// the server runs.
+// Carry sets the function that reports whether the server passes a request on to another Proviso,
+// which then enforces the conditions of Narrow. The component that passes such a request on must
+// call Carried. Carry must be called before the server runs.
 func (e *Enforcer) Carry(passedOn func(authorizer.Attributes) bool) { e.carries = passedOn }
 
-// Carried returns what narrows a request that is passed on, in a form that the other server
-// must be told. Who asks for it vouches that it is. It returns nil if nothing does.
+// Carried returns the deny-only conditions that must accompany a proxied request, or nil if there
+// are none. By calling it the caller promises to forward them.
 func Carried(ctx context.Context) []authorization.Set {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -75,12 +75,12 @@ func Carried(ctx context.Context) []authorization.Set {
 	return slices.Clone(s.residual)
 }
 
-// narrowedKey is in the contexts in which the request itself is decided, and nothing that is
-// asked along the way.
+// narrowedKey is the context key of the conditions of Narrow. They are in the contexts in which the
+// request itself is decided, and not in the contexts of secondary checks.
 type narrowedKey struct{}
 
-// narrow returns the chain that decides about a request, or about the create that it also
-// needs, and the context for it. Where the request goes, the create goes, too.
+// narrow returns the chain that decides about a request, or about the create check that it also
+// needs, and the context for it. The create check is decided by the same server as the request.
 func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes, earlier *record) (context.Context, *authorization.Chain) {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -100,8 +100,8 @@ func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes, earlier 
 	return context.WithValue(ctx, narrowedKey{}, authorization.Chained(s.residual...)), e.narrowed
 }
 
-// narrowing is the authorizer of what Narrow has added to a request. It comes before those
-// who need no permission, and has no opinion on anything else.
+// narrowing is the authorizer of the conditions that Narrow has added to a request. It comes
+// before privileged groups, and has no opinion on other checks.
 type narrowing struct{}
 
 // Decide returns the decision that Narrow has added to the request.

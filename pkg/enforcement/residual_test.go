@@ -235,7 +235,7 @@ func TestReservedExtra(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/%v", tc.name, constrained), func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, constrained: constrained})
-				if got := r.send(http.MethodGet, machines+"/x", tc.headers...); got.Code != tc.wantCode || got.Code == 403 && !strings.Contains(got.Body.String(), "has not been read here") {
+				if got := r.send(http.MethodGet, machines+"/x", tc.headers...); got.Code != tc.wantCode || got.Code == 403 && !strings.Contains(got.Body.String(), "has not accepted it from a trusted front proxy") {
 					t.Errorf("got %d %s, want %d", got.Code, got.Body, tc.wantCode)
 				}
 			})

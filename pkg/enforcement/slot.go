@@ -19,46 +19,47 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// record is what was decided about one set of attributes.
+// record is the decision about one set of attributes.
 type record struct {
 	attributes authorizer.Attributes
-	// lazy is the decision. It is nil if conditions were not asked for; the answer was Allow.
+	// lazy is the decision if it may be conditional. It is nil if the decision was folded and is
+	// Allow.
 	lazy *authorization.Lazy
-	// decided is what was decided before the body was read.
+	// decided is the decision as it was before the body was read.
 	decided authorization.Decision
-	// conditional says that the decision is to be evaluated; otherwise it is Allow.
+	// conditional is true if the decision has to be evaluated; otherwise it is Allow.
 	conditional bool
-	// evaluated is set once it was.
+	// evaluated is true once the decision has been evaluated.
 	evaluated atomic.Bool
 }
 
 func (r *record) isConditional() bool { return r != nil && r.conditional }
 
-// slot carries the decisions about one request from its authorization to its admission.
-// Each is recorded once: what comes later cannot change what was decided.
+// slot carries the decisions about one request from authorization to admission. Each decision is
+// recorded once and not replaced.
 type slot struct {
 	enforcer *Enforcer
 
 	mu sync.Mutex
 	// request is the decision about the request itself.
 	request *record
-	// connect is the one about the create that a connection needs as well.
+	// connect is the decision about the create check that a connection also needs.
 	connect *record
-	// create is the one about the create that an update or patch has turned into.
+	// create is the decision about the create that an update or patch has turned into.
 	create *record
 
-	// residual is what Narrow has added.
+	// residual is the sets of conditions that Narrow has added.
 	residual []authorization.Set
-	// carries says that another server enforces the residual, carried that it was given to
-	// whoever passes the request on.
+	// carries is true if another server enforces the residual, and carried if the component that
+	// passes the request on has fetched it.
 	carries, carried bool
 
-	// outcome is how the conditions came out.
+	// outcome is the result of the conditions.
 	outcome outcome
-	// allowed is set while the conditions have allowed the present attempt.
+	// allowed is true if the conditions have allowed the current attempt.
 	allowed bool
-	// explanation is the refusal that the present attempt ended with after that, if any. It
-	// may be shown.
+	// explanation is the refusal with which the current attempt ended after its conditions allowed
+	// it, if any. It may be shown to the user.
 	explanation *apierrors.StatusError
 }
 
@@ -69,16 +70,16 @@ func slotFrom(ctx context.Context) *slot {
 	return s
 }
 
-// withSlot gives each request an empty slot. It is the outermost handler, so that nothing
-// runs without one.
+// withSlot gives each request an empty slot. It must be the outermost handler, so that every other
+// handler finds a slot.
 func (e *Enforcer) withSlot(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), slotKey{}, &slot{enforcer: e})))
 	})
 }
 
-// recordRequest records the decision about the request, and about the create that it needs
-// as well, if any. It reports whether there was none yet.
+// recordRequest records the decision about the request, and about the create check that a
+// connection also needs, if any. It returns false if a decision was recorded before.
 func (s *slot) recordRequest(request, connect *record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,8 +90,8 @@ func (s *slot) recordRequest(request, connect *record) bool {
 	return true
 }
 
-// recordCreate records the decision about the create that the request has turned into, and
-// returns the one that counts: the first.
+// recordCreate records the decision about the create that the request has turned into, unless
+// there is one, and returns the recorded decision.
 func (s *slot) recordCreate(create *record) *record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,15 +107,16 @@ func (s *slot) records() (request, connect, create *record) {
 	return s.request, s.connect, s.create
 }
 
-// covered reports whether the request was decided with conditions in mind.
+// covered reports whether the request may depend on conditions that this server, or the server that
+// it is passed on to, must enforce.
 func (s *slot) covered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.carries || s.request != nil && s.request.lazy != nil
 }
 
-// turnsInto reports whether a check is the one that a handler makes when an update or a
-// patch turns into a create: for the same object and user.
+// turnsInto reports whether a check is the one that a handler makes when an update or patch turns
+// into a create: for the same object and user.
 func (r *record) turnsInto(a authorizer.Attributes) bool {
 	if r == nil {
 		return false

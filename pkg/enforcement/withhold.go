@@ -24,31 +24,31 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
 
-// auditWithheld is the audit annotation with the status code of an answer that the user was
-// not shown.
+// auditWithheld is the audit annotation for the status code of an answer that the user was not
+// shown.
 const auditWithheld = "authorization.proviso.dev/withheld-status"
 
 // headerRetryAfter is the header of answers to requests that may be sent again.
 const headerRetryAfter = "Retry-After"
 
-// withholding replaces the answer to a request that failed or was refused while it depended
-// on conditions, if its user may not read the stored object (ADR 21). The handlers apply
-// patches, check preconditions and validate before the conditions are evaluated, and their
-// errors quote the object. It also replaces the list of a collection that was deleted.
+// withholding replaces the answer to a request that failed, or was refused, while it depended on
+// conditions, if the user may not read the stored object (ADR 21). The handlers apply patches,
+// check preconditions and validate before the conditions are evaluated, and their errors quote the
+// object. It also replaces the list of objects that a deletecollection returns.
 type withholding struct {
 	http.ResponseWriter
 	request    *http.Request
 	slot       *slot
 	serializer runtime.NegotiatedSerializer
-	// header has what the filters have set, which know nothing of objects. The handlers add
-	// warnings, which quote fields, and headers that tell how large their answer was.
+	// header has the headers that the filters have set, which do not depend on objects. The
+	// handlers add warnings, which quote fields, and headers that show how large their answer was.
 	header http.Header
-	// status is the one that the handler wrote, and written is set once it did.
+	// status is the status code of the handler, and written is true once the handler wrote it.
 	status  int
 	written bool
-	// withheld is set once the handler's answer is not passed on.
+	// withheld is true once the handler's answer is not passed on.
 	withheld bool
-	// compared compares it with the refusal that may be shown, if there is one.
+	// compared compares the handler's answer with the refusal that may be shown, if there is one.
 	compared *comparing
 }
 
@@ -61,7 +61,7 @@ func newWithholding(w http.ResponseWriter, r *http.Request, s *slot, serializer 
 	}
 }
 
-// Unwrap returns the writer beneath.
+// Unwrap returns the wrapped writer.
 func (w *withholding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader writes the status, or another answer in place of the handler's.
@@ -81,7 +81,7 @@ func (w *withholding) WriteHeader(status int) {
 	}
 }
 
-// finish writes the answer that depends on the whole answer of the handler. It must be called
+// finish writes the answer if it depends on the complete answer of the handler. It must be called
 // when the handler has returned.
 func (w *withholding) finish() {
 	switch {
@@ -95,7 +95,7 @@ func (w *withholding) finish() {
 	}
 }
 
-// replace writes another answer than the handler's.
+// replace writes another answer in place of the handler's.
 func (w *withholding) replace(record *record, status int) {
 	ctx := w.request.Context()
 	if !w.slot.isDenied() { // the refusal has annotations of its own
@@ -110,7 +110,7 @@ func (w *withholding) replace(record *record, status int) {
 	responsewriters.ErrorNegotiated(w.slot.answer(record, status, retryAfter), w.serializer, unversioned, w.ResponseWriter, w.request)
 }
 
-// resetHeader takes back the headers that the handler has set.
+// resetHeader removes the headers that the handler has set.
 func (w *withholding) resetHeader() {
 	header := w.Header()
 	clear(header)
@@ -120,7 +120,7 @@ func (w *withholding) resetHeader() {
 // unversioned is the group and version of a Status.
 var unversioned = schema.GroupVersion{Version: "v1"}
 
-// writeSuccess says that a collection was deleted, and nothing about its objects.
+// writeSuccess answers that a collection was deleted, without its objects.
 func (w *withholding) writeSuccess(request *record, status int) {
 	answer := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: unversioned.Version},
@@ -130,8 +130,8 @@ func (w *withholding) writeSuccess(request *record, status int) {
 	responsewriters.WriteObjectNegotiated(w.serializer, anyTransform{negotiation.DefaultEndpointRestrictions}, unversioned, w.ResponseWriter, w.request, status, answer, false)
 }
 
-// anyTransform accepts every transformation that a client asks for, such as a table: the
-// handler has accepted it before it deleted the objects. A Status is not transformed.
+// anyTransform accepts every transformation that a client requests, such as a table: the handler
+// has accepted it before it deleted the objects. A Status is not transformed.
 type anyTransform struct {
 	negotiation.EndpointRestrictions
 }
@@ -141,7 +141,7 @@ func (anyTransform) AllowsMediaTypeTransform(string, string, *schema.GroupVersio
 	return true
 }
 
-// Write writes the body of the handler's answer, or drops it if another one was written.
+// Write writes the body of the handler's answer, or drops it if the answer is replaced.
 func (w *withholding) Write(body []byte) (int, error) {
 	if !w.written {
 		w.WriteHeader(http.StatusOK)
@@ -155,7 +155,8 @@ func (w *withholding) Write(body []byte) (int, error) {
 	return w.ResponseWriter.Write(body)
 }
 
-// withholds reports whether an answer must not be shown, and the decision about its request.
+// withholds reports whether the answer must not be shown, and returns the decision about its
+// request.
 func (s *slot) withholds(ctx context.Context, status int) (*record, bool) {
 	request, _, _ := s.records()
 	if !request.isConditional() || !showsStored(request.attributes, status) || !s.enforcer.readsStored(request.attributes) {
@@ -165,9 +166,9 @@ func (s *slot) withholds(ctx context.Context, status int) (*record, bool) {
 }
 
 // showsStored reports whether an answer may show stored objects on which no condition was
-// evaluated. A success shows none, except the list of a deleted collection: the store passes
-// over objects that are gone by the time it deletes them, and returns the list as it was
-// read, with a count of the objects that a limit left out.
+// evaluated. A successful answer shows none, except the list that a deletecollection returns: the
+// store skips objects that are gone by the time it deletes them, but returns the list as it was
+// read, with a count of the objects beyond the limit.
 func showsStored(a authorizer.Attributes, status int) bool {
 	return status >= http.StatusBadRequest || a.GetVerb() == "deletecollection"
 }
@@ -178,8 +179,9 @@ func (e *Enforcer) readsStored(a authorizer.Attributes) bool {
 	return !e.classifier.connects(a) && (a.GetVerb() != "create" || a.GetSubresource() != "")
 }
 
-// mayRead reports whether the user may read all that the request could show, unconditionally.
-// It asks what decided the request. An error, a condition or the end of the request means no.
+// mayRead reports whether the user may read, without conditions, every object that the answer
+// could show. It uses the authorizers and the snapshot that decided the request. An error, a
+// condition or the end of the request means no.
 func (e *Enforcer) mayRead(ctx context.Context, request *record) bool {
 	a := request.attributes
 	ctx, chain := e.narrow(ctx, a, request)
@@ -189,8 +191,8 @@ func (e *Enforcer) mayRead(ctx context.Context, request *record) bool {
 	}).Fold().IsAllow()
 }
 
-// verbToRead is the verb that shows the objects that a request is about. Subresources start
-// from the whole object.
+// verbToRead returns the verb that shows the objects of a request. For a subresource
+// it is checked on the whole object, because handlers of subresources start from it.
 func verbToRead(a authorizer.Attributes) string {
 	if a.GetVerb() == "deletecollection" {
 		return "list"
@@ -198,9 +200,9 @@ func verbToRead(a authorizer.Attributes) string {
 	return "get"
 }
 
-// answer is the answer to a user who may not read the object. It depends on nothing but what
-// was known before the object was read, and on whether there is one: the same 403 says that
-// conditions do not hold, that a patch cannot be applied, and that a precondition fails.
+// answer is the answer to a user who may not read the object. It depends only on data that was
+// known before the object was read, and on whether the object exists: conditions that do not hold,
+// a patch that cannot be applied and a failed precondition all get the same 403.
 func (s *slot) answer(request *record, status int, retryAfter string) error {
 	a := request.attributes
 	resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}
@@ -219,7 +221,8 @@ func (s *slot) answer(request *record, status int, retryAfter string) error {
 	return responsewriters.ForbiddenStatusError(a, s.withheldReason(request))
 }
 
-// secondsOf reads a header Retry-After, which the handlers write as a number of seconds.
+// secondsOf parses a Retry-After header, which the handlers write in seconds. It returns 0 if that
+// fails.
 func secondsOf(retryAfter string) int {
 	seconds, err := strconv.Atoi(retryAfter)
 	if err != nil {
@@ -228,16 +231,16 @@ func secondsOf(retryAfter string) int {
 	return seconds
 }
 
-// independentCodes are the codes of refusals that do not depend on the object, and that
-// clients react to. 500 is none of them: a patch that tests a value, and then fails in a way
-// that the handlers do not expect, would tell whether the value was guessed.
+// independentCodes are the status codes of refusals that do not depend on the object, and that
+// clients react to. 500 is not among them: a patch that tests a value, and then fails in a way
+// that the handlers do not expect, would reveal whether the value was guessed.
 var independentCodes = []int{
 	http.StatusMethodNotAllowed, http.StatusNotAcceptable, http.StatusUnsupportedMediaType, http.StatusTooManyRequests,
 	http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }
 
-// withheldReason names the conditions that the request depended on, whether or not they were
-// evaluated.
+// withheldReason returns a reason with the names of the conditions that the request depended on,
+// whether or not they were evaluated.
 func (s *slot) withheldReason(request *record) string {
 	_, _, create := s.records()
 	var names []string

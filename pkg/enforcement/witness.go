@@ -14,10 +14,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withWitness says in the audit event what became of conditions, and watches for requests
-// that succeed on conditions that nobody has evaluated. There must be none: it would mean
-// that a storage does not do what it is covered for. It withholds answers that would show an
-// object to users who may not read it.
+// withWitness records the result of conditions in the audit event, and reports requests that
+// succeed although their conditions were never evaluated. Such a request would be a bug in a
+// storage that Cover has registered. It also withholds answers that would show an object to users
+// who may not read it.
 func withWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := slotFrom(r.Context())
@@ -35,8 +35,8 @@ func withWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 	})
 }
 
-// accuse reports conditions that were not evaluated. Deleting a collection that is empty
-// evaluates nothing, and does nothing.
+// accuse reports conditions that were not evaluated. A deletecollection on an empty collection has
+// no object to evaluate them on, and is not reported.
 func (s *slot) accuse(ctx context.Context) {
 	s.mu.Lock()
 	lost := s.carries && !s.carried

@@ -157,7 +157,7 @@ func TestMappingsFail(t *testing.T) {
 	if _, err := store.Put(t.Context(), mappingKey+"undecodable", "{not json"); err != nil {
 		t.Fatal(err)
 	}
-	m.expect(t, "mappings are out of date", "nobody can allow the request", "", excluded)
+	m.expect(t, "mappings are out of date", "no authorizer can allow the request", "", excluded)
 	if code, body := m.get(t, "/readyz"); code != http.StatusInternalServerError || !strings.Contains(body, "[-]field-permission-mappings failed") {
 		t.Errorf("readiness: got %d %s", code, body)
 	}

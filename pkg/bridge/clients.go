@@ -16,34 +16,35 @@ import (
 	"k8s.io/apiserver/pkg/authentication/request/x509"
 )
 
-// Clients are those who may ask: they have a certificate for clients of a CA, and one of
-// certain names.
+// Clients authenticates the clients of the listener: they need a client certificate that a CA has
+// signed, with one of the configured common names.
 type Clients struct {
 	authenticator *x509.Authenticator
 	names         []string
 }
 
-// NewClients makes Clients. certificates says by which CA a certificate must be signed, and
-// is asked for every request, so that a CA that is replaced counts no more at once. Without
-// names, any common name will do.
-func NewClients(certificates x509.VerifyOptionFunc, names []string) (*Clients, error) {
-	if certificates == nil {
-		return nil, errors.New("without a CA of clients, anybody would be answered")
+// NewClients returns Clients. verifyOptions is called for every request, so that a rotated CA
+// takes effect immediately. If names is empty, any common name is accepted. It returns an error if
+// verifyOptions is nil.
+func NewClients(verifyOptions x509.VerifyOptionFunc, names []string) (*Clients, error) {
+	if verifyOptions == nil {
+		return nil, errors.New("the front door needs a CA for client certificates: without one, it would answer any client")
 	}
-	return &Clients{authenticator: x509.NewDynamic(certificates, x509.CommonNameUserConversion), names: slices.Clone(names)}, nil
+	return &Clients{authenticator: x509.NewDynamic(verifyOptions, x509.CommonNameUserConversion), names: slices.Clone(names)}, nil
 }
 
-// only answers everybody else with 401, or with 403 if only the name is not one of theirs.
+// only passes requests of the clients to next. It answers 401 to a request without a valid
+// certificate, and 403 if only the common name is not accepted.
 func (c *Clients) only(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// An error says what is wrong with a certificate, which is nobody's business.
+		// The error describes the certificate, and is not shown to a client without a valid one.
 		client, ok, err := c.authenticator.AuthenticateRequest(r)
 		if err != nil || !ok {
-			refuse(w, apierrors.NewUnauthorized("a client certificate is needed"))
+			refuse(w, apierrors.NewUnauthorized("a client certificate signed by the CA of the front door is required"))
 			return
 		}
 		if name := client.User.GetName(); len(c.names) > 0 && !slices.Contains(c.names, name) {
-			refuse(w, statusError(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%q may not ask", name)))
+			refuse(w, statusError(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%q is not a client name that the front door accepts", name)))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -3,25 +3,26 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package bridge is asked by kube-apiserver. Its front door is an authorization webhook:
-// kube-apiserver, which authorizes before it proxies, asks it before RBAC, so that
-// policies mean something for requests that pass through kube-apiserver.
+// Package bridge implements the front door, an authorization webhook for kube-apiserver.
+// kube-apiserver authorizes a request before it proxies it, and calls the front door before RBAC,
+// so that policies apply to requests that pass through kube-apiserver.
 //
 // Invariants:
 //
-//   - It decides from policies, and works before kube-apiserver does. It asks kube-apiserver
-//     back for one thing only: who may change fields of what Proviso serves, once for a
-//     request on which policies have no opinion, and for no request that is itself such a
-//     question. No answer in time is no opinion.
-//   - It answers Allow to what depends on conditions only where this server decides again
+//   - The front door decides from policies, and works before kube-apiserver does. It sends
+//     kube-apiserver one kind of question: whether a user may change fields of a resource that
+//     Proviso serves, once for a request on which policies have no opinion, and never for a
+//     request that is itself such a question. If no answer arrives in time, the decision is
+//     NoOpinion.
+//   - If a decision depends on conditions, it answers Allow only where this server decides again
 //     and evaluates them. Everywhere else conditions are folded, never to Allow.
-//   - What Proviso itself asks kube-apiserver, which is marked, is never answered Allow: no
-//     decision is founded on itself.
-//   - What it cannot tell is an error, for which the failure policy is kube-apiserver's. A
-//     request that kube-apiserver serves does not bring that about by its content, nor by its
-//     length or number: a review that is too long, or not decided in time, is denied.
-//   - Only clients whose certificate says so are answered.
+//   - A question that Proviso itself sends to kube-apiserver has the delegation marker, and is
+//     never answered Allow: otherwise a policy could be the reason for its own decision.
+//   - If it cannot decide, it returns an error, and kube-apiserver applies its failure policy.
+//     Clients of kube-apiserver cannot cause that by the content, length or number of their
+//     requests: a review that is too long, or not decided in time, is denied.
+//   - Only clients with an accepted certificate get an answer.
 //
-// The package knows nothing of storage and of the main server: package apiserver says what
-// this server serves.
+// The package depends neither on storage nor on the main server: package apiserver tells it which
+// requests this server enforces.
 package bridge

@@ -15,27 +15,27 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// askTimeout bounds how long kube-apiserver is asked back. It is well below the three
-// seconds that kube-apiserver waits for the front door: there, no answer is a matter of its
-// failure policy, here it is NoOpinion.
+// askTimeout bounds a question to kube-apiserver. It is well below the three seconds that
+// kube-apiserver waits for the front door: if the front door does not answer in time,
+// kube-apiserver applies its failure policy, but if kube-apiserver does not answer in time, the
+// result is NoOpinion.
 const askTimeout = time.Second
 
-// Fields lets those pass who may not write an object but some of its fields (KEP-3617). Who
-// they are is the one thing that the front door asks kube-apiserver: where policies have no
-// opinion on a write, kube-apiserver is asked once, with the delegation marker, for the verb
-// granular. A question that has the marker itself never leads to another one.
+// Fields allows writes by users who lack permission on the object but may change some of its
+// fields (KEP-3617). If policies have no opinion on a write, kube-apiserver is asked once, with
+// the delegation marker, for the verb granular. A question with the marker never leads to another
+// question.
 type Fields struct {
-	// Question returns what is to be asked about a write, and false if nothing is: if it is
-	// none, or if nobody would check the fields.
+	// Question returns the attributes of the question about a write. It returns false if the
+	// request is not a write, or if no component would check the fields.
 	Question func(authorizer.Attributes) (question authorizer.Attributes, ok bool)
-	// KubeAPIServer answers. Its questions must carry the delegation marker, and it must not
-	// repeat them.
+	// KubeAPIServer answers the question. It must send the delegation marker, and must not retry.
 	KubeAPIServer authorizer.UnconditionalAuthorizer
 }
 
-// mayChangeFields reports whether a user, on whose request policies have no opinion, is
-// allowed as far as fields go. As in the server, the verb granular may come from a policy,
-// too. Whatever fails is no.
+// mayChangeFields reports whether a request on which policies have no opinion is allowed because
+// the user may change some fields. As in the server, a policy may also grant or deny the verb
+// granular. An error counts as no.
 func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
 	if d.config.Fields == nil || !d.config.Enforces(attributes) || authorization.AsksAboutMany(attributes) {
 		return false

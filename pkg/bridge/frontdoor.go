@@ -25,39 +25,40 @@ type FrontDoor struct {
 	config Config
 }
 
-// Config is what a FrontDoor decides from.
+// Config configures a FrontDoor.
 type Config struct {
-	// Chain decides. Its members must decide from Policies, and must not evaluate conditions: their
-	// checks would ask kube-apiserver back.
+	// Chain decides. Its members must decide from Policies, and must not evaluate conditions,
+	// because their secondary checks would ask kube-apiserver.
 	Chain *authorization.Chain
-	// Policies tell whether there is something to decide from.
+	// Policies reports whether policies are loaded and up to date.
 	Policies *engine.Source
-	// Enforces reports whether this server, and nobody else, serves exactly such requests and
-	// evaluates conditions on them at admission; it must be false for a question about more
-	// than one kind of request.
+	// Enforces reports whether this server, and no other, serves the request and evaluates
+	// conditions on it at admission. It must return false for attributes that stand for more than
+	// one kind of request.
 	Enforces func(authorizer.Attributes) bool
-	// Fields lets those pass who have permission on fields only. Nil means that nobody has.
+	// Fields allows writes by users who have permission on some fields only. If nil, such writes
+	// are not allowed.
 	Fields *Fields
 }
 
-// NewFrontDoor makes a FrontDoor.
+// NewFrontDoor returns a FrontDoor. It returns an error if config is incomplete.
 func NewFrontDoor(config Config) (*FrontDoor, error) {
 	switch fields := config.Fields; {
 	case config.Chain == nil || config.Policies == nil || config.Enforces == nil:
-		return nil, errors.New("a front door needs a chain, its policies, and to know what is enforced")
+		return nil, errors.New("a front door needs Chain, Policies and Enforces")
 	case fields != nil && (fields.Question == nil || fields.KubeAPIServer == nil):
-		return nil, errors.New("a front door that lets pass by permission on fields needs somebody to ask, and what")
+		return nil, errors.New("the fields of a front door need Question and KubeAPIServer")
 	}
 	return &FrontDoor{config: config}, nil
 }
 
-// The reasons why the front door cannot decide, or not well.
+// The errors of Ready and Decide.
 var (
 	errNotLoaded = errors.New("the policies have not been loaded yet")
 	errStale     = errors.New("the policies may be out of date")
 )
 
-// Ready returns why the front door is not ready, or nil.
+// Ready returns an error that says why the front door is not ready, or nil.
 func (d *FrontDoor) Ready() error {
 	if d.config.Policies.Snapshot() == nil {
 		return errNotLoaded
@@ -68,34 +69,35 @@ func (d *FrontDoor) Ready() error {
 	return nil
 }
 
-// Decide decides a request as far as policies do. The decision is Allow, Deny or
-// NoOpinion. An error means that nobody here can tell: there are no policies yet.
+// Decide decides a request by policies. The decision is Allow, Deny or NoOpinion. It returns an
+// error if policies have not been loaded yet.
 //
-// Conditions become (KEP-5681, "Authorizer requirements"):
+// A conditional decision is converted (KEP-5681, "Authorizer requirements"):
 //
-//   - where this server enforces them: Allow if they can come to that, and NoOpinion
-//     otherwise, since a Deny condition is evaluated behind whoever else allows;
-//   - where it does not: Deny if they could deny, and NoOpinion otherwise.
+//   - where this server enforces conditions: to Allow if the decision can become Allow, else to
+//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
+//   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion.
 //
-// A request with the delegation marker comes from Proviso, which has the same policies and
-// wants to know what others say: Allow and conditions become NoOpinion. A Deny stays, and
-// nobody may impersonate into the marker, so that forging it gains nothing.
+// A request with the delegation marker comes from Proviso, which decides from the same policies
+// itself and needs the answer of the other authorizers. Allow and conditional decisions become
+// NoOpinion; Deny stays. Impersonating the marker is denied, and a client that forges it only
+// loses permissions.
 //
-// What then is NoOpinion is Allow for those who may change some fields of what they write:
-// this server checks which. See Fields.
+// If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
+// of the object. This server then checks at admission which fields change. See Fields.
 func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
 	return d.decide(ctx, attributes, unlimited)
 }
 
-// limit has the policies evaluated, or returns an error without doing so. What a decision does
-// besides, such as asking kube-apiserver, is not limited.
+// limit evaluates policies, or returns an error without evaluating them. It does not limit the
+// other parts of a decision, such as questions to kube-apiserver.
 type limit func(evaluate func() authorization.Decision) (authorization.Decision, error)
 
 func unlimited(evaluate func() authorization.Decision) (authorization.Decision, error) {
 	return evaluate(), nil
 }
 
-// decide is Decide with a limit on evaluations.
+// decide is Decide with limited evaluations.
 func (d *FrontDoor) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
 	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
@@ -122,29 +124,29 @@ func (d *FrontDoor) decide(ctx context.Context, attributes authorizer.Attributes
 }
 
 const (
-	reasonMarker    = "the user extra " + webhook.DelegationMarker + " belongs to Proviso: nobody may impersonate into it"
-	reasonDelegated = "Proviso applies its policies itself"
-	reasonFields    = "allowed as far as Proviso finds permission on every field that changes"
+	reasonMarker    = "the user extra " + webhook.DelegationMarker + " is reserved for Proviso and cannot be impersonated"
+	reasonDelegated = "policies grant nothing to a question of Proviso, which applies them to the request itself"
+	reasonFields    = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
 )
 
-// unconditional makes a conditional decision one that kube-apiserver understands.
+// unconditional converts a conditional decision as Decide describes.
 func (d *FrontDoor) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
 	enforced := d.config.Enforces(attributes) && !authorization.AsksAboutMany(attributes)
 	conditions := conditionLabels(decision)
 	switch {
 	case enforced && decision.CanBecomeAllowed():
-		return authorization.Allow("allowed as far as conditions go that Proviso evaluates: "+conditions, nil)
+		return authorization.Allow("allowed if the conditions hold, which Proviso evaluates at admission: "+conditions, nil)
 	case enforced || marked:
-		return authorization.NoOpinion("Proviso evaluates conditions: "+conditions, nil)
+		return authorization.NoOpinion("left to Proviso, which evaluates the conditions: "+conditions, nil)
 	case decision.CanBecomeDenied():
-		return authorization.Deny("denied by conditions that nobody can evaluate for this request: "+conditions, nil)
+		return authorization.Deny("denied because conditions cannot be evaluated for this request, and one of them could deny it: "+conditions, nil)
 	default:
-		return authorization.NoOpinion("not allowed by conditions that nobody can evaluate for this request: "+conditions, nil)
+		return authorization.NoOpinion("not allowed because conditions cannot be evaluated for this request: "+conditions, nil)
 	}
 }
 
-// isMarked reports whether a user carries the delegation marker, in whatever case: keys
-// that arrive as headers are lower-cased, others are not, and a marker only takes rights.
+// isMarked reports whether a user has the delegation marker. The comparison ignores case, because
+// keys from headers are lower-cased and others are not. A match only removes permissions.
 func isMarked(u user.Info) bool {
 	if u == nil {
 		return false
@@ -157,18 +159,20 @@ func isMarked(u user.Info) bool {
 	return false
 }
 
-// impersonatesMarker reports whether somebody is to become a user with the delegation
-// marker. With it, conditions that deny would be left to a Proviso that is not behind.
+// impersonatesMarker reports whether the request is a check for impersonating the delegation
+// marker. A client that had the marker could make the front door skip Deny conditions that no
+// server behind it enforces.
 func impersonatesMarker(a authorizer.Attributes) bool {
 	return a.IsResourceRequest() && a.GetAPIGroup() == authenticationv1.GroupName &&
 		a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), webhook.DelegationMarker)
 }
 
-// maxNamedConditions bounds a reason, which becomes part of the message of a refusal.
+// maxNamedConditions bounds the conditions in a reason, which becomes part of the message of a
+// 403.
 const maxNamedConditions = 3
 
-// conditionLabels names the conditions of a decision, or the first of them. A condition with effect
-// NoOpinion may be in several sets.
+// conditionLabels returns the labels of the first conditions of a decision, and the number of the
+// others. A condition with effect NoOpinion may be in several sets, and counts once.
 func conditionLabels(decision authorization.Decision) string {
 	var labels []string
 	seen := map[string]bool{}

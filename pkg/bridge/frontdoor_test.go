@@ -201,8 +201,8 @@ func TestDecide(t *testing.T) {
 		{name: "enforced: a Deny condition that fails", policies: broken, want: "Deny", wantReason: "its condition failed"},
 
 		{name: "read: Allow", policies: always, change: verb("get"), want: "Allow"},
-		{name: "read: conditional Allow", policies: onCondition, change: verb("get"), want: "NoOpinion", wantReason: "nobody can evaluate"},
-		{name: "read: conditional Deny", policies: unlessIt, change: verb("list"), want: "Deny", wantReason: "nobody can evaluate"},
+		{name: "read: conditional Allow", policies: onCondition, change: verb("get"), want: "NoOpinion", wantReason: "cannot be evaluated"},
+		{name: "read: conditional Deny", policies: unlessIt, change: verb("list"), want: "Deny", wantReason: "cannot be evaluated"},
 		{name: "read: Allow and conditional Deny", policies: alwaysUnless, change: verb("watch"), want: "Deny", wantReason: "cluster.policy.proviso.dev/d"},
 		{name: "another version: conditional Allow", policies: onCondition, change: version("v1"), want: "NoOpinion"},
 		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion"},
@@ -213,8 +213,8 @@ func TestDecide(t *testing.T) {
 
 		{name: "elsewhere: Allow", policies: always, change: configMaps("create"), want: "Allow"},
 		{name: "elsewhere: Deny", policies: never, change: configMaps("create"), want: "Deny", wantReason: `denied by ClusterAuthorizationPolicy "p"`},
-		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: `not allowed by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`},
-		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: `denied by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`},
+		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: `not allowed because conditions cannot be evaluated for this request: "cluster.policy.proviso.dev/p"`},
+		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: `denied because conditions cannot be evaluated for this request, and one of them could deny it: "cluster.policy.proviso.dev/p"`},
 		{name: "elsewhere: Allow and conditional Deny", policies: alwaysUnless, change: configMaps("create"), want: "Deny"},
 		{name: "a path: Allow", policies: alwaysPaths, change: metricsPath, want: "Allow"},
 		{name: "a path: conditional Allow", policies: conditionPath, change: metricsPath, want: "NoOpinion"},
@@ -231,7 +231,7 @@ func TestDecide(t *testing.T) {
 		{name: "marked, a path: Allow", policies: alwaysPaths, change: both(metricsPath, marked(marker)), want: "NoOpinion"},
 		{name: "another extra is no marker", policies: always, change: marked(marker + "x"), want: "Allow"},
 
-		{name: "impersonation into the marker", policies: always, change: impersonate(marker), want: "Deny", wantReason: "nobody may impersonate into it"},
+		{name: "impersonation into the marker", policies: always, change: impersonate(marker), want: "Deny", wantReason: "is reserved for Proviso and cannot be impersonated"},
 		{name: "impersonation into the marker, in another case", policies: always, change: impersonate(strings.ToUpper(marker)), want: "Deny"},
 		{name: "impersonation into the marker, when Proviso asks", policies: always, change: both(impersonate(marker), marked(marker)), want: "Deny"},
 		{name: "impersonation into another extra", policies: always, change: impersonate("scopes"), want: "Allow"},

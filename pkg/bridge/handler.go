@@ -30,15 +30,15 @@ const (
 	ReadyPath     = "/readyz"
 )
 
-// answerTimeout bounds reading and deciding a review. It is half of the three seconds that
-// kube-apiserver waits, as artifacts/front-door sets it up: a late answer is a matter of the
-// failure policy, and RBAC may then allow a request that a Deny policy forbids. So a review that
-// is not decided in time is denied.
+// answerTimeout bounds the time to read and decide a review. It is half of the three seconds that
+// kube-apiserver waits with the configuration in artifacts/front-door: if the answer is late,
+// kube-apiserver applies its failure policy, and RBAC may then allow a request that a Deny policy
+// forbids. Therefore a review that is not decided in time is denied.
 const answerTimeout = 1500 * time.Millisecond
 
 const mediaType = "application/json"
 
-// NewHandler makes the handler of the listener. Only clients are answered.
+// NewHandler returns the handler of the listener. It answers only requests of clients.
 func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
 	return newHandler(door, clients, (*reviewSpec).attributes)
 }
@@ -73,7 +73,8 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, refusal)
 		return
 	case err != nil:
-		// Without a Retry-After, kube-apiserver goes by its failure policy at once.
+		// Without a Retry-After header, kube-apiserver does not retry, but applies its failure
+		// policy.
 		refuse(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
 	}
@@ -81,8 +82,8 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, &authorizationv1.SubjectAccessReview{TypeMeta: reviewType, Status: status})
 }
 
-// answer reads and decides a review. The error is a denial, a StatusError, or says why nothing
-// here can decide.
+// answer reads and decides a review. The error is a denial, a StatusError, or the reason why the
+// front door cannot decide.
 func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (authorizationv1.SubjectAccessReviewStatus, error) {
 	var none authorizationv1.SubjectAccessReviewStatus
 	if refusal := checkHeader(r); refusal != nil {
@@ -104,7 +105,7 @@ func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (authoriz
 	return h.decide(r.Context(), review, h.limits.of(waiting, review.User, false), func() {})
 }
 
-// answerLarge is answer for a large review, or one of unknown length.
+// answerLarge handles a review that is large or of unknown length.
 func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (authorizationv1.SubjectAccessReviewStatus, error) {
 	var none authorizationv1.SubjectAccessReviewStatus
 	waiting, cancel := waits(r.Context())
@@ -129,15 +130,15 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (aut
 	return h.decide(r.Context(), review, h.limits.of(waiting, review.User, true), release)
 }
 
-// decided is how the decision of a review ended.
+// decided is the result of deciding a review.
 type decided struct {
 	decision authorization.Decision
 	err      error
 }
 
-// decide decides a review that has been read. The answer does not wait for a decision beyond the
-// deadline. A decision that has begun may go on after it, and holds its memory and its slots
-// until it ends: release is called then.
+// decide decides a review that has been read. It returns at the deadline even if the decision is
+// not ready. A decision that has begun may continue after the deadline, and keeps its memory and
+// slots until it ends; then release is called.
 func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within limit, release func()) (authorizationv1.SubjectAccessReviewStatus, error) {
 	results := make(chan decided, 1)
 	go func() {
@@ -162,7 +163,7 @@ func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within l
 	}
 }
 
-// contained decides a review. A panic becomes an error: in a goroutine it would end the process.
+// contained decides a review, and recovers a panic, which would end the process in a goroutine.
 func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, within limit) (result decided) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -174,8 +175,8 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 	return decided{decision: decision, err: err}
 }
 
-// untilDeadline returns a context that ends with the deadline of another, but not when the client
-// is gone: a client that gave up does not count as a late decision.
+// untilDeadline returns a context that ends at the deadline of ctx, but not when the client
+// disconnects: such a client does not count as a late decision.
 func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -184,13 +185,13 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(ctx), deadline)
 }
 
-// ready answers whether the policies are loaded, and not out of date.
+// ready answers 200 if the policies are loaded and up to date, and 503 otherwise.
 func (d *FrontDoor) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := d.Ready(); err != nil {
 		refuse(w, apierrors.NewServiceUnavailable(err.Error()))
 		return
 	}
-	_, _ = io.WriteString(w, "ok") // a client that is gone needs no answer
+	_, _ = io.WriteString(w, "ok") // a client that has disconnected needs no answer
 }
 
 func statusOf(decision authorization.Decision) authorizationv1.SubjectAccessReviewStatus {
@@ -207,7 +208,7 @@ func statusError(code int32, reason metav1.StatusReason, message string) *apierr
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
 }
 
-// refuse answers an error as API servers do.
+// refuse writes an error as a Status.
 func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 	status := err.Status()
 	status.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
@@ -218,7 +219,7 @@ func refuse(w http.ResponseWriter, err *apierrors.StatusError) {
 func write(w http.ResponseWriter, code int, answer any) {
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer) // a client that is gone needs no answer
+	_ = json.NewEncoder(w).Encode(answer) // a client that has disconnected needs no answer
 }
 
 // withDeadline bounds how long a request may take, its body included.
@@ -231,16 +232,16 @@ func withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// setReadDeadline has reading from the connection end with a context.
+// setReadDeadline sets the read deadline of the connection to the deadline of ctx.
 func setReadDeadline(ctx context.Context, w http.ResponseWriter) {
 	if deadline, ok := ctx.Deadline(); ok {
-		// A recorder of tests has no connection to set a deadline on.
+		// A test recorder has no connection to set a deadline on.
 		_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	}
 }
 
-// timeoutOf returns how long a request may take: answerTimeout, or half of the time that the
-// client waits if that is less. kube-apiserver sends it in the query.
+// timeoutOf returns how long a request may take: answerTimeout, or half of the client's timeout if
+// that is less. kube-apiserver sends its timeout in the query.
 func timeoutOf(r *http.Request) time.Duration {
 	waits, err := time.ParseDuration(r.URL.Query().Get("timeout"))
 	if err != nil || waits <= 0 {
@@ -249,8 +250,8 @@ func timeoutOf(r *http.Request) time.Duration {
 	return min(answerTimeout, waits/2)
 }
 
-// withRecovery answers 500 to a request that makes its handler panic. Handlers write only
-// once they are done, so nothing has been written.
+// withRecovery answers 500 if a handler panics. Handlers write their answer as a last step, so
+// nothing has been written before a panic.
 func withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -263,9 +264,9 @@ func withRecovery(next http.Handler) http.Handler {
 	})
 }
 
-// logPanic logs the type of a panic and its stack. Its value may quote a request.
+// logPanic logs the type and the stack of a panic. The value may quote a request, and is left out.
 func logPanic(ctx context.Context, cause any) {
 	klog.FromContext(ctx).Error(nil, "The front door panicked", "type", fmt.Sprintf("%T", cause), "stack", string(debug.Stack()))
 }
 
-var errPanic = errors.New("the front door failed; its log says where")
+var errPanic = errors.New("the front door failed because of an internal error, which its log has")

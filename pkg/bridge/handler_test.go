@@ -63,7 +63,7 @@ func post(body string) *http.Request {
 	return r
 }
 
-var tooLong = authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: "the review of this request has more than 262144 bytes, which no policy is asked about: use a shorter selector"}
+var tooLong = authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: "the review of this request is longer than 262144 bytes, the most that policies decide about: use a shorter selector"}
 
 func TestReviews(t *testing.T) {
 	t.Parallel()
@@ -82,15 +82,15 @@ func TestReviews(t *testing.T) {
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
 		{name: "no opinion", body: question},
 		{name: "the marker", policies: always, body: attributes(`"extra": {"authorization.proviso.dev/delegated": ["true"]}, "resourceAttributes": {"verb": "get", "version": "v1", "resource": "pods"}`),
-			want: authorizationv1.SubjectAccessReviewStatus{Reason: "Proviso applies its policies itself"}},
+			want: authorizationv1.SubjectAccessReviewStatus{Reason: "policies grant nothing to a question of Proviso, which applies them to the request itself"}},
 		{name: "a path", policies: alwaysPaths, body: attributes(`"nonResourceAttributes": {"verb": "get", "path": "/metrics"}`),
 			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `allowed by ClusterAuthorizationPolicy "p"`}},
 		{name: "conditions where they are enforced", policies: onCondition,
 			body: attributes(`"resourceAttributes": {"verb": "create", "group": "demo.proviso.dev", "version": "v1alpha1", "resource": "virtualmachines"}`),
-			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `allowed as far as conditions go that Proviso evaluates: "cluster.policy.proviso.dev/p"`}},
+			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `allowed if the conditions hold, which Proviso evaluates at admission: "cluster.policy.proviso.dev/p"`}},
 		{name: "a version that is left out is every version", policies: onCondition,
 			body: attributes(`"resourceAttributes": {"verb": "create", "group": "demo.proviso.dev", "resource": "virtualmachines"}`),
-			want: authorizationv1.SubjectAccessReviewStatus{Reason: `not allowed by conditions that nobody can evaluate for this request: "cluster.policy.proviso.dev/p"`}},
+			want: authorizationv1.SubjectAccessReviewStatus{Reason: `not allowed because conditions cannot be evaluated for this request: "cluster.policy.proviso.dev/p"`}},
 		{name: "a selector that makes no sense is no way around a Deny", policies: never,
 			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "fieldSelector": {"requirements": [{"key": "", "operator": "In", "values": []}]}}`),
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},
@@ -151,14 +151,14 @@ func TestBadRequests(t *testing.T) {
 		{"another content type", request("POST", bridge.AuthorizePath, "application/yaml", question), 415, "application/json"},
 		{"nothing", post(""), 400, "not valid JSON"},
 		{"no object", post(`[]`), 400, "not valid JSON"},
-		{"null", post(`null`), 400, "this is no SubjectAccessReview"},
+		{"null", post(`null`), 400, "the body is not a SubjectAccessReview"},
 		{"half an object", post(question[:40]), 400, "not valid JSON"},
 		{"two objects", post(question + question), 400, "not valid JSON"},
 		{"a field of another type", post(strings.Replace(question, `"alice"`, "1", 1)), 400, "not valid JSON"},
 		{"depth", post(strings.Repeat("[", 100000)), 400, "not valid JSON"},
-		{"no kind", post(strings.Replace(question, `"kind": "SubjectAccessReview", `, "", 1)), 400, "this is no SubjectAccessReview"},
-		{"another kind", post(strings.Replace(question, "SubjectAccessReview", "SelfSubjectAccessReview", 1)), 400, "this is no SubjectAccessReview"},
-		{"another version", post(strings.Replace(question, "k8s.io/v1", "k8s.io/v1beta1", 1)), 400, "this is no SubjectAccessReview of authorization.k8s.io/v1"},
+		{"no kind", post(strings.Replace(question, `"kind": "SubjectAccessReview", `, "", 1)), 400, "the body is not a SubjectAccessReview"},
+		{"another kind", post(strings.Replace(question, "SubjectAccessReview", "SelfSubjectAccessReview", 1)), 400, "the body is not a SubjectAccessReview"},
+		{"another version", post(strings.Replace(question, "k8s.io/v1", "k8s.io/v1beta1", 1)), 400, "the body is not a SubjectAccessReview of authorization.k8s.io/v1"},
 		{"a field name in another case", post(strings.Replace(question, "resourceAttributes", "ResourceAttributes", 1)), 400, "exactly one"},
 		{"no attributes", post(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice"}}`), 400, "exactly one"},
 		{"attributes of both kinds", post(strings.Replace(question, `"user"`, `"nonResourceAttributes": {"verb": "get", "path": "/"}, "user"`, 1)), 400, "exactly one"},
@@ -240,14 +240,14 @@ func TestMetrics(t *testing.T) {
 	allowing(post(""))
 	allowing(post(strings.Repeat(" ", 256<<10) + question))
 	const want = `
-# HELP proviso_webhook_authorize_refusals_total [ALPHA] Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.
+# HELP proviso_webhook_authorize_refusals_total [ALPHA] Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then applies its failure policy.
 # TYPE proviso_webhook_authorize_refusals_total counter
 proviso_webhook_authorize_refusals_total{code="400"} 1
 # HELP proviso_webhook_authorize_requests_total [ALPHA] Number of reviews that the front door answered, by decision: allowed, denied or no_opinion.
 # TYPE proviso_webhook_authorize_requests_total counter
 proviso_webhook_authorize_requests_total{decision="allowed"} 2
 proviso_webhook_authorize_requests_total{decision="denied"} 2
-# HELP proviso_webhook_authorize_undecided_total [ALPHA] Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many reviews at the same time) or too_late.
+# HELP proviso_webhook_authorize_undecided_total [ALPHA] Number of reviews that the front door denied because the policies did not decide them, by cause: too_long, no_slot (too many reviews at the same time) or too_late.
 # TYPE proviso_webhook_authorize_undecided_total counter
 proviso_webhook_authorize_undecided_total{cause="too_long"} 1
 `

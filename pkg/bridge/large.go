@@ -14,56 +14,60 @@ import (
 )
 
 const (
-	// evaluationsPerProcessor bounds how many reviews the policies are evaluated for at the same
-	// time. An evaluation only computes, so more of them would only slow each other down.
+	// evaluationsPerProcessor bounds the reviews for which policies are evaluated at the same
+	// time, per processor. An evaluation only computes, so that more of them would slow each other
+	// down.
 	evaluationsPerProcessor = 4
-	// minEvaluations is the bound of a machine with few processors. It is twice maxLargeReviews,
-	// so that large reviews never take every slot.
+	// minEvaluations is the bound on machines with few processors. It is twice maxLargeReviews, so
+	// that large reviews never take every slot.
 	minEvaluations = 2 * maxLargeReviews
-	// userShare is the share of the slots that one user name gets: one slot in so many. Reviews of
-	// one user name therefore deny nothing to others.
+	// userShare divides the slots: one user name gets at most 1/userShare of them, so that reviews
+	// with one user name do not cause denials for others.
 	userShare = 4
-	// maxWaitingEvaluations bounds how many reviews wait for an evaluation, and so their memory
-	// to some 50 MiB. It is a multiple of the 600 requests that kube-apiserver serves at a time.
+	// maxWaitingEvaluations bounds the reviews that wait for an evaluation, and with it their
+	// memory to about 50 MiB. It is a multiple of the 600 requests that kube-apiserver serves at a
+	// time.
 	maxWaitingEvaluations = 2048
-	// maxWaitingEvaluationsPerUser bounds how many of them have one user name. A controller does
-	// not have so many requests at the same time. Most evaluations take less than a millisecond,
-	// so a burst of so many is decided in time.
+	// maxWaitingEvaluationsPerUser bounds how many of them have the same user name. Controllers
+	// send fewer requests at the same time. Most evaluations take less than a millisecond, so that
+	// a burst of this size is decided in time.
 	maxWaitingEvaluationsPerUser = 256
 
-	// smallReviewBytes is the most that a review may have to be decided without the bounds of
-	// large reviews. Nearly every review is smaller: names have at most some hundred bytes,
-	// and users some dozen groups. A selector of this size is still parsed in little time.
+	// smallReviewBytes is the size up to which a review is decided without the bounds of large
+	// reviews. Nearly every review is smaller: names have at most a few hundred bytes, and users a
+	// few dozen groups. A selector of this size is still parsed quickly.
 	smallReviewBytes = 8 << 10
-	// maxLargeReviews bounds how many larger reviews are evaluated at the same time, whose
+	// maxLargeReviews bounds the large reviews that are evaluated at the same time. Their
 	// selectors are parsed and read by conditions.
 	maxLargeReviews = 8
-	// maxLargeReviewsPerUser bounds the share of one user name, so that a flood of one user
-	// denies nothing to others. It is less than its share of all evaluations.
+	// maxLargeReviewsPerUser bounds how many of them have the same user name, so that a flood by
+	// one user causes no denials for others. It is less than the user's share of all evaluations.
 	maxLargeReviewsPerUser = 2
-	// maxWaitingPerUser bounds how many large reviews of one user name wait for a slot. A
-	// client with a handful of connections is served in turn. A flood is denied at once,
-	// so that it does not hold the buffers that others need.
+	// maxWaitingPerUser bounds the large reviews of one user name that wait for a slot. A client
+	// with a handful of connections is served in turn. A flood is denied immediately, so that it
+	// does not hold the buffers that others need.
 	maxWaitingPerUser = 6
-	// maxBuffers bounds how many large reviews are held in memory, and so their memory to
-	// 8 MiB, or twice that while they are decoded. A review names its user only after its
-	// selectors, so it must be read first.
+	// maxBuffers bounds the large reviews in memory, and with it their memory to 8 MiB, or twice
+	// that while they are decoded. The user is known only after a review has been read, because
+	// the user follows the selectors in its JSON.
 	maxBuffers = 32
 
-	// slotTimeout bounds how long a review waits in all: a large one for its body and its slots.
-	// It leaves most of kube-apiserver's three seconds to transport and decision.
+	// slotTimeout bounds the total time that a review waits; for a large review this includes
+	// reading its body. It leaves most of kube-apiserver's three seconds to transport and
+	// decision.
 	slotTimeout = 500 * time.Millisecond
-	// waitingShare is the share of its time that a review may wait, one part in so many, if
-	// kube-apiserver waits so briefly that slotTimeout would leave less to the decision.
+	// waitingShare divides the time of a review: it may wait for at most 1/waitingShare of it if
+	// kube-apiserver's timeout is so short that slotTimeout would leave less to the decision.
 	waitingShare = int64(answerTimeout / slotTimeout)
 )
 
-// limits bounds the memory and the processor time of reviews. A client of kube-apiserver chooses
-// how large its reviews are and how many it sends; who may write policies chooses what they cost.
+// limits bounds the memory and processor time of reviews. Clients of kube-apiserver choose the
+// size and number of reviews; authors of policies choose the cost of deciding them.
 type limits struct {
-	// buffers are taken by large reviews before they are read.
+	// buffers has a slot for each large review in memory. It is acquired before the review is
+	// read.
 	buffers chan struct{}
-	// large is for large reviews, and evaluations for all.
+	// large bounds large reviews, and evaluations all reviews.
 	large, evaluations *slots
 }
 
@@ -87,7 +91,7 @@ func maxEvaluations() int {
 	return max(evaluationsPerProcessor*runtime.GOMAXPROCS(0), minEvaluations)
 }
 
-// buffer waits until a large review may be read.
+// buffer waits for a buffer for a large review, until the context ends.
 func (l *limits) buffer(waiting context.Context) (release func(), err error) {
 	if !take(waiting, l.buffers) {
 		return nil, errNoLargeSlot
@@ -95,7 +99,7 @@ func (l *limits) buffer(waiting context.Context) (release func(), err error) {
 	return func() { <-l.buffers }, nil
 }
 
-// of returns the limit of a review, which waits for its slots until a context ends.
+// of returns the limit of a review, which waits for its slots until the context waiting ends.
 func (l *limits) of(waiting context.Context, user string, isLarge bool) limit {
 	return func(evaluate func() authorization.Decision) (authorization.Decision, error) {
 		if isLarge {
@@ -114,7 +118,7 @@ func (l *limits) of(waiting context.Context, user string, isLarge bool) limit {
 	}
 }
 
-// waits returns a context that ends when a review that starts now must have its slots.
+// waits returns a context that ends when a review that starts now must have acquired its slots.
 func waits(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := slotTimeout
 	if deadline, ok := ctx.Deadline(); ok {

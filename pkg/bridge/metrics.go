@@ -20,7 +20,7 @@ const (
 	metricsSubsystem = "webhook_authorize"
 )
 
-// The decisions that reviews are counted under.
+// The values of the label decision.
 const (
 	decisionAllowed   = "allowed"
 	decisionDenied    = "denied"
@@ -34,19 +34,19 @@ var (
 	}, []string{"decision"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then goes by its failure policy.",
+		Help: "Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then applies its failure policy.",
 	}, []string{"code"})
 	denials = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many reviews at the same time) or too_late.",
+		Help: "Number of reviews that the front door denied because the policies did not decide them, by cause: too_long, no_slot (too many reviews at the same time) or too_late.",
 	}, []string{"cause"})
 	questions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of times that the front door asked for the verb granular, of kube-apiserver or of the answers that it has kept, by result: allowed, refused or error.",
+		Help: "Number of checks of the front door for the verb granular, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
 	}, []string{"result"})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "How long the front door took to read a review and to decide it, by decision.",
+		Help:    "Time to read and decide a review at the front door, by decision, in seconds.",
 		Buckets: []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
 	}, []string{"decision"})
 )

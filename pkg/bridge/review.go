@@ -26,26 +26,26 @@ import (
 )
 
 const (
-	// maxReviewBytes bounds a review that is read. Longer ones are denied, not refused: their
-	// length is up to clients of kube-apiserver, and with the failure policy NoOpinion a
-	// refusal would leave them to RBAC alone. A user with 256 groups who selects a
-	// thousand values by labels makes a review of some 100 KiB. The most that kube-apiserver
-	// accepts, a megabyte of selector, makes one of 13 MiB, since it makes an object of every
-	// few bytes of a selector. So much as this may be sent in a stream of HTTP/2 without waiting
-	// for the server, so that even a machine that is very busy reads it in one go.
+	// maxReviewBytes bounds a review that is read. Longer reviews are denied instead of answered
+	// with an error: clients of kube-apiserver determine their length, and with the failure policy
+	// NoOpinion an error would leave the decision to RBAC alone. A user with 256 groups who
+	// selects a thousand values by labels causes a review of about 100 KiB. The longest selector
+	// that kube-apiserver accepts, one megabyte, causes a review of 13 MiB, because kube-apiserver
+	// makes an object of every few bytes of a selector. An HTTP/2 client may send this many bytes
+	// without waiting for the server, so that even a very busy machine reads a review in one go.
 	maxReviewBytes = 256 << 10
-	// maxDrainedBytes bounds how much of a longer one is taken from a connection of HTTP/1
-	// before it is answered, so that the answer arrives. It is more than kube-apiserver makes
-	// of a request.
+	// maxDrainedBytes bounds how much of a longer review is read from an HTTP/1 connection before
+	// it is answered, so that the answer arrives. It is more than the longest review of
+	// kube-apiserver.
 	maxDrainedBytes = 64 << 20
 )
 
-// denial is an error for a review that is denied although no policy says so. An error response
-// would be a matter of the failure policy, and clients of kube-apiserver can cause the denial.
+// denial is an error for a review that is denied although no policy denies it. With an error
+// response kube-apiserver would apply its failure policy, and its clients can cause the denial.
 type denial struct {
-	// cause is the label of the metric.
+	// cause is the value of the label cause of the metric.
 	cause string
-	// reason is shown to the user, and says what to do.
+	// reason is shown to the user, and includes what to do.
 	reason string
 }
 
@@ -53,7 +53,7 @@ type denial struct {
 func (d *denial) Error() string { return d.reason }
 
 var (
-	errTooLong = &denial{"too_long", fmt.Sprintf("the review of this request has more than %d bytes, which no policy is asked about: use a shorter selector", maxReviewBytes)}
+	errTooLong = &denial{"too_long", fmt.Sprintf("the review of this request is longer than %d bytes, the most that policies decide about: use a shorter selector", maxReviewBytes)}
 	errNoSlot  = &denial{"no_slot", "too many requests at the same time: try again later"}
 	// errNoLargeSlot is errNoSlot for large reviews.
 	errNoLargeSlot = &denial{"no_slot", "too many large requests at the same time: try again later, or use a shorter selector"}
@@ -104,10 +104,11 @@ func decodeSelector[T any](raw json.RawMessage) (*T, error) {
 	return selector, err
 }
 
-// attributes returns what a review asks about. A selector that makes no sense is left out,
-// which asks for more than the request would use: it comes from the client of kube-apiserver,
-// which must not be able to make a review fail. For the same reason no parse error is reported,
-// which would have every selector parsed; kube-apiserver sends what it has parsed itself.
+// attributes returns the attributes that a review asks about. An invalid selector is left out,
+// which asks for more than the request would use: the selector comes from the client of
+// kube-apiserver, which must not be able to make a review fail. Parse errors are not reported
+// either, because that would require parsing every selector; kube-apiserver sends selectors that
+// it has parsed itself.
 func (s *reviewSpec) attributes() authorizer.Attributes {
 	subject := authorization.SubjectOf(&authorizationapi.SubjectAccessReviewSpec{User: s.User, UID: s.UID, Groups: s.Groups, Extra: s.Extra})
 	if s.ResourceAttributes == nil {
@@ -119,23 +120,23 @@ func (s *reviewSpec) attributes() authorizer.Attributes {
 // checkHeader returns an error if a request cannot be a review.
 func checkHeader(r *http.Request) *apierrors.StatusError {
 	if r.Method != http.MethodPost {
-		return statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "a review is sent by POST")
+		return statusError(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "a review must be sent by POST")
 	}
 	if got, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || got != mediaType {
-		return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "a review is sent as "+mediaType)
+		return statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "a review must be sent as "+mediaType)
 	}
 	return nil
 }
 
-// drain takes the body of a request that is not read, if the client would miss the answer
-// otherwise. In HTTP/2 the answer ends the stream, whether or not all of the body was sent.
+// drain reads the rest of an HTTP/1 body that is not used, because the client would otherwise miss
+// the answer. In HTTP/2 the answer ends the stream, whether or not the whole body was sent.
 func drain(r *http.Request) {
 	if r.ProtoMajor < 2 {
 		_, _ = io.CopyN(io.Discard, r.Body, maxDrainedBytes) // the answer is the same if this fails
 	}
 }
 
-// readBody reads a body, and no more of it than tells that it is too long.
+// readBody reads a body, and at most one byte more than the bound.
 func readBody(r *http.Request) ([]byte, error) {
 	var body bytes.Buffer
 	if r.ContentLength > 0 {
@@ -145,8 +146,8 @@ func readBody(r *http.Request) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// readReview reads what a request asks. The error is a denial, or a StatusError that says what
-// is wrong with the review.
+// readReview reads the review in a request. The error is a denial, or a StatusError that describes
+// the defect.
 func readReview(r *http.Request) (*reviewSpec, error) {
 	body, err := readBody(r)
 	switch {
@@ -163,7 +164,7 @@ func readReview(r *http.Request) (*reviewSpec, error) {
 		return nil, apierrors.NewBadRequest("the review is not valid JSON of its kind")
 	}
 	if got.TypeMeta != reviewType {
-		return nil, apierrors.NewBadRequest(fmt.Sprintf("this is no %s of %s", reviewType.Kind, reviewType.APIVersion))
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body is not a %s of %s", reviewType.Kind, reviewType.APIVersion))
 	}
 	if (got.Spec.ResourceAttributes == nil) == (got.Spec.NonResourceAttributes == nil) {
 		return nil, apierrors.NewBadRequest("exactly one of resourceAttributes and nonResourceAttributes is needed")

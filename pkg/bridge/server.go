@@ -15,7 +15,7 @@ import (
 	genericapiserver "k8s.io/apiserver/pkg/server"
 )
 
-// shutdownTimeout bounds how long a stop waits for requests that are being answered.
+// shutdownTimeout bounds how long a shutdown waits for requests in flight.
 const shutdownTimeout = 10 * time.Second
 
 // Server serves a handler on a listener of its own.
@@ -24,17 +24,17 @@ type Server struct {
 	handler http.Handler
 }
 
-// NewServer makes a Server. Its listener is open already. serving must have a CA of clients,
-// for which clients are asked at the handshake; the handler is who verifies them.
+// NewServer returns a Server for a listener that is already open. serving must have a CA for
+// client certificates, so that they are requested in the TLS handshake; handler must verify them.
 func NewServer(serving *genericapiserver.SecureServingInfo, handler http.Handler) (*Server, error) {
 	if serving == nil || serving.Listener == nil || serving.ClientCA == nil || handler == nil {
-		return nil, errors.New("the listener of the front door needs a port, a CA of clients and a handler")
+		return nil, errors.New("the listener of the front door needs a port, a CA for client certificates and a handler")
 	}
 	return &Server{serving: serving, handler: handler}, nil
 }
 
-// Start serves until ctx ends. It returns at once, with a function that waits until the
-// last request has been answered.
+// Start serves until ctx ends. It returns immediately, with a function that waits until all
+// requests have been answered.
 func (s *Server) Start(ctx context.Context) (wait func(), err error) {
 	stopped, listenerStopped, err := s.serving.Serve(s.handler, shutdownTimeout, ctx.Done())
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"sync"
 )
 
-// slots bounds how many reviews are evaluated at the same time and how many wait for that, in all
-// and for one user name.
+// slots bounds how many reviews are evaluated at the same time, and how many wait for that, in
+// total and per user name.
 type slots struct {
 	bounds bounds
 	all    chan struct{}
 
 	mu sync.Mutex
-	// users holds the users who have a review here.
+	// users has an entry for each user name with a review that waits or has a slot.
 	users map[string]*userSlots
-	// waiting counts the reviews that wait, of all users.
+	// waiting is the number of waiting reviews of all users.
 	waiting int
 }
 
@@ -34,7 +34,7 @@ type bounds struct {
 // userSlots are the slots of one user name.
 type userSlots struct {
 	slots chan struct{}
-	// here counts the reviews that wait or have a slot, and waiting those that wait.
+	// here is the number of reviews that wait or have a slot; waiting is the number that wait.
 	here, waiting int
 }
 
@@ -42,8 +42,9 @@ func newSlots(b bounds) *slots {
 	return &slots{bounds: b, all: make(chan struct{}, b.all), users: map[string]*userSlots{}}
 }
 
-// acquire waits for a slot of a user. It fails if too many wait already, or if ctx has ended. A
-// free slot is taken in any case, so that those who wait keep nothing from others.
+// acquire waits for a slot of a user. It returns the refusal if too many reviews wait already, or
+// if ctx has ended. A free slot is always taken, so that waiting reviews do not keep it from
+// others.
 func (s *slots) acquire(ctx context.Context, user string) (release func(), err error) {
 	own := s.enter(user)
 	if !s.try(own) && !s.wait(ctx, own) {
@@ -57,7 +58,7 @@ func (s *slots) acquire(ctx context.Context, user string) (release func(), err e
 	}, nil
 }
 
-// enter counts a review of a user.
+// enter counts a review of a user, and creates the user's entry if it has none.
 func (s *slots) enter(user string) *userSlots {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *slots) enter(user string) *userSlots {
 	return own
 }
 
-// leave ends what enter began.
+// leave undoes enter.
 func (s *slots) leave(user string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +81,7 @@ func (s *slots) leave(user string) {
 	}
 }
 
-// try takes a slot if that needs no waiting.
+// try takes a slot if one is free. It does not wait.
 func (s *slots) try(own *userSlots) bool {
 	if !tryTake(own.slots) {
 		return false
@@ -92,7 +93,7 @@ func (s *slots) try(own *userSlots) bool {
 	return true
 }
 
-// wait waits for a slot. It returns false at once if too many wait.
+// wait waits for a slot. It returns false immediately if too many reviews wait.
 func (s *slots) wait(ctx context.Context, own *userSlots) bool {
 	if !s.queue(own) {
 		return false
@@ -109,7 +110,7 @@ func (s *slots) wait(ctx context.Context, own *userSlots) bool {
 	return true
 }
 
-// queue counts a review that waits. It returns false if there are too many.
+// queue counts a waiting review. It returns false if too many wait.
 func (s *slots) queue(own *userSlots) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +122,7 @@ func (s *slots) queue(own *userSlots) bool {
 	return true
 }
 
-// unqueue ends what queue began.
+// unqueue undoes queue.
 func (s *slots) unqueue(own *userSlots) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,7 @@ func (s *slots) unqueue(own *userSlots) {
 	s.waiting--
 }
 
-// take waits for a slot. A free one is taken even if ctx has ended.
+// take waits for a slot until ctx ends. It takes a free slot even if ctx has ended.
 func take(ctx context.Context, slots chan struct{}) bool {
 	if tryTake(slots) {
 		return true

@@ -135,7 +135,7 @@ func TestFrontDoorDenies(t *testing.T) {
 	})
 	mustKubectl(t, "carol", "get", "configmaps", "--namespace", namespace)
 	mustKubectl(t, "admin", "get", "configmap", "c", "--namespace", namespace)
-	if code, body := longList(t, "carol", "/api/v1/namespaces/"+namespace+"/configmaps"); code != http.StatusForbidden || !strings.Contains(body, "no policy is asked about") {
+	if code, body := longList(t, "carol", "/api/v1/namespaces/"+namespace+"/configmaps"); code != http.StatusForbidden || !strings.Contains(body, "the most that policies decide about") {
 		t.Errorf("a list with a long selector: got %d %.300s, want 403 by the front door", code, body)
 	}
 	reads := carolAsks("get", "", "v1", "configmaps", namespace)
@@ -204,11 +204,11 @@ func TestFrontDoorConditions(t *testing.T) {
 		{"when Proviso asks", withMarker(carolAsks("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace)), false, false, ""},
 		{"every version", carolAsks("create", "demo.proviso.dev", "*", "virtualmachines", namespace), false, false, ""},
 		{"no version, which is every version", carolAsks("create", "demo.proviso.dev", "", "virtualmachines", namespace), false, false, ""},
-		{"a read, which nobody admits", carolAsks("get", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "nobody can evaluate"},
-		{"a creation that kube-apiserver admits", carolAsks("create", "", "v1", "configmaps", namespace), false, false, "nobody can evaluate"},
+		{"a read, which nobody admits", carolAsks("get", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "cannot be evaluated for this request"},
+		{"a creation that kube-apiserver admits", carolAsks("create", "", "v1", "configmaps", namespace), false, false, "cannot be evaluated for this request"},
 		{"a conditional Deny elsewhere", carolAsks("update", "", "v1", "configmaps", namespace), false, true, "front-door-conditions.namespace.policy.proviso.dev/not-empty"},
 		{"a conditional Deny elsewhere, when Proviso asks", withMarker(carolAsks("update", "", "v1", "configmaps", namespace)), false, false, ""},
-		{"a conditional Deny that Proviso evaluates", carolAsks("update", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "Proviso evaluates conditions"},
+		{"a conditional Deny that Proviso evaluates", carolAsks("update", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "left to Proviso, which evaluates the conditions"},
 	} {
 		if got := accessReview(t, tc.spec); got.Allowed != tc.wantAllowed || got.Denied != tc.wantNo || !strings.Contains(got.Reason, tc.wantReason) {
 			t.Errorf("%s: got %+v, want allowed %v, denied %v, %s", tc.name, got, tc.wantAllowed, tc.wantNo, tc.wantReason)
@@ -298,7 +298,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 	})
 	// Of the refusals of several modes kube-apiserver words that of the mode that was used last,
 	// Proviso that of the first.
-	for user, want := range map[string]string{"agent": "nobody may impersonate into it", "agent-direct": `User "agent" cannot impersonate-on:user-info:get`} {
+	for user, want := range map[string]string{"agent": "is reserved for Proviso and cannot be impersonated", "agent-direct": `User "agent" cannot impersonate-on:user-info:get`} {
 		mustKubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra=example.com/x=true")
 		_, errs, err := kubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra="+webhook.DelegationMarker+"=true")
 		if err == nil || !strings.Contains(errs, want) {

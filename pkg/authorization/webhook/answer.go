@@ -18,17 +18,17 @@ import (
 )
 
 var (
-	errUnasked       = errors.New("the webhook answered with conditions, for which it was not asked")
-	errContradictory = errors.New("the answer contradicts itself")
+	errUnasked       = errors.New("the webhook answered with conditions, which were not requested")
+	errContradictory = errors.New("the answer is contradictory")
 	errMalformed     = errors.New("the answer is malformed")
 )
 
-// maxReasonBytes bounds what a webhook can add to messages and audit events.
+// maxReasonBytes bounds the text that a webhook can add to messages and audit events.
 const maxReasonBytes = 4096
 
-// review is what may come back from a webhook that was sent a SubjectAccessReview.
-// Fields that nobody here knows are ignored, as everywhere in Kubernetes; a field that is
-// there twice is an error, since it is unclear what it says.
+// review is the answer of a webhook to a SubjectAccessReview. Unknown fields are ignored, as
+// everywhere in Kubernetes. A duplicate field is an error, because its meaning would depend on the
+// parser.
 type review struct {
 	typeMeta
 	Status *reviewStatus `json:"status"`
@@ -39,8 +39,7 @@ type typeMeta struct {
 	Kind       string `json:"kind"`
 }
 
-// reviewStatus has the field of the KEP for conditions, and those of implementations that
-// are newer than it.
+// reviewStatus has the field of KEP-5681 for conditions, and the fields of newer implementations.
 type reviewStatus struct {
 	Allowed             bool         `json:"allowed"`
 	Denied              bool         `json:"denied"`
@@ -51,7 +50,8 @@ type reviewStatus struct {
 	ConditionalDecision *unionAnswer `json:"conditionalDecision"`
 }
 
-// answerSet is a condition set. The type may be given once for all of its conditions.
+// answerSet is a condition set. ConditionsType is the type of all its conditions without a type of
+// their own.
 type answerSet struct {
 	Allowed           bool              `json:"allowed"`
 	Denied            bool              `json:"denied"`
@@ -71,7 +71,7 @@ type answerCondition struct {
 	Description string `json:"description"`
 }
 
-// unionAnswer is a decision as a tree: exactly the member that type names is set.
+// unionAnswer is a decision as a tree. Only the member that Type names may be set.
 type unionAnswer struct {
 	Type          string         `json:"type"`
 	Allow         *struct{}      `json:"allow"`
@@ -90,9 +90,10 @@ type conditionsMap struct {
 	AllowConditions     []answerCondition `json:"allowConditions"`
 }
 
-// decode decodes an answer that must be of a kind, or say nothing about it.
+// decode decodes an answer. If the answer has an apiVersion or kind, it must be the given one.
 func decode(raw []byte, into any, meta *typeMeta, version, kind string) error {
-	// The result must not depend on the case of names, or on which of two fields is read.
+	// Strict decoding: the result must not depend on the case of names, or on the choice between
+	// duplicate fields.
 	strict, err := kjson.UnmarshalStrict(raw, into, kjson.DisallowDuplicateFields)
 	if err == nil {
 		err = utilerrors.NewAggregate(strict)
@@ -107,8 +108,9 @@ func decode(raw []byte, into any, meta *typeMeta, version, kind string) error {
 	return nil
 }
 
-// decisionFrom reads the answer to a SubjectAccessReview of a version, as the decision of
-// the authorizer of a name. It is Allow only if the answer says nothing else.
+// decisionFrom converts the answer to a SubjectAccessReview of the given version into a decision
+// of the authorizer name. The decision is Allow only if the answer has no other part. asked is
+// true if the review requested conditions.
 func decisionFrom(raw []byte, version, name string, asked bool) (authorization.Decision, error) {
 	var r review
 	if err := decode(raw, &r, &r.typeMeta, version, "SubjectAccessReview"); err != nil {
@@ -129,7 +131,7 @@ func decisionFrom(raw []byte, version, name string, asked bool) (authorization.D
 	}
 	reason := bound(status.Reason)
 	if status.EvaluationError != "" && !status.Allowed {
-		// An error that still led to an answer is part of why.
+		// The error did not prevent an answer, and explains it.
 		reason = strings.TrimPrefix(reason+"; "+bound(status.EvaluationError), "; ")
 	}
 	switch {
@@ -159,7 +161,7 @@ func bound(reason string) string {
 	return reason
 }
 
-// conditional returns the decision that conditions make.
+// conditional returns the decision that the conditions of an answer represent.
 func (s *reviewStatus) conditional(name string) (authorization.Decision, error) {
 	wire, err := s.sets(name)
 	if err != nil {
@@ -171,7 +173,7 @@ func (s *reviewStatus) conditional(name string) (authorization.Decision, error) 
 	}
 	decision := authorization.Chained(sets...)
 	if decision.Fold().IsAllow() {
-		return authorization.Decision{}, fmt.Errorf("%w: it is not allowed, but its conditions allow whatever the data is", errContradictory)
+		return authorization.Decision{}, fmt.Errorf("%w: it does not allow the request, but its conditions allow it for any data", errContradictory)
 	}
 	return decision, nil
 }
@@ -215,7 +217,7 @@ func setsOf(answers []answerSet) ([]authorizationapi.SubjectAccessReviewConditio
 
 func (a *answerSet) set() (set authorizationapi.SubjectAccessReviewConditionSet, err error) {
 	if moreThanOne(a.Allowed, a.Denied, a.Conditions != nil, a.ConditionsChain != nil, a.ConditionSetChain != nil) {
-		return set, fmt.Errorf("the set of %q says more than one thing", a.AuthorizerName)
+		return set, fmt.Errorf("the set of %q must have only one of allowed, denied, conditions and a chain", a.AuthorizerName)
 	}
 	set = authorizationapi.SubjectAccessReviewConditionSet{
 		Allowed: a.Allowed, Denied: a.Denied, AuthorizerName: a.AuthorizerName, FailureMode: authorizationapi.FailureMode(a.FailureMode),
@@ -252,7 +254,7 @@ func (c answerCondition) condition(effect authorizationapi.ConditionEffect) auth
 	return authorizationapi.SubjectAccessReviewCondition{ID: c.ID, Effect: effect, Type: c.Type, Condition: c.Condition, Description: c.Description}
 }
 
-// set returns the tree as a set of the authorizer of a name.
+// set converts the tree into a condition set of the authorizer name.
 func (u *unionAnswer) set(name string) (set authorizationapi.SubjectAccessReviewConditionSet, err error) {
 	set.AuthorizerName = name
 	given := ""
@@ -260,7 +262,7 @@ func (u *unionAnswer) set(name string) (set authorizationapi.SubjectAccessReview
 		"Allow": u.Allow != nil, "Deny": u.Deny != nil, "NoOpinion": u.NoOpinion != nil, "ConditionsMap": u.ConditionsMap != nil, "Union": u.Union != nil,
 	} {
 		if present {
-			given += member // two of them are no type
+			given += member // the concatenation of two names matches no type
 		}
 	}
 	if u.Type == "" || u.Type != given {
@@ -304,8 +306,7 @@ func (m *conditionsMap) conditions() []authorizationapi.SubjectAccessReviewCondi
 	return conditions
 }
 
-// conditionsReview is what may come back from a webhook that was sent an
-// AuthorizationConditionsReview.
+// conditionsReview is the answer of a webhook to an AuthorizationConditionsReview.
 type conditionsReview struct {
 	typeMeta
 	Response *struct {
@@ -318,8 +319,9 @@ type conditionsReview struct {
 	} `json:"response"`
 }
 
-// evaluationFrom reads the answer to an AuthorizationConditionsReview that had all data. An
-// error that the webhook tells of is one that it has decided about.
+// evaluationFrom converts the answer to an AuthorizationConditionsReview with all data into a
+// decision. An evaluation error is added to the reason, because the webhook decided in spite of
+// it.
 func evaluationFrom(raw []byte) (authorization.Decision, error) {
 	var r conditionsReview
 	if err := decode(raw, &r, &r.typeMeta, versionV1alpha1, "AuthorizationConditionsReview"); err != nil {
@@ -332,7 +334,7 @@ func evaluationFrom(raw []byte) (authorization.Decision, error) {
 	case response.Allowed && response.Denied:
 		return authorization.Decision{}, errContradictory
 	case response.ConditionSets != nil || response.ConditionSetChain != nil:
-		return authorization.Decision{}, fmt.Errorf("%w: conditions remain, though all data was there", errMalformed)
+		return authorization.Decision{}, fmt.Errorf("%w: it has conditions left, although the review had all data", errMalformed)
 	}
 	reason := bound(response.Reason)
 	if response.EvaluationError != "" {

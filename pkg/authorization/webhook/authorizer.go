@@ -3,17 +3,16 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package webhook asks other servers for authorization decisions: kube-apiserver
-// (Authorizer), and the webhooks that a file names (Source and Dynamic), whose answers may
-// be conditional (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview
-// API").
+// Package webhook calls other servers for authorization decisions: kube-apiserver (Authorizer),
+// and the webhooks that a file configures (Source and Dynamic), whose answers may be conditional
+// (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API").
 //
-// Invariants: an error, a timeout or an answer that makes no sense never becomes
-// Allow. From kube-apiserver it is Deny; the generic delegating authorizer of
-// k8s.io/apiserver answers NoOpinion there, after which a later authorizer could allow what
-// kube-apiserver would have denied. From a webhook it is what its failure policy says;
-// conditions that were not asked for are Deny whatever that says. kube-apiserver is never
-// sent conditions: the one that fronts a Proviso would send them back to it.
+// Invariants: an error, a timeout or an invalid answer never becomes Allow. For kube-apiserver it
+// becomes Deny. The generic delegating authorizer of k8s.io/apiserver returns NoOpinion instead,
+// so that a later authorizer could allow a request that kube-apiserver would have denied. For a
+// webhook its failure policy decides, except that conditions that were not requested are always
+// Deny. Conditions are never sent to kube-apiserver: it would proxy them back to the Proviso
+// behind it.
 package webhook
 
 import (
@@ -33,17 +32,17 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// DelegationMarker is the user extra that every SubjectAccessReview sent by Proviso
-// carries. An authorization webhook of Proviso that sees it knows that Proviso itself is
-// asking, and never answers Allow, so that no decision is founded on itself. Whoever
-// forges it only loses rights.
+// DelegationMarker is the user extra in every SubjectAccessReview that Proviso sends. An
+// authorization webhook of Proviso that receives it never answers Allow, so that a policy cannot
+// be the reason for its own decision. A client that forges the marker only loses permissions.
 const DelegationMarker = "authorization.proviso.dev/delegated"
 
 const (
-	// cacheSize bounds the cached decisions, as the webhook authorizer of Kubernetes does.
+	// cacheSize bounds the number of cached decisions. It is the bound of the webhook authorizer
+	// of Kubernetes.
 	cacheSize = 8192
-	// maxCacheKeyBytes bounds the questions that are cached at all. Names, paths and
-	// selectors come from the client, who could fill the memory with long ones.
+	// maxCacheKeyBytes bounds the size of questions that are cached. Clients choose names, paths
+	// and selectors, and could fill the memory with long ones.
 	maxCacheKeyBytes = 10000
 )
 
@@ -57,16 +56,16 @@ type Config struct {
 	// Client creates the reviews. Its transport must have a timeout. It must not limit its rate
 	// itself: the Authorizer bounds what is in flight, and kube-apiserver shares its own capacity.
 	Client SubjectAccessReviews
-	// AllowCacheTTL and DenyCacheTTL are how long decisions are reused. Zero means that
-	// they are not. Errors are never reused.
+	// AllowCacheTTL and DenyCacheTTL are how long decisions are cached. Zero disables caching.
+	// Errors are never cached.
 	AllowCacheTTL, DenyCacheTTL time.Duration
-	// Backoff says how calls that failed in passing are repeated.
+	// Backoff is the schedule for retries of calls with a transient error.
 	Backoff wait.Backoff
 }
 
-// Authorizer asks by authorization.k8s.io/v1 SubjectAccessReview. It bounds the questions that
-// it has in flight, and shares them between the users whose requests cause them; see ErrBusy.
-// It is safe for concurrent use.
+// Authorizer sends SubjectAccessReviews of authorization.k8s.io/v1. It bounds the questions in
+// flight, and shares them between the users whose requests cause them; see ErrBusy. It is safe for
+// concurrent use.
 type Authorizer struct {
 	config    Config
 	decisions *memory
@@ -75,26 +74,26 @@ type Authorizer struct {
 
 var _ authorization.Decider = &Authorizer{}
 
-// New makes an Authorizer.
+// New returns an Authorizer. It returns an error if config has no client or no attempt.
 func New(config Config) (*Authorizer, error) {
 	if config.Client == nil {
-		return nil, errors.New("a client is needed")
+		return nil, errors.New("the authorizer needs a client")
 	}
 	if config.Backoff.Steps < 1 {
-		return nil, fmt.Errorf("at least one attempt is needed, not %d", config.Backoff.Steps)
+		return nil, fmt.Errorf("the backoff must have at least one attempt, not %d", config.Backoff.Steps)
 	}
 	RegisterMetrics()
 	return &Authorizer{config: config, decisions: newMemory(realClock{}), inFlight: newInFlight()}, nil
 }
 
-// answer is a decision as it is cached: whole.
+// answer is a decision with its reason, as it is cached.
 type answer struct {
 	decision authorizer.Decision
 	reason   string
 }
 
-// Authorize asks. Allow, Deny and NoOpinion are what the server answered; whenever there
-// is an error, and when the server does not take the question, the decision is Deny.
+// Authorize returns the decision of the server: Allow, Deny or NoOpinion. If there is an error, or
+// if the server rejects the question as invalid, it returns Deny.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes)}
 	key, err := json.Marshal(review.Spec)
@@ -107,9 +106,9 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	}
 	status, err := a.ask(ctx, causeOf(ctx, attributes), review)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		// The question makes no sense to kube-apiserver: the request is at fault, and no
-		// repetition helps. An error would be answered with 500.
-		return authorizer.DecisionDeny, fmt.Sprintf("kube-apiserver refuses to say: %v", err), nil
+		// kube-apiserver rejected the question as invalid. The request is at fault, and a retry
+		// does not help. An error would be answered with 500.
+		return authorizer.DecisionDeny, fmt.Sprintf("kube-apiserver rejected the authorization check as invalid: %v", err), nil
 	}
 	if err != nil {
 		return authorizer.DecisionDeny, "", fmt.Errorf("asking kube-apiserver for authorization: %w", err)
@@ -122,8 +121,8 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	return result.decision, result.reason, nil
 }
 
-// ask asks what a request of a user causes. A question that is repeated has a place among those
-// in flight during each attempt, and none between attempts.
+// ask sends a question that a request of user causes. During each attempt the question has a place
+// among those in flight; between attempts it has none.
 func (a *Authorizer) ask(ctx context.Context, user string, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	var result *authorizationv1.SubjectAccessReview
 	err := utilwebhook.WithExponentialBackoff(ctx, a.config.Backoff, func() error {
@@ -154,8 +153,8 @@ func answerOf(status *authorizationv1.SubjectAccessReviewStatus) (answer, error)
 		result.decision = authorizer.DecisionAllow
 	}
 	if status.EvaluationError != "" && !status.Allowed {
-		// An error there that still led to an answer, such as a binding to a missing role,
-		// is part of why; it is no failure of the question.
+		// The error did not prevent an answer, and explains it: for example, a binding refers to a
+		// missing role.
 		if result.reason != "" {
 			result.reason += "; "
 		}

@@ -84,7 +84,7 @@ func TestAuthorize(t *testing.T) {
 			authorizer.DecisionNoOpinion, "r; role is missing", false, 1},
 		{"both, which makes no sense", status(authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}), authorizer.DecisionDeny, "", true, 1},
 		{"an error", []answer{{err: failure}}, authorizer.DecisionDeny, "", true, 1},
-		{"a question that is not taken", []answer{{err: apierrors.NewBadRequest("no key")}}, authorizer.DecisionDeny, "kube-apiserver refuses to say: no key", false, 1},
+		{"a question that is not taken", []answer{{err: apierrors.NewBadRequest("no key")}}, authorizer.DecisionDeny, "kube-apiserver rejected the authorization check as invalid: no key", false, 1},
 		{"an error in passing", []answer{retriable, {status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}}, authorizer.DecisionAllow, "", false, 2},
 		{"an error that stays", []answer{retriable}, authorizer.DecisionDeny, "", true, 3},
 	} {

@@ -26,33 +26,34 @@ const (
 	memberKube     = "kube-apiserver"
 )
 
-// ChainConfig configures the chain of a server that enforces what a Proviso decides.
+// ChainConfig configures the chain of a server that enforces decisions of Proviso.
 type ChainConfig struct {
-	// KubeAPIServer asks kube-apiserver. Give it a cache for its answers: it is asked at both
-	// ends of the chain.
+	// KubeAPIServer calls kube-apiserver. It should cache answers, because the chain calls it
+	// twice.
 	KubeAPIServer *Authorizer
-	// Webhooks names the Provisos, and whatever else speaks the API. It must be restricting.
+	// Webhooks has the Provisos and other webhooks. It must be a restricting Source.
 	Webhooks *Source
-	// Fresh says that the answers of webhooks are not reused.
+	// Fresh disables the use of cached answers of webhooks.
 	Fresh bool
-	// AlwaysAllowGroups and AlwaysAllowPaths need no permission, so that health checks pass while
-	// Proviso is down. They are the options of the same names of k8s.io/apiserver.
+	// AlwaysAllowGroups and AlwaysAllowPaths are allowed without a check, so that health checks
+	// pass while Proviso is down. They correspond to the options of the same names of
+	// k8s.io/apiserver.
 	AlwaysAllowGroups, AlwaysAllowPaths []string
 	// Restrictions are authorizers that only deny, such as the result of granular.NewExclude. They
-	// are asked before everything that could allow. An answer that could become Allow is a
-	// mistake, and denies.
+	// are called before all authorizers that could allow. A decision that is or could become Allow
+	// is an error, and denies.
 	Restrictions []authorization.Member
-	// Last are authorizers that are asked after all others.
+	// Last are authorizers that are called after all others.
 	Last []authorization.Member
 }
 
 var (
-	errChainParts     = errors.New("the chain needs kube-apiserver and webhooks")
-	errNotRestricting = errors.New("the webhooks of the chain come before kube-apiserver: make their source with Restricting, so that none of them may fail open")
+	errChainParts     = errors.New("the chain needs KubeAPIServer and Webhooks")
+	errNotRestricting = errors.New("the source of webhooks must have Restricting set: they are called before kube-apiserver, so that none of them may fail open")
 )
 
-// NewChain makes the chain of an aggregated server other than Proviso, in the one order in
-// which no Deny is lost, whether of Proviso or of kube-apiserver:
+// NewChain returns the chain of an aggregated server other than Proviso. This is the only order in
+// which every Deny counts, of Proviso and of kube-apiserver:
 //
 //  1. the groups and paths that need no permission;
 //  2. the authorizers in Restrictions, and what kube-apiserver denies, so that no webhook
@@ -62,9 +63,8 @@ var (
 //  4. kube-apiserver, for what the webhooks have no opinion on;
 //  5. the authorizers in Last.
 //
-// An Allow of kube-apiserver in front of the webhooks would be final, and Deny policies
-// would bind only users whom RBAC does not allow. A failure of kube-apiserver or of a
-// webhook denies.
+// An Allow of kube-apiserver before the webhooks would be final, and Deny policies would only
+// apply to users whom RBAC does not allow. A failure of kube-apiserver or of a webhook denies.
 func NewChain(config ChainConfig) (*authorization.Chain, error) {
 	switch {
 	case config.KubeAPIServer == nil || config.Webhooks == nil:
@@ -93,10 +93,10 @@ func NewChain(config ChainConfig) (*authorization.Chain, error) {
 	return authorization.NewChain(append(members, config.Last...)...)
 }
 
-// chainNames are the names that webhooks of a restricting source must not have.
+// chainNames are the names that webhooks of a restricting Source must not have.
 var chainNames = []string{memberGroups, memberPaths, memberDenials, memberWebhooks, memberKube}
 
-// denials is an authorizer without its permissions: what it allows is NoOpinion.
+// denials is an Authorizer whose Allow is converted to NoOpinion.
 type denials struct {
 	authorizer *Authorizer
 }
@@ -109,7 +109,7 @@ func (d denials) Decide(ctx context.Context, attributes authorizer.Attributes) a
 	return decision
 }
 
-// restriction is an authorizer that is believed only when it denies or has no opinion.
+// restriction wraps an authorizer that may only deny or have no opinion.
 type restriction struct {
 	decider authorization.Decider
 }
@@ -118,10 +118,10 @@ var (
 	_ authorization.Pinner           = restriction{}
 	_ authorization.ConditionsAuthor = restriction{}
 
-	errRestrictionAllows = errors.New("an authorizer that may only deny has answered with an Allow, or with conditions that could become one")
+	errRestrictionAllows = errors.New("an authorizer that may only deny returned Allow, or conditions that could become Allow")
 )
 
-// Pin pins the authorizer, if it decides from something that changes.
+// Pin pins the authorizer if it implements authorization.Pinner.
 func (r restriction) Pin(ctx context.Context) context.Context {
 	return authorization.Pin(ctx, r.decider)
 }
@@ -135,8 +135,8 @@ func (r restriction) Decide(ctx context.Context, attributes authorizer.Attribute
 	return decision
 }
 
-// EvaluateConditions turns an Allow into Deny. The Deny has no error, so that a failure mode does
-// not turn it into NoOpinion.
+// EvaluateConditions converts Allow to Deny. The Deny has no error, so that a failure mode does
+// not convert it to NoOpinion.
 func (r restriction) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	evaluated, reason, err := authorization.AuthorizerOf(r.decider).EvaluateConditions(ctx, decision, data)
 	if evaluated == authorizer.DecisionAllow {

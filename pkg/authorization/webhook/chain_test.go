@@ -221,8 +221,8 @@ func TestChainRefusesToFailOpen(t *testing.T) {
 		config webhook.ChainConfig
 		want   string
 	}{
-		{name: "no webhooks", config: webhook.ChainConfig{KubeAPIServer: kube}, want: "needs kube-apiserver and webhooks"},
-		{name: "no kube-apiserver", config: webhook.ChainConfig{Webhooks: newRestrictingSource(t, conditional(t, "w", remote))}, want: "needs kube-apiserver and webhooks"},
+		{name: "no webhooks", config: webhook.ChainConfig{KubeAPIServer: kube}, want: "needs KubeAPIServer and Webhooks"},
+		{name: "no kube-apiserver", config: webhook.ChainConfig{Webhooks: newRestrictingSource(t, conditional(t, "w", remote))}, want: "needs KubeAPIServer and Webhooks"},
 		{name: "webhooks that may fail open", config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newSource(t, conditional(t, "w", remote))}, want: "Restricting"},
 		{
 			name:   "a name twice",

@@ -28,9 +28,9 @@ import (
 
 var errNoData = errors.New("there is no data to evaluate conditions against")
 
-// EvaluateConditions has the webhook evaluate conditions that it made, whatever their type
-// (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). Deny with
-// an error is a failure, which the failure mode of the set decides.
+// EvaluateConditions sends conditions of the webhook, of any type, to the webhook for evaluation
+// (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). Deny with an
+// error is a failure, for which the failure mode of the set decides.
 func (w *Webhook) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	result, err := w.evaluate(ctx, authorization.FromUpstream(w.name, decision), data)
 	if err != nil {
@@ -75,7 +75,8 @@ func (w *Webhook) evaluate(ctx context.Context, decision authorization.Decision,
 	return result, err
 }
 
-// requestOf renders sets and data. The objects are what conditions see in process.
+// requestOf returns a request with the sets and the data. The objects have the form that
+// conditions read in process.
 func requestOf(sets []authorizationapi.SubjectAccessReviewConditionSet, data authorizer.ConditionsData) (*authorizationapi.AuthorizationConditionsRequest, error) {
 	subject, err := userInfoOf(data.GetUserInfo())
 	if err != nil {
@@ -114,7 +115,8 @@ func requestOf(sets []authorizationapi.SubjectAccessReviewConditionSet, data aut
 	return request, nil
 }
 
-// rawOf renders an object as conditions see it in process; nil if there is none.
+// rawOf encodes an object in the form that conditions read in process. It returns nil if there is
+// no object.
 func rawOf(object runtime.Object) (*runtime.RawExtension, error) {
 	if object == nil || (reflect.ValueOf(object).Kind() == reflect.Pointer && reflect.ValueOf(object).IsNil()) {
 		return nil, nil
@@ -134,8 +136,8 @@ func encoded(content map[string]any) (*runtime.RawExtension, error) {
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// userInfoOf renders a user with the delegation marker, which keeps conditions from going
-// in a circle.
+// userInfoOf returns the user with the delegation marker, which bounds how often servers pass
+// conditions on to each other.
 func userInfoOf(subject user.Info) (*authenticationv1.UserInfo, error) {
 	if subject == nil {
 		subject = &user.DefaultInfo{}

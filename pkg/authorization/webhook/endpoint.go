@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxAnswerBytes bounds an answer. The largest that is valid has 512 conditions of 11 KiB,
-// which JSON may make twice as long.
+// maxAnswerBytes bounds an answer. The largest valid answer has 512 conditions of 11 KiB, and JSON
+// may double their size.
 const maxAnswerBytes = 12 << 20
 
 // endpoint is a URL to which reviews of one kind are posted.
@@ -33,26 +33,24 @@ type endpoint struct {
 	client  rest.Interface
 	backoff wait.Backoff
 	metrics roundTrips
-	// confidential says that the reviews hold objects, which the text of an error could
-	// repeat.
+	// confidential is true if the reviews contain objects, which the text of an error could quote.
 	confidential bool
 }
 
-// statuses decodes the errors of API servers.
+// statuses decodes error responses of API servers.
 var statuses = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	return serializer.NewCodecFactory(scheme)
 }()
 
-// newClient makes a client that posts to the exact URL that config has. Each call takes at
-// most as long as timeout says.
+// newClient returns a client that posts to the exact URL in config. timeout bounds each call.
 func newClient(config *rest.Config, timeout time.Duration) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Timeout = timeout
-	// How many requests are served is decided elsewhere.
+	// The number of requests is bounded elsewhere.
 	config.QPS = -1
-	// Warnings are for those who write reviews by hand.
+	// Warnings are meant for people who write reviews themselves.
 	config.WarningHandler = rest.NoWarnings{}
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	config.NegotiatedSerializer = statuses.WithoutConversion()
@@ -60,7 +58,7 @@ func newClient(config *rest.Config, timeout time.Duration) (rest.Interface, erro
 	return rest.UnversionedRESTClientFor(config)
 }
 
-// bounded refuses answers that are too long.
+// bounded fails to read answers that are longer than maxAnswerBytes.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -74,8 +72,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// post posts a review and reads the answer. A call that fails in passing is repeated, as
-// the webhook authorizer of Kubernetes does; an answer that cannot be read is not.
+// post posts a review and reads the answer. A call with a transient error is retried, as by the
+// webhook authorizer of Kubernetes; an answer that cannot be read is an error without a retry.
 func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []byte) error) error {
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
 		start := time.Now()

@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// maxInFlight bounds the questions that one Authorizer has in flight at a time. It is far
-	// more than kube-apiserver needs to be busy, and far less than the 245 seats that its
-	// default priority and fairness has for service accounts, so that Proviso does not push
-	// out other clients, with three replicas or several authorizers in one process.
+	// maxInFlight bounds the questions that one Authorizer has in flight at a time. It is enough
+	// to keep kube-apiserver busy, and far below the 245 seats of service accounts in
+	// kube-apiserver's default priority and fairness: even three replicas, or several authorizers
+	// in one process, do not displace other clients.
 	maxInFlight = 64
-	// maxInFlightPerUser bounds the questions that requests of one user have in flight. It is
-	// half of maxInFlight, so that one user never takes the last place, however slow the
-	// answers to its questions are.
+	// maxInFlightPerUser bounds the questions in flight that requests of one user cause. It is
+	// half of maxInFlight, so that a user never takes the last place, however slow the answers
+	// are.
 	maxInFlightPerUser = maxInFlight / 2
-	// maxWaitingPerUser bounds the questions of one user that wait. kube-apiserver answers
-	// several hundred questions a second, so that the last of them waits about a second.
+	// maxWaitingPerUser bounds the waiting questions of one user. kube-apiserver answers several
+	// hundred questions per second, so that the last one waits for about a second.
 	maxWaitingPerUser = 512
-	// maxWaiting bounds the questions of all users that wait, and with them the memory that
-	// they hold. Eight users with as many as each may have must act together to reach it.
+	// maxWaiting bounds the waiting questions of all users, and with them their memory. It is
+	// reached only if at least eight users cause many questions at the same time.
 	maxWaiting = 8 * maxWaitingPerUser
-	// maxWait bounds how long a question waits for its turn: kube-apiserver gives up on
-	// its own authorization webhooks after as long in the shipped configuration.
+	// maxWait bounds how long a question waits for its turn. In the shipped configuration,
+	// kube-apiserver has the same timeout for its authorization webhooks.
 	maxWait = 3 * time.Second
 )
 
-// ErrBusy is the error of a question that was never asked, because too many others are
-// in flight or wait.
+// ErrBusy is the error for a question that was not sent, because too many others are in flight or
+// wait.
 var ErrBusy = errors.New("too many questions to kube-apiserver at a time")
 
 // inFlight bounds the questions in flight, and shares the places between users: each user has
@@ -49,14 +49,15 @@ type inFlight struct {
 
 	mu    sync.Mutex
 	users map[string]*share
-	// held counts the questions in flight and waiting, of all users.
+	// held is the number of questions of all users, in flight and waiting.
 	held int
 }
 
-// share is the part of one user.
+// share is the places of one user.
 type share struct {
 	places chan struct{}
-	// held counts the questions in flight and waiting. The share is forgotten with the last.
+	// held is the number of questions in flight and waiting. When it becomes zero, the share is
+	// deleted.
 	held int
 }
 
@@ -64,9 +65,9 @@ func newInFlight() *inFlight {
 	return &inFlight{places: make(chan struct{}, maxInFlight), users: map[string]*share{}}
 }
 
-// acquire waits for a place for a question that a request of a user causes. It returns
-// ErrBusy if there is none in time, and the error of ctx if that ends first. If the error is nil, release
-// must be called once.
+// acquire waits for a place for a question that a request of user causes. It returns ErrBusy if it
+// gets no place in time, or the error of ctx if ctx ends first. If the error is nil, release must
+// be called once.
 func (f *inFlight) acquire(ctx context.Context, user string) (release func(), err error) {
 	s, err := f.enter(user)
 	if err != nil {
@@ -95,7 +96,7 @@ func (f *inFlight) acquire(ctx context.Context, user string) (release func(), er
 	}, nil
 }
 
-// take takes a place, if need be when one becomes free.
+// take takes a place, and waits if none is free.
 func take(ctx context.Context, places chan struct{}) error {
 	select {
 	case places <- struct{}{}:
@@ -112,7 +113,7 @@ func take(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// refused returns why a context ended, and counts a wait that was too long.
+// refused returns the reason why ctx ended, and counts a wait that was too long.
 func refused(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if errors.Is(err, ErrBusy) {
@@ -121,7 +122,7 @@ func refused(ctx context.Context) error {
 	return err
 }
 
-// enter counts one more question of a user.
+// enter counts a question of a user. It returns ErrBusy if too many questions wait.
 func (f *inFlight) enter(user string) (*share, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,10 +133,10 @@ func (f *inFlight) enter(user string) (*share, error) {
 	switch {
 	case s.held == maxInFlightPerUser+maxWaitingPerUser:
 		refusals.WithLabelValues(refusalUser).Inc()
-		return nil, fmt.Errorf("%w: %d of the same user wait", ErrBusy, maxWaitingPerUser)
+		return nil, fmt.Errorf("%w: %d of the same user are waiting, try again later", ErrBusy, maxWaitingPerUser)
 	case f.held == maxInFlight+maxWaiting:
 		refusals.WithLabelValues(refusalAll).Inc()
-		return nil, fmt.Errorf("%w: %d of all users wait", ErrBusy, maxWaiting)
+		return nil, fmt.Errorf("%w: %d of all users are waiting, try again later", ErrBusy, maxWaiting)
 	}
 	f.users[user] = s
 	s.held++
@@ -143,7 +144,7 @@ func (f *inFlight) enter(user string) (*share, error) {
 	return s, nil
 }
 
-// leave counts one question of a user less.
+// leave undoes enter.
 func (f *inFlight) leave(user string, s *share) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,9 +154,9 @@ func (f *inFlight) leave(user string, s *share) {
 	}
 }
 
-// causeOf returns the name of the user whose request causes a question: the requester, who
-// may ask about another user. Without a request it is the user whom the question is about,
-// who is the requester of kube-apiserver if the front door asks.
+// causeOf returns the name of the user whose request causes a question: the requester, who may ask
+// about another user. Without a request in ctx, as at the front door, it returns the user in the
+// attributes, who is then the requester at kube-apiserver.
 func causeOf(ctx context.Context, attributes authorizer.Attributes) string {
 	if requester, ok := genericapirequest.UserFrom(ctx); ok && requester != nil {
 		return requester.GetName()

@@ -32,7 +32,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/config/validation"
 )
 
-// codecs decode configuration strictly: a field that is misspelt or there twice is an error.
+// codecs decode configuration strictly: an unknown or duplicate field is an error.
 var codecs = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
@@ -42,16 +42,16 @@ var codecs = func() serializer.CodecFactory {
 // compiler compiles match conditions.
 var compiler = sync.OnceValue(authorizationcel.NewDefaultCompiler)
 
-// digest is what a file was when it was read.
+// digest identifies the content of a file, or the error of reading it.
 type digest [sha256.Size]byte
 
-// loader makes webhooks of files, and remembers what it has read.
+// loader creates webhooks from files, and records the digests of the files.
 type loader struct {
 	config SourceConfig
 	read   map[string]digest
 }
 
-// digestOf returns what a file is, that it cannot be read included.
+// digestOf returns the digest of a file's content, or of the error of reading it.
 func digestOf(content []byte, err error) digest {
 	if err != nil {
 		return sha256.Sum256([]byte("error: " + err.Error()))
@@ -65,7 +65,7 @@ func (l *loader) readFile(path string) ([]byte, error) {
 	return content, err
 }
 
-// changed reports whether a file is not what it was when it was read.
+// changed reports whether a file has changed since it was read.
 func (l *loader) changed() bool {
 	for path, was := range l.read {
 		if digestOf(os.ReadFile(path)) != was {
@@ -75,7 +75,7 @@ func (l *loader) changed() bool {
 	return false
 }
 
-// load makes the webhooks of the configuration file, in order.
+// load creates the webhooks of the configuration file, in order.
 func (l *loader) load() ([]*Webhook, error) {
 	content, err := l.readFile(l.config.File)
 	if err != nil {
@@ -107,22 +107,22 @@ func (l *loader) reserved() []string {
 	return l.config.Reserved
 }
 
-// failuresDeny refuses webhooks that have no opinion when they fail.
+// failuresDeny returns an error for each webhook whose failure policy is NoOpinion.
 func failuresDeny(configuration *configapi.AuthorizationConfiguration) field.ErrorList {
 	var errs field.ErrorList
 	for i := range configuration.Authorizers {
 		if w := configuration.Authorizers[i].Webhook; w != nil && w.FailurePolicy == configapi.FailurePolicyNoOpinion {
 			at := field.NewPath("authorizers").Index(i).Child("webhook", "failurePolicy")
-			errs = append(errs, field.Invalid(at, w.FailurePolicy, "must be Deny: kube-apiserver is asked after the webhook, and would allow what it cannot deny while it fails"))
+			errs = append(errs, field.Invalid(at, w.FailurePolicy, "must be Deny: kube-apiserver is called after the webhook, and could allow a request that the failed webhook would have denied"))
 		}
 	}
 	return errs
 }
 
-var errDocuments = errors.New("the file must hold one document")
+var errDocuments = errors.New("the file must contain exactly one YAML document")
 
 func decodeConfiguration(content []byte) (*configapi.AuthorizationConfiguration, error) {
-	// What comes after the first document would be ignored.
+	// Decode would ignore further documents.
 	documents, reader := 0, utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		document, err := reader.Read()
@@ -150,7 +150,7 @@ func decodeConfiguration(content []byte) (*configapi.AuthorizationConfiguration,
 	return configuration, nil
 }
 
-// webhook makes one webhook of a valid configuration.
+// webhook creates one webhook of a valid configuration.
 func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path) (*Webhook, field.ErrorList) {
 	c := a.Webhook
 	w := &Webhook{
@@ -187,7 +187,7 @@ func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path)
 	return w, errs
 }
 
-// kubeconfig reads a kubeconfig file, in which paths are relative to it.
+// kubeconfig reads a kubeconfig file. Relative paths in it are relative to the file.
 func (l *loader) kubeconfig(path string) (*clientcmdapi.Config, error) {
 	content, err := l.readFile(path)
 	if err != nil {
@@ -207,8 +207,8 @@ func (l *loader) kubeconfig(path string) (*clientcmdapi.Config, error) {
 }
 
 var (
-	errNoContext = errors.New("the kubeconfig has no current-context")
-	errNotSecure = errors.New("the server must be https: and be verified")
+	errNoContext = errors.New("the kubeconfig has no current-context: set it to the context of the webhook")
+	errNotSecure = errors.New("the server URL must begin with https: and its certificate must be verified")
 )
 
 func (l *loader) endpoint(a *configapi.AuthorizerConfiguration, kubeconfig *clientcmdapi.Config, context string, metrics roundTrips) (*endpoint, error) {
@@ -225,7 +225,7 @@ func (l *loader) endpoint(a *configapi.AuthorizerConfiguration, kubeconfig *clie
 
 func clientConfig(kubeconfig *clientcmdapi.Config, context string) (*rest.Config, error) {
 	if context == "" {
-		// The loader of client-go would fall back to the cluster that the pod is in.
+		// client-go would fall back to the cluster in which the pod runs.
 		return nil, errNoContext
 	}
 	config, err := clientcmd.NewNonInteractiveClientConfig(*kubeconfig, context, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
@@ -238,9 +238,9 @@ func clientConfig(kubeconfig *clientcmdapi.Config, context string) (*rest.Config
 	return config, nil
 }
 
-var errKubeAPIServer = errors.New("conditions must not be sent to kube-apiserver: what serves authorization.k8s.io/v1alpha1 there is this server itself")
+var errKubeAPIServer = errors.New("the server must not be kube-apiserver: it would proxy authorization.k8s.io/v1alpha1, and with it the conditions, back to this server")
 
-// notKubeAPIServer refuses an endpoint for conditions that would lead back here.
+// notKubeAPIServer returns an error if an endpoint for conditions is kube-apiserver.
 func (l *loader) notKubeAPIServer(kubeconfig *clientcmdapi.Config, context string) error {
 	config, err := clientConfig(kubeconfig, context)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// memory holds answers for as long as they may be reused. An answer from the future, after
-// the clock was set back, is not reused: nobody knows how old it is. The clock of the
-// process cannot be set back, but one that comes without a monotonic reading can.
+// memory caches answers for a limited time. An answer that was added later than now, because the
+// clock was set back, is not used: its age is unknown. The clock of the process is monotonic, but
+// another clock may lack a monotonic reading.
 type memory struct {
 	clock cache.Clock
 	held  *cache.LRUExpireCache
@@ -28,7 +28,7 @@ func newMemory(clock cache.Clock) *memory {
 	return &memory{clock: clock, held: cache.NewLRUExpireCacheWithClock(cacheSize, clock)}
 }
 
-// remembered is an answer, and since when it has been held.
+// remembered is an answer with the time at which it was added.
 type remembered struct {
 	answer any
 	since  time.Time

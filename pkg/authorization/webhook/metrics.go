@@ -22,45 +22,45 @@ const (
 	metricsSubsystem = "authorization"
 )
 
-// The results of a call, as in the metrics of Kubernetes.
+// The results of a call, named as in the metrics of Kubernetes.
 const (
 	resultSuccess  = "success"
-	resultError    = "error" // also an answer that makes no sense
+	resultError    = "error" // includes invalid answers
 	resultTimeout  = "timeout"
-	resultCanceled = "canceled" // by the request, not by the timeout of the webhook
+	resultCanceled = "canceled" // by the end of the request, not by the timeout of the webhook
 )
 
-// buckets go from a webhook on the same machine to the longest timeout.
+// buckets range from a webhook on the same machine to the longest timeout.
 var buckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 var (
 	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Round-trips to authorization webhooks, by name and result: success, error, timeout or canceled.",
+		Help: "Number of round trips to authorization webhooks, by name and result: success, error, timeout or canceled.",
 	}, []string{"name", "result"})
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Latency of round-trips to authorization webhooks in seconds, by name and result.", Buckets: buckets,
+		Help: "Latency of round trips to authorization webhooks in seconds, by name and result.", Buckets: buckets,
 	}, []string{"name", "result"})
 	failOpen = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_fail_open_total", StabilityLevel: metrics.ALPHA,
-		Help: "NoOpinion results due to a failure of an authorization webhook, by name and result: error or timeout.",
+		Help: "Number of NoOpinion results because of a failure of an authorization webhook, by name and result: error or timeout.",
 	}, []string{"name", "result"})
 	cacheHits = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_cache_hits_total", StabilityLevel: metrics.ALPHA,
-		Help: "Decisions of authorization webhooks that came from the cache, by name.",
+		Help: "Number of decisions of authorization webhooks that came from the cache, by name.",
 	}, []string{"name"})
 	conditionsEvaluations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Round-trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name and result.",
+		Help: "Number of round trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name and result.",
 	}, []string{"name", "result"})
 	conditionsDurations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Latency of round-trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.", Buckets: buckets,
+		Help: "Latency of round trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.", Buckets: buckets,
 	}, []string{"name", "result"})
 	reloads = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reloads_total", StabilityLevel: metrics.ALPHA,
-		Help: "Attempts to reload the authorization configuration, by status: success or failure.",
+		Help: "Number of attempts to reload the authorization configuration, by status: success or failure.",
 	}, []string{"status"})
 	lastReload = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reload_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
@@ -68,15 +68,15 @@ var (
 	}, []string{"status"})
 	questions = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_questions", StabilityLevel: metrics.ALPHA,
-		Help: "Number of SubjectAccessReviews that kube-apiserver is asked at the moment, by state: in_flight or waiting for their turn.",
+		Help: "Number of SubjectAccessReviews to kube-apiserver at the moment, by state: in_flight, or waiting for their turn.",
 	}, []string{"state"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_refusals_total", StabilityLevel: metrics.ALPHA,
-		Help: "SubjectAccessReviews that kube-apiserver was not asked, and that counted as Deny, because too many others were in flight, by reason: user (too many of the same user waited), all (too many of all users waited) or timeout (waited for too long).",
+		Help: "Number of SubjectAccessReviews that were not sent to kube-apiserver, and counted as Deny, because too many others were in flight, by reason: user (too many of the same user waited), all (too many of all users waited) or timeout (waited too long).",
 	}, []string{"reason"})
 )
 
-// The states of questions to kube-apiserver, and the reasons why they are refused.
+// The values of the labels state and reason.
 const (
 	stateInFlight  = "in_flight"
 	stateWaiting   = "waiting"
@@ -90,7 +90,7 @@ var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload, questions, refusals)
 })
 
-// roundTrips are the metrics of one kind of review.
+// roundTrips has the metrics of the calls with one kind of review.
 type roundTrips struct {
 	total    *metrics.CounterVec
 	duration *metrics.HistogramVec
@@ -101,7 +101,8 @@ func (m roundTrips) record(name, result string, elapsed time.Duration) {
 	m.duration.WithLabelValues(name, result).Observe(elapsed.Seconds())
 }
 
-// resultOf classifies a call of a webhook in the context of a request.
+// resultOf returns the result of a webhook call that was made with ctx, the context of the
+// request.
 func resultOf(ctx context.Context, err error) string {
 	switch {
 	case err == nil:

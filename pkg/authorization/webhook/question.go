@@ -19,12 +19,12 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// maxHops bounds how many servers pass a question on to each other. An answer that was
-// nested deeper would break the bounds of conditions; servers that ask each other in a
-// circle would never have one.
+// maxHops bounds how many servers pass a question on to the next one. A longer line of servers
+// would nest conditions deeper than their bounds permit, and a circle of servers would never get
+// an answer.
 const maxHops = authorization.MaxConditionSetDepth
 
-// marked returns a copy of a user's extras with the delegation marker, once for each
+// marked returns a copy of a user's extra with the delegation marker, with one value for each
 // server that has passed the question on.
 func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]authorizationv1.ExtraValue {
 	extra = maps.Clone(extra)
@@ -35,15 +35,15 @@ func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]au
 	return extra
 }
 
-// specOf renders attributes as a question to kube-apiserver.
+// specOf returns the spec of a question to kube-apiserver.
 func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := questionOf(attributes)
 	spec.Extra = marked(spec.Extra, 1)
 	return spec
 }
 
-// questionOf renders attributes as a question, yet without the delegation marker. The same
-// attributes always give the same bytes, since the result is also the key of the cache.
+// questionOf returns the spec of a question without the delegation marker. Equal attributes always
+// give the same bytes, because the result is also the key of the cache.
 func questionOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		Extra: map[string]authorizationv1.ExtraValue{},
@@ -61,8 +61,8 @@ func questionOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessR
 		}
 		return spec
 	}
-	// A selector that was parsed in part is used in part: leaving a requirement out asks
-	// for more than the request would use.
+	// The valid part of a selector is used. Without the other requirements the question asks for
+	// more than the request would use.
 	fieldRequirements, _ := attributes.GetFieldSelector()
 	labelRequirements, _ := attributes.GetLabelSelector()
 	spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
@@ -89,8 +89,8 @@ func fieldSelectorOf(requirements fields.Requirements) *authorizationv1.FieldSel
 	}
 	var result []metav1.FieldSelectorRequirement
 	for _, r := range requirements {
-		// A selector may have a requirement without key, a review may not. Leaving it out
-		// asks for more than the request would use.
+		// A selector may have a requirement without a key, but a review may not. Without the
+		// requirement the question asks for more than the request would use.
 		if operator, ok := operators[r.Operator]; ok && r.Field != "" {
 			result = append(result, metav1.FieldSelectorRequirement{Key: r.Field, Operator: operator, Values: []string{r.Value}})
 		}

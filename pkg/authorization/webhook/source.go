@@ -20,8 +20,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// reloadInterval is how often the files are looked at, as Kubernetes does: often enough for
-// what people change by hand.
+// reloadInterval is the interval between checks of the files, as in Kubernetes. It is short enough
+// for changes by hand.
 const reloadInterval = time.Minute
 
 // SourceConfig configures a Source.
@@ -30,44 +30,44 @@ type SourceConfig struct {
 	File string
 	// Reserved are the names of the other authorizers in the chain.
 	Reserved []string
-	// KubeAPIServer is the URL of kube-apiserver, to which conditions are never sent. It may
-	// be empty if it is not known.
+	// KubeAPIServer is the URL of kube-apiserver, to which conditions are never sent. It may be
+	// empty if the URL is unknown.
 	KubeAPIServer string
-	// Backoff says how calls that failed in passing are repeated.
+	// Backoff is the schedule for retries of calls with a transient error.
 	Backoff wait.Backoff
-	// Restricting says that the webhooks are asked before kube-apiserver, as NewChain does. A
-	// webhook then must deny when it fails: with another failure policy the file is refused,
-	// because kube-apiserver would allow what the webhook cannot deny while it is down.
+	// Restricting must be true if the webhooks are called before kube-apiserver, as NewChain does.
+	// A webhook must then deny when it fails, and a file with another failure policy is refused:
+	// otherwise kube-apiserver could allow a request that the failed webhook would have denied.
 	Restricting bool
 }
 
-// Source has the webhooks that a file names, and follows the file and the kubeconfig files
-// that it names. It is safe for concurrent use.
+// Source has the webhooks of a configuration file. It reloads them when that file, or a kubeconfig
+// file that it names, changes. It is safe for concurrent use.
 type Source struct {
 	config  SourceConfig
 	current atomic.Pointer[generation]
 
 	mu     sync.Mutex // held while files are read
 	loader *loader
-	failed bool // the last time that files were read
+	failed bool // whether the last attempt to read files failed
 }
 
-// generation is what one state of the files says.
+// generation has the webhooks of one state of the files.
 type generation struct {
 	cached, fresh part
 }
 
-// part are the webhooks in one of their forms, as members of a chain and as a chain.
+// part has the webhooks with or without cached answers, as members of a chain and as a chain.
 type part struct {
 	members []authorization.Member
 	chain   *authorization.Chain
 }
 
-// NewSource makes a Source. An error names what is wrong with the configuration, by file
-// and field.
+// NewSource returns a Source with the webhooks of config.File. An error in the configuration names
+// the file and the field.
 func NewSource(config SourceConfig) (*Source, error) {
 	if config.Backoff.Steps < 1 {
-		return nil, fmt.Errorf("at least one attempt is needed, not %d", config.Backoff.Steps)
+		return nil, fmt.Errorf("the backoff must have at least one attempt, not %d", config.Backoff.Steps)
 	}
 	RegisterMetrics()
 	s := &Source{config: config}
@@ -77,8 +77,8 @@ func NewSource(config SourceConfig) (*Source, error) {
 	return s, nil
 }
 
-// load reads the files and puts them in force if they are good. The caller holds the lock,
-// or is the only one who knows s.
+// load reads the files and uses them if they are valid. The caller must hold the lock or be the
+// only user of s.
 func (s *Source) load() error {
 	s.loader = &loader{config: s.config, read: map[string]digest{}}
 	webhooks, err := s.loader.load()
@@ -107,9 +107,8 @@ func generationOf(webhooks []*Webhook) (*generation, error) {
 	return g, errors.Join(errs[:]...)
 }
 
-// Reload looks whether the files have changed and puts them in force if they are good. What
-// is bad is reported, and what was good before stays. Requests that have begun keep the
-// webhooks with which they did.
+// Reload reads the files if they have changed, and uses them if they are valid. Otherwise it logs
+// the error, and the previous configuration stays. Requests that have begun keep their webhooks.
 func (s *Source) Reload(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,23 +118,23 @@ func (s *Source) Reload(ctx context.Context) {
 	err := s.load()
 	recordReload(err)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "The authorization configuration cannot be used; the last good one stays in force")
+		klog.FromContext(ctx).Error(err, "The authorization configuration is invalid; the last valid one is still used")
 		return
 	}
 	klog.FromContext(ctx).Info("Reloaded the authorization configuration", "file", s.config.File)
 }
 
-// Run reloads until ctx ends, once a minute.
+// Run calls Reload once a minute until ctx ends.
 func (s *Source) Run(ctx context.Context) {
 	wait.JitterUntilWithContext(ctx, s.Reload, reloadInterval, 0, true)
 }
 
-// Dynamic stands in a chain for the webhooks of a Source. The chain asks them one by one,
-// and one request is asked about to the webhooks of one state of the files only.
+// Dynamic is the chain member for the webhooks of a Source. The chain calls the webhooks one by
+// one, and uses the webhooks of one state of the files for the whole request.
 type Dynamic struct {
 	// Source has the webhooks.
 	Source *Source
-	// Fresh says that answers are not reused.
+	// Fresh disables the use of cached answers.
 	Fresh bool
 }
 
@@ -174,7 +173,7 @@ func (d *Dynamic) Decide(ctx context.Context, attributes authorizer.Attributes) 
 	return d.part(ctx).chain.Decide(ctx, attributes)
 }
 
-// EvaluateConditions has each set evaluated by the webhook that made it.
+// EvaluateConditions sends each set to the webhook that returned it.
 func (d *Dynamic) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	return d.part(ctx).chain.EvaluateConditions(ctx, decision, data)
 }

@@ -468,8 +468,8 @@ func TestBadConfigurations(t *testing.T) {
 		name, content string
 		want          []string
 	}{
-		{"nothing", "", []string{"one document"}},
-		{"two documents", of(good()) + "\n---\n" + of(good()), []string{"one document"}},
+		{"nothing", "", []string{"one YAML document"}},
+		{"two documents", of(good()) + "\n---\n" + of(good()), []string{"one YAML document"}},
 		{"not YAML", "{", []string{"couldn't get version/kind"}},
 		{"no kind", "authorizers: []", []string{"'Kind' is missing"}},
 		{"Kubernetes' own", `{"apiVersion":"apiserver.config.k8s.io/v1","kind":"AuthorizationConfiguration"}`, []string{"apiserver.config.k8s.io/v1"}},
@@ -483,11 +483,11 @@ func TestBadConfigurations(t *testing.T) {
 		{"a current context that is missing", of(good().with(connection(replace(`"current-context":"reviews"`, `"current-context":"x"`)))), []string{"kubeConfigFile", "context was not found for specified context: x"}},
 		{"a context that is missing", of(good().with(entry{"conditionsEndpointKubeConfigContext": "x"})),
 			[]string{"authorizers[0].webhook.conditionsEndpointKubeConfigContext", "context was not found for specified context: x"}},
-		{"no TLS", of(good().with(connection(replace("https:", "http:")))), []string{"kubeConfigFile", "must be https", "conditionsEndpointKubeConfigContext"}},
+		{"no TLS", of(good().with(connection(replace("https:", "http:")))), []string{"kubeConfigFile", "must begin with https:", "conditionsEndpointKubeConfigContext"}},
 		{"TLS that is not verified", of(good().with(connection(kubeconfig(func(s string) string {
 			return strings.ReplaceAll(strings.ReplaceAll(s, "certificate-authority-data", "x"), `"server"`, `"insecure-skip-tls-verify":true,"server"`)
-		})))), []string{"be verified"}},
-		{"conditions for kube-apiserver", of(good()), []string{"conditionsEndpointKubeConfigContext", "must not be sent to kube-apiserver"}},
+		})))), []string{"must be verified"}},
+		{"conditions for kube-apiserver", of(good()), []string{"conditionsEndpointKubeConfigContext", "must not be kube-apiserver"}},
 		{"a match condition that does not compile", of(good().with(entry{
 			"matchConditionSubjectAccessReviewVersion": "v1", "matchConditions": []any{map[string]any{"expression": "true"}, map[string]any{"expression": "request.x"}},
 		})), []string{"authorizers[0].webhook.matchConditions[1].expression", "undefined field 'x'"}},

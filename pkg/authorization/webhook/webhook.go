@@ -23,24 +23,24 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// The versions of authorization.k8s.io in which a webhook can be asked.
+// The versions of authorization.k8s.io for the reviews that are sent to a webhook.
 const (
 	versionV1       = "v1"
 	versionV1alpha1 = "v1alpha1"
 )
 
-// Webhook is an authorizer that a file names. It asks by SubjectAccessReview, whose answer
-// may be conditional if the webhook can evaluate conditions too. It is safe for concurrent
-// use.
+// Webhook is an authorizer that a file configures. It sends SubjectAccessReviews. The answer may
+// be conditional if the webhook also evaluates conditions. It is safe for concurrent use.
 type Webhook struct {
 	name    string
 	version string
-	// reviews takes SubjectAccessReviews. conditions takes AuthorizationConditionsReviews; it
-	// is nil if the webhook does not evaluate conditions.
+	// reviews is the endpoint for SubjectAccessReviews, and conditions the one for
+	// AuthorizationConditionsReviews. conditions is nil if the webhook does not evaluate
+	// conditions.
 	reviews, conditions *endpoint
 	matcher             *authorizationcel.CELMatcher // nil if every request matches
 	failOpen            bool
-	answers             *answers // nil if none are reused
+	answers             *answers // nil if no answers are cached
 }
 
 var (
@@ -57,9 +57,9 @@ func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) 
 	return w.decide(ctx, attributes, mode)
 }
 
-var errCircle = errors.New("servers pass this question on to each other in a circle, or in too long a line")
+var errCircle = errors.New("too many servers have passed this question on: the configured webhooks call each other in a circle, or their line is too long")
 
-// decide asks, unless the answer is known or the request does not match.
+// decide calls the webhook, unless the answer is cached or the request does not match.
 func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
 	spec := questionOf(attributes)
 	if w.matcher != nil {
@@ -92,8 +92,8 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 	return decision
 }
 
-// question returns a question in the version of the webhook, and the key of its answer:
-// all that the webhook could have decided from.
+// question returns a question in the version of the webhook, and the cache key of its answer,
+// which contains everything that the webhook can decide from.
 func (w *Webhook) question(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
 	meta := metav1.TypeMeta{APIVersion: authorizationapi.GroupName + "/" + w.version, Kind: "SubjectAccessReview"}
 	var keyed, review any
@@ -118,7 +118,7 @@ func (w *Webhook) question(spec authorizationv1.SubjectAccessReviewSpec, mode au
 	return string(encoded), body, err
 }
 
-// ask posts a question. The size is that of the answer in bytes.
+// ask posts a question. It returns the decision and the size of the answer in bytes.
 func (w *Webhook) ask(ctx context.Context, question []byte, conditions bool) (decision authorization.Decision, size int, err error) {
 	err = w.reviews.post(ctx, question, func(answer []byte) (err error) {
 		decision, err = decisionFrom(answer, w.version, w.name, conditions)
@@ -128,9 +128,10 @@ func (w *Webhook) ask(ctx context.Context, question []byte, conditions bool) (de
 	return decision, size, err
 }
 
-// failed is the decision when there is no answer, or none that makes sense. Conditions
-// that were not asked for are Deny: they would have denied, perhaps, and nobody knows. So
-// is a circle, which whoever forges the delegation marker could make of any question.
+// failed returns the decision if there is no valid answer. Two errors are Deny whatever the
+// failure policy says: conditions that were not requested, because they might have denied the
+// request; and a circle, because a client that forges the delegation marker could make any
+// question look like one.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
 	klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	err = fmt.Errorf("webhook %q: %w", w.name, err)
@@ -143,24 +144,25 @@ func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision 
 	return authorization.NoOpinion("the authorization webhook failed", err)
 }
 
-// fresh returns the webhook without its memory.
+// fresh returns a copy of the webhook without cached answers.
 func (w *Webhook) fresh() *Webhook {
 	fresh := *w
 	fresh.answers = nil
 	return &fresh
 }
 
-// maxCachedAnswerBytes bounds the answers that are reused, and so the memory that a cache
-// takes to 128 MiB or a few times that.
+// maxCachedAnswerBytes bounds the size of cached answers, and with it the memory of a cache to 128
+// MiB or a small multiple.
 const maxCachedAnswerBytes = 16 << 10
 
-// answers are decisions that are reused: whole, with their conditions, so that those are
-// of one revision of the webhook's policies (KEP-5681, "Supporting webhooks through the
+// answers caches decisions with all of their conditions, so that the conditions are of one
+// revision of the webhook's policies (KEP-5681, "Supporting webhooks through the
 // AuthorizationConditionsReview API"). It may be nil.
 type answers struct {
 	decisions *memory
-	// authorized and unauthorized are how long an Allow, and a Deny or NoOpinion, is reused;
-	// 0 if it is not. A conditional answer may become any of them.
+	// authorized is how long an Allow is cached, and unauthorized how long a Deny or NoOpinion; 0
+	// disables caching. A conditional answer may become any of them, and is cached for the shorter
+	// time.
 	authorized, unauthorized time.Duration
 }
 

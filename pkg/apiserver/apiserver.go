@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package apiserver composes proviso-apiserver: it is the only place that knows all
-// parts. Everything is decided when a Config is completed; New only assembles.
+// Package apiserver composes proviso-apiserver. Only this package depends on all other parts.
+// Complete makes every choice; New only assembles the server.
 package apiserver
 
 import (
@@ -50,18 +50,19 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
 )
 
-// ExtraConfig is what proviso-apiserver needs beyond a generic server.
+// ExtraConfig is the part of the configuration that a generic server does not have.
 type ExtraConfig struct {
-	// Chains decide. Requests must be the authorizer of the generic configuration and of the enforcer.
+	// Chains are the authorizer chains. Chains.Requests must also be the authorizer of the generic
+	// configuration and the chain of the enforcer.
 	Chains Chains
-	// Policies are what the chains decide from. The server fills it.
+	// Policies is the source of policies for the chains. The server fills it.
 	Policies *engine.Source
-	// PolicyStalenessBound is how long the store of policies may be out of reach before
-	// Allow policies grant nothing.
+	// PolicyStalenessBound is how long the store of policies may be unreachable before Allow
+	// policies grant nothing.
 	PolicyStalenessBound time.Duration
-	// EnableDemoAPI serves demo.proviso.dev.
+	// EnableDemoAPI enables the API group demo.proviso.dev.
 	EnableDemoAPI bool
-	// FrontDoor answers kube-apiserver on a listener of its own. Nil means that it does not.
+	// FrontDoor configures the front door on a listener of its own. Nil disables it.
 	FrontDoor *FrontDoorConfig
 	// Mappings say which permissions fields need, and the server keeps them up to date. Nil
 	// means that it stores none.
@@ -71,11 +72,11 @@ type ExtraConfig struct {
 	ConditionalImpersonation bool
 	// Enforcer enforces conditions on requests.
 	Enforcer *enforcement.Enforcer
-	// Compilers compile conditions that others wrote.
+	// Compilers compile CEL conditions of other authorizers.
 	Compilers Compilers
 }
 
-// Compilers compile conditions of the types that every Proviso knows.
+// Compilers compile conditions of the types that every Proviso supports.
 type Compilers struct {
 	// Conditions compiles the text of a condition in CEL.
 	Conditions *cel.Compiler
@@ -83,7 +84,7 @@ type Compilers struct {
 	Bound *bound.Compiler
 }
 
-// NewCompilers makes compilers.
+// NewCompilers returns compilers with the environment of Proviso.
 func NewCompilers() (c Compilers, err error) {
 	if c.Conditions, err = cel.NewCompiler(); err != nil {
 		return Compilers{}, err
@@ -103,7 +104,7 @@ type Config struct {
 type completedConfig struct {
 	generic genericapiserver.CompletedConfig
 	extra   ExtraConfig
-	// kubeAPIServer is how kube-apiserver is reached, nil if it is not.
+	// kubeAPIServer is the client configuration for kube-apiserver, or nil.
 	kubeAPIServer *restclient.Config
 	compilers     authorizationconditionsreview.Compilers
 	policies      *partial.Compiler
@@ -111,19 +112,21 @@ type completedConfig struct {
 	impersonation *impersonation.Reviewer
 }
 
-// CompletedConfig is a Config with everything decided. It can only come from Complete.
+// CompletedConfig is a Config that Complete has checked and completed. Other packages cannot
+// create one.
 type CompletedConfig struct {
 	*completedConfig
 }
 
-// restricted names the policy that restricts some of what a question is about.
+// restricted returns a name for the policy that restricts part of what a question is about. Before
+// policies are loaded, it returns a text for them.
 func (c *ExtraConfig) restricted(ctx context.Context, question authorizer.Attributes) (string, bool) {
 	key, found := c.Policies.Restriction(ctx, question)
 	switch {
 	case !found:
 		return "", false
 	case key.Name == "":
-		return "what is not loaded yet", true
+		return "policies that are not loaded yet", true
 	case key.Namespace == "":
 		return fmt.Sprintf("ClusterAuthorizationPolicy %q", key.Name), true
 	}
@@ -131,12 +134,13 @@ func (c *ExtraConfig) restricted(ctx context.Context, question authorizer.Attrib
 }
 
 var (
-	errNoAuthorizer = errors.New("a server without an authorizer would allow everything")
-	errNoEnforcer   = errors.New("a server without an enforcer and compilers of conditions could not keep its word")
-	errNoPolicies   = errors.New("a server without a source of policies would store policies that nobody asks")
+	errNoAuthorizer = errors.New("the configuration has no authorizer, and the server would allow every request")
+	errNoEnforcer   = errors.New("the configuration has no enforcer or no compilers of conditions, and the server could not enforce conditions")
+	errNoPolicies   = errors.New("the configuration has no source of policies, and the server would store policies without applying them")
 )
 
-// Complete decides what is left open.
+// Complete checks the configuration and fills in the rest. It returns an error if a required part
+// is missing.
 func (c *Config) Complete() (CompletedConfig, error) {
 	if chains := c.ExtraConfig.Chains; chains.Reviews == nil || chains.Requests == nil || chains.Restrictions == nil || c.GenericConfig.Authorization.Authorizer == nil {
 		return CompletedConfig{}, errNoAuthorizer
@@ -217,8 +221,8 @@ func (c *completedConfig) impersonationFilter(constrained bool) (func(http.Handl
 	})
 }
 
-// believeFrontProxies lets a Proviso in front of this one say what remains of an
-// impersonation, and nobody else.
+// believeFrontProxies wraps the authenticator so that residual impersonation conditions are
+// accepted from the front proxy, which may be another Proviso, and from no other client.
 func (c *completedConfig) believeFrontProxies(generic *genericapiserver.Config) {
 	if generic.Authentication.Authenticator == nil {
 		return
@@ -236,7 +240,7 @@ func (c *completedConfig) believeFrontProxies(generic *genericapiserver.Config) 
 // Server is proviso-apiserver.
 type Server struct {
 	GenericAPIServer *genericapiserver.GenericAPIServer
-	// FrontDoor is nil if it is not wanted.
+	// FrontDoor is nil if the front door is disabled.
 	FrontDoor *bridge.Server
 }
 
@@ -272,7 +276,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	return &Server{GenericAPIServer: generic, FrontDoor: door}, nil
 }
 
-// runPolicies keeps the policies up to date for as long as the server runs.
+// runPolicies starts the controller that keeps the policies up to date while the server runs.
 func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
@@ -302,7 +306,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer)
 	})
 }
 
-// typeChecker checks against what this server and kube-apiserver publish.
+// typeChecker returns a checker that uses the schemas of this server and of kube-apiserver.
 func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecking.Checker, error) {
 	if c.kubeAPIServer != nil {
 		configs = append(configs, c.kubeAPIServer)
@@ -361,7 +365,7 @@ func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]st
 	return warnings, errs
 }
 
-// runMappings keeps the mappings of fields up to date for as long as the server runs.
+// runMappings starts the controller that keeps the mappings up to date while the server runs.
 func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface) error {
 	if c.extra.Mappings == nil {
 		return nil
@@ -394,7 +398,7 @@ func (c CompletedConfig) demoGroup() (*genericapiserver.APIGroupInfo, error) {
 	return &group, nil
 }
 
-// ResourceConfig says which versions are served: all that are known.
+// ResourceConfig enables every version that the server supports.
 func ResourceConfig() *serverstorage.ResourceConfig {
 	config := serverstorage.NewResourceConfig()
 	config.EnableVersions(servedVersions...)

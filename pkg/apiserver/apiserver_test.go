@@ -29,9 +29,9 @@ func TestIncompleteConfigs(t *testing.T) {
 		change func(*apiserver.Config)
 		want   string
 	}{
-		{"no chain for reviews", func(c *apiserver.Config) { c.ExtraConfig.Chains.Reviews = nil }, "without an authorizer"},
-		{"no chain for requests", func(c *apiserver.Config) { c.GenericConfig.Authorization.Authorizer = nil }, "without an authorizer"},
-		{"no source of policies", func(c *apiserver.Config) { c.ExtraConfig.Policies = nil }, "without a source of policies"},
+		{"no chain for reviews", func(c *apiserver.Config) { c.ExtraConfig.Chains.Reviews = nil }, "has no authorizer"},
+		{"no chain for requests", func(c *apiserver.Config) { c.GenericConfig.Authorization.Authorizer = nil }, "has no authorizer"},
+		{"no source of policies", func(c *apiserver.Config) { c.ExtraConfig.Policies = nil }, "has no source of policies"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -22,15 +22,15 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
-// The names of the authorizers, as conditions and messages show them. Those of policies are in
-// package engine.
+// The names of the authorizers, as they appear in conditions and messages. Package engine has the
+// names of the authorizers for policies.
 const (
 	PrivilegedGroupsName = "kubernetes.io/always-allow-groups"
 	PathsName            = "kubernetes.io/always-allow-paths"
 	ExcludeName          = "exclude.granular.proviso.dev"
 	KubeAPIServerName    = "kube-apiserver"
-	// WebhooksName stands for the webhooks of --authorization-config. The chain replaces it by them,
-	// and they have names of their own.
+	// WebhooksName is a placeholder for the webhooks of --authorization-config. A chain replaces
+	// it by the webhooks, which have their own names.
 	WebhooksName = "proviso.dev/webhooks"
 	NodeName     = "node.proviso.dev"
 	IncludeName  = "include.granular.proviso.dev"
@@ -39,23 +39,23 @@ const (
 // Chains are the chains of authorizers of a server. They are built from one table, so that they
 // agree on the order of the authorizers that they share.
 type Chains struct {
-	// Reviews decides what reviews ask about, and who may write policies. Like the reviews of
-	// kube-apiserver it uses no cached answers.
+	// Reviews decides for reviews, and checks the permissions of policy authors. Like the reviews
+	// of kube-apiserver, it uses no cached answers.
 	Reviews *authorization.Chain
-	// Requests decides requests. It must agree with Reviews, except for cached answers and for the
-	// paths of this server that are always allowed, such as /healthz: those say nothing about the
-	// cluster.
+	// Requests decides requests. Its decisions must agree with Reviews, with two exceptions:
+	// Requests uses cached answers, and allows this server's paths, such as /healthz, which are
+	// not about the cluster.
 	Requests *authorization.Chain
-	// Checks answers the checks that conditions of requests make. It is Requests without the paths
-	// that are always allowed, so that a check has the answer that it has in a review.
+	// Checks answers secondary checks of conditions in requests. It is Requests without the paths
+	// that are always allowed, so that a check has the same result in a request and in a review.
 	Checks *authorization.Chain
-	// Restrictions are the policies that can only deny, behind the groups that no policy binds.
+	// Restrictions has the policies that can only deny, after the privileged groups.
 	Restrictions *authorization.Chain
-	// FrontDoor decides what kube-apiserver's authorization webhook asks.
+	// FrontDoor decides for kube-apiserver's authorization webhook.
 	FrontDoor *authorization.Chain
 }
 
-// membership says which chains an authorizer is a member of.
+// membership is the set of chains that have an authorizer as a member.
 type membership uint8
 
 const (
@@ -66,7 +66,7 @@ const (
 	inFrontDoor
 )
 
-// inServer are the chains that decide everything that this server is asked.
+// inServer are the chains for requests and reviews of this server, and for their secondary checks.
 const inServer = inReviews | inRequests | inChecks
 
 // String lists the chains by the names that ARCHITECTURE.md uses.
@@ -80,8 +80,8 @@ func (m membership) String() string {
 	return strings.Join(names, ", ")
 }
 
-// authorizerTable lists all authorizers in the order in which a chain asks them. ARCHITECTURE.md
-// has the same list and says why.
+// authorizerTable lists all authorizers in the order in which a chain calls them. ARCHITECTURE.md
+// has the same list with reasons.
 var authorizerTable = []struct {
 	name string
 	in   membership
@@ -111,11 +111,11 @@ func AuthorizerNames() []string {
 	return names
 }
 
-// AuthorizerConfig is what the authorizers are built from.
+// AuthorizerConfig configures the authorizers.
 type AuthorizerConfig struct {
-	// AlwaysAllowGroups may do everything, whatever policies deny.
+	// AlwaysAllowGroups are the privileged groups. Policies cannot deny their requests.
 	AlwaysAllowGroups []string
-	// AlwaysAllowPaths need no permission.
+	// AlwaysAllowPaths are the paths that need no permission.
 	AlwaysAllowPaths []string
 	// Fresh asks kube-apiserver every time, and Cached reuses its answers. Both are required.
 	Fresh, Cached authorization.Decider
@@ -123,7 +123,7 @@ type AuthorizerConfig struct {
 	Policies *engine.Source
 	// Webhooks is nil if there are none.
 	Webhooks *webhook.Source
-	// Fields configures the authorizers of fields, except for Authorizer, which is the chain itself.
+	// Fields configures the authorizers for permission on fields. NewChains sets its Authorizer.
 	// It is nil if the gate FineGrainedAuthorization is off.
 	Fields *granular.Config
 	// Node is an example of an authorizer that makes conditions of its own. It is nil if the demo API
@@ -131,9 +131,9 @@ type AuthorizerConfig struct {
 	Node authorization.Decider
 }
 
-var errAuthorizerConfig = errors.New("the chains need policies and authorizers that ask kube-apiserver")
+var errAuthorizerConfig = errors.New("the chains need Policies, and the authorizers Fresh and Cached")
 
-// NewChains builds the chains.
+// NewChains builds the chains. It returns an error if a required part of config is missing.
 func NewChains(config AuthorizerConfig) (*Chains, error) {
 	if config.Fresh == nil || config.Cached == nil || config.Policies == nil {
 		return nil, errAuthorizerConfig
@@ -162,17 +162,19 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 	return c, nil
 }
 
-// chainConfig is what the authorizers of one chain are built from.
+// chainConfig configures the authorizers of one chain.
 type chainConfig struct {
 	*AuthorizerConfig
 	// asksKubeAPIServer is Fresh or Cached.
 	asksKubeAPIServer authorization.Decider
 	// fresh says that webhooks are asked every time.
 	fresh bool
-	// checks answers the checks that conditions make. It is nil in chains whose conditions are never
-	// evaluated by this server: the front door's would ask kube-apiserver back.
+	// checks answers secondary checks of conditions. It is nil in chains whose conditions this
+	// server never evaluates. The front door must not evaluate them, because their checks would
+	// ask kube-apiserver.
 	checks authorizer.UnconditionalAuthorizer
-	// mayRead says who sees a whole policy in a condition. It is nil if nobody does.
+	// mayRead reports whether a caller may see a whole policy in a condition. If it is nil, no
+	// caller may.
 	mayRead engine.MayRead
 }
 
@@ -250,13 +252,13 @@ func (c *chainConfig) fields(build func(granular.Config) (authorizer.Authorizer,
 	return authorization.DeciderOf(built), err
 }
 
-// reference is an authorizer that asks a chain that may not be built yet. The members of a chain
-// that ask the chain itself are built with one. Until the chain is built it denies.
+// reference is an authorizer that calls a chain that may not be built yet. It is used for members
+// of a chain that call the chain itself. Until the chain is built, it denies.
 type reference func() *authorization.Chain
 
-var errNoChain = errors.New("there are no authorizers yet")
+var errNoChain = errors.New("the chain of authorizers has not been built yet")
 
-// Authorize answers without conditions.
+// Authorize returns the folded decision of the chain.
 func (r reference) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	chain := r()
 	if chain == nil {
@@ -265,8 +267,9 @@ func (r reference) Authorize(ctx context.Context, attributes authorizer.Attribut
 	return chain.Authorize(ctx, attributes)
 }
 
-// mayReadBy lets callers of reviews see a whole policy in a condition if they may get the policy:
-// if a request to get it is allowed at that time, which may be by a cached answer.
+// mayReadBy returns a function that shows a whole policy to callers of reviews who may get the
+// policy. It decides as a request to get the policy is decided at that time, and may use a cached
+// answer.
 func mayReadBy(requests authorizer.UnconditionalAuthorizer) engine.MayRead {
 	return func(ctx context.Context, attributes authorizer.Attributes, policy engine.Key) bool {
 		caller := authorization.CallerOf(attributes)

@@ -16,18 +16,20 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 )
 
-// Exclusions reads the exclusions that the feature gate FineGrainedAuthorization would enforce. It reads etcd directly,
-// because without the gate the server has no endpoint for mappings.
+// Exclusions finds the excluded fields that the feature gate FineGrainedAuthorization would
+// enforce. It reads etcd directly, because without the gate the server has no endpoint for
+// mappings.
 type Exclusions struct {
 	schemas Fields
 	store   storage.Interface
 	prefix  string
 }
 
-// NewExclusions returns Exclusions whose connection to etcd stays open until ctx ends. It must stay open while the server
-// runs: the storage layer asks each etcd endpoint once whether it supports progress requests, on the first connection
-// that it makes. Without an answer, no list of the server waits for its cache, and an object that cannot be decoded
-// remains unnoticed for half a minute.
+// NewExclusions returns Exclusions with a connection to etcd that stays open until ctx ends. It
+// must stay open while the server runs: the storage layer checks once per etcd endpoint whether it
+// supports progress requests, on its first connection to the endpoint. If that check fails, lists
+// of the server do not wait for the watch cache, and it takes half a minute to notice an object
+// that cannot be decoded.
 func (c *Config) NewExclusions(ctx context.Context) (*Exclusions, error) {
 	schemas, err := NewFields(c.GenericConfig.OpenAPIV3Config, nil)
 	if err != nil {
@@ -49,8 +51,8 @@ func (c *Config) NewExclusions(ctx context.Context) (*Exclusions, error) {
 	return e, nil
 }
 
-// Sources returns the names of the FieldPermissionMappings in the store and of the schemas that the server serves that
-// exclude fields. A mapping that is not valid counts if it may exclude a field.
+// Sources returns the names of stored FieldPermissionMappings, and of schemas of this server, that
+// exclude fields. An invalid mapping is included if it may exclude a field.
 func (e *Exclusions) Sources(ctx context.Context) ([]string, error) {
 	list := &policyapi.FieldPermissionMappingList{}
 	if err := e.store.GetList(ctx, e.prefix, storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {

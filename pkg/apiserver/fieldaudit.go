@@ -16,8 +16,8 @@ import (
 
 type buildFunc = func(http.Handler, *genericapiserver.Config) http.Handler
 
-// auditingFields makes a handler chain that says in audit events which fields of a request
-// were checked.
+// auditingFields wraps a handler chain, so that audit events show which fields of a request were
+// checked.
 func auditingFields(build buildFunc) buildFunc {
 	return func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		return build(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

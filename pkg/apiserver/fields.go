@@ -29,14 +29,13 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
-// schemaTimeout bounds the reading of one schema document, of which the largest has a few
-// megabytes.
+// schemaTimeout bounds reading one schema document. The largest ones have a few megabytes.
 const schemaTimeout = 10 * time.Second
 
-// servedVersions are the versions that this server serves, and nobody else.
+// servedVersions are the versions that this server, and no other server, serves.
 var servedVersions = []schema.GroupVersion{authorizationv1alpha1.SchemeGroupVersion, policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion}
 
-// withFields are the resources whose objects have fields that one can have permission on.
+// withFields are the resources whose objects have fields with permissions.
 var withFields = []struct {
 	version  schema.GroupVersion
 	resource string
@@ -48,7 +47,7 @@ var withFields = []struct {
 	{policyv1alpha1.SchemeGroupVersion, "fieldpermissionmappings", &policyv1alpha1.FieldPermissionMapping{}},
 }
 
-// Fields are what schemas say about the fields of objects.
+// Fields has the schemas and permissions of fields.
 type Fields struct {
 	// Types are the schemas of all kinds: of those that this server serves its own, and of
 	// others what kube-apiserver publishes. While it decides about its own, it reads none.
@@ -57,9 +56,9 @@ type Fields struct {
 	Markers *mapping.Markers
 }
 
-// NewFields reads the schemas of the server. The configuration is that of kube-apiserver; nil
-// means that kinds of others are compared without schema. A marker that cannot be understood
-// is an error that names its field.
+// NewFields reads the schemas of this server. kubeAPIServer is the client configuration for the
+// schemas of other servers; if it is nil, their kinds are compared without a schema. If a field
+// marker is invalid, the error names the field.
 func NewFields(openAPI *common.OpenAPIV3Config, kubeAPIServer *restclient.Config) (Fields, error) {
 	own, markers, err := ownFields(openAPI)
 	if err != nil {
@@ -111,7 +110,7 @@ func schemaReader(published *typechecking.Discovery) changes.SchemaReader {
 	}
 }
 
-// newDiscovery makes clients of what servers publish.
+// newDiscovery returns clients for the schemas that servers publish.
 func newDiscovery(configs ...*restclient.Config) (*typechecking.Discovery, error) {
 	var clients []discovery.DiscoveryInterface
 	for _, config := range configs {

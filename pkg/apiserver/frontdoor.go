@@ -16,21 +16,21 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
-// FrontDoorConfig is what the listener of the front door needs.
+// FrontDoorConfig configures the listener of the front door.
 type FrontDoorConfig struct {
-	// Serving has a listener, a serving certificate and the CA of clients.
+	// Serving has a listener, a serving certificate and the CA for client certificates.
 	Serving *genericapiserver.SecureServingInfo
-	// AllowedNames are the common names of clients. If empty, any will do.
+	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
 	AllowedNames []string
-	// Fields answers by kube-apiserver who has the verb granular, with the delegation marker.
-	// Nil means that permission on fields lets nobody pass.
+	// Fields asks kube-apiserver, with the delegation marker, whether a user has the verb
+	// granular. If nil, permission on fields does not pass the front door.
 	Fields authorizer.UnconditionalAuthorizer
 }
 
-var errNoClientCA = errors.New("the front door needs the CA of its clients")
+var errNoClientCA = errors.New("the front door needs a CA for client certificates")
 
-// newFrontDoor makes the front door, or nil if it is not wanted. It lets pass on conditions
-// exactly what the enforcer covers.
+// newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
+// only if the enforcer covers the request.
 func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
@@ -50,8 +50,8 @@ func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 	return bridge.NewServer(config.Serving, bridge.NewHandler(door, clients))
 }
 
-// fieldsOf says who else passes the front door, if the server checks fields at all. Who
-// connects changes none.
+// fieldsOf returns the check for permission on fields, or nil if the server does not check fields.
+// A connection changes no fields, so that the check does not apply to it.
 func (c CompletedConfig) fieldsOf(config *FrontDoorConfig) *bridge.Fields {
 	if c.extra.Mappings == nil || config.Fields == nil {
 		return nil
@@ -64,9 +64,9 @@ func (c CompletedConfig) fieldsOf(config *FrontDoorConfig) *bridge.Fields {
 	}}
 }
 
-// Run serves until ctx ends, and then shuts down gracefully. The front door is there first
-// and last: it needs nothing of the rest but policies, and those who ask it are not done
-// before the rest is.
+// Run serves until ctx ends, and then shuts down gracefully. The front door starts before the
+// generic server and stops after it: it needs only policies, and kube-apiserver may call it until
+// the generic server has stopped.
 func (s *Server) Run(ctx context.Context) error {
 	prepared := s.GenericAPIServer.PrepareRun()
 	if s.FrontDoor == nil {

@@ -24,15 +24,15 @@ import (
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
-// isStored reports whether the objects of an API group are stored. A field of theirs that
-// the server does not know is refused unless the client asks otherwise: a policy with a
-// misspelt restriction must not be accepted without it.
+// isStored reports whether objects of an API group are stored. Unknown fields of stored objects
+// are refused unless the client requests otherwise, because a policy whose restriction is misspelt
+// must not be accepted without the restriction.
 func isStored(group string) bool {
 	return slices.ContainsFunc(StorageVersions, func(gv schema.GroupVersion) bool { return gv.Group == group })
 }
 
-// BuildHandlerChain is the generic handler chain, with strict field validation as the
-// default on stored kinds. Reviews keep the default of Kubernetes, which is a warning.
+// BuildHandlerChain returns the generic handler chain, with strict field validation as the default
+// for stored kinds. Reviews keep the default of Kubernetes, which is a warning.
 func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Handler {
 	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(withoutValuesInLogs(handler)), c)
 }
@@ -55,12 +55,12 @@ func impersonating(filter func(http.Handler) http.Handler) func(http.Handler, *g
 		first := *c
 		first.Authorization.Authorizer, first.FlowControl = nil, nil
 		first.MaxRequestsInFlight, first.MaxMutatingRequestsInFlight = 0, 0
-		klog.InfoS("Requests are authorized behind impersonation; the generic server warns that authorization is disabled, which is so in front of it")
+		klog.InfoS("Authorization runs after impersonation; ignore the warning of the generic server that authorization is disabled")
 		return withoutHeaders(genericapiserver.DefaultBuildHandlerChain(handler, &first))
 	}
 }
 
-// withFlowControl is what the generic chain does.
+// withFlowControl adds flow control as the generic chain does.
 func withFlowControl(handler http.Handler, c *genericapiserver.Config) http.Handler {
 	if c.FlowControl == nil {
 		return genericfilters.WithMaxInFlightLimit(handler, c.MaxRequestsInFlight, c.MaxMutatingRequestsInFlight, c.LongRunningFunc)
@@ -74,8 +74,8 @@ func withFlowControl(handler http.Handler, c *genericapiserver.Config) http.Hand
 
 type headersKey struct{}
 
-// withoutHeaders keeps the headers of impersonation from the filter of the generic chain,
-// for withHeaders to give them back behind it.
+// withoutHeaders hides the impersonation headers from the filter of the generic chain. withHeaders
+// restores them.
 func withoutHeaders(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if headers := impersonation.TakeHeaders(r.Header); headers != nil {

@@ -20,23 +20,23 @@ import (
 )
 
 var (
-	// Scheme knows every type that the server serves.
+	// Scheme has every type that the server serves.
 	Scheme = runtime.NewScheme()
 	// Codecs encodes and decodes the types of Scheme.
 	Codecs = serializer.NewCodecFactory(Scheme)
-	// ParameterCodec decodes query parameters, those of connect subresources included.
+	// ParameterCodec decodes query parameters, including the parameters of connect subresources.
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 )
 
-// StorageVersions are the versions in which objects are stored. Their groups are those
-// whose objects are stored at all.
+// StorageVersions are the versions in which objects are stored. The objects of other groups are
+// not stored.
 var StorageVersions = schema.GroupVersions{policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion}
 
 func init() {
 	Install(Scheme)
 }
 
-// Install registers everything that the server serves with a scheme.
+// Install registers every type that the server serves with a scheme.
 func Install(scheme *runtime.Scheme) {
 	authorizationinstall.Install(scheme)
 	policyinstall.Install(scheme)

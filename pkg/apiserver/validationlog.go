@@ -11,14 +11,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// duplicateValidation is the message by which the generic store logs an error that two
-// validations of one update have found. The generic store itself validates labels,
-// annotations, owner references and managed fields twice, so that every mistake in one of them
-// is logged.
+// duplicateValidation is the message that the generic store logs if two validations of one update
+// return the same error. The store itself validates labels, annotations, owner references and
+// managed fields twice, so that every invalid value in them is logged.
 const duplicateValidation = "Found duplicate validation error"
 
-// withoutValuesInLogs keeps objects out of the log: the generic store logs a duplicate
-// validation error together with the value that is invalid.
+// withoutValuesInLogs keeps objects out of the log: the generic store logs a duplicate validation
+// error together with the invalid value.
 func withoutValuesInLogs(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		logger := klog.FromContext(r.Context())
@@ -27,13 +26,13 @@ func withoutValuesInLogs(handler http.Handler) http.Handler {
 	})
 }
 
-// validationSink drops the values of the message duplicateValidation, and passes on every
-// other message as it is.
+// validationSink drops the values of the message duplicateValidation, and passes on all other
+// messages unchanged.
 type validationSink struct {
 	klog.LogSink
 }
 
-// callDepthSink is a sink that can skip frames of the stack when it looks for the caller.
+// callDepthSink is a sink that can skip stack frames when it determines the caller.
 type callDepthSink interface {
 	WithCallDepth(depth int) klog.LogSink
 }
@@ -45,12 +44,12 @@ var (
 
 func newValidationSink(sink klog.LogSink) validationSink {
 	if deep, ok := sink.(callDepthSink); ok {
-		sink = deep.WithCallDepth(1) // the methods of validationSink are a frame more
+		sink = deep.WithCallDepth(1) // the methods of validationSink add a frame
 	}
 	return validationSink{sink}
 }
 
-// Init does nothing: the sink beneath is initialised.
+// Init does nothing: the wrapped sink is already initialised.
 func (validationSink) Init(klog.RuntimeInfo) {}
 
 // Info logs a message, without its values if it is duplicateValidation.
@@ -61,7 +60,7 @@ func (s validationSink) Info(level int, message string, keysAndValues ...any) {
 	s.LogSink.Info(level, message, keysAndValues...)
 }
 
-// Error logs an error.
+// Error logs an error without changes.
 func (s validationSink) Error(err error, message string, keysAndValues ...any) {
 	s.LogSink.Error(err, message, keysAndValues...)
 }
@@ -76,7 +75,7 @@ func (s validationSink) WithName(name string) klog.LogSink {
 	return validationSink{s.LogSink.WithName(name)}
 }
 
-// WithCallDepth returns a sink that skips more frames.
+// WithCallDepth returns a sink that skips depth more frames.
 func (s validationSink) WithCallDepth(depth int) klog.LogSink {
 	if deep, ok := s.LogSink.(callDepthSink); ok {
 		return validationSink{deep.WithCallDepth(depth)}

@@ -13,9 +13,9 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// excludedFromAdmission are the resources that admission webhooks and policies never
-// see, as kube-apiserver excludes its own reviews: a webhook that is down must not keep
-// anybody from finding out what is allowed, and none may change the question.
+// excludedFromAdmission are the resources that are hidden from admission webhooks and policies, as
+// kube-apiserver hides its own reviews: an unavailable webhook must not prevent reviews, and no
+// webhook may change the question in one.
 var excludedFromAdmission = []schema.GroupResource{
 	authorizationapi.Resource("subjectaccessreviews"),
 	authorizationapi.Resource("selfsubjectaccessreviews"),
@@ -24,7 +24,7 @@ var excludedFromAdmission = []schema.GroupResource{
 	authorizationapi.Resource("impersonationreviews"),
 }
 
-// exclusions tells admission plugins what they never see.
+// exclusions is an initializer that hides excludedFromAdmission from admission plugins.
 type exclusions struct{}
 
 var _ admission.PluginInitializer = exclusions{}

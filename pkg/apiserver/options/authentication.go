@@ -18,20 +18,21 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-const tolerateUsage = "If true, what cannot be looked up at the start is never looked up again, which can result in authentication that treats all requests as anonymous. If false, it is looked up until it is there, and the server is not ready before."
+const tolerateUsage = "If true, a failure to read the authentication configuration from the cluster at start is ignored and not retried, and the server may treat all requests as anonymous. If false, the server retries, and is not ready until the configuration has been read."
 
-// The generic server sends 200 TokenReviews a second with bursts of 400. Answers are cached, and
-// clients that come through kube-apiserver need none. Authentication comes before priority and
-// fairness, so that without a limit a flood of invalid tokens would be passed on as it is.
+// The generic server's limit is 200 TokenReviews per second with bursts of 400. Answers are
+// cached, and clients that connect through kube-apiserver need no TokenReview. Authentication
+// comes before priority and fairness, so that without a limit a flood of invalid tokens would
+// reach kube-apiserver.
 const (
 	authenticationQPS   = 200
 	authenticationBurst = 400
 )
 
-// applyAuthentication does what the generic options do, but for one thing: the server starts
-// while kube-apiserver is down, and looks up how to authenticate those who come through
-// kube-apiserver once it is there. kube-apiserver may be down because the front door is:
-// the front door needs the policies, and those need the rest of the server.
+// applyAuthentication does the same as the generic options, except that the server starts while
+// kube-apiserver is down, and retries until it has read how to authenticate clients that connect
+// through kube-apiserver. kube-apiserver may be down because the front door is down: the front
+// door needs policies, and loading policies needs the rest of the server.
 func (o CompletedOptions) applyAuthentication(generic *genericapiserver.Config) error {
 	options := o.Authentication
 	if options.SkipInClusterLookup || options.TolerateInClusterLookupFailure || options.RequestHeader.ClientCAFile != "" {
@@ -73,7 +74,8 @@ func (o CompletedOptions) applyAuthentication(generic *genericapiserver.Config) 
 	return nil
 }
 
-// clientCAFrom returns the CA of clients: from a file, or else what kube-apiserver publishes.
+// clientCAFrom returns the CA for client certificates: from a file if one is configured, otherwise
+// from the ConfigMap that kube-apiserver publishes.
 func clientCAFrom(options genericoptions.ClientCertAuthenticationOptions, client kubernetes.Interface) (dynamiccertificates.CAContentProvider, error) {
 	if options != (genericoptions.ClientCertAuthenticationOptions{}) {
 		return options.GetClientCAContentProvider()
@@ -81,8 +83,9 @@ func clientCAFrom(options genericoptions.ClientCertAuthenticationOptions, client
 	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", authenticationNamespace, authenticationConfigMap, "client-ca-file", client)
 }
 
-// frontProxy knows how kube-apiserver authenticates itself and passes on who its clients
-// are. Nothing is known until it has been looked up.
+// frontProxy has the published configuration of kube-apiserver as a front proxy: the CA and names
+// of its certificate, and the headers with its clients. It is empty until the ConfigMap has been
+// read.
 type frontProxy struct {
 	*genericoptions.DynamicRequestHeaderController
 }
@@ -98,8 +101,8 @@ func newFrontProxy(client kubernetes.Interface) (*frontProxy, error) {
 	return &frontProxy{&genericoptions.DynamicRequestHeaderController{ConfigMapCAController: ca, RequestHeaderAuthRequestController: headers}}, nil
 }
 
-// VerifyOptions says by which CA the front proxy is known, once it is known which names it
-// may have: they are looked up apart, and no names would mean any name.
+// VerifyOptions returns the front proxy's CA only after the allowed names are known: both are
+// looked up separately, and an empty list of names would allow any.
 func (p *frontProxy) VerifyOptions() (x509.VerifyOptions, bool) {
 	if len(p.UsernameHeaders()) == 0 {
 		return x509.VerifyOptions{}, false

@@ -20,16 +20,16 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
-// noRate turns off the rate limit of client-go. What is in flight is bounded instead, fairly by
-// user (see package webhook), and kube-apiserver has its own priority and fairness.
+// noRate disables the rate limit of client-go. Instead, package webhook bounds the questions in
+// flight, fairly by user, and kube-apiserver has its own priority and fairness.
 const noRate = -1
 
-// AuthorizationOptions are the options of the server's authorizers. The flags are those
-// of every aggregated server; the authorizers are not: see package webhook.
+// AuthorizationOptions are the options of the server's authorizers. The flags are the same as in
+// every aggregated server, but the authorizers differ: see package webhook.
 type AuthorizationOptions struct {
 	*genericoptions.DelegatingAuthorizationOptions
-	// ConfigFile is the path of an AuthorizationConfiguration, which names webhooks to be
-	// asked after the policies. Empty means that there are none.
+	// ConfigFile is the path of an AuthorizationConfiguration with webhooks that are called after
+	// the policies. Empty means that there are none.
 	ConfigFile string
 }
 
@@ -42,20 +42,20 @@ func NewAuthorizationOptions() *AuthorizationOptions {
 func (o *AuthorizationOptions) AddFlags(fs *pflag.FlagSet) {
 	o.DelegatingAuthorizationOptions.AddFlags(fs)
 	fs.StringVar(&o.ConfigFile, "authorization-config", o.ConfigFile,
-		"File with an AuthorizationConfiguration (config.proviso.dev/v1alpha1), which names webhooks that are asked after the policies, in order. The file, and the kubeconfig files that it names, may change while the server runs; what cannot be used leaves the last good configuration in force.")
+		"File with an AuthorizationConfiguration (config.proviso.dev/v1alpha1), with webhooks that are called after the policies, in order. The server reloads this file and its kubeconfig files when they change. If the new configuration is invalid, the last valid one is still used.")
 }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors in the options.
 func (o *AuthorizationOptions) Validate() []error {
 	errs := o.DelegatingAuthorizationOptions.Validate()
 	if o.WebhookRetryBackoff == nil {
-		errs = append(errs, errors.New("authorization needs a retry backoff"))
+		errs = append(errs, errors.New("the authorization options have no retry backoff"))
 	}
 	return errs
 }
 
-// Chains builds the chains of the server. The options say which groups and paths need no permission,
-// and how kube-apiserver is asked; config says the rest.
+// Chains builds the chains of the server. The options determine the privileged groups, the paths
+// that need no permission, and how kube-apiserver is called; config has the rest.
 func (o *AuthorizationOptions) Chains(config apiserver.AuthorizerConfig) (*apiserver.Chains, error) {
 	fresh, err := o.kubeAPIServer(0, 0, o.WebhookRetryBackoff.Steps)
 	if err != nil {
@@ -70,7 +70,7 @@ func (o *AuthorizationOptions) Chains(config apiserver.AuthorizerConfig) (*apise
 	return apiserver.NewChains(config)
 }
 
-// Webhooks reads the configuration of webhooks. It returns nil if there is none.
+// Webhooks reads the configuration of webhooks. It returns nil if no file is configured.
 func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
 	if o.ConfigFile == "" {
 		return nil, nil
@@ -88,9 +88,9 @@ func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
 	return source, nil
 }
 
-// kubeAPIServer makes an authorizer with bounds of its own: every user may create reviews
-// about themselves, and a flood of reviews must not slow down requests. It makes at most this
-// number of attempts to get an answer.
+// kubeAPIServer returns an authorizer with its own bounds for questions in flight. Reviews and
+// requests have separate ones, because every user may create reviews about themselves, and a flood
+// of reviews must not slow down requests. attempts is the maximum number of calls for one answer.
 func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration, attempts int) (*webhook.Authorizer, error) {
 	config, err := o.clientConfig()
 	if err != nil {
@@ -120,8 +120,8 @@ func (o *AuthorizationOptions) clientConfig() (*rest.Config, error) {
 	return config, nil
 }
 
-// loadClientConfig reads a kubeconfig file, or the configuration of the pod that the
-// process is in if there is no file.
+// loadClientConfig reads a kubeconfig file. If file is empty, it returns the configuration of the
+// pod in which the process runs.
 func loadClientConfig(file string) (*rest.Config, error) {
 	if file == "" {
 		return rest.InClusterConfig()

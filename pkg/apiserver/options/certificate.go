@@ -19,20 +19,20 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// selfMade is a serving certificate that the server made itself, for trying it out. The
-// key of its CA is not kept; the CA is written beside it, for the caBundle of the
+// selfMade is a serving certificate that the server has generated, for trying it out. The key of
+// its CA is not stored; the CA is written next to the certificate, for the caBundle of the
 // APIService and for clients.
 type selfMade struct {
 	CertFile, KeyFile, CAFile string
 }
 
-// renewBefore is how long before its end a self-made certificate is made anew at the
-// next start. It is made for a year.
+// renewBefore is how long before its expiry a self-made certificate is replaced, when the server
+// starts. The certificate is valid for a year.
 const renewBefore = 30 * 24 * time.Hour
 
-// ensureSelfMade returns the certificate in dir. It is made anew, with a new CA, if
-// there is none, if it ends soon, or if it is not for all hosts (names or IP
-// addresses, the first of which names the certificate).
+// ensureSelfMade returns the certificate in dir. It generates a new one, with a new CA, if there
+// is none, if it expires soon, or if it is not valid for all hosts (names or IP addresses). The
+// first host names the certificate.
 func ensureSelfMade(dir string, hosts []string, now time.Time) (selfMade, error) {
 	files := selfMade{
 		CertFile: filepath.Join(dir, "tls.crt"),
@@ -53,17 +53,17 @@ func ensureSelfMade(dir string, hosts []string, now time.Time) (selfMade, error)
 	}
 	chain, key, err := cert.GenerateSelfSignedCertKey(hosts[0], addresses, names)
 	if err != nil {
-		return selfMade{}, fmt.Errorf("making a certificate: %w", err)
+		return selfMade{}, fmt.Errorf("generating a certificate: %w", err)
 	}
 	return files, files.write(chain, key)
 }
 
-// write puts the key first, so that a certificate never lies beside another's key: a
-// pair that does not match is made anew.
+// write writes the key before the certificate. If it fails in between, the pair does not match,
+// and the next start generates a new one.
 func (f selfMade) write(chain, key []byte) error {
 	_, ca := pem.Decode(chain)
 	if len(ca) == 0 {
-		return fmt.Errorf("the certificate that was made has no CA")
+		return fmt.Errorf("the generated certificate has no CA")
 	}
 	if err := os.MkdirAll(filepath.Dir(f.CertFile), 0o700); err != nil {
 		return fmt.Errorf("certificate directory: %w", err)
@@ -81,7 +81,7 @@ func (f selfMade) write(chain, key []byte) error {
 }
 
 func (f selfMade) usable(hosts []string, now time.Time) bool {
-	pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile) // refuses another's key
+	pair, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile) // fails if the key does not match
 	if err != nil {
 		return false
 	}

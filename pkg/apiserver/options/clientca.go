@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Where kube-apiserver publishes how it authenticates clients and itself.
+// The ConfigMap in which kube-apiserver publishes the authentication configuration.
 const (
 	authenticationNamespace = metav1.NamespaceSystem
 	authenticationConfigMap = "extension-apiserver-authentication"
@@ -32,32 +32,33 @@ var authenticationKeys = []string{"client-ca-file", "requestheader-client-ca-fil
 
 const headersKey = "requestheader-username-headers"
 
-// lookupTimeout bounds one check; a probe has a timeout of its own, mostly ten seconds.
+// lookupTimeout bounds one check. Probes have their own timeout, usually ten seconds.
 const lookupTimeout = 5 * time.Second
 
-// clientCACheck is not ready until the server knows the CAs that kube-apiserver
-// publishes. Until then it does not ask clients for certificates, and a client that
-// connects without one is anonymous for as long as its connection lives.
+// clientCACheck is not ready until the server uses the CAs that kube-apiserver publishes. Until
+// then the server does not request client certificates, and a client that connects is anonymous as
+// long as its connection lasts.
 type clientCACheck struct {
 	client kubernetes.Interface
 	bundle dynamiccertificates.CAContentProvider
-	// headers are those in which kube-apiserver says who its clients are. May be nil.
+	// headers are the headers in which kube-apiserver sends the user name of its clients. It may
+	// be nil.
 	headers headerrequest.StringSliceProvider
 	known   atomic.Bool
 }
 
 var _ healthz.HealthChecker = &clientCACheck{}
 
-// Name is the name under which /readyz lists the check.
+// Name returns the name of the check in /readyz.
 func (c *clientCACheck) Name() string { return "client-ca" }
 
 var (
-	errNoCAs     = errors.New("the CAs of clients are not known yet")
-	errNoHeaders = errors.New("the headers of the front proxy are not known yet")
+	errNoCAs     = errors.New("the CAs that kube-apiserver publishes for client certificates are not loaded yet")
+	errNoHeaders = errors.New("the names of the front proxy's headers, which kube-apiserver publishes, are not loaded yet")
 )
 
-// Check compares what the server uses with what kube-apiserver publishes, until they
-// agree once. Afterwards the server follows changes by itself.
+// Check compares the CAs that the server uses with the CAs that kube-apiserver publishes, until
+// they have been equal once. Later changes are followed without the check.
 func (c *clientCACheck) Check(r *http.Request) error {
 	if c.known.Load() {
 		return nil
@@ -81,8 +82,8 @@ func (c *clientCACheck) Check(r *http.Request) error {
 	return nil
 }
 
-// clientCAReadiness returns the check, or nil if the CAs come from files, which are read
-// before the server starts.
+// clientCAReadiness returns the check, or nil if the CAs are in files, which are read before the
+// server starts.
 func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider, proxy *authenticatorfactory.RequestHeaderConfig) (healthz.HealthChecker, error) {
 	if o.Authentication.SkipInClusterLookup || o.Authentication.ClientCert.ClientCA != "" || bundle == nil {
 		return nil, nil

@@ -30,8 +30,8 @@ func NewCommand(ctx context.Context) *cobra.Command {
 (KEP-5681). It serves authorization.k8s.io/v1alpha1: the SubjectAccessReview
 family with conditions, and AuthorizationConditionsReview, which evaluates them.
 
-It asks kube-apiserver who its callers are and what they may do, and allows
-nothing that it cannot ask about.`,
+It authenticates and authorizes its callers with kube-apiserver, and denies
+requests that it cannot check.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -23,10 +23,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/features"
 )
 
-var errEnforcementOff = errors.New("--feature-gates=ConditionalAuthorization=true lets requests pass authorization on conditions that " +
-	"--disable-admission-plugins=" + authorizationconditionsenforcer.PluginName + " would leave unenforced: turn off the gate or leave the plugin on")
+var errEnforcementOff = errors.New("--feature-gates=ConditionalAuthorization=true allows requests on conditions, which " +
+	"--disable-admission-plugins=" + authorizationconditionsenforcer.PluginName + " would not enforce: turn off the gate or enable the plugin")
 
-// validateEnforcement refuses to let conditions pass that nothing would enforce.
+// validateEnforcement returns an error if requests would be allowed on conditions that are not
+// enforced.
 func (o CompletedOptions) validateEnforcement() []error {
 	gates := o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName)
 	if gates.Enabled(features.ConditionalAuthorization) && slices.Contains(o.Admission.DisablePlugins, authorizationconditionsenforcer.PluginName) {
@@ -41,12 +42,12 @@ func (o CompletedOptions) validateEnforcement() []error {
 	return nil
 }
 
-var errImpersonationOff = errors.New("--feature-gates=ConditionalImpersonation=true needs ConditionalAuthorization=true: grants of the mode conditional are conditions")
+var errImpersonationOff = errors.New("--feature-gates=ConditionalImpersonation=true needs ConditionalAuthorization=true: the mode conditional grants permissions on conditions")
 
-var errConditionsOff = errors.New("--feature-gates=FineGrainedAuthorization=true needs ConditionalAuthorization=true: the check of the fields is a condition")
+var errConditionsOff = errors.New("--feature-gates=FineGrainedAuthorization=true needs ConditionalAuthorization=true: fields are checked by conditions")
 
-// applyEnforcement makes the enforcer. The chain of requests must be there, and whatever
-// asks the generic configuration's authorizer from here on must be the server itself.
+// applyEnforcement creates the enforcer. config must have the chains. After this call, only the
+// server itself may use the authorizer of the generic configuration.
 func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kubernetes.Interface) (err error) {
 	if config.ExtraConfig.Compilers, err = apiserver.NewCompilers(); err != nil {
 		return err
@@ -66,8 +67,8 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 	return err
 }
 
-// namespaces returns namespaces from the cache, or from kube-apiserver if they are too new
-// for it.
+// namespaces returns a function that reads namespaces from the cache, or from kube-apiserver if
+// the cache does not have them yet.
 func (o CompletedOptions) namespaces(config *apiserver.Config, client kubernetes.Interface) func(string) (map[string]any, error) {
 	lister := config.GenericConfig.SharedInformerFactory.Core().V1().Namespaces().Lister()
 	return func(name string) (map[string]any, error) {

@@ -23,22 +23,23 @@ import (
 )
 
 const (
-	// exclusionsTimeout bounds one attempt to read the mappings. A store that answers needs
-	// milliseconds; the start of the server is not delayed longer than this if it does not.
+	// exclusionsTimeout bounds one attempt to read the mappings. An available store answers within
+	// milliseconds; an unavailable one delays the start of the server by at most this time.
 	exclusionsTimeout = 10 * time.Second
-	// exclusionsInterval is between attempts while the store is out of reach. The policies cannot be
-	// loaded either in this time, so that the server denies.
+	// exclusionsInterval is the time between attempts while the store is unreachable. In that time
+	// policies cannot be loaded either, so that the server denies requests.
 	exclusionsInterval = time.Second
-	// maxNamedExclusions bounds the mappings that the error names.
+	// maxNamedExclusions bounds the number of mappings in the error message.
 	maxNamedExclusions = 10
 )
 
-var errExclusionsIgnored = errors.New("fields are excluded from general permission, and nothing would enforce that with the feature gate FineGrainedAuthorization off: " +
-	"turn the gate on, or set --ignore-field-exclusions")
+var errExclusionsIgnored = errors.New("mappings or schemas exclude fields, which is not enforced while the feature gate FineGrainedAuthorization is off: " +
+	"turn the gate on, or set --ignore-field-exclusions to start without enforcing them")
 
-// checkExclusions returns an error if the feature gate FineGrainedAuthorization is off and fields are
-// excluded, unless a flag allows that, or if it cannot be told. If the store is out of reach, the server
-// starts as it does with the gate on, and stops as soon as an exclusion is found.
+// checkExclusions returns an error if the feature gate FineGrainedAuthorization is off and fields
+// are excluded, or if it cannot find out whether fields are excluded. IgnoreFieldExclusions
+// disables the check. If the store is unreachable, the server starts, as it does with the gate on,
+// and stops when an exclusion is found later.
 func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver.Config, stop context.CancelCauseFunc) error {
 	if o.IgnoreFieldExclusions || config.GenericConfig.FeatureGate.Enabled(features.FineGrainedAuthorization) {
 		return nil
@@ -67,7 +68,7 @@ func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver
 	return nil
 }
 
-// refuseExclusions returns an error that names the exclusions, if there are any.
+// refuseExclusions returns an error with the names of the exclusions, if there are any.
 func refuseExclusions(ctx context.Context, exclusions *apiserver.Exclusions) error {
 	ctx, cancel := context.WithTimeout(ctx, exclusionsTimeout)
 	defer cancel()
@@ -86,8 +87,8 @@ func refuseExclusions(ctx context.Context, exclusions *apiserver.Exclusions) err
 	return fmt.Errorf("%w (%s%s)", errExclusionsIgnored, strings.Join(found, ", "), more)
 }
 
-// isOutOfReach reports whether a store did not answer. All other errors are answers, such as an
-// object that cannot be decoded.
+// isOutOfReach reports whether the error means that the store did not answer. All other errors are
+// answers; an example is an object that cannot be decoded.
 func isOutOfReach(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || storage.IsUnreachable(err) || hasCode(err, codes.Unavailable, codes.DeadlineExceeded)
 }

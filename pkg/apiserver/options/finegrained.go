@@ -16,7 +16,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
-// applyFineGrained configures the authorizers of fields (KEP-3617). It returns nil if the gate is off.
+// applyFineGrained returns the configuration of the authorizers for permission on fields
+// (KEP-3617), or nil if the gate is off.
 func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*granular.Config, error) {
 	gates := config.GenericConfig.FeatureGate
 	if !gates.Enabled(features.FineGrainedAuthorization) || !gates.Enabled(features.ConditionalAuthorization) {
@@ -31,11 +32,11 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*granular.
 		return nil, err
 	}
 	for _, warning := range schemas.Markers.Warnings() {
-		klog.Background().Info("A marker in a schema should be another one", "warning", warning)
+		klog.Background().Info("A schema has a field marker that should be corrected", "warning", warning)
 	}
 	config.ExtraConfig.Mappings = mapping.NewSource(schemas.Markers)
 	if door := config.ExtraConfig.FrontDoor; door != nil {
-		// One attempt: whoever asks the front door does not wait for more.
+		// Only one attempt: kube-apiserver, which calls the front door, does not wait for more.
 		if door.Fields, err = o.Authorization.kubeAPIServer(o.Authorization.AllowCacheTTL, o.Authorization.DenyCacheTTL, 1); err != nil {
 			return nil, err
 		}

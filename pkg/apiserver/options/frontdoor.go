@@ -18,23 +18,22 @@ import (
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 )
 
-// FrontDoorOptions are the options of the listener that kube-apiserver asks. Its serving
-// certificate, and what TLS it speaks, are those of the main port.
+// FrontDoorOptions are the options of the listener for kube-apiserver's authorization webhook. Its
+// serving certificate and TLS options are the same as on the main port.
 type FrontDoorOptions struct {
-	// BindAddress is where to listen.
+	// BindAddress is the IP address of the listener.
 	BindAddress net.IP
-	// BindPort is the port. 0 means that there is no front door.
+	// BindPort is the port of the listener. 0 disables the front door.
 	BindPort int
-	// Listener is used instead of BindAddress and BindPort if it is there.
+	// Listener, if set, is used instead of BindAddress and BindPort.
 	Listener net.Listener
-	// ClientCAFile has the CAs that sign the certificates of clients. It is read again when
-	// it changes.
+	// ClientCAFile has the CAs for client certificates. It is reloaded when it changes.
 	ClientCAFile string
-	// AllowedNames are the common names of clients. If empty, any will do.
+	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
 	AllowedNames []string
 }
 
-// NewFrontDoorOptions returns the defaults: no front door.
+// NewFrontDoorOptions returns the defaults: the front door is disabled.
 func NewFrontDoorOptions() *FrontDoorOptions {
 	return &FrontDoorOptions{BindAddress: netutils.ParseIPSloppy("0.0.0.0")}
 }
@@ -44,16 +43,16 @@ func (o *FrontDoorOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IPVar(&o.BindAddress, "webhook-bind-address", o.BindAddress,
 		"The IP address on which to listen for the --webhook-secure-port port. If an unspecified address (0.0.0.0 or ::), all interfaces and IP address families will be used.")
 	fs.IntVar(&o.BindPort, "webhook-secure-port", o.BindPort,
-		"The port on which to answer kube-apiserver's authorization webhook, with the serving certificate of --secure-port. If 0, it is not answered.")
+		"The port of the front door, which answers kube-apiserver's authorization webhook, with the serving certificate of --secure-port. If 0, the front door is disabled.")
 	fs.StringVar(&o.ClientCAFile, "webhook-client-ca-file", o.ClientCAFile,
-		"File with the CAs that sign the client certificates of those who may ask on --webhook-secure-port. Should sign no others: whoever asks learns what policies say of anybody. It is read again when it changes.")
+		"File with the CAs for client certificates on --webhook-secure-port. They should sign certificates for kube-apiserver only: clients of this port can learn the decisions of policies about every user. The file is reloaded when it changes.")
 	fs.StringSliceVar(&o.AllowedNames, "webhook-allowed-names", o.AllowedNames,
-		"Common names of the client certificates of those who may ask on --webhook-secure-port. If empty, any client certificate of --webhook-client-ca-file will do.")
+		"Accepted common names of client certificates on --webhook-secure-port. If empty, every client certificate signed by --webhook-client-ca-file is accepted.")
 }
 
 func (o *FrontDoorOptions) wanted() bool { return o.BindPort != 0 || o.Listener != nil }
 
-// Validate returns everything that is wrong with the options.
+// Validate returns all errors in the options.
 func (o *FrontDoorOptions) Validate() []error {
 	var errs []error
 	if o.BindPort < 0 || o.BindPort > 65535 {
@@ -61,7 +60,7 @@ func (o *FrontDoorOptions) Validate() []error {
 	}
 	switch given := o.ClientCAFile != "" || len(o.AllowedNames) > 0; {
 	case o.wanted() && o.ClientCAFile == "":
-		errs = append(errs, errors.New("--webhook-secure-port needs --webhook-client-ca-file: without it anybody would be answered"))
+		errs = append(errs, errors.New("--webhook-secure-port needs --webhook-client-ca-file: without it the front door would answer every client"))
 	case given && !o.wanted():
 		errs = append(errs, errors.New("--webhook-client-ca-file and --webhook-allowed-names need --webhook-secure-port"))
 	}
@@ -73,9 +72,9 @@ func (o *FrontDoorOptions) Validate() []error {
 	return errs
 }
 
-// config opens the port. It returns nil if there is to be no front door. What follows
-// changes of certificate files belongs to one listener, so it is made anew from the options
-// of the main one.
+// config opens the port and returns the configuration, or nil if the front door is disabled.
+// Certificate reloaders belong to one listener, so the serving options of the main port are
+// applied again.
 func (o *FrontDoorOptions) config(main genericoptions.SecureServingOptions) (*apiserver.FrontDoorConfig, error) {
 	if !o.wanted() {
 		return nil, nil

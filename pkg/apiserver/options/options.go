@@ -3,9 +3,9 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package options is the way from flags to a running server: Options are completed,
-// validated, made a configuration, and run. Only what completed can be validated, and
-// only what is valid runs.
+// Package options turns flags into a running server: Options are completed, validated, turned into
+// a configuration, and run. The types enforce this order: only completed options can be validated
+// and run.
 package options
 
 import (
@@ -42,12 +42,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
-// etcdPrefix is where the objects are in etcd. It is distinct from kube-apiserver's, so
-// that both can use one cluster.
+// etcdPrefix is the prefix of all keys in etcd. It differs from kube-apiserver's, so that both can
+// use one etcd cluster.
 const etcdPrefix = "/registry/proviso"
 
-// http2Streams is how many requests one connection may carry at a time. An aggregated
-// server has one client, kube-apiserver, that brings those of all others.
+// http2Streams is the maximum number of concurrent requests per connection. kube-apiserver proxies
+// the requests of all its clients over few connections.
 const http2Streams = 1000
 
 // Options are the options of proviso-apiserver.
@@ -66,22 +66,23 @@ type Options struct {
 	Traces         *genericoptions.TracingOptions
 	Logs           *logs.Options
 
-	// DataDir is where the embedded etcd and self-made certificates are kept.
+	// DataDir is the directory of the embedded etcd and of self-made certificates.
 	DataDir string
-	// SelfMadeCertHosts are the names and addresses for which the server makes itself a
-	// certificate if it is given none.
+	// SelfMadeCertHosts are the DNS names and IP addresses of the certificate that the server
+	// generates if none is configured.
 	SelfMadeCertHosts []string
-	// EnableDemoAPI serves demo.proviso.dev.
+	// EnableDemoAPI enables the API group demo.proviso.dev.
 	EnableDemoAPI bool
-	// PolicyStalenessBound is how long the store of policies may be out of reach before
-	// Allow policies grant nothing. At least a second.
+	// PolicyStalenessBound is how long the store of policies may be unreachable before Allow
+	// policies grant nothing. It must be at least a second.
 	PolicyStalenessBound time.Duration
-	// IgnoreFieldExclusions starts the server although the feature gate FineGrainedAuthorization is
-	// off and fields are excluded, so that nothing enforces the exclusions.
+	// IgnoreFieldExclusions allows the server to start while the feature gate
+	// FineGrainedAuthorization is off although fields are excluded. The exclusions are then not
+	// enforced.
 	IgnoreFieldExclusions bool
 }
 
-// minStalenessBound keeps a slow store from being taken for one that is gone.
+// minStalenessBound is the lowest bound at which a slow store does not count as unreachable.
 const minStalenessBound = time.Second
 
 // NewOptions returns the defaults.
@@ -123,20 +124,20 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	proviso.StringVar(&o.DataDir, "data-dir", o.DataDir,
 		"Directory for the embedded etcd, which runs when --etcd-servers is not set, and for a self-made serving certificate. It must survive restarts and belong to one replica.")
 	proviso.BoolVar(&o.EnableDemoAPI, "enable-demo-api", o.EnableDemoAPI,
-		"Serve demo.proviso.dev, an imaginary resource on which policies can be tried, and let nodes write what is placed on them, there and in reviews about pods.")
+		"Serve demo.proviso.dev/v1alpha1 virtualmachines, an imaginary resource for trying policies. Also adds an example authorizer that lets nodes write the virtual machines placed on them, and decides reviews about pods in the same way.")
 
 	proviso.DurationVar(&o.PolicyStalenessBound, "policy-staleness-bound", o.PolicyStalenessBound,
-		"How long the store of policies may be out of reach. After that the server is not ready, and Allow policies grant nothing; Deny policies stay in force. At least 1s.")
+		"How long the store of policies may be unreachable. After that, the server is not ready and Allow policies grant nothing, but Deny policies still deny. Must be at least 1s.")
 
 	proviso.BoolVar(&o.IgnoreFieldExclusions, "ignore-field-exclusions", o.IgnoreFieldExclusions,
-		"Start with the feature gate FineGrainedAuthorization off although FieldPermissionMappings or schemas exclude fields from general permission. Nothing enforces these exclusions then. Without this flag the server does not start.")
+		"Start with the feature gate FineGrainedAuthorization off although FieldPermissionMappings or schemas exclude fields from permission on the object. The exclusions are then not enforced. Without this flag, the server does not start in that case.")
 
 	o.Generic.AddUniversalFlags(fss.FlagSet("generic"))
 	serving := fss.FlagSet("secure serving")
 	o.SecureServing.AddFlags(serving)
-	serving.Lookup("cert-dir").Usage = "Directory for a self-made serving certificate (tls.crt, tls.key, and ca.crt for the caBundle of the APIService), which is made when --tls-cert-file and --tls-private-key-file are not set. Defaults to the directory certificates in --data-dir."
+	serving.Lookup("cert-dir").Usage = "Directory for a self-made serving certificate (tls.crt, tls.key, and ca.crt for the caBundle of the APIService), which the server generates if --tls-cert-file and --tls-private-key-file are not set. Defaults to the directory certificates in --data-dir."
 	serving.StringSliceVar(&o.SelfMadeCertHosts, "self-made-cert-hosts", o.SelfMadeCertHosts,
-		"DNS names and IP addresses for which a self-made serving certificate is valid.")
+		"DNS names and IP addresses of the self-made serving certificate.")
 	o.FrontDoor.AddFlags(fss.FlagSet("front door"))
 	o.Etcd.AddFlags(fss.FlagSet("etcd"))
 	authentication := fss.FlagSet("authentication")
@@ -145,7 +146,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	o.Authorization.AddFlags(fss.FlagSet("authorization"))
 	core := fss.FlagSet("core API")
 	o.CoreAPI.AddFlags(core)
-	core.Lookup("kubeconfig").Usage = "kubeconfig file for kube-apiserver. Also the default of --authentication-kubeconfig and --authorization-kubeconfig. Without it the ServiceAccount of the pod is used."
+	core.Lookup("kubeconfig").Usage = "kubeconfig file for kube-apiserver. Also the default for --authentication-kubeconfig and --authorization-kubeconfig. If not set, the ServiceAccount of the pod is used."
 	o.Audit.AddFlags(fss.FlagSet("auditing"))
 	o.Features.AddFlags(fss.FlagSet("features"))
 	o.Admission.AddFlags(fss.FlagSet("admission"))
@@ -155,19 +156,18 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	return fss
 }
 
-// completedOptions are Options with every default filled in.
+// completedOptions are Options in which Complete has filled in the defaults.
 type completedOptions struct {
 	Options
 	embeddedEtcd bool
 }
 
-// CompletedOptions can only come from Complete.
+// CompletedOptions are the result of Complete. Other packages cannot create them.
 type CompletedOptions struct {
 	*completedOptions
 }
 
-// Complete fills in defaults that depend on other options. It changes nothing outside
-// the options.
+// Complete fills in defaults that depend on other options. It has no other effect.
 func (o *Options) Complete() (CompletedOptions, error) {
 	c := &completedOptions{Options: *o}
 	if kubeconfig := c.CoreAPI.CoreAPIKubeconfigPath; kubeconfig != "" {
@@ -195,7 +195,7 @@ func (o *Options) Complete() (CompletedOptions, error) {
 	return CompletedOptions{c}, nil
 }
 
-// Validate returns everything that is wrong with the options, and changes nothing.
+// Validate returns all errors in the options. It changes nothing.
 func (o CompletedOptions) Validate() []error {
 	var errs []error
 	if o.SecureServing.BindPort == 0 && o.SecureServing.Listener == nil {
@@ -208,7 +208,7 @@ func (o CompletedOptions) Validate() []error {
 		errs = append(errs, fmt.Errorf("--policy-staleness-bound must be at least %s", minStalenessBound))
 	}
 	if slices.Contains(o.Authorization.AlwaysAllowGroups, "") {
-		errs = append(errs, errors.New("an empty group must not be always allowed"))
+		errs = append(errs, errors.New("the groups that are always allowed must not include an empty name"))
 	}
 	for _, validate := range []func() []error{
 		o.Generic.Validate, o.SecureServing.Validate, o.FrontDoor.Validate, o.Etcd.Validate, o.Authentication.Validate,
@@ -225,8 +225,8 @@ func (o CompletedOptions) hasCertificate() bool {
 	return pair.CertFile != "" || pair.KeyFile != "" || o.SecureServing.ServerCert.GeneratedCert != nil
 }
 
-// Config makes the configuration of the server. It makes a certificate if none is
-// given, and opens the server's port.
+// Config returns the configuration of the server. It generates a certificate if none is
+// configured, and opens the ports of the server.
 func (o CompletedOptions) Config() (*apiserver.Config, error) {
 	if !o.hasCertificate() {
 		made, err := ensureSelfMade(o.SecureServing.ServerCert.CertDirectory, o.SelfMadeCertHosts, time.Now())
@@ -275,9 +275,9 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 	return err
 }
 
-// externalAddress is what discovery tells clients. They reach the server through
-// kube-apiserver, so the address matters little; but the generic server would look for
-// a network interface that a test or a laptop may not have.
+// externalAddress returns the address for discovery. Clients reach the server through
+// kube-apiserver, so that the address matters little; but without one the generic server would
+// look for a network interface, which a test or a laptop may not have.
 func externalAddress(generic *genericapiserver.RecommendedConfig) string {
 	if generic.ExternalAddress != "" {
 		return generic.ExternalAddress
@@ -333,8 +333,8 @@ func (o CompletedOptions) demoAuthorizer() authorization.Decider {
 	return authorization.DeciderOf(node.Authorizer{Resources: []schema.GroupResource{demo.Resource("virtualmachines"), {Resource: "pods"}}})
 }
 
-// applyWebhooks reads the configuration of webhooks, and follows it while the server runs.
-// There may be none.
+// applyWebhooks reads the configuration of webhooks, and reloads it while the server runs. It
+// returns nil if no webhooks are configured.
 func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Source, error) {
 	webhooks, err := o.Authorization.Webhooks()
 	if err != nil || webhooks == nil {
@@ -383,8 +383,8 @@ func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
 	return nil
 }
 
-// Run runs the server until ctx ends, and then shuts it down gracefully. If it embeds
-// etcd, that starts before everything else and stops after it.
+// Run runs the server until ctx ends, and then shuts it down gracefully. An embedded etcd starts
+// before all other parts and stops after them.
 func (o CompletedOptions) Run(ctx context.Context) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

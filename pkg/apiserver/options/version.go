@@ -12,8 +12,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
-// effectiveVersion makes /version tell the version of Proviso, while features and CEL
-// libraries go by that of the Kubernetes libraries.
+// effectiveVersion makes /version return the version of Proviso. Feature gates and CEL libraries
+// still use the version of the Kubernetes libraries.
 type effectiveVersion struct {
 	basecompatibility.EffectiveVersion
 }

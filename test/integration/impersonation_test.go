@@ -236,8 +236,8 @@ func TestImpersonationReviewBadInput(t *testing.T) {
 		{"a name with a slash, of which the path has a part", "asker", fmt.Sprintf(ofUser, "ldap"), "application/json", impersonation(`"impersonate":{"username":"ldap/bob"},` + pods), 422, "spec.impersonate.username: Invalid"},
 		{"a name with a slash in the path", "asker", fmt.Sprintf(ofUser, "ldap/bob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
 		{"a name with an escaped slash in the path", "asker", fmt.Sprintf(ofUser, "ldap%2Fbob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
-		{"a requester without permission to ask", "deputy", impersonations, "application/json", impersonation(`"user":"legacy","impersonate":{"username":"bob"},` + pods), 403, "must be allowed to create subjectaccessreviews"},
-		{"oneself by name without permission to ask", "deputy", fmt.Sprintf(ofUser, "bob"), "application/json", impersonation(`"user":"deputy",` + pods), 403, "must be allowed to create subjectaccessreviews"},
+		{"a requester without permission to ask", "deputy", impersonations, "application/json", impersonation(`"user":"legacy","impersonate":{"username":"bob"},` + pods), 403, "needs permission to create subjectaccessreviews"},
+		{"oneself by name without permission to ask", "deputy", fmt.Sprintf(ofUser, "bob"), "application/json", impersonation(`"user":"deputy",` + pods), 403, "needs permission to create subjectaccessreviews"},
 		{"a field that does not exist, strictly", "asker", impersonations + "?fieldValidation=Strict", "application/json", impersonation(`"impersonate":{"user":"bob"},` + pods), 400, "spec.impersonate.user"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

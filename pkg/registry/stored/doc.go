@@ -3,7 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package stored makes the endpoints of stored kinds: the objects, their status, and the table that kubectl prints.
+// Package stored provides the endpoints of stored kinds: the objects, their status, and the table
+// that kubectl prints.
 //
 // Invariants:
 //

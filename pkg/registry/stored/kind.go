@@ -30,9 +30,9 @@ type Parts[Spec, Status any] struct {
 	Status *Status
 }
 
-// Kind describes a kind of objects that are stored. All functions are needed unless they say otherwise.
+// Kind describes a kind of stored objects. All functions are required unless stated otherwise.
 type Kind[Spec, Status any] struct {
-	// Resource and Singular name the resource in the plural and in the singular.
+	// Resource and Singular are the plural and singular names of the resource.
 	Resource, Singular schema.GroupResource
 	// Version is the version in which the kind is served.
 	Version schema.GroupVersion
@@ -41,25 +41,25 @@ type Kind[Spec, Status any] struct {
 	Namespaced             bool
 	// New and NewList return an empty object and an empty list, in the internal version.
 	New, NewList func() runtime.Object
-	// Parts returns the parts of an object. It is called with objects that New or the store made.
+	// Parts returns the parts of an object that New or the store has created.
 	Parts func(obj runtime.Object) Parts[Spec, Status]
-	// Validate returns every error of the structure of a new object, of a changed object, and of an object with a
-	// changed status.
+	// Validate, ValidateUpdate and ValidateStatusUpdate return every structural error of a new
+	// object, of a changed object, and of an object with a changed status.
 	Validate             func(obj runtime.Object) field.ErrorList
 	ValidateUpdate       func(obj, old runtime.Object) field.ErrorList
 	ValidateStatusUpdate func(obj, old runtime.Object) field.ErrorList
-	// Check returns what is wrong with a specification that is valid in structure, and warnings for its author. It may
-	// be called several times for one write. Nil means that structure is all there is to check.
+	// Check returns errors and warnings about a specification that is valid in structure. It may
+	// be called several times for one write. Nil means that there is nothing else to check.
 	Check func(obj runtime.Object) (warnings []string, errs field.ErrorList)
-	// CreateOnUpdate lets a PUT create an object. Server-side apply always does.
+	// CreateOnUpdate lets a PUT create an object. Server-side apply can always create one.
 	CreateOnUpdate bool
-	// Guard decides who may write objects.
+	// Guard decides which users may write objects.
 	Guard Guard
 	// Table prints objects.
 	Table rest.TableConvertor
 }
 
-var errNoGuard = errors.New("without a guard, every author could write every object: use Unguarded if that is wanted")
+var errNoGuard = errors.New("without a guard, every author could write every object: use Unguarded if that is intended")
 
 // New returns the endpoints of a kind: its objects, and their status.
 func New[Spec, Status any](k Kind[Spec, Status], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
@@ -92,7 +92,7 @@ func New[Spec, Status any](k Kind[Spec, Status], scheme *runtime.Scheme, optsGet
 	return &REST{Store: store, guard: k.Guard, shortNames: k.ShortNames, categories: k.Categories}, &StatusREST{store: &status}, nil
 }
 
-// attributesOf returns a function that reads what selectors select by: labels, name and namespace.
+// attributesOf returns a function that returns the fields and labels for selectors.
 func attributesOf(namespaced bool) storage.AttrFunc {
 	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
 		object, err := apimeta.Accessor(obj)

@@ -16,14 +16,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Guard decides who may write an object, in addition to the permission for the request. It is asked after the object has
-// been validated and before admission. An error refuses the write.
+// Guard decides which users may write an object, in addition to the permission for the request. It
+// is called after the object has been validated and before admission. An error refuses the write.
 type Guard interface {
 	MayCreate(ctx context.Context, obj runtime.Object) error
 	MayUpdate(ctx context.Context, obj, old runtime.Object) error
 	MayDelete(ctx context.Context, obj runtime.Object) error
-	// MayDeleteUnread decides about an object that the store cannot read. If the name is empty, it decides about any
-	// object of the namespace.
+	// MayDeleteUnread decides about the deletion of an object that the store cannot read. If the
+	// name is empty, it decides about all objects of the namespace.
 	MayDeleteUnread(ctx context.Context, name string) error
 }
 
@@ -44,8 +44,8 @@ func (Unguarded) MayDelete(context.Context, runtime.Object) error { return nil }
 // MayDeleteUnread returns nil.
 func (Unguarded) MayDeleteUnread(context.Context, string) error { return nil }
 
-// REST serves the objects of a kind. It asks the Guard before every write of the store: a method of the store that writes
-// must be here, too.
+// REST serves the objects of a kind. It calls the Guard before every write of the store, so that
+// it must override every method of the store that writes.
 type REST struct {
 	*genericregistry.Store
 	guard                  Guard
@@ -95,7 +95,7 @@ func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.Va
 	return r.Store.Delete(ctx, name, guarded(r.guard.MayDelete, deleteValidation), options)
 }
 
-// DeleteCollection deletes objects as Delete does each of them.
+// DeleteCollection deletes objects, with the same checks for each as in Delete.
 func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
 	if ignoresReadErrors(options) {
 		if err := r.guard.MayDeleteUnread(ctx, ""); err != nil {
@@ -105,8 +105,8 @@ func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.Valid
 	return r.Store.DeleteCollection(ctx, guarded(r.guard.MayDelete, deleteValidation), options, listOptions)
 }
 
-// GetCorruptObjDeleter returns the deleter of objects that the store cannot read, nil if the store has none. The handler
-// calls it instead of Delete.
+// GetCorruptObjDeleter returns the deleter of objects that the store cannot read, or nil if the
+// store has none. The handler calls it instead of Delete.
 func (r *REST) GetCorruptObjDeleter() rest.GracefulDeleter {
 	deleter := r.Store.GetCorruptObjDeleter()
 	if deleter == nil {
@@ -128,7 +128,8 @@ func (d *corruptDeleter) Delete(ctx context.Context, name string, deleteValidati
 	return d.deleter.Delete(ctx, name, deleteValidation, options)
 }
 
-// guarded returns a validation that asks the guard before the next validation, which may be nil.
+// guarded returns a validation that calls the guard and then the next validation, which may be
+// nil.
 func guarded(may, next rest.ValidateObjectFunc) rest.ValidateObjectFunc {
 	return func(ctx context.Context, obj runtime.Object) error {
 		if err := may(ctx, obj); err != nil || next == nil {

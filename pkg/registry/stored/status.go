@@ -30,15 +30,15 @@ var (
 // New returns an empty object.
 func (r *StatusREST) New() runtime.Object { return r.store.New() }
 
-// Destroy has nothing to release: the store belongs to the kind.
+// Destroy releases nothing: the store belongs to the kind.
 func (r *StatusREST) Destroy() {}
 
-// Get returns the whole object, since a patch of its status starts from it.
+// Get returns the whole object, because a patch of the status is applied to it.
 func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {
 	return r.store.Get(ctx, name, options)
 }
 
-// Update changes the status of an object that exists; it never creates one.
+// Update changes the status of an existing object. It never creates one.
 func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	objInfo = unquoted{objInfo, r.store.Storage.Versioner()}
 	return r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)

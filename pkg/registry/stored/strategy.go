@@ -95,7 +95,8 @@ func (s strategy[Spec, Status]) WarningsOnCreate(_ context.Context, obj runtime.
 	return warnings
 }
 
-// WarningsOnUpdate returns warnings only if the specification changes: its author has seen the warnings before.
+// WarningsOnUpdate returns warnings only if the specification changes, because they are about the
+// specification.
 func (s strategy[Spec, Status]) WarningsOnUpdate(ctx context.Context, obj, old runtime.Object) []string {
 	if s.sameSpec(obj, old) {
 		return nil
@@ -119,12 +120,14 @@ func (s strategy[Spec, Status]) resetFields(fields ...string) map[fieldpath.APIV
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(s.kind.Version.String()): set}
 }
 
-// statusStrategy decides how the status of objects is changed. It changes nothing else.
+// statusStrategy decides how the status of an object is changed. Other parts of the object stay
+// unchanged.
 type statusStrategy[Spec, Status any] struct {
 	strategy[Spec, Status]
 }
 
-// AllowCreateOnUpdate keeps a write to the status of an object that does not exist from creating it.
+// AllowCreateOnUpdate returns false: a write to the status of a missing object does not create the
+// object.
 func (statusStrategy[Spec, Status]) AllowCreateOnUpdate(context.Context) bool { return false }
 
 func (s statusStrategy[Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {

@@ -21,14 +21,14 @@ import (
 type Table struct {
 	// Columns are the columns of the table.
 	Columns []metav1.TableColumnDefinition
-	// Cells returns one row: a cell for each column. The age is the time since the object was created. Objects of
-	// another kind are an error.
+	// Cells returns the cells of one row, in the order of the columns. age is the time since the
+	// object was created. It returns an error for an object of another kind.
 	Cells func(obj runtime.Object, name, age string) ([]any, error)
 }
 
 var _ rest.TableConvertor = Table{}
 
-// ConvertToTable returns the table. The columns are left out if the client has them already.
+// ConvertToTable returns the table, without the columns if the client has them already.
 func (t Table) ConvertToTable(_ context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if options, ok := tableOptions.(*metav1.TableOptions); !ok || !options.NoHeaders {
@@ -46,10 +46,10 @@ func (t Table) ConvertToTable(_ context.Context, object, tableOptions runtime.Ob
 	return table, err
 }
 
-// shownEntries is how many entries of a list a cell shows.
+// shownEntries is the number of list entries that a cell shows.
 const shownEntries = 3
 
-// ListCell returns a cell that shows the first entries of a list, and how many more there are.
+// ListCell returns a cell with the first entries of a list and the number of the others.
 func ListCell(entries []string) string {
 	switch n := len(entries) - shownEntries; {
 	case len(entries) == 0:
@@ -60,7 +60,7 @@ func ListCell(entries []string) string {
 	return strings.Join(entries, ",")
 }
 
-// ConditionCell returns the status of a condition, Unknown if it is not among the conditions.
+// ConditionCell returns the status of a condition, or Unknown if the condition is missing.
 func ConditionCell(conditions []metav1.Condition, conditionType string) string {
 	if found := apimeta.FindStatusCondition(conditions, conditionType); found != nil {
 		return string(found.Status)

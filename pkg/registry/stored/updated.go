@@ -18,9 +18,10 @@ import (
 
 var errNotApplied = errors.New("the change cannot be applied: the change or the stored object does not fit the schema of the kind")
 
-// unquoted computes the changed object of an update, with errors that are a Status and quote nothing. The generic server
-// answers every other error with 500 and logs its text, which quotes the object. Conditions are evaluated later, so that
-// the code would tell users who may not read the object whether the test of a JSON patch succeeded.
+// unquoted wraps the computation of the changed object in an update, so that its errors are
+// Statuses that quote no data. The generic server answers every other error with 500 and logs its
+// text, which quotes the object. Conditions are evaluated later, so that the status code would
+// tell users who may not read the object whether the test of a JSON patch succeeded.
 type unquoted struct {
 	rest.UpdatedObjectInfo
 	versioner storage.Versioner
@@ -28,7 +29,8 @@ type unquoted struct {
 
 var _ rest.UpdatedObjectInfo = unquoted{}
 
-// UpdatedObject returns the changed object, whose resource version is a number if it has one.
+// UpdatedObject returns the changed object. It returns an error if the object has a resource
+// version that is not a number.
 func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, old)
 	if err != nil {
@@ -40,12 +42,13 @@ func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtim
 	return obj, nil
 }
 
-// ownPatch is the beginning of the errors of apimachinery about an applied configuration that does not fit the schema, for
-// example because of a misspelt field. They quote the client's own request, and nothing of the stored object.
+// ownPatch is the prefix of apimachinery's errors about an applied configuration that does not fit
+// the schema, for example because a field is misspelt. They quote the client's own request, and no
+// part of the stored object.
 const ownPatch = "failed to create typed patch object"
 
-// withoutCause returns the Status that an error is or wraps, and otherwise a Status without the text of the error, unless
-// the text is about the client's own request only.
+// withoutCause returns the Status that an error is or wraps. For other errors it returns a Status
+// without their text, unless the text is about the client's own request only.
 func withoutCause(err error) error {
 	var status apierrors.APIStatus
 	switch {

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package virtual holds what virtual resources have in common: resources that are
-// created, answered in the response, and never stored.
+// Package virtual has the common parts of virtual resources, which are created, answered in the
+// response, and never stored.
 package virtual
 
 import (
@@ -17,12 +17,12 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Resource is the part of rest.Storage that does not depend on what a virtual
-// resource answers. Embed it.
+// Resource implements the part of rest.Storage that is the same for all virtual resources. Embed
+// it.
 type Resource struct {
 	// Singular is the singular name of the resource.
 	Singular string
-	// Namespaced says whether the resource is created in a namespace.
+	// Namespaced is true if the resource is created in a namespace.
 	Namespaced bool
 	// NewFunc returns an empty object of the resource's internal type.
 	NewFunc func() runtime.Object
@@ -37,7 +37,7 @@ var (
 // New returns an empty object.
 func (r Resource) New() runtime.Object { return r.NewFunc() }
 
-// Destroy has nothing to release: nothing is stored.
+// Destroy releases nothing.
 func (r Resource) Destroy() {}
 
 // NamespaceScoped reports whether the resource is created in a namespace.
@@ -46,9 +46,8 @@ func (r Resource) NamespaceScoped() bool { return r.Namespaced }
 // GetSingularName returns the singular name of the resource.
 func (r Resource) GetSingularName() string { return r.Singular }
 
-// Admit refuses an object with validation errors and then runs admission on a copy, as
-// a stored resource does before it writes. It is to be called before anything is
-// decided about the object.
+// Admit returns an error if there are validation errors, and then runs admission on a copy of the
+// object, as a stored resource does before it writes. Call it before the object is decided about.
 func Admit(ctx context.Context, kind schema.GroupKind, obj runtime.Object, errs field.ErrorList, createValidation rest.ValidateObjectFunc) error {
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(kind, "", errs)

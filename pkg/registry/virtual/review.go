@@ -15,15 +15,14 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// Review answers a review, and passes on what the caller should know about
-// the answer as warnings.
+// Review decides a review. It adds warnings about the answer to the response.
 func Review(ctx context.Context, reviewer *authorization.Reviewer, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) authorizationapi.SubjectAccessReviewStatus {
 	status, warnings := reviewer.Review(ctx, record, config)
 	Warn(ctx, warnings...)
 	return status
 }
 
-// Warn passes on warnings to the caller.
+// Warn adds warnings to the response.
 func Warn(ctx context.Context, warnings ...string) {
 	for _, text := range warnings {
 		warning.AddWarning(ctx, "", text)

@@ -58,8 +58,9 @@ func NewSelfREST(reviewer *authorization.Reviewer) *REST {
 	})
 }
 
-// NewLocalREST returns the storage of LocalSubjectAccessReview. A review must be about the namespace in which it is
-// created: permission to create local reviews says nothing about other namespaces. See NewSubjectREST.
+// NewLocalREST returns the storage of LocalSubjectAccessReview. A review must be about the
+// namespace in which it is created, because permission to create local reviews in one namespace
+// gives no access to others. See NewSubjectREST.
 func NewLocalREST(reviewer *authorization.Reviewer) *REST {
 	return newREST(reviewer, kind{
 		name:       "LocalSubjectAccessReview",

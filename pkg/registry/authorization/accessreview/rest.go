@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - One implementation answers all three kinds. They differ in the user and the namespace that a review may be about.
-//   - A review is validated and admitted before anything is decided about it.
+//   - A review is validated, and admission runs, before the review is decided.
 //   - The answer is the decision that the request itself would get, from the same authorizers.
 //
 // It must not import policies or storage: package authorization decides.

@@ -23,8 +23,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// valuesOf returns the data of a valid request as the variables of conditions. What is
-// not known yet is not in it, so that reading it is an error.
+// valuesOf returns the data of a valid request as the variables of conditions. Unknown data is
+// left out, so that reading it is an error.
 func (k servedKinds) valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Values, error) {
 	values := cel.Values{}
 	if impersonation := request.Impersonation; impersonation != nil {
@@ -59,8 +59,8 @@ func (k servedKinds) valuesOf(request *authorizationapi.AuthorizationConditionsR
 	return values, nil
 }
 
-// kindOf returns the kind that the object in a variable has if it does not say so itself, or
-// nil if that is not known.
+// kindOf returns the kind of the object in a variable for objects without a kind of their own, or
+// nil if the request does not have it.
 func kindOf(request *authorizationapi.AuthorizationConditionsRequest, variable cel.Variable) *metav1.GroupVersionKind {
 	if variable == cel.Options {
 		return nil
@@ -68,8 +68,8 @@ func kindOf(request *authorizationapi.AuthorizationConditionsRequest, variable c
 	return request.Kind
 }
 
-// objectOf decodes a JSON object the way the API server does: integers that fit are
-// int64, every other number is float64. It returns nil for null and for nothing.
+// objectOf decodes a JSON object as the API server does: integers that fit are int64, and every
+// other number is float64. It returns nil for null and for an empty value.
 func objectOf(raw *runtime.RawExtension) (map[string]any, error) {
 	if raw == nil || len(raw.Raw) == 0 {
 		return nil, nil
@@ -81,8 +81,8 @@ func objectOf(raw *runtime.RawExtension) (map[string]any, error) {
 	return value, nil
 }
 
-// impersonatedRequestOf returns the request as conditions see it. A request for a resource has no
-// path, as in authorization.PathOf.
+// impersonatedRequestOf returns the request in the form that conditions read. A resource request
+// has no path, as in authorization.PathOf.
 func impersonatedRequestOf(r *authorizationapi.ImpersonatedRequest) map[string]any {
 	path := r.Path
 	if r.Resource != "" {
@@ -121,7 +121,8 @@ func userOf(u *authenticationv1.UserInfo) user.Info {
 	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extra}
 }
 
-// reviewData is the data of a review, as the authors of conditions see it.
+// reviewData is the data of a review, in the form that authorizers read when they evaluate their
+// conditions.
 type reviewData struct {
 	request *authorizationapi.AuthorizationConditionsRequest
 	values  cel.Values
@@ -147,7 +148,7 @@ func (d reviewData) GetObject() runtime.Object           { return d.objectIn(cel
 func (d reviewData) GetOldObject() runtime.Object        { return d.objectIn(cel.OldObject) }
 func (d reviewData) GetOperationOptions() runtime.Object { return d.objectIn(cel.Options) }
 
-// objectIn returns the object that a variable holds, nil if it is null.
+// objectIn returns the object in a variable, or nil if it is null.
 func (d reviewData) objectIn(variable cel.Variable) runtime.Object {
 	object, ok := d.values[variable].(map[string]any)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 )
 
-// servedKinds decodes objects of the kinds that the server serves, as it decodes them in
-// requests. The zero value knows none.
+// servedKinds decodes objects of the kinds that this server serves, as it does in requests. The
+// zero value has no kinds.
 type servedKinds struct {
 	scheme  *runtime.Scheme
 	decoder runtime.Decoder
@@ -26,10 +26,10 @@ func newServedKinds(scheme *runtime.Scheme) servedKinds {
 	return servedKinds{scheme: scheme, decoder: json.NewSerializerWithOptions(json.DefaultMetaFactory, scheme, scheme, json.SerializerOptions{})}
 }
 
-// objectOf decodes a JSON object, or returns nil for null and for nothing. An object of a kind
-// that is served has the fields and the types that it has in a request: a whole number in a
-// field of type float64 is a double. Nothing is defaulted. Other objects have the types of
-// their text. An object that does not say its kind has the given one, if any.
+// objectOf decodes a JSON object, or returns nil for null and for an empty value. If this server
+// serves the object's kind, fields have the same types as in a request: an integer in a field of
+// type float64 is a double. Defaults are not applied. In objects of other kinds, the JSON text
+// determines the types. kind is used for an object without a kind of its own, and may be nil.
 func (k servedKinds) objectOf(raw *runtime.RawExtension, kind *metav1.GroupVersionKind) (map[string]any, error) {
 	value, err := objectOf(raw)
 	if value == nil || err != nil || k.scheme == nil {
@@ -46,7 +46,7 @@ func (k servedKinds) objectOf(raw *runtime.RawExtension, kind *metav1.GroupVersi
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
 }
 
-// kindIn returns the kind that an object says it has, or else the given one.
+// kindIn returns the kind in the object, or the given one if the object has none.
 func kindIn(object map[string]any, kind *metav1.GroupVersionKind) (schema.GroupVersionKind, bool) {
 	version, _ := object["apiVersion"].(string)
 	name, _ := object["kind"].(string)

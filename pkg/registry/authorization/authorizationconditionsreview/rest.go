@@ -3,12 +3,14 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package authorizationconditionsreview serves AuthorizationConditionsReview: what do these conditions say about this
-// object (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API")?
+// Package authorizationconditionsreview serves AuthorizationConditionsReview, which evaluates
+// conditions with the data in the review (KEP-5681, "Supporting webhooks through the
+// AuthorizationConditionsReview API").
 //
-// Evaluation reads nothing but the review, with two exceptions. Callers who may create subjectaccessreviews can cause
-// secondary authorization checks. Conditions of unknown types are evaluated by the authorizer of this server that
-// made them, which the name of their set identifies (KEP-5681, "Authorizer requirements").
+// Evaluation reads only the review, with two exceptions. If the caller may create
+// subjectaccessreviews, conditions can make secondary checks, and conditions of unknown types are
+// evaluated by the authorizer of this server that returned them, which the name of their set
+// identifies (KEP-5681, "Authorizer requirements").
 package authorizationconditionsreview
 
 import (
@@ -43,7 +45,7 @@ type REST struct {
 
 // Compilers compile conditions.
 type Compilers struct {
-	// Conditions compiles those that are CEL, and Bound those that bring what was known.
+	// Conditions compiles CEL conditions, and Bound compiles bound conditions.
 	Conditions *cel.Compiler
 	Bound      *bound.Compiler
 	// Partial compiles before there is an object.
@@ -52,9 +54,9 @@ type Compilers struct {
 
 var _ rest.Creater = &REST{}
 
-// NewREST makes the storage. The chain answers the secondary checks of conditions. Sets of
-// its members that cannot be evaluated here are evaluated by the member. Objects of the kinds in
-// scheme have the types that they have in a request of this server.
+// NewREST returns the storage. The chain answers the secondary checks of conditions. Its members
+// evaluate the condition sets of their own that cannot be evaluated here. Objects of kinds in
+// scheme have the same types as in a request to this server.
 func NewREST(compilers Compilers, chain *authorization.Chain, scheme *runtime.Scheme) *REST {
 	return &REST{
 		Resource: virtual.Resource{
@@ -110,7 +112,7 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		},
 	}
 	if request.Operation == "" {
-		// There is no data yet that an author could evaluate its sets with.
+		// Without data, authorizers cannot evaluate their sets.
 		evaluator.Partial = r.compilers.Partial
 		return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
 	}
@@ -119,10 +121,10 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 	return responseOf(authored.Evaluate(ctx, authorization.EvaluatorForCaller(data, evaluator, permit))), nil
 }
 
-var errSecondaryChecks = errors.New("conditions that use authorizer, or that only their author can evaluate, are evaluated only for callers who may create subjectaccessreviews")
+var errSecondaryChecks = errors.New("conditions that use the variable authorizer, or that only the authorizer that returned them can evaluate, are evaluated only for callers who may create subjectaccessreviews")
 
-// permitSecondaryChecks keeps a caller from learning, by way of a condition, what
-// others may do.
+// permitSecondaryChecks returns an error for callers who must not learn the permissions of other
+// users from the result of a condition.
 func (r *REST) permitSecondaryChecks(ctx context.Context, caller user.Info) error {
 	decision, _, err := r.chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,

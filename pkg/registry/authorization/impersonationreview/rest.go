@@ -3,9 +3,9 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package impersonationreview serves ImpersonationReview: may this user make that request as another user, and why
-// (KEP-5284)? It is served as a resource, for `kubectl create`, and as a subresource of
-// authorizationconditionsreviews with the user to impersonate in the path.
+// Package impersonationreview serves ImpersonationReview, which answers whether a user may make a
+// request as another user, and why (KEP-5284). It is a resource, for `kubectl create`, and a
+// subresource of authorizationconditionsreviews with the user to impersonate in the path.
 //
 // Callers may ask about themselves. To ask about another requester, a caller needs the permission to create
 // subjectaccessreviews.
@@ -57,8 +57,8 @@ func NewREST(reviews *authorization.Reviewer, impersonations *impersonation.Revi
 // RunsValidatingAdmission marks a storage that runs admission before it answers.
 func (r *REST) RunsValidatingAdmission() {}
 
-// Create finds out what would become of the request that the review describes, and fills
-// in its status.
+// Create decides whether the request that the review describes may be impersonated, and returns
+// the review with its status.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationapi.ImpersonationReview)
 	if !ok {
@@ -67,7 +67,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 	return r.answer(ctx, review, nil, createValidation)
 }
 
-// answer answers a review, which is invalid if there are errors already.
+// answer answers a review. errs are the errors that the caller has found in it.
 func (r *REST) answer(ctx context.Context, review *authorizationapi.ImpersonationReview, errs field.ErrorList, createValidation rest.ValidateObjectFunc) (runtime.Object, error) {
 	caller, ok := genericapirequest.UserFrom(ctx)
 	if !ok {
@@ -77,7 +77,7 @@ func (r *REST) answer(ctx context.Context, review *authorizationapi.Impersonatio
 	if err := virtual.Admit(ctx, authorizationapi.Kind("ImpersonationReview"), review, errs, createValidation); err != nil {
 		return nil, err
 	}
-	// One snapshot of the policies decides everything that the review shows.
+	// All decisions of the review use one snapshot of the policies.
 	ctx = r.reviews.Chain.Pin(ctx)
 	requester := caller
 	if review.Spec.User != "" {
@@ -90,9 +90,9 @@ func (r *REST) answer(ctx context.Context, review *authorizationapi.Impersonatio
 	return review, nil
 }
 
-var errOthers = errors.New("to ask about a requester other than yourself, you must be allowed to create subjectaccessreviews")
+var errOthers = errors.New("a review that names its requester needs permission to create subjectaccessreviews")
 
-// permitOthers keeps a caller from learning what others may do.
+// permitOthers returns an error for callers who must not learn the permissions of other users.
 func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
 	decision, _, err := r.reviews.Chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,

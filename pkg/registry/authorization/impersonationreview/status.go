@@ -24,7 +24,7 @@ func wantedOf(u *authenticationv1.UserInfo) *user.DefaultInfo {
 	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extraOf(u.Extra)}
 }
 
-// extraOf returns nil for nothing, as an authenticator does.
+// extraOf returns nil for an empty map, as an authenticator does.
 func extraOf[V ~[]string](extra map[string]V) map[string][]string {
 	if len(extra) == 0 {
 		return nil
@@ -47,7 +47,7 @@ func userInfoOf(u user.Info) *authenticationv1.UserInfo {
 	return info
 }
 
-// statusOf shows an answer. With an error, it refuses.
+// statusOf returns the status for an answer. An error denies.
 func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationReviewStatus {
 	status := authorizationapi.ImpersonationReviewStatus{Denied: true, Reason: answer.Reason}
 	for _, check := range answer.Checks {
@@ -64,10 +64,10 @@ func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.Imp
 	return status
 }
 
-const reasonFolded = "the impersonation depends on conditions on the object, which the review did not ask for or which exceed what it can hold; it was folded to Deny"
+const reasonFolded = "the impersonation depends on conditions on the object, and is denied because the review did not request conditions, or because they exceed the bounds of a review"
 
-// setResidual sets the residual conditions of an impersonation. If the caller has not asked for conditions, the
-// answer is a denial, as from a SubjectAccessReview.
+// setResidual sets the residual conditions of an impersonation. If the caller has not requested
+// conditions, the answer is a denial, as for a SubjectAccessReview.
 func setResidual(status *authorizationapi.ImpersonationReviewStatus, residual []authorization.Set, spec *authorizationapi.ImpersonationReviewSpec) (shown bool) {
 	if len(residual) == 0 {
 		status.Allowed = true
@@ -106,7 +106,7 @@ func checkOf(check impersonation.Check, spec *authorizationapi.ImpersonationRevi
 			Namespace: attributes.Namespace, Verb: attributes.Verb, Group: attributes.APIGroup, Version: attributes.APIVersion,
 			Resource: attributes.Resource, Subresource: attributes.Subresource, Name: attributes.Name,
 		}
-	case spec.ResourceAttributes != nil: // selectors included, as they are in the question
+	case spec.ResourceAttributes != nil: // includes the selectors of the question
 		shown.ResourceAttributes = spec.ResourceAttributes.DeepCopy()
 		shown.ResourceAttributes.Verb = attributes.Verb
 	default:

@@ -19,8 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
-// AsInBody is the name in the path that leaves it to the body to name the user to
-// impersonate: a name with a slash cannot be a segment of a path.
+// AsInBody is the name in the path if only the body names the user to impersonate. It is needed
+// for user names with a slash, which cannot be a path segment.
 const AsInBody = "-"
 
 // Subresource answers the same reviews, with the user to impersonate in the path.
@@ -31,7 +31,7 @@ type Subresource struct {
 
 var _ rest.NamedCreater = &Subresource{}
 
-// NewSubresource makes the storage of the subresource.
+// NewSubresource returns the storage of the subresource.
 func NewSubresource(reviews *REST) *Subresource {
 	return &Subresource{Resource: reviews.Resource, reviews: reviews}
 }
@@ -39,8 +39,8 @@ func NewSubresource(reviews *REST) *Subresource {
 // RunsValidatingAdmission marks a storage that runs admission before it answers.
 func (s *Subresource) RunsValidatingAdmission() {}
 
-// Create answers a review. The name in the path is the user to impersonate, unless the
-// body says so; if both do, they must agree.
+// Create answers a review. The name in the path is the user to impersonate. If the body has a user
+// as well, both must be equal, unless the name is AsInBody.
 func (s *Subresource) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationapi.ImpersonationReview)
 	if !ok {

@@ -20,30 +20,28 @@ import (
 	"github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 )
 
-// ConsoleREST serves virtualmachines/console. The console of an imaginary machine
-// echoes the options that it was opened with.
+// ConsoleREST serves virtualmachines/console. Its answer repeats the options of the request.
 type ConsoleREST struct {
 	machines *genericregistry.Store
 }
 
 var _ rest.Connecter = &ConsoleREST{}
 
-// New returns empty options: a connection sends and receives nothing else.
+// New returns empty options, the only object of this subresource.
 func (r *ConsoleREST) New() runtime.Object { return &demo.VirtualMachineConsoleOptions{} }
 
-// Destroy has nothing to release: the store belongs to REST.
+// Destroy releases nothing: the store belongs to REST.
 func (r *ConsoleREST) Destroy() {}
 
-// ConnectMethods are the methods that open a console.
+// ConnectMethods returns the methods that open a console.
 func (r *ConsoleREST) ConnectMethods() []string { return []string{http.MethodGet, http.MethodPost} }
 
-// NewConnectOptions returns the options that are read from the query, without a
-// subpath.
+// NewConnectOptions returns empty options, which are decoded from the query. There is no subpath.
 func (r *ConsoleREST) NewConnectOptions() (options runtime.Object, subpath bool, name string) {
 	return &demo.VirtualMachineConsoleOptions{}, false, ""
 }
 
-// Connect opens the console of a machine that exists.
+// Connect opens the console of a machine. It returns an error if the machine does not exist.
 func (r *ConsoleREST) Connect(ctx context.Context, name string, options runtime.Object, responder rest.Responder) (http.Handler, error) {
 	console, ok := options.(*demo.VirtualMachineConsoleOptions)
 	if !ok {

@@ -31,7 +31,7 @@ type Storage struct {
 	Console *ConsoleREST
 }
 
-// NewStorage makes the endpoints of virtual machines.
+// NewStorage returns the endpoints of virtual machines.
 func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Storage, error) {
 	machines, status, err := stored.New(stored.Kind[demo.VirtualMachineSpec, demo.VirtualMachineStatus]{
 		Resource:   demo.Resource("virtualmachines"),
@@ -70,10 +70,10 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 var table = stored.Table{
 	Columns: []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: "Name of the machine"},
-		{Name: "Image", Type: "string", Description: "What the machine boots"},
+		{Name: "Image", Type: "string", Description: "Image that the machine boots"},
 		{Name: "Class", Type: "string", Description: "Storage class of the machine"},
 		{Name: "Node", Type: "string", Description: "Node that the machine is placed on"},
-		{Name: "Phase", Type: "string", Description: "What the machine is doing"},
+		{Name: "Phase", Type: "string", Description: "Phase of the machine"},
 		{Name: "Age", Type: "string", Description: "Time since the machine was created"},
 		{Name: "CPU", Type: "number", Format: "double", Priority: 1, Description: "Guaranteed processors"},
 		{Name: "Memory", Type: "string", Priority: 1, Description: "Memory of the machine"},

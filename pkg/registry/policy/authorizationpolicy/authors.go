@@ -23,19 +23,21 @@ import (
 )
 
 const (
-	// verbEscalate lets its holder write policies that allow what they may not do themselves,
-	// as it does for roles in RBAC.
+	// verbEscalate lets a user write policies that allow more than the user's own permissions, as
+	// in RBAC.
 	verbEscalate = "escalate"
-	// verbRestrict lets its holder make, change and lift restrictions: policies with the
-	// effect Deny or NoOpinion.
+	// verbRestrict lets a user create, change and delete restrictions: policies with the effect
+	// Deny or NoOpinion.
 	verbRestrict = "restrict"
 )
 
-// MaxQuestions bounds the questions to the authorizers for one write of a policy. Each question is a call to
-// kube-apiserver, and a few hundred calls take a second. Authors of larger policies need the verb escalate.
+// MaxQuestions bounds the questions to the authorizers for one write of a policy. Each question is
+// a call to kube-apiserver, and a few hundred calls take a second. For larger policies the author
+// needs the verb escalate.
 const MaxQuestions = 1024
 
-// Authors decides who may write policies, in addition to the permission for the request itself:
+// Authors decides which users may write policies, in addition to the permission for the request
+// itself:
 //
 //   - The author of an Allow policy must be allowed to make every request that its rules describe, unconditionally,
 //     or have the verb escalate on the policy. Permissions that depend on conditions, or that another policy
@@ -56,10 +58,10 @@ type Authors struct {
 // that a Deny of one verb does not show in the answer.
 type Restricted func(ctx context.Context, question authorizer.Attributes) (policy string, found bool)
 
-var errNoChain = errors.New("without authorizers and restrictions anybody could write any policy")
+var errNoChain = errors.New("the guard of policies needs a chain and a function for restrictions, without which every user could write every policy")
 
-// NewAuthors makes a guard. The chain must decide as it does for requests, and must not
-// allow anything that depends on conditions.
+// NewAuthors returns Authors. The chain must decide as for requests, and must fold conditional
+// decisions.
 func NewAuthors(chain authorizer.UnconditionalAuthorizer, restricted Restricted) (*Authors, error) {
 	if chain == nil || restricted == nil {
 		return nil, errNoChain
@@ -135,7 +137,7 @@ type write struct {
 	kind   kind
 	policy parts
 	author user.Info
-	// restricted says what the author is restricted in.
+	// restricted returns the policy that restricts the author.
 	restricted Restricted
 }
 
@@ -147,7 +149,7 @@ func (a *Authors) write(ctx context.Context, k kind, obj runtime.Object) (*write
 	w := &write{ctx: ctx, chain: a.chain, kind: k, policy: p, restricted: a.restricted}
 	author, ok := genericapirequest.UserFrom(ctx)
 	if !ok || author == nil {
-		return nil, w.forbidden("nobody is known to ask for it")
+		return nil, w.forbidden("the request has no user")
 	}
 	w.author = author
 	return w, nil
@@ -179,10 +181,10 @@ func (w *write) mayGrant() error {
 		return nil
 	case authorizer.DecisionNoOpinion:
 	default:
-		return w.forbidden("%s is not permitted to write policies that allow something%s", w.who(), why)
+		return w.forbidden("%s may not write Allow policies, because the verb escalate on %s is denied%s", w.who(), w.kindName(), why)
 	}
 	if n := questionsIn(w.policy.Spec); n > MaxQuestions {
-		return w.forbidden("%s would have to be asked for %d permissions, which is more than the %d that are; the author needs the verb escalate on %s", w.who(), n, MaxQuestions, w.kindName())
+		return w.forbidden("%s is attempting to grant %d permissions, and at most %d can be checked; use fewer rules, or get the verb escalate on %s", w.who(), n, MaxQuestions, w.kindName())
 	}
 	for question := range questions(w.policy.Spec, w.policy.Meta.Namespace) {
 		question.User = w.author
@@ -190,13 +192,13 @@ func (w *write) mayGrant() error {
 			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(question), w.kindName(), why)
 		}
 		if by, found := w.restricted(w.ctx, question); found {
-			return w.forbidden("%s is attempting to grant permissions of which some are not held: %s, which %s restricts in part; the author needs them unconditionally, or the verb escalate on %s", w.who(), describe(question), by, w.kindName())
+			return w.forbidden("%s is attempting to grant permissions that are held only in part: %s, which %s restricts in part; the author needs them unconditionally, or the verb escalate on %s", w.who(), describe(question), by, w.kindName())
 		}
 	}
 	return nil
 }
 
-// about is the question whether the author has a verb on the policy.
+// about returns the question whether the author has a verb on the policy.
 func (w *write) about(verb string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: w.author, Verb: verb, ResourceRequest: true,
@@ -205,8 +207,9 @@ func (w *write) about(verb string) authorizer.AttributesRecord {
 	}
 }
 
-// ask returns what the authorizers answer, and why if they say so. An error is Deny, whatever
-// came with it; it goes to the log, since it may say what the author must not know.
+// ask returns the decision of the authorizers, and their reason for messages. An error is Deny. It
+// is logged and not returned, because its text may contain information that the author must not
+// see.
 func (w *write) ask(question authorizer.AttributesRecord) (answer authorizer.Decision, why string) {
 	answer, reason, err := w.chain.Authorize(w.ctx, question)
 	if err != nil {

@@ -68,16 +68,16 @@ func TestGrant(t *testing.T) {
 			[]string{escalateCluster, "alice: get /v1/pods  /a", "alice: get /v1/pods  /b", "alice: get /v2/pods  /a", "alice: get /v2/pods  /b"}},
 		{"paths", []policy.PolicyRule{{Verbs: []string{"get", "put"}, NonResourceURLs: []string{"/metrics", "/logs/*"}}},
 			map[string]answer{"get": allow}, noOpinion, `{Verbs:["put"], NonResourceURLs:["/metrics"]}`, []string{escalateCluster, "alice: get /metrics", "alice: get /logs/*", "alice: put /metrics"}},
-		{"a Deny of escalate is final", []policy.PolicyRule{pods}, map[string]answer{"escalate": denied}, allow, "is not permitted to write policies that allow something: forbidden by law", []string{escalateCluster}},
-		{"an error about escalate is final, whatever came with it", []policy.PolicyRule{pods}, map[string]answer{"escalate": failed}, allow, "allow something: the authorizers failed to answer", []string{escalateCluster}},
+		{"a Deny of escalate is final", []policy.PolicyRule{pods}, map[string]answer{"escalate": denied}, allow, "is denied: forbidden by law", []string{escalateCluster}},
+		{"an error about escalate is final, whatever came with it", []policy.PolicyRule{pods}, map[string]answer{"escalate": failed}, allow, "is denied: the authorizers failed to answer", []string{escalateCluster}},
 		{"a Deny of what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": denied}, noOpinion, "clusterauthorizationpolicies.policy.proviso.dev: forbidden by law", []string{escalateCluster, getPods}},
 		{"an error about what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": failed}, noOpinion, "policy.proviso.dev: the authorizers failed to answer", []string{escalateCluster, getPods}},
 		{"as many questions as possible", []policy.PolicyRule{wide}, map[string]answer{"escalate": noOpinion}, allow, "", nil},
 		{"too many questions", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": noOpinion}, allow,
-			`would have to be asked for 1032 permissions, which is more than the 1024 that are; the author needs the verb escalate on`, []string{escalateCluster}},
+			`is attempting to grant 1032 permissions, and at most 1024 can be checked; use fewer rules, or get the verb escalate on`, []string{escalateCluster}},
 		{"too many questions for names, versions and paths", []policy.PolicyRule{
 			{Verbs: numbered("v", 4), APIGroups: []string{""}, APIVersions: numbered("v", 4), Resources: numbered("r", 4), ResourceNames: numbered("n", 4)},
-			{Verbs: numbered("v", 64), NonResourceURLs: numbered("/", 64)}}, map[string]answer{"escalate": noOpinion}, allow, "asked for 4352 permissions", []string{escalateCluster}},
+			{Verbs: numbered("v", 64), NonResourceURLs: numbered("/", 64)}}, map[string]answer{"escalate": noOpinion}, allow, "grant 4352 permissions", []string{escalateCluster}},
 		{"too many questions for those who may escalate", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestNobodyWritesPolicies(t *testing.T) {
 	eachKind(t, func(t *testing.T, f *fixture) {
 		f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
 		ctx := f.anonymous(t)
-		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "nobody is known") {
+		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "the request has no user") {
 			t.Errorf("create: got %v, want 403", err)
 		}
 		if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, changing(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} })); !apierrors.IsForbidden(err) {

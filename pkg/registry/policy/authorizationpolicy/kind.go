@@ -16,7 +16,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
-// kind is the difference between the two kinds of policies.
+// kind has the differences between the two kinds of policies.
 type kind struct {
 	resource, singular, shortName string
 	namespaced                    bool
@@ -50,7 +50,8 @@ func partsOf(obj runtime.Object) (parts, error) {
 	}
 }
 
-// mustParts is for callers that have no way to fail: the store passes them only objects that newObject made.
+// mustParts is for callers that cannot return an error. The store calls them only with objects
+// that newObject created.
 func mustParts(obj runtime.Object) parts {
 	p, err := partsOf(obj)
 	if err != nil {

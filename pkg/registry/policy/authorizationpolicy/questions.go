@@ -17,7 +17,7 @@ import (
 
 const all = "*"
 
-// orElse returns entries, or what an omitted list means.
+// orElse returns entries, or, if the list is omitted, a list with the given entry.
 func orElse(entries []string, omitted string) []string {
 	if len(entries) == 0 {
 		return []string{omitted}
@@ -25,8 +25,8 @@ func orElse(entries []string, omitted string) []string {
 	return entries
 }
 
-// questionsIn returns how many questions there are. The bounds of a policy keep it far
-// from overflowing.
+// questionsIn returns the number of questions. It cannot overflow, because of the bounds of a
+// policy.
 func questionsIn(spec *policy.AuthorizationPolicySpec) int {
 	n := 0
 	for _, rule := range spec.Rules {
@@ -39,8 +39,9 @@ func questionsIn(spec *policy.AuthorizationPolicySpec) int {
 	return n
 }
 
-// questions are the requests that a specification describes. A wildcard is asked for
-// literally: only who holds it, or everything, is allowed it. No name means every name.
+// questions returns the requests that a specification describes. A wildcard is asked about
+// literally, so that only users with permission for the wildcard may grant it. An empty name means
+// every name.
 func questions(spec *policy.AuthorizationPolicySpec, namespace string) iter.Seq[authorizer.AttributesRecord] {
 	return func(yield func(authorizer.AttributesRecord) bool) {
 		for i := range spec.Rules {

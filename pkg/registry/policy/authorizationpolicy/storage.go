@@ -35,9 +35,9 @@ import (
 // Checker compiles policies. It is called with specifications that are valid in structure,
 // possibly more than once for one write, and must be safe for concurrent use.
 type Checker interface {
-	// Check returns what is wrong with the expressions of a specification, under
-	// spec.condition and spec.variables, and what its author should know about it. The
-	// conditions of namespaced policies have tighter limits.
+	// Check returns the errors in the expressions of a specification, under spec.condition and
+	// spec.variables, and warnings for the author. The conditions of namespaced policies have
+	// tighter limits.
 	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
 }
 
@@ -49,12 +49,12 @@ type Storage struct {
 	Status *stored.StatusREST
 }
 
-// NewClusterStorage makes the endpoints of clusterauthorizationpolicies.
+// NewClusterStorage returns the endpoints of clusterauthorizationpolicies.
 func NewClusterStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*Storage, error) {
 	return newStorage(clusterKind, scheme, optsGetter, checker, authors)
 }
 
-// NewStorage makes the endpoints of authorizationpolicies.
+// NewStorage returns the endpoints of authorizationpolicies.
 func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*Storage, error) {
 	return newStorage(namespacedKind, scheme, optsGetter, checker, authors)
 }
@@ -96,9 +96,9 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 func warningsOf(spec *policy.AuthorizationPolicySpec) []string {
 	var warnings []string
 	for i := range spec.Rules {
-		// With the other effects it is an error.
+		// For the other effects, validation returns an error.
 		if spec.Effect == policy.PolicyEffectAllow && validation.NamelessVerb(&spec.Rules[i]) {
-			warnings = append(warnings, fmt.Sprintf("spec.rules[%d].resourceNames: a POST has no name at authorization, nor has a deletecollection, so that none is allowed: write object.metadata.name, or oldObject.metadata.name, in the condition", i))
+			warnings = append(warnings, fmt.Sprintf("spec.rules[%d].resourceNames: a POST has no name at authorization, and a deletecollection never has one, so that this rule allows neither: compare object.metadata.name, or oldObject.metadata.name, in the condition", i))
 		}
 	}
 	return warnings

@@ -14,22 +14,22 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
-// shownCharacters is the length to which a table shortens a condition: enough to tell conditions apart, and to leave room
-// for the other columns.
+// shownCharacters is the length to which a table shortens a condition. It is enough to distinguish
+// conditions, and leaves room for the other columns.
 const shownCharacters = 60
 
 // table prints policies.
 var table = stored.Table{
 	Columns: []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: "Name of the policy"},
-		{Name: "Effect", Type: "string", Description: "What the policy does to the requests that it is about"},
-		{Name: "Subjects", Type: "string", Description: "Whose requests the policy is about"},
-		{Name: "Resources", Type: "string", Description: "What the requests are about"},
-		{Name: "Condition", Type: "string", Description: "What must hold for the effect, shortened"},
-		{Name: "Ready", Type: "string", Description: "Whether the policy as it is written is in force"},
+		{Name: "Effect", Type: "string", Description: "Effect of the policy on the requests that match"},
+		{Name: "Subjects", Type: "string", Description: "Users and groups whose requests match"},
+		{Name: "Resources", Type: "string", Description: "Resources and paths of requests that match"},
+		{Name: "Condition", Type: "string", Description: "Condition for the effect, shortened"},
+		{Name: "Ready", Type: "string", Description: "Whether the current version of the policy is applied"},
 		{Name: "Age", Type: "string", Description: "Time since the policy was created"},
-		{Name: "Effective", Type: "string", Priority: 1, Description: "Whether something can come of the policy"},
-		{Name: "Description", Type: "string", Priority: 1, Description: "What the policy is for"},
+		{Name: "Effective", Type: "string", Priority: 1, Description: "Whether the policy can have an effect"},
+		{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the policy"},
 	},
 	Cells: func(obj runtime.Object, name, age string) ([]any, error) {
 		p, err := partsOf(obj)
@@ -50,7 +50,7 @@ func subjectsOf(spec *policy.AuthorizationPolicySpec) string {
 		if spec.Effect == policy.PolicyEffectAllow {
 			return "Group:system:authenticated"
 		}
-		return "<everybody>"
+		return "<all users>"
 	}
 	var entries []string
 	for _, s := range spec.Subjects {

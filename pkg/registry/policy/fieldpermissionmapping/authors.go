@@ -21,10 +21,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
-// verbRestrict lets its holder write mappings, as it lets them write Deny policies.
+// verbRestrict lets a user write mappings. It is the same verb as for Deny policies.
 const verbRestrict = "restrict"
 
-// guard lets those authors write mappings who have the verb restrict on them.
+// guard allows users with the verb restrict on mappings to write them.
 type guard struct {
 	authors authorizer.UnconditionalAuthorizer
 }
@@ -40,7 +40,8 @@ func (g *guard) MayCreate(ctx context.Context, obj runtime.Object) error {
 	return g.mayWrite(ctx, metadata.GetName())
 }
 
-// MayUpdate implements stored.Guard. A change that leaves the specification as it is needs nothing more.
+// MayUpdate implements stored.Guard. A change that keeps the specification needs no additional
+// permission.
 func (g *guard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
 	if sameSpec(obj, old) {
 		return nil
@@ -58,12 +59,13 @@ func (g *guard) MayDeleteUnread(ctx context.Context, name string) error {
 	return g.mayWrite(ctx, name)
 }
 
-// mayWrite refuses unless the author has the verb restrict. An error is a refusal; it goes to
-// the log, since it may say what the author must not know.
+// mayWrite returns an error unless the author has the verb restrict. An error of the authorizers
+// counts as a denial. It is logged and not returned, because its text may contain information that
+// the author must not see.
 func (g *guard) mayWrite(ctx context.Context, name string) error {
 	author, ok := genericapirequest.UserFrom(ctx)
 	if !ok || author == nil {
-		return forbidden(name, "nobody is known to ask for it")
+		return forbidden(name, "the request has no user")
 	}
 	decision, reason, err := g.authors.Authorize(ctx, authorizer.AttributesRecord{
 		User: author, Verb: verbRestrict, Name: name, ResourceRequest: true,
@@ -74,7 +76,7 @@ func (g *guard) mayWrite(ctx context.Context, name string) error {
 		return forbidden(name, "the authorizers failed to answer")
 	}
 	if decision != authorizer.DecisionAllow {
-		return forbidden(name, "user %q (groups=%q) is attempting to create, change or delete a mapping, which decides what verbs stand for; that needs the verb restrict on %s: %s",
+		return forbidden(name, "user %q (groups=%q) is attempting to create, change or delete a mapping, which decides which verbs fields need; that needs the verb restrict on %s: %s",
 			author.GetName(), author.GetGroups(), policy.Resource(resource), reason)
 	}
 	return nil

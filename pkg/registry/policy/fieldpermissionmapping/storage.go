@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - Every write is validated, updates as strictly as creations, and an invalid mapping is not stored.
 //   - The status is written through /status only, and /status writes nothing else.
-//   - A mapping decides what verbs stand for, and can remove a restriction. Its author needs the verb restrict on it,
+//   - A mapping decides which verbs fields need, and a change can remove a restriction. Its author needs the verb restrict on it,
 //     in addition to the permission for the request itself.
 //
 // It checks paths, permissions and expressions through Checker only.
@@ -35,7 +35,7 @@ const (
 	singular = "fieldpermissionmapping"
 )
 
-// Checker checks what mappings say. It is called with specifications that are valid in
+// Checker checks the content of mappings. It is called with specifications that are valid in
 // structure, possibly more than once for one write, and must be safe for concurrent use.
 type Checker func(name string, spec *policy.FieldPermissionMappingSpec) (warnings []string, errs field.ErrorList)
 
@@ -49,8 +49,8 @@ type Storage struct {
 
 var errIncomplete = errors.New("a store of mappings needs a checker and an authorizer of their authors")
 
-// NewStorage makes the endpoints of fieldpermissionmappings. The authorizer, whose answers
-// are unconditional, says who may write them.
+// NewStorage returns the endpoints of fieldpermissionmappings. authors decides which users may
+// write them, without conditions.
 func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors authorizer.UnconditionalAuthorizer) (*Storage, error) {
 	if checker == nil || authors == nil {
 		return nil, errIncomplete

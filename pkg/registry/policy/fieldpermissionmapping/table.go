@@ -20,12 +20,12 @@ import (
 var table = stored.Table{
 	Columns: []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: "Name of the mapping"},
-		{Name: "Resources", Type: "string", Description: "Whose fields are mapped"},
+		{Name: "Resources", Type: "string", Description: "Resources with these fields"},
 		{Name: "Permissions", Type: "string", Description: "The permissions that the fields need"},
-		{Name: "Excluded", Type: "string", Description: "Fields that permission on the whole object does not include"},
-		{Name: "Ready", Type: "string", Description: "Whether all of the mapping is in force"},
+		{Name: "Excluded", Type: "string", Description: "Fields that permission on the object does not include"},
+		{Name: "Ready", Type: "string", Description: "Whether the current version of the mapping is applied completely"},
 		{Name: "Age", Type: "string", Description: "Time since the mapping was created"},
-		{Name: "Description", Type: "string", Priority: 1, Description: "What the mapping is for"},
+		{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the mapping"},
 	},
 	Cells: func(obj runtime.Object, name, age string) ([]any, error) {
 		m, ok := obj.(*policy.FieldPermissionMapping)

@@ -5,8 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 
 package authorization
 
-// The bounds of what one answer, or one question about it, may hold. They apply to
-// every server and client alike; what exceeds them is refused, never cut.
+// The bounds of one answer, and of one question about its conditions. They are the same for
+// servers and clients. An answer beyond a bound is refused, never shortened.
 const (
 	// MaxConditionsPerSet bounds the conditions of one set, as Kubernetes does in
 	// authorizer.MaxConditionsPerMap.
@@ -15,33 +15,33 @@ const (
 	MaxConditionBytes = 10240
 	// MaxDescriptionBytes bounds the description of one condition, as Kubernetes 1.38 does.
 	MaxDescriptionBytes = 1024
-	// MaxConditionSets bounds the sets of a chain, nested ones included: far more than any
-	// server configures, and little enough to walk.
+	// MaxConditionSets bounds the sets of a chain, including nested ones: far more than the
+	// authorizers of a server, and few enough to evaluate.
 	MaxConditionSets = 32
-	// MaxConditionSetDepth bounds how deep chains may be nested. One level is added by
-	// each server that fronts another.
+	// MaxConditionSetDepth bounds the nesting of chains. Each server in front of another adds
+	// a level.
 	MaxConditionSetDepth = 8
-	// MaxConditions bounds the conditions of a chain in all, four full sets' worth, so
-	// that the cost of one evaluation is bounded too.
+	// MaxConditions bounds the conditions of a whole chain, and with them the cost of one
+	// evaluation. Four sets of maximum size fit.
 	MaxConditions = 512
 	// MaxAuthorizerNameBytes bounds the name of an authorizer, which is a DNS name in most
 	// configurations.
 	MaxAuthorizerNameBytes = 253
 )
 
-// The bounds of whom a review may ask to impersonate. Each group and each value of extra
-// costs a check in each of two modes, of which each asks kube-apiserver.
+// The bounds of the user to impersonate in a review. Each group and each value of extra needs
+// a check in two modes, and each check is a question to kube-apiserver.
 const (
 	// MaxImpersonatedGroups bounds the groups.
 	MaxImpersonatedGroups = 128
-	// MaxImpersonatedExtraValues bounds the values of extra, of all keys together.
+	// MaxImpersonatedExtraValues bounds the number of values of extra, over all keys.
 	MaxImpersonatedExtraValues = 128
 	// MaxImpersonatedValueBytes bounds the user name, the UID, each group, and each key and
-	// value of extra: no more fits into a line of headers of most proxies.
+	// value of extra. Most proxies do not accept longer header lines.
 	MaxImpersonatedValueBytes = 8192
 )
 
-// The condition types that the KEPs name, and Proviso's own. Every other type under k8s.io
+// The condition types of the KEPs, and the type of Proviso. Every other type under k8s.io
 // or kubernetes.io is invalid.
 const (
 	// ConditionTypeCEL is a CEL expression over the data that was unknown at authorization
@@ -56,7 +56,7 @@ const (
 	ConditionTypeNodeAuthorizer = "k8s.io/node-authorizer"
 )
 
-// ExtraImpersonationConditions is the key of the extra in which a server tells one behind it
-// what an impersonation still depends on. It is reserved: a server that finds it on the user
-// of a request has not put those conditions in force, and must refuse the request.
+// ExtraImpersonationConditions is the key of the extra that passes the residual conditions of
+// an impersonation to the server behind. It is reserved: if it is left on the user of a
+// request, the server has not applied the conditions, and must refuse the request.
 const ExtraImpersonationConditions = "authorization.proviso.dev/impersonation-conditions"

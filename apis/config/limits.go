@@ -9,8 +9,8 @@ import "time"
 
 // The bounds of a configuration.
 const (
-	// MaxAuthorizers bounds the authorizers. Each may add a set to an answer, of which there
-	// are 32 in all; half are left to those that they front.
+	// MaxAuthorizers bounds the authorizers. Each may add a set to an answer, which has at most
+	// 32; the other half is left to the authorizers of the servers behind them.
 	MaxAuthorizers = 16
 	// MaxMatchConditions bounds the match conditions of a webhook, as Kubernetes does.
 	MaxMatchConditions = 64

@@ -11,31 +11,31 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualMachine is an imaginary machine. It exists so that policies can be tried on
-// something: it has fields of every shape that JSON has.
+// VirtualMachine is an imaginary machine for trying policies. It has fields of every JSON
+// type.
 type VirtualMachine struct {
 	metav1.TypeMeta
 	// metadata is the standard object metadata.
 	metav1.ObjectMeta
 
-	// spec is the machine that is wanted.
+	// Spec is the desired state of the machine.
 	Spec VirtualMachineSpec
-	// status is the machine that is there. It is written through /status only.
+	// Status is the current state of the machine. It is written through /status only.
 	Status VirtualMachineStatus
 }
 
-// VirtualMachineSpec is the machine that is wanted.
+// VirtualMachineSpec is the desired state of a machine.
 type VirtualMachineSpec struct {
-	// image is what the machine boots, such as debian-12.
+	// Image is the image that the machine boots, such as debian-12.
 	Image string
-	// storageClassName is the class of the machine's disks: a DNS subdomain name.
+	// StorageClassName is the storage class of the machine's disks: a DNS subdomain name.
 	StorageClassName string
-	// nodeName is the node that the machine is placed on: a DNS subdomain name.
+	// NodeName is the node on which the machine is placed: a DNS subdomain name.
 	NodeName string
-	// adminAccess gives the machine access to devices in use.
+	// AdminAccess gives the machine access to devices that are in use.
 	AdminAccess *bool
-	// cpuShare is the number of processors that the machine is guaranteed, fractions
-	// included; greater than 0 and at most 1024. Defaults to 1.
+	// CPUShare is the guaranteed number of processors, which may be a fraction; greater than 0
+	// and at most 1024. Defaults to 1.
 	CPUShare *float64
 	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi. It is text,
 	// because quantities are parsed without bound where objects are decoded.
@@ -50,23 +50,24 @@ type VirtualMachineSpec struct {
 type VirtualMachineDisk struct {
 	// name identifies the disk within its machine: a DNS label.
 	Name string
-	// sizeGiB is the size of the disk in GiB, fractions included; greater than 0.
+	// SizeGiB is the size of the disk in GiB, which may be a fraction; greater than 0.
 	SizeGiB float64
-	// storageClassName is the class of this disk, if not that of the machine.
+	// StorageClassName is the storage class of this disk. If omitted, it is the storage class
+	// of the machine.
 	StorageClassName string
 }
 
-// VirtualMachineStatus is the machine that is there.
+// VirtualMachineStatus is the current state of a machine.
 type VirtualMachineStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration int64
-	// phase is what the machine is doing: Pending, Running or Stopped.
+	// Phase is the phase of the machine: Pending, Running or Stopped.
 	Phase VirtualMachinePhase
-	// conditions describe the machine in detail.
+	// Conditions describe the state of the machine in detail.
 	Conditions []metav1.Condition
 }
 
-// VirtualMachinePhase is what a machine is doing.
+// VirtualMachinePhase is the phase of a machine.
 type VirtualMachinePhase string
 
 const (
@@ -74,7 +75,7 @@ const (
 	VirtualMachinePending VirtualMachinePhase = "Pending"
 	// VirtualMachineRunning means that the machine runs.
 	VirtualMachineRunning VirtualMachinePhase = "Running"
-	// VirtualMachineStopped means that the machine has ended.
+	// VirtualMachineStopped means that the machine has stopped.
 	VirtualMachineStopped VirtualMachinePhase = "Stopped"
 )
 
@@ -93,12 +94,12 @@ type VirtualMachineList struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // VirtualMachineConsoleOptions are the query parameters of a connection to a machine's
-// console. The console of an imaginary machine echoes them.
+// console. The console of an imaginary machine returns them.
 type VirtualMachineConsoleOptions struct {
 	metav1.TypeMeta
 
-	// command is the command to run in the machine, and its arguments.
+	// Command is the command to run in the machine, with its arguments.
 	Command []string
-	// stdin says that the client will send input.
+	// Stdin is true if the client sends input.
 	Stdin bool
 }

@@ -7,33 +7,33 @@ package policy
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ParameterTreatment says what is made of a key to get the parameter of a permission.
+// ParameterTreatment determines how a key becomes the parameter of a permission.
 type ParameterTreatment string
 
 const (
-	// ParameterTreatmentVerbatim takes the key as it is.
+	// ParameterTreatmentVerbatim uses the key without changes.
 	ParameterTreatmentVerbatim ParameterTreatment = "Verbatim"
-	// ParameterTreatmentSlashDelimitedPrefix takes what comes before the first slash: of the
-	// label example.com/x it is example.com, and of one without slash all.
+	// ParameterTreatmentSlashDelimitedPrefix uses the part before the first slash, such as
+	// example.com for the label example.com/x. A key without a slash is used as a whole.
 	ParameterTreatmentSlashDelimitedPrefix ParameterTreatment = "SlashDelimitedPrefix"
-	// ParameterTreatmentExpression takes what a CEL expression makes of the key.
+	// ParameterTreatmentExpression uses the result of a CEL expression over the key.
 	ParameterTreatmentExpression ParameterTreatment = "Expression"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// FieldPermissionMapping says which permissions the fields of some resources need in
-// fine-grained authorization (KEP-3617): who may not write an object may still change a
-// field with the verb granular and the verb granular:PERMISSION, and a field that is
-// excluded needs that verb even from those who may write the object.
+// FieldPermissionMapping defines the permissions that fields of some resources need in
+// fine-grained authorization (KEP-3617). A user without permission to write an object may
+// change a field with the verbs granular and granular:PERMISSION. For an excluded field, users
+// with permission to write the object also need the verb granular:PERMISSION.
 type FieldPermissionMapping struct {
 	metav1.TypeMeta
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	metav1.ObjectMeta
 
-	// Spec is what the mapping says.
+	// Spec has the fields and their permissions.
 	Spec FieldPermissionMappingSpec
-	// Status is what became of it. It is written through /status only.
+	// Status shows whether the mapping is applied. It is written through /status only.
 	Status FieldPermissionMappingStatus
 }
 
@@ -49,73 +49,75 @@ type FieldPermissionMappingList struct {
 	Items []FieldPermissionMapping
 }
 
-// FieldPermissionMappingSpec is what a mapping says.
+// FieldPermissionMappingSpec is the specification of a mapping.
 type FieldPermissionMappingSpec struct {
-	// Description says what the mapping is for, and is shown in refusals; at most 1024 bytes.
+	// Description is the purpose of the mapping, and is shown in denials; at most 1024 bytes.
 	Description string
-	// Resources are the resources whose objects have the fields, subresources included. At
-	// least 1 and at most 64.
+	// Resources are the resources whose objects have the fields, including their subresources.
+	// At least 1 and at most 64.
 	Resources []FieldPermissionResource
-	// Fields are the fields and what each needs. At least 1 and at most 256, no two of which
-	// have the same path.
+	// Fields are the fields and the permission that each one needs. At least 1 and at most
+	// 256, with different paths.
 	Fields []FieldPermission
 }
 
 // FieldPermissionResource is a resource.
 type FieldPermissionResource struct {
-	// APIGroup is the group of the resource; empty for the core group.
+	// APIGroup is the API group of the resource; empty for the core group.
 	APIGroup string
-	// APIVersions are the versions in which the objects have these fields; if omitted, all. If
-	// fields are excluded in one version and a request comes in another, the excluded
-	// permissions must be mapped for that version, too, or it needs them whatever it changes.
+	// APIVersions are the versions in which the objects have these fields. If omitted, all
+	// versions. If fields are excluded in one version, map their permissions in the other
+	// versions as well: otherwise every write in another version needs these permissions,
+	// whatever it changes.
 	APIVersions []string
 	// Resource is the resource, such as pods.
 	Resource string
 }
 
-// FieldPermission is a field and what it needs.
+// FieldPermission is a field and the permission that it needs.
 type FieldPermission struct {
 	// Path is the path of the field, such as spec.nodeName, metadata.labels[*] for each label,
-	// metadata.labels["example.com/x"] for one, or status.conditions[type="Ready"]. It includes
-	// what is below it. At most 1024 bytes.
+	// metadata.labels["example.com/x"] for one label, or status.conditions[type="Ready"]. It
+	// includes all fields below it. At most 1024 bytes.
 	Path string
-	// Permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should be a
-	// noun for the concept, under which the same field of other kinds and versions fits. The
+	// Permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should
+	// be a noun for the concept that also fits the same field of other kinds and versions. The
 	// verb is granular:PERMISSION, or granular:PERMISSION(PARAMETER).
 	Permission string
-	// Parameter makes a parameter of what the path has in the place of its last [*]. If omitted,
-	// the permission has none.
+	// Parameter derives a parameter of the permission from the key at the last [*] of the
+	// path. If omitted, the permission has no parameter.
 	Parameter *FieldPermissionParameter
-	// Exclusion excludes the field from what permission on the whole object includes: it needs
-	// its own permission whoever writes it. If omitted, it does not.
+	// Exclusion excludes the field from permission on the object: every user who changes the
+	// field needs its own permission. If omitted, permission on the object includes the field.
 	Exclusion *FieldExclusion
 }
 
-// FieldPermissionParameter makes a parameter of a key.
+// FieldPermissionParameter derives a parameter from a key.
 type FieldPermissionParameter struct {
-	// Key is the key field of a list with keys that is the parameter. If omitted, the only one.
+	// Key is the key field of the list's elements that becomes the parameter. It may be
+	// omitted if there is only one.
 	Key string
-	// Treatment says what is made of it: Verbatim, SlashDelimitedPrefix or Expression.
-	// Defaults to Verbatim.
+	// Treatment determines how the key becomes the parameter: Verbatim, SlashDelimitedPrefix
+	// or Expression. Defaults to Verbatim.
 	Treatment ParameterTreatment
-	// Expression is the CEL expression of the treatment Expression: it reads parameter, a
-	// string, and yields a string. At most 1024 bytes.
+	// Expression is the CEL expression for the treatment Expression. It reads the string
+	// parameter and yields a string. At most 1024 bytes.
 	Expression string
 }
 
-// FieldExclusion excludes a field.
+// FieldExclusion excludes a field from permission on the object.
 type FieldExclusion struct {
-	// NewValues is a CEL expression that limits the exclusion to some changes: it reads value,
-	// what the field becomes, and oldValue, what it was, null if there is none, and yields a
-	// bool. The field is excluded if it is true or fails. If omitted, every change is
-	// excluded. At most 1024 bytes.
+	// NewValues is a CEL expression of type bool that limits the exclusion to some changes. It
+	// reads value, the new value of the field, and oldValue, the old value, or null if there
+	// is none. The field is excluded if the expression is true or fails. If omitted, every
+	// change is excluded. At most 1024 bytes.
 	NewValues string
 }
 
-// FieldPermissionMappingStatus is what became of a mapping.
+// FieldPermissionMappingStatus is the status of a mapping.
 type FieldPermissionMappingStatus struct {
 	// ObservedGeneration is the generation of the mapping that the status describes.
 	ObservedGeneration int64
-	// Conditions describe whether the mapping is in force. At most 16.
+	// Conditions describe whether the mapping is applied. At most 16.
 	Conditions []metav1.Condition
 }

@@ -10,40 +10,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PolicyEffect says what it means that the condition of a policy holds.
+// PolicyEffect is the effect of a policy on a request that matches one of its subjects and
+// rules and for which its condition is true.
 type PolicyEffect string
 
 const (
-	// PolicyEffectAllow allows the request, unless a Deny or NoOpinion policy holds too.
+	// PolicyEffectAllow allows the request, unless a Deny or NoOpinion policy applies as well.
 	PolicyEffectAllow PolicyEffect = "Allow"
-	// PolicyEffectDeny denies the request, whoever else allows it.
+	// PolicyEffectDeny denies the request, even if other policies or authorizers allow it.
 	PolicyEffectDeny PolicyEffect = "Deny"
-	// PolicyEffectNoOpinion keeps Allow policies from allowing the request. Authorizers
-	// after the policies may still do so.
+	// PolicyEffectNoOpinion prevents Allow policies from allowing the request. Authorizers
+	// after the policies may still allow it.
 	PolicyEffectNoOpinion PolicyEffect = "NoOpinion"
 )
 
 // The types of the conditions in the status of a policy.
 const (
-	// PolicyReady says whether the policy as it is written is in force.
+	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
-	// PolicyEffective says whether something can come of the policy: it is False if
-	// nobody enforces what a rule names.
+	// PolicyEffective is False if a rule describes requests that the policy may not decide:
+	// requests to other servers, which call Proviso through the front door only, or requests
+	// on which no server enforces the condition.
 	PolicyEffective = "Effective"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterAuthorizationPolicy allows, denies or holds back requests in the whole cluster,
-// unconditionally or if a condition on their content holds.
+// ClusterAuthorizationPolicy allows or denies requests in the whole cluster, or prevents other
+// policies from allowing them. It applies unconditionally, or if a condition on the request
+// and its object is true.
 type ClusterAuthorizationPolicy struct {
 	metav1.TypeMeta
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	metav1.ObjectMeta
 
-	// Spec is what the policy says.
+	// Spec has the requests, the condition and the effect of the policy.
 	Spec AuthorizationPolicySpec
-	// Status is what became of it. It is written through /status only.
+	// Status shows whether the policy is applied. It is written through /status only.
 	Status AuthorizationPolicyStatus
 }
 
@@ -61,15 +64,17 @@ type ClusterAuthorizationPolicyList struct {
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AuthorizationPolicy is a ClusterAuthorizationPolicy for the requests in its namespace.
+// AuthorizationPolicy is like a ClusterAuthorizationPolicy, but applies only to requests in
+// its namespace.
 type AuthorizationPolicy struct {
 	metav1.TypeMeta
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	metav1.ObjectMeta
 
-	// Spec is what the policy says. Its rules must not name non-resource URLs.
+	// Spec has the requests, the condition and the effect of the policy. Its rules must not
+	// have nonResourceURLs.
 	Spec AuthorizationPolicySpec
-	// Status is what became of it. It is written through /status only.
+	// Status shows whether the policy is applied. It is written through /status only.
 	Status AuthorizationPolicyStatus
 }
 
@@ -85,79 +90,82 @@ type AuthorizationPolicyList struct {
 	Items []AuthorizationPolicy
 }
 
-// AuthorizationPolicySpec is what a policy says: for requests of one of the subjects that
-// one of the rules describes, effect applies if condition holds.
+// AuthorizationPolicySpec is the specification of a policy. The effect applies to a request if
+// its user matches one of the subjects, the request matches one of the rules, and the
+// condition is true.
 type AuthorizationPolicySpec struct {
 	// Description is shown to users, in conditions and in denials; at most 1024 bytes.
 	Description string
 	// Effect is Allow, Deny or NoOpinion.
 	Effect PolicyEffect
-	// Subjects are whose requests the policy is about; at most 256. If omitted, those of
-	// the group system:authenticated for the effect Allow, and everybody's for the others.
+	// Subjects are the users, groups and service accounts whose requests match; at most 256.
+	// If omitted, an Allow policy applies to the group system:authenticated, and a policy with
+	// another effect applies to all users.
 	Subjects []rbacv1.Subject
-	// Rules describe the requests; any one of them suffices. At least 1 and at most 64.
+	// Rules describe the requests. A request matches if at least one rule matches. At least 1
+	// and at most 64.
 	Rules []PolicyRule
-	// Variables are named CEL expressions, to which those after them and condition refer as
-	// variables.NAME. They are evaluated when they are needed. At most 64.
+	// Variables are named CEL expressions. The condition and later variables refer to them as
+	// variables.NAME. They are evaluated only if they are used. At most 64.
 	Variables []Variable
-	// Condition is a CEL expression that yields a bool; at most 10240 bytes. It may read
-	// request, object, oldObject, options, operation, dryRun, namespaceObject, authorizer
-	// and variables. If omitted, the effect is unconditional.
+	// Condition is a CEL expression of type bool; at most 10240 bytes. It may read request,
+	// object, oldObject, options, operation, dryRun, namespaceObject, authorizer and
+	// variables. If omitted, the effect is unconditional.
 	Condition string
 }
 
 // PolicyRule describes requests, either for resources or for non-resource URLs.
 type PolicyRule struct {
-	// Verbs are the verbs of the requests, such as create, or * for all of them.
+	// Verbs are the verbs of the requests, such as create, or * for all verbs.
 	Verbs []string
-	// APIGroups are the groups of the resources, the empty string being the core group, or
-	// * for all of them. Required with resources.
+	// APIGroups are the API groups of the resources; the empty string is the core group, and *
+	// means all groups. Required with resources.
 	APIGroups []string
-	// APIVersions are the versions for which the condition was written; if omitted, all. A
-	// request in another version is not allowed by an Allow policy, and a Deny or NoOpinion
-	// policy matches it whatever the condition says.
+	// APIVersions are the versions for which the condition was written. If omitted, all
+	// versions. In another version, an Allow policy does not allow the request, and a Deny or
+	// NoOpinion policy applies without evaluating its condition.
 	APIVersions []string
-	// Resources are the resources, as in RBAC: pods, pods/exec for a subresource, */scale
-	// for that subresource of every resource, and * for everything, subresources included.
+	// Resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
+	// this subresource of every resource; and * for all resources and subresources.
 	Resources []string
-	// ResourceNames are the names of the objects; if omitted, all. A create or a
-	// deletecollection has no name.
+	// ResourceNames are the names of the objects. If omitted, all names. A create or
+	// deletecollection request has no name.
 	ResourceNames []string
-	// NonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for
-	// every path that starts with /metrics/. They exclude all fields above but verbs, and are not
-	// allowed in namespaced policies.
+	// NonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
+	// path that starts with /metrics/. With them, verbs is the only other field that may be
+	// set. They are not allowed in namespaced policies.
 	NonResourceURLs []string
 }
 
 // Variable is a named expression.
 type Variable struct {
-	// Name is the name under which others refer to the expression: a CEL identifier.
+	// Name is the name of the variable, a CEL identifier.
 	Name string
-	// Expression is a CEL expression of any type, which may read the variables before it.
+	// Expression is a CEL expression of any type. It may read earlier variables.
 	Expression string
 }
 
-// AuthorizationPolicyStatus is what became of a policy.
+// AuthorizationPolicyStatus is the status of a policy.
 type AuthorizationPolicyStatus struct {
 	// ObservedGeneration is the generation of the policy that the status describes.
 	ObservedGeneration int64
 	// Conditions are Ready and Effective.
 	Conditions []metav1.Condition
-	// TypeChecking are the mistakes that the schemas of the resources show. They do not keep
-	// a policy from being in force.
+	// TypeChecking has the errors in expressions that were found by means of the schemas of
+	// the resources. The policy is applied in spite of them.
 	TypeChecking *TypeChecking
 }
 
-// TypeChecking is what checking the expressions against schemas found.
+// TypeChecking is the result of checking expressions against schemas.
 type TypeChecking struct {
-	// ExpressionWarnings are the mistakes; at most 32.
+	// ExpressionWarnings are the errors that were found; at most 32.
 	ExpressionWarnings []ExpressionWarning
 }
 
-// ExpressionWarning is a mistake in an expression.
+// ExpressionWarning is an error in an expression.
 type ExpressionWarning struct {
 	// FieldRef is the path of the field with the expression, such as spec.condition.
 	FieldRef string
-	// Warning says what is wrong, and for which kind of object.
+	// Warning describes the error, and the kind of object that it is about.
 	Warning string
 }

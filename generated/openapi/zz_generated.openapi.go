@@ -168,7 +168,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationConditionsRequest holds the conditions and the data to evaluate them against.",
+				Description: "AuthorizationConditionsRequest has conditions, and the data with which they are evaluated.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"conditionSets": {
@@ -178,7 +178,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionSets is the conditionsChain that a SubjectAccessReview returned, unmodified and in order. At most 32 sets and 512 conditions in all, nested at most 8 deep.",
+							Description: "conditionSets is the conditionsChain that a SubjectAccessReview returned, unmodified and in order. At most 32 sets and 512 conditions in total, with at most 8 levels of nesting.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -191,7 +191,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 					},
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "operation is what is being done to the object: CREATE, UPDATE, DELETE or CONNECT. It may be empty only when impersonation is set: then object, oldObject, options, dryRun and namespaceObject are not known yet, and the response may hold remaining conditions on them.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to a subresource.\n - `\"CREATE\"` creates an object.\n - `\"DELETE\"` deletes an object.\n - `\"UPDATE\"` changes an object; a patch is an update.",
+							Description: "operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It may be empty only if impersonation is set. In that case object, oldObject, options, dryRun and namespaceObject are still unknown, and the response may have residual conditions on them.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to a subresource.\n - `\"CREATE\"` creates an object.\n - `\"DELETE\"` deletes an object.\n - `\"UPDATE\"` changes an object, by an update or a patch.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"CONNECT", "CREATE", "DELETE", "UPDATE"},
@@ -232,7 +232,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 					},
 					"namespaceObject": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespaceObject is the Namespace that the request is in; conditions see its metadata.",
+							Description: "namespaceObject is the Namespace of the request. Conditions can read its metadata.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
@@ -244,32 +244,32 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 					},
 					"object": {
 						SchemaProps: spec.SchemaProps{
-							Description: "object is the object of the request after mutation. For CONNECT it is the options of the connection. Conditions see null when it is absent.",
+							Description: "object is the object of the request after mutating admission; for CONNECT, the options of the connection. If it is absent, conditions read null.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
 					"oldObject": {
 						SchemaProps: spec.SchemaProps{
-							Description: "oldObject is the stored object, for UPDATE and DELETE. Conditions see null when it is absent.",
+							Description: "oldObject is the stored object, for UPDATE and DELETE. If it is absent, conditions read null.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
 					"options": {
 						SchemaProps: spec.SchemaProps{
-							Description: "options are the options of the operation, such as meta.k8s.io/v1 CreateOptions. Conditions see null when they are absent.",
+							Description: "options are the options of the operation, such as meta.k8s.io/v1 CreateOptions. If they are absent, conditions read null.",
 							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
 						},
 					},
 					"dryRun": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dryRun says that nothing will be persisted.",
+							Description: "dryRun is true if the request will not be persisted.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"impersonation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "impersonation is set when the conditions came from an impersonation check.",
+							Description: "impersonation is set if the conditions are from an impersonation check.",
 							Ref:         ref(v1alpha1.ImpersonationData{}.OpenAPIModelName()),
 						},
 					},
@@ -286,7 +286,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsResponse(
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationConditionsResponse is the decision that the conditions evaluate to. None of allowed, denied and conditionSets means NoOpinion.",
+				Description: "AuthorizationConditionsResponse is the result of evaluating the conditions. If allowed, denied and conditionSets are all unset, the decision is NoOpinion.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allowed": {
@@ -306,14 +306,14 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsResponse(
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason says which condition decided, with its description.",
+							Description: "reason names the condition that decided, with its description.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"evaluationError": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evaluationError holds the errors that occurred, also those that the failure mode turned into a decision.",
+							Description: "evaluationError has the errors that occurred, including errors for which a failure mode decided.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -325,7 +325,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsResponse(
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionSets holds what remains to be evaluated. It is set only for requests without operation, that is, before the object is known.",
+							Description: "conditionSets has the residual conditions. It is set only if the request has no operation, that is, before the object is known.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -349,7 +349,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsReview(re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationConditionsReview asks an authorizer to evaluate the conditions that a SubjectAccessReview returned against the data that was missing then (KEP-5681, \"Supporting webhooks through the AuthorizationConditionsReview API\").",
+				Description: "AuthorizationConditionsReview asks an authorizer to evaluate the conditions that a SubjectAccessReview returned, with the data that was unknown then (KEP-5681, \"Supporting webhooks through the AuthorizationConditionsReview API\").",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -375,13 +375,13 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsReview(re
 					},
 					"request": {
 						SchemaProps: spec.SchemaProps{
-							Description: "request holds the conditions and the data.",
+							Description: "request has the conditions and the data.",
 							Ref:         ref(v1alpha1.AuthorizationConditionsRequest{}.OpenAPIModelName()),
 						},
 					},
 					"response": {
 						SchemaProps: spec.SchemaProps{
-							Description: "response is filled in by the server.",
+							Description: "response is the answer of the server.",
 							Ref:         ref(v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName()),
 						},
 					},
@@ -397,12 +397,12 @@ func schema_proviso_apis_authorization_v1alpha1_ConditionalAuthorizationConfigur
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ConditionalAuthorizationConfiguration is what a caller says about conditional authorization (KEP-5681, \"Changes to (Self)SubjectAccessReview\").",
+				Description: "ConditionalAuthorizationConfiguration configures conditional authorization for a review (KEP-5681, \"Changes to (Self)SubjectAccessReview\").",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode says that the caller supports conditions, and in which form it prefers them. Empty means that it does not support them. The form is a wish that an authorizer may ignore; that an empty mode never returns conditions is a promise.\n\nPossible enum values:\n - `\"\"` says that the caller does not support conditions.\n - `\"HumanReadable\"` asks for conditions that a person can read, with descriptions.\n - `\"Optimized\"` asks for conditions that are fast to evaluate.",
+							Description: "mode is the preferred form of conditions: HumanReadable or Optimized. Authorizers may ignore the preference. If the mode is empty, the caller does not support conditions, and the answer never has any.\n\nPossible enum values:\n - `\"\"` means that the caller does not support conditions.\n - `\"HumanReadable\"` requests readable conditions with descriptions.\n - `\"Optimized\"` requests conditions that are fast to evaluate.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"", "HumanReadable", "Optimized"},
@@ -418,7 +418,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonatedRequest(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImpersonatedRequest describes a request that is made while impersonating. The fields are those of the CEL variable impersonatedRequest.",
+				Description: "ImpersonatedRequest describes the request of an impersonated user. It has the fields of the CEL variable impersonatedRequest.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"verb": {
@@ -494,7 +494,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.Re
 				Properties: map[string]spec.Schema{
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the mode that the check belongs to.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"conditional\"` impersonates anybody, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
+							Description: "mode is the mode of the check.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node on which the requesting service account runs.\n - `\"conditional\"` impersonates any user, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates any other user.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -503,13 +503,13 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.Re
 					},
 					"resourceAttributes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceAttributes are what was checked.",
+							Description: "resourceAttributes are the attributes of a check on a resource.",
 							Ref:         ref(authorizationv1.ResourceAttributes{}.OpenAPIModelName()),
 						},
 					},
 					"nonResourceAttributes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nonResourceAttributes are what was checked.",
+							Description: "nonResourceAttributes are the attributes of a check on a path.",
 							Ref:         ref(authorizationv1.NonResourceAttributes{}.OpenAPIModelName()),
 						},
 					},
@@ -523,14 +523,14 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.Re
 					},
 					"denied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "denied is true if an authorizer denied. A check that is neither allowed nor denied has not passed either: nobody allowed it.",
+							Description: "denied is true if an authorizer denied the check. A check that is neither allowed nor denied has not passed either: no authorizer allowed it.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason says why the check came out as it did.",
+							Description: "reason is the reason for the result of the check.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -549,7 +549,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionsChain are the conditions on which the check depended, in the mode conditional. They have been evaluated for allowed and denied.",
+							Description: "conditionsChain has the conditions on which the check depended, in the mode conditional. allowed and denied are their result.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -573,19 +573,19 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationData(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImpersonationData is what conditions of an impersonation check may refer to (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").",
+				Description: "ImpersonationData is the data that conditions of an impersonation check can read (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"request": {
 						SchemaProps: spec.SchemaProps{
-							Description: "request is the request that is made while impersonating; impersonatedRequest in CEL.",
+							Description: "request is the request of the impersonated user; the CEL variable is impersonatedRequest.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ImpersonatedRequest{}.OpenAPIModelName()),
 						},
 					},
 					"user": {
 						SchemaProps: spec.SchemaProps{
-							Description: "user is the user who is impersonated; impersonatedUser in CEL.",
+							Description: "user is the impersonated user; the CEL variable is impersonatedUser.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.UserInfo{}.OpenAPIModelName()),
 						},
@@ -603,7 +603,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReview(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImpersonationReview asks whether somebody may make a request as somebody else: what the impersonation filter of an API server would answer to the request with Impersonate- headers, and why (KEP-5284).",
+				Description: "ImpersonationReview asks whether a requester may make a request as another user. The answer is the decision of an API server's impersonation filter on the request with Impersonate- headers, and the reason for it (KEP-5284).",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -629,14 +629,14 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReview(ref common.R
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec describes who makes which request as whom.",
+							Description: "spec describes the requester, the impersonated user and the request.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ImpersonationReviewSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is filled in by the server.",
+							Description: "status is the answer of the server.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.ImpersonationReviewStatus{}.OpenAPIModelName()),
 						},
@@ -659,14 +659,14 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewSpec(ref comm
 				Properties: map[string]spec.Schema{
 					"user": {
 						SchemaProps: spec.SchemaProps{
-							Description: "user is the name of the requester, who impersonates. It may be omitted, together with uid, groups and extra: then the requester is the caller. To ask about a requester who is named here takes permission to create subjectaccessreviews.",
+							Description: "user is the name of the requester, who impersonates. If user, uid, groups and extra are omitted, the requester is the caller. A review about a requester that is named here needs permission to create subjectaccessreviews.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"uid": {
 						SchemaProps: spec.SchemaProps{
-							Description: "uid identifies the requester across changes of name.",
+							Description: "uid identifies the requester even if the name changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -692,7 +692,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewSpec(ref comm
 					},
 					"extra": {
 						SchemaProps: spec.SchemaProps{
-							Description: "extra is what an authenticator would add to the requester, such as the node that a service account runs on.",
+							Description: "extra is additional information about the requester from the authenticator, such as the node of a service account.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -714,26 +714,26 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewSpec(ref comm
 					},
 					"impersonate": {
 						SchemaProps: spec.SchemaProps{
-							Description: "impersonate is who is to be impersonated: what the Impersonate- headers would say. A user name is required. At most 128 groups and 128 values of extra.",
+							Description: "impersonate is the user to impersonate, as in the Impersonate- headers. A user name is required. At most 128 groups and 128 values of extra.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1.UserInfo{}.OpenAPIModelName()),
 						},
 					},
 					"resourceAttributes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceAttributes describes the request, which is for an API resource. Its verb and resource are required.",
+							Description: "resourceAttributes describes a request for an API resource. Its verb and resource are required.",
 							Ref:         ref(authorizationv1.ResourceAttributes{}.OpenAPIModelName()),
 						},
 					},
 					"nonResourceAttributes": {
 						SchemaProps: spec.SchemaProps{
-							Description: "nonResourceAttributes describes the request, which is for a path outside the API resources. Its verb and path are required.",
+							Description: "nonResourceAttributes describes a request for a path outside the API resources. Its verb and path are required.",
 							Ref:         ref(authorizationv1.NonResourceAttributes{}.OpenAPIModelName()),
 						},
 					},
 					"conditionalAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionalAuthorization says whether and how the caller wants conditions: those of the requestDecision, and those on which a check depended.",
+							Description: "conditionalAuthorization requests conditions: the conditions of the requestDecision, and the conditions on which checks depended.",
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -750,12 +750,12 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ImpersonationReviewStatus is the answer: allowed, or denied.",
+				Description: "ImpersonationReviewStatus is the answer: allowed, denied, or a conditionsChain.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allowed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allowed is true if the requester may impersonate for this request. Whether the impersonated user may make it is the requestDecision.",
+							Description: "allowed is true if the requester may impersonate the user for this request. The requestDecision shows whether the impersonated user may make the request.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -770,21 +770,21 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason says why it would be refused, in the words of the refusal.",
+							Description: "reason is the reason for a denial, with the text of the 403 answer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"evaluationError": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evaluationError is an error that occurred while deciding.",
+							Description: "evaluationError is an error that occurred during the decision.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the mode that allows the impersonation.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node that a service account runs on.\n - `\"conditional\"` impersonates anybody, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates anybody else.",
+							Description: "mode is the mode that allows the impersonation.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node on which the requesting service account runs.\n - `\"conditional\"` impersonates any user, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates any other user.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"arbitrary-node", "associated-node", "conditional", "legacy", "serviceaccount", "user-info"},
@@ -792,14 +792,14 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 					},
 					"constraint": {
 						SchemaProps: spec.SchemaProps{
-							Description: "constraint is the verb that allows the impersonation, as audit would record it in authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.",
+							Description: "constraint is the verb that allows the impersonation, as audit events record it in authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"impersonatedUser": {
 						SchemaProps: spec.SchemaProps{
-							Description: "impersonatedUser is the user that the server would see, with the groups that every such user is in.",
+							Description: "impersonatedUser is the impersonated user as the server sees it, including the groups that the server adds.",
 							Ref:         ref(v1.UserInfo{}.OpenAPIModelName()),
 						},
 					},
@@ -810,7 +810,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "checks are the authorization checks that were made, in order. The values of extra are checked in the order of their keys.",
+							Description: "checks are the authorization checks that were made, in order. Values of extra are checked in the order of their keys.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -828,7 +828,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionsChain is what the impersonation depends on if it is neither allowed nor denied: conditions on the object, each of which denies. A server puts them before everything else that decides the request; in an AuthorizationConditionsReview they come before the conditionsChain of the requestDecision.",
+							Description: "conditionsChain is set if the impersonation is neither allowed nor denied. It has deny-only conditions on the object. A server evaluates them before all other decisions on the request; in an AuthorizationConditionsReview they precede the conditionsChain of the requestDecision.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -841,7 +841,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 					},
 					"requestDecision": {
 						SchemaProps: spec.SchemaProps{
-							Description: "requestDecision says whether the impersonated user may make the request. It is only there if the impersonation is not denied.",
+							Description: "requestDecision shows whether the impersonated user may make the request. It is set only if the impersonation is not denied.",
 							Ref:         ref(v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName()),
 						},
 					},
@@ -858,7 +858,7 @@ func schema_proviso_apis_authorization_v1alpha1_LocalSubjectAccessReview(ref com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "LocalSubjectAccessReview asks whether a user or group may perform an action in the namespace of the review, and on what conditions.",
+				Description: "LocalSubjectAccessReview asks whether a user or group may make a request in the namespace of the review, and on what conditions.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -884,14 +884,14 @@ func schema_proviso_apis_authorization_v1alpha1_LocalSubjectAccessReview(ref com
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec describes the request that is asked about. Its namespace must equal the namespace of the review.",
+							Description: "spec describes the request. Its namespace must be the namespace of the review.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SubjectAccessReviewSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is filled in by the server.",
+							Description: "status is the answer of the server.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName()),
 						},
@@ -909,7 +909,7 @@ func schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReview(ref comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SelfSubjectAccessReview asks whether the caller may perform an action, and on what conditions.",
+				Description: "SelfSubjectAccessReview asks whether the caller may make a request, and on what conditions.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -935,14 +935,14 @@ func schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReview(ref comm
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec describes the request that is asked about. The user is the caller.",
+							Description: "spec describes the request. The user is the caller.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SelfSubjectAccessReviewSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is filled in by the server.",
+							Description: "status is the answer of the server.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName()),
 						},
@@ -960,7 +960,7 @@ func schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReviewSpec(ref 
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SelfSubjectAccessReviewSpec describes a request of the caller's own. Exactly one of resourceAttributes and nonResourceAttributes must be set.",
+				Description: "SelfSubjectAccessReviewSpec describes a request of the caller. Exactly one of resourceAttributes and nonResourceAttributes must be set.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"resourceAttributes": {
@@ -977,7 +977,7 @@ func schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReviewSpec(ref 
 					},
 					"conditionalAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionalAuthorization says whether and how the caller wants conditions. When it is unset, conditions are never returned: an answer that would have been conditional becomes Deny if it could have denied, NoOpinion otherwise.",
+							Description: "conditionalAuthorization requests conditions. If it is not set, the answer has no conditions: a conditional decision becomes Deny if it has a Deny condition, and NoOpinion otherwise.",
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -993,7 +993,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReview(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubjectAccessReview asks whether a user or group may perform an action, and on what conditions.",
+				Description: "SubjectAccessReview asks whether a user or group may make a request, and on what conditions.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1019,14 +1019,14 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReview(ref common.R
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec describes the request that is asked about.",
+							Description: "spec describes the request.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SubjectAccessReviewSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is filled in by the server.",
+							Description: "status is the answer of the server.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1alpha1.SubjectAccessReviewStatus{}.OpenAPIModelName()),
 						},
@@ -1044,12 +1044,12 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewCondition(ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubjectAccessReviewCondition is a function from the data that was unknown at authorization to true or false (KEP-5681, \"Condition and ConditionSet data model\").",
+				Description: "SubjectAccessReviewCondition is a function of the data that is unknown at authorization. It yields true or false (KEP-5681, \"Condition and ConditionSet data model\").",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id identifies the condition within its set and is shown in messages. It is a label key with a domain prefix, such as example.com/no-exec. Domains under k8s.io and kubernetes.io are reserved.",
+							Description: "id identifies the condition in its set, and is shown in messages. It is a label key with a domain prefix, such as example.com/no-exec. Domains under k8s.io and kubernetes.io are reserved.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1057,7 +1057,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewCondition(ref
 					},
 					"effect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "effect says what the condition being true means.\n\nPossible enum values:\n - `\"Allow\"` allows, unless a condition of another effect in the same set prevents it.\n - `\"Deny\"` denies, whatever else is true, and no later authorizer is asked.\n - `\"NoOpinion\"` overrides the Allow conditions of its own set. Later authorizers are still asked.",
+							Description: "effect is the effect of the condition if it is true.\n\nPossible enum values:\n - `\"Allow\"` allows the request, unless a condition with another effect in the same set is true.\n - `\"Deny\"` denies the request, even if other conditions are true. Later authorizers are not called.\n - `\"NoOpinion\"` overrides the Allow conditions of its own set. Later authorizers are still called.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1074,14 +1074,14 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewCondition(ref
 					},
 					"condition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "condition is the text of the condition in the language of its type, at most 10240 bytes. It may be empty for a type that needs only the ID.",
+							Description: "condition is the text of the condition in the language of its type, at most 10240 bytes. It may be empty if the type needs only the ID.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description is for people: it is shown when the condition decides. At most 1024 bytes.",
+							Description: "description is shown to users when the condition decides. At most 1024 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1097,26 +1097,26 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewConditionSet(
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubjectAccessReviewConditionSet is the answer of one authorizer. At most one of allowed, denied, conditions and conditionsChain may be set; none of them means NoOpinion.",
+				Description: "SubjectAccessReviewConditionSet is the decision of one authorizer. At most one of allowed, denied, conditions and conditionsChain may be set. If none is set, the decision is NoOpinion.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allowed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allowed means that the authorizer allows unconditionally.",
+							Description: "allowed means that the authorizer allows the request unconditionally.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"denied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "denied means that the authorizer denies unconditionally.",
+							Description: "denied means that the authorizer denies the request unconditionally.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"failureMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failureMode says what it counts as if a Deny condition of this set is an error, or if a condition on which the set depends cannot be evaluated: Deny, which is the default, or NoOpinion. It has no meaning for an item without conditions; those of a conditionsChain have their own.\n\nPossible enum values:\n - `\"Deny\"` turns an error into Deny.\n - `\"NoOpinion\"` turns an error into NoOpinion, so that later authorizers are asked.",
+							Description: "failureMode is the decision of the set if one of its Deny conditions fails, or if a condition that the decision depends on cannot be evaluated: Deny, which is the default, or NoOpinion. It has no meaning without conditions; the sets of a conditionsChain have failure modes of their own.\n\nPossible enum values:\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the decision to later authorizers.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Deny", "NoOpinion"},
@@ -1124,7 +1124,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewConditionSet(
 					},
 					"authorizerName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "authorizerName names the authorizer that gave this answer. It is unique among the items of the list that it is in, and at most 253 bytes long.",
+							Description: "authorizerName is the name of the authorizer that made this decision. It is unique in its list, and at most 253 bytes long.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1158,7 +1158,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewConditionSet(
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionsChain is set when the authorizer is itself composed of authorizers. It evaluates as the chain of a status does.",
+							Description: "conditionsChain is set if the authorizer is itself a chain of authorizers. It is evaluated like the conditionsChain of a status.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1182,7 +1182,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubjectAccessReviewSpec describes the request that is asked about. Exactly one of resourceAttributes and nonResourceAttributes must be set, and at least one of user and groups.",
+				Description: "SubjectAccessReviewSpec describes a request. Exactly one of resourceAttributes and nonResourceAttributes must be set, and at least one of user and groups.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"resourceAttributes": {
@@ -1199,7 +1199,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 					},
 					"user": {
 						SchemaProps: spec.SchemaProps{
-							Description: "user is the name of the user who is asked about. A user without groups is taken to be a member of no group.",
+							Description: "user is the name of the user. A user without groups counts as a member of no group.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1211,7 +1211,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "groups are the groups that are asked about.",
+							Description: "groups are the groups of the user.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1225,7 +1225,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 					},
 					"extra": {
 						SchemaProps: spec.SchemaProps{
-							Description: "extra is what an authenticator would add to the user.",
+							Description: "extra is additional information about the user from the authenticator.",
 							Type:        []string{"object"},
 							AdditionalProperties: &spec.SchemaOrBool{
 								Allows: true,
@@ -1247,14 +1247,14 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 					},
 					"uid": {
 						SchemaProps: spec.SchemaProps{
-							Description: "uid identifies the user across changes of name.",
+							Description: "uid identifies the user even if the name changes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"conditionalAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionalAuthorization says whether and how the caller wants conditions. When it is unset, conditions are never returned: an answer that would have been conditional becomes Deny if it could have denied, NoOpinion otherwise.",
+							Description: "conditionalAuthorization requests conditions. If it is not set, the answer has no conditions: a conditional decision becomes Deny if it has a Deny condition, and NoOpinion otherwise.",
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -1270,12 +1270,12 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewStatus(ref co
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "SubjectAccessReviewStatus is the answer. An answer is one of: allowed; denied; a non-empty conditionsChain; none of the three, which means that no authorizer has an opinion.",
+				Description: "SubjectAccessReviewStatus is the answer: allowed, denied, or a conditionsChain. If none of the three is set, no authorizer has an opinion.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"allowed": {
 						SchemaProps: spec.SchemaProps{
-							Description: "allowed is true if the action would be allowed unconditionally.",
+							Description: "allowed is true if the request is allowed unconditionally.",
 							Default:     false,
 							Type:        []string{"boolean"},
 							Format:      "",
@@ -1283,21 +1283,21 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewStatus(ref co
 					},
 					"denied": {
 						SchemaProps: spec.SchemaProps{
-							Description: "denied is true if the action would be denied unconditionally. It may not be true together with allowed.",
+							Description: "denied is true if the request is denied unconditionally. It is not true together with allowed.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason says why the answer is what it is.",
+							Description: "reason is the reason for the answer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"evaluationError": {
 						SchemaProps: spec.SchemaProps{
-							Description: "evaluationError is an error that occurred while deciding. It is possible to get an error and still an answer.",
+							Description: "evaluationError is an error that occurred during the decision. There may be an answer in spite of it.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1309,7 +1309,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewStatus(ref co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionsChain is set when the answer depends on data that is not part of the question. Each item is the answer of one authorizer, in the order in which the server asks them. The first item that does not evaluate to NoOpinion decides. When it is set, allowed and denied are false, so that a client that does not know the field sees NoOpinion.",
+							Description: "conditionsChain is set if the answer depends on data that the review does not have. Each item is the decision of one authorizer, in the order in which the server calls them. The first item that does not evaluate to NoOpinion decides. If it is set, allowed and denied are false, so that a client that does not know the field reads NoOpinion.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1333,7 +1333,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachine(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualMachine is an imaginary machine. It exists so that policies can be tried on something: it has fields of every shape that JSON has.",
+				Description: "VirtualMachine is an imaginary machine for trying policies. It has fields of every JSON type.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1359,14 +1359,14 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachine(ref common.ReferenceCallba
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the machine that is wanted.",
+							Description: "spec is the desired state of the machine.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(demov1alpha1.VirtualMachineSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is the machine that is there. It is written through /status only.",
+							Description: "status is the current state of the machine. It is written through /status only.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(demov1alpha1.VirtualMachineStatus{}.OpenAPIModelName()),
 						},
@@ -1383,7 +1383,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineConsoleOptions(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualMachineConsoleOptions are the query parameters of a connection to a machine's console. The console of an imaginary machine echoes them.",
+				Description: "VirtualMachineConsoleOptions are the query parameters of a connection to a machine's console. The console of an imaginary machine returns them.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1407,7 +1407,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineConsoleOptions(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "command is the command to run in the machine, and its arguments.",
+							Description: "command is the command to run in the machine, with its arguments.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1421,7 +1421,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineConsoleOptions(ref common.R
 					},
 					"stdin": {
 						SchemaProps: spec.SchemaProps{
-							Description: "stdin says that the client will send input.",
+							Description: "stdin is true if the client sends input.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1454,7 +1454,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineDisk(ref common.ReferenceCa
 					},
 					"sizeGiB": {
 						SchemaProps: spec.SchemaProps{
-							Description: "sizeGiB is the size of the disk in GiB, fractions included; greater than 0.",
+							Description: "sizeGiB is the size of the disk in GiB, which may be a fraction; greater than 0.",
 							Default:     0,
 							Type:        []string{"number"},
 							Format:      "double",
@@ -1462,7 +1462,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineDisk(ref common.ReferenceCa
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the class of this disk, if not that of the machine.",
+							Description: "storageClassName is the storage class of this disk. If omitted, it is the storage class of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1534,12 +1534,12 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualMachineSpec is the machine that is wanted.",
+				Description: "VirtualMachineSpec is the desired state of a machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"image": {
 						SchemaProps: spec.SchemaProps{
-							Description: "image is what the machine boots, such as debian-12.",
+							Description: "image is the image that the machine boots, such as debian-12.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1547,7 +1547,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the class of the machine's disks: a DNS subdomain name.",
+							Description: "storageClassName is the storage class of the machine's disks: a DNS subdomain name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1559,7 +1559,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nodeName is the node that the machine is placed on: a DNS subdomain name.",
+							Description: "nodeName is the node on which the machine is placed: a DNS subdomain name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1571,14 +1571,14 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "adminAccess gives the machine access to devices in use.",
+							Description: "adminAccess gives the machine access to devices that are in use.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"cpuShare": {
 						SchemaProps: spec.SchemaProps{
-							Description: "cpuShare is the number of processors that the machine is guaranteed, fractions included; greater than 0 and at most 1024. Defaults to 1.",
+							Description: "cpuShare is the guaranteed number of processors, which may be a fraction; greater than 0 and at most 1024. Defaults to 1.",
 							Type:        []string{"number"},
 							Format:      "double",
 						},
@@ -1649,7 +1649,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineStatus(ref common.Reference
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "VirtualMachineStatus is the machine that is there.",
+				Description: "VirtualMachineStatus is the current state of a machine.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -1661,7 +1661,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineStatus(ref common.Reference
 					},
 					"phase": {
 						SchemaProps: spec.SchemaProps{
-							Description: "phase is what the machine is doing: Pending, Running or Stopped.\n\nPossible enum values:\n - `\"Pending\"` means that the machine has not started yet.\n - `\"Running\"` means that the machine runs.\n - `\"Stopped\"` means that the machine has ended.",
+							Description: "phase is the phase of the machine: Pending, Running or Stopped.\n\nPossible enum values:\n - `\"Pending\"` means that the machine has not started yet.\n - `\"Running\"` means that the machine runs.\n - `\"Stopped\"` means that the machine has stopped.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Pending", "Running", "Stopped"},
@@ -1679,7 +1679,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions describe the machine in detail.",
+							Description: "conditions describe the state of the machine in detail.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1702,7 +1702,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicy(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationPolicy is a ClusterAuthorizationPolicy for the requests in its namespace.",
+				Description: "AuthorizationPolicy is like a ClusterAuthorizationPolicy, but applies only to requests in its namespace.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1728,14 +1728,14 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicy(ref common.Referenc
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the policy says. Its rules must not name non-resource URLs.",
+							Description: "spec has the requests, the condition and the effect of the policy. Its rules must not have nonResourceURLs.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.AuthorizationPolicySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what became of it. It is written through /status only.",
+							Description: "status shows whether the policy is applied. It is written through /status only.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.AuthorizationPolicyStatus{}.OpenAPIModelName()),
 						},
@@ -1803,7 +1803,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationPolicySpec is what a policy says: for requests of one of the subjects that one of the rules describes, effect applies if condition holds.",
+				Description: "AuthorizationPolicySpec is the specification of a policy. The effect applies to a request if its user matches one of the subjects, the request matches one of the rules, and the condition is true.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"description": {
@@ -1828,7 +1828,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subjects are whose requests the policy is about; at most 256. If omitted, those of the group system:authenticated for the effect Allow, and everybody's for the others.",
+							Description: "subjects are the users, groups and service accounts whose requests match; at most 256. If omitted, an Allow policy applies to the group system:authenticated, and a policy with another effect applies to all users.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1846,7 +1846,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "rules describe the requests; any one of them suffices. At least 1 and at most 64.",
+							Description: "rules describe the requests. A request matches if at least one rule matches. At least 1 and at most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1869,7 +1869,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "variables are named CEL expressions, to which those after them and condition refer as variables.NAME. They are evaluated when they are needed. At most 64.",
+							Description: "variables are named CEL expressions. The condition and later variables refer to them as variables.NAME. They are evaluated only if they are used. At most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1882,7 +1882,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 					},
 					"condition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "condition is a CEL expression that yields a bool; at most 10240 bytes. It may read request, object, oldObject, options, operation, dryRun, namespaceObject, authorizer and variables. If omitted, the effect is unconditional.",
+							Description: "condition is a CEL expression of type bool; at most 10240 bytes. It may read request, object, oldObject, options, operation, dryRun, namespaceObject, authorizer and variables. If omitted, the effect is unconditional.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1900,7 +1900,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationPolicyStatus is what became of a policy.",
+				Description: "AuthorizationPolicyStatus is the status of a policy.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -1935,7 +1935,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 					},
 					"typeChecking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "typeChecking are the mistakes that the schemas of the resources show. They do not keep a policy from being in force.",
+							Description: "typeChecking has the errors in expressions that were found by means of the schemas of the resources. The policy is applied in spite of them.",
 							Ref:         ref(policyv1alpha1.TypeChecking{}.OpenAPIModelName()),
 						},
 					},
@@ -1951,7 +1951,7 @@ func schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicy(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ClusterAuthorizationPolicy allows, denies or holds back requests in the whole cluster, unconditionally or if a condition on their content holds.",
+				Description: "ClusterAuthorizationPolicy allows or denies requests in the whole cluster, or prevents other policies from allowing them. It applies unconditionally, or if a condition on the request and its object is true.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1977,14 +1977,14 @@ func schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicy(ref common.R
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the policy says.",
+							Description: "spec has the requests, the condition and the effect of the policy.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.AuthorizationPolicySpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what became of it. It is written through /status only.",
+							Description: "status shows whether the policy is applied. It is written through /status only.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.AuthorizationPolicyStatus{}.OpenAPIModelName()),
 						},
@@ -2052,7 +2052,7 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExpressionWarning is a mistake in an expression.",
+				Description: "ExpressionWarning is an error in an expression.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"fieldRef": {
@@ -2065,7 +2065,7 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 					},
 					"warning": {
 						SchemaProps: spec.SchemaProps{
-							Description: "warning says what is wrong, and for which kind of object.",
+							Description: "warning describes the error, and the kind of object that it is about.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2082,12 +2082,12 @@ func schema_proviso_apis_policy_v1alpha1_FieldExclusion(ref common.ReferenceCall
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldExclusion excludes a field.",
+				Description: "FieldExclusion excludes a field from permission on the object.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"newValues": {
 						SchemaProps: spec.SchemaProps{
-							Description: "newValues is a CEL expression that limits the exclusion to some changes: it reads value, what the field becomes, and oldValue, what it was, null if there is none, and yields a bool. The field is excluded if it is true or fails. If omitted, every change is excluded. At most 1024 bytes.",
+							Description: "newValues is a CEL expression of type bool that limits the exclusion to some changes. It reads value, the new value of the field, and oldValue, the old value, or null if there is none. The field is excluded if the expression is true or fails. If omitted, every change is excluded. At most 1024 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2102,12 +2102,12 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermission(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldPermission is a field and what it needs.",
+				Description: "FieldPermission is a field and the permission that it needs.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"path": {
 						SchemaProps: spec.SchemaProps{
-							Description: "path is the path of the field, such as spec.nodeName, metadata.labels[*] for each label, metadata.labels[\"example.com/x\"] for one, or status.conditions[type=\"Ready\"]. It includes what is below it. At most 1024 bytes.",
+							Description: "path is the path of the field, such as spec.nodeName, metadata.labels[*] for each label, metadata.labels[\"example.com/x\"] for one label, or status.conditions[type=\"Ready\"]. It includes all fields below it. At most 1024 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2115,7 +2115,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermission(ref common.ReferenceCal
 					},
 					"permission": {
 						SchemaProps: spec.SchemaProps{
-							Description: "permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should be a noun for the concept, under which the same field of other kinds and versions fits. The verb is granular:PERMISSION, or granular:PERMISSION(PARAMETER).",
+							Description: "permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should be a noun for the concept that also fits the same field of other kinds and versions. The verb is granular:PERMISSION, or granular:PERMISSION(PARAMETER).",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2123,13 +2123,13 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermission(ref common.ReferenceCal
 					},
 					"parameter": {
 						SchemaProps: spec.SchemaProps{
-							Description: "parameter makes a parameter of what the path has in the place of its last [*]. If omitted, the permission has none.",
+							Description: "parameter derives a parameter of the permission from the key at the last [*] of the path. If omitted, the permission has no parameter.",
 							Ref:         ref(policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName()),
 						},
 					},
 					"exclusion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "exclusion excludes the field from what permission on the whole object includes: it needs its own permission whoever writes it. If omitted, it does not.",
+							Description: "exclusion excludes the field from permission on the object: every user who changes the field needs its own permission. If omitted, permission on the object includes the field.",
 							Ref:         ref(policyv1alpha1.FieldExclusion{}.OpenAPIModelName()),
 						},
 					},
@@ -2146,7 +2146,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMapping(ref common.Refer
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldPermissionMapping says which permissions the fields of some resources need in fine-grained authorization (KEP-3617): who may not write an object may still change a field with the verb granular and the verb granular:PERMISSION, and a field that is excluded needs that verb even from those who may write the object.",
+				Description: "FieldPermissionMapping defines the permissions that fields of some resources need in fine-grained authorization (KEP-3617). A user without permission to write an object may change a field with the verbs granular and granular:PERMISSION. For an excluded field, users with permission to write the object also need the verb granular:PERMISSION.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -2172,14 +2172,14 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMapping(ref common.Refer
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is what the mapping says.",
+							Description: "spec has the fields and their permissions.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.FieldPermissionMappingSpec{}.OpenAPIModelName()),
 						},
 					},
 					"status": {
 						SchemaProps: spec.SchemaProps{
-							Description: "status is what became of it. It is written through /status only.",
+							Description: "status shows whether the mapping is applied. It is written through /status only.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(policyv1alpha1.FieldPermissionMappingStatus{}.OpenAPIModelName()),
 						},
@@ -2247,12 +2247,12 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingSpec(ref common.R
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldPermissionMappingSpec is what a mapping says.",
+				Description: "FieldPermissionMappingSpec is the specification of a mapping.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description says what the mapping is for, and is shown in refusals; at most 1024 bytes.",
+							Description: "description is the purpose of the mapping, and is shown in denials; at most 1024 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2264,7 +2264,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingSpec(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the resources whose objects have the fields, subresources included. At least 1 and at most 64.",
+							Description: "resources are the resources whose objects have the fields, including their subresources. At least 1 and at most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2282,7 +2282,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingSpec(ref common.R
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "fields are the fields and what each needs. At least 1 and at most 256, no two of which have the same path.",
+							Description: "fields are the fields and the permission that each one needs. At least 1 and at most 256, with different paths.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2306,7 +2306,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingStatus(ref common
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldPermissionMappingStatus is what became of a mapping.",
+				Description: "FieldPermissionMappingStatus is the status of a mapping.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"observedGeneration": {
@@ -2328,7 +2328,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingStatus(ref common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions describe whether the mapping is in force. At most 16.",
+							Description: "conditions describe whether the mapping is applied. At most 16.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2351,26 +2351,26 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionParameter(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "FieldPermissionParameter makes a parameter of a key.",
+				Description: "FieldPermissionParameter derives a parameter from a key.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"key": {
 						SchemaProps: spec.SchemaProps{
-							Description: "key is the key field of a list with keys that is the parameter. If omitted, the only one.",
+							Description: "key is the key field of the list's elements that becomes the parameter. It may be omitted if there is only one.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"treatment": {
 						SchemaProps: spec.SchemaProps{
-							Description: "treatment says what is made of it: Verbatim, SlashDelimitedPrefix or Expression. Defaults to Verbatim.",
+							Description: "treatment determines how the key becomes the parameter: Verbatim, SlashDelimitedPrefix or Expression. Defaults to Verbatim.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"expression": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expression is the CEL expression of the treatment Expression: it reads parameter, a string, and yields a string. At most 1024 bytes.",
+							Description: "expression is the CEL expression for the treatment Expression. It reads the string parameter and yields a string. At most 1024 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2390,7 +2390,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"apiGroup": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroup is the group of the resource; empty for the core group.",
+							Description: "apiGroup is the API group of the resource; empty for the core group.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2402,7 +2402,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions in which the objects have these fields; if omitted, all. If fields are excluded in one version and a request comes in another, the excluded permissions must be mapped for that version, too, or it needs them whatever it changes.",
+							Description: "apiVersions are the versions in which the objects have these fields. If omitted, all versions. If fields are excluded in one version, map their permissions in the other versions as well: otherwise every write in another version needs these permissions, whatever it changes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2443,7 +2443,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs of the requests, such as create, or * for all of them.",
+							Description: "verbs are the verbs of the requests, such as create, or * for all verbs.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2462,7 +2462,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroups are the groups of the resources, the empty string being the core group, or * for all of them. Required with resources.",
+							Description: "apiGroups are the API groups of the resources; the empty string is the core group, and * means all groups. Required with resources.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2481,7 +2481,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions for which the condition was written; if omitted, all. A request in another version is not allowed by an Allow policy, and a Deny or NoOpinion policy matches it whatever the condition says.",
+							Description: "apiVersions are the versions for which the condition was written. If omitted, all versions. In another version, an Allow policy does not allow the request, and a Deny or NoOpinion policy applies without evaluating its condition.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2500,7 +2500,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the resources, as in RBAC: pods, pods/exec for a subresource, */scale for that subresource of every resource, and * for everything, subresources included.",
+							Description: "resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for this subresource of every resource; and * for all resources and subresources.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2519,7 +2519,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceNames are the names of the objects; if omitted, all. A create or a deletecollection has no name.",
+							Description: "resourceNames are the names of the objects. If omitted, all names. A create or deletecollection request has no name.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2538,7 +2538,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every path that starts with /metrics/. They exclude all fields above but verbs, and are not allowed in namespaced policies.",
+							Description: "nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every path that starts with /metrics/. With them, verbs is the only other field that may be set. They are not allowed in namespaced policies.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2561,7 +2561,7 @@ func schema_proviso_apis_policy_v1alpha1_TypeChecking(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TypeChecking is what checking the expressions against schemas found.",
+				Description: "TypeChecking is the result of checking expressions against schemas.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"expressionWarnings": {
@@ -2571,7 +2571,7 @@ func schema_proviso_apis_policy_v1alpha1_TypeChecking(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "expressionWarnings are the mistakes; at most 32.",
+							Description: "expressionWarnings are the errors that were found; at most 32.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2599,7 +2599,7 @@ func schema_proviso_apis_policy_v1alpha1_Variable(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name under which others refer to the expression: a CEL identifier.",
+							Description: "name is the name of the variable, a CEL identifier.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2607,7 +2607,7 @@ func schema_proviso_apis_policy_v1alpha1_Variable(ref common.ReferenceCallback) 
 					},
 					"expression": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expression is a CEL expression of any type, which may read the variables before it.",
+							Description: "expression is a CEL expression of any type. It may read earlier variables.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

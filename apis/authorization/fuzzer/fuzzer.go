@@ -17,13 +17,13 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// Funcs returns the functions that fill what must not be filled at random.
+// Funcs returns the functions for fields whose content must not be completely random.
 func Funcs(_ runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(set *authorization.SubjectAccessReviewConditionSet, c randfill.Continue) {
 			set.AuthorizerName = c.String(0)
 			set.Allowed, set.Denied = c.Bool(), c.Bool()
-			// An empty mode is defaulted where there are conditions.
+			// An empty mode would be defaulted in a set with conditions.
 			set.FailureMode = []authorization.FailureMode{authorization.FailureModeDeny, authorization.FailureModeNoOpinion}[c.Intn(2)]
 			if c.Bool() {
 				c.Fill(&set.Conditions)
@@ -32,7 +32,7 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			}
 		},
 		func(raw *runtime.RawExtension, c randfill.Continue) {
-			content := map[string]string{"key": c.String(0)} // null does not come back
+			content := map[string]string{"key": c.String(0)} // null would not survive the round trip
 			raw.Raw, _ = json.Marshal(content)
 		},
 	}

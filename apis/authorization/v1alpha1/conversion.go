@@ -16,9 +16,9 @@ import (
 )
 
 // Convert_v1alpha1_AuthorizationConditionsRequest_To_authorization_AuthorizationConditionsRequest
-// refuses embedded objects that have the syntax of JSON but no value, such as numbers
-// beyond every range. The request is refused here, while it is decoded, since the
-// generic server's tracking of managed fields, which comes next, panics at them.
+// returns an error for embedded objects with valid JSON syntax but an invalid value, such as a
+// number beyond every range. The check must be part of decoding, because the tracking of managed
+// fields in the generic server, which comes next, panics on such values.
 func Convert_v1alpha1_AuthorizationConditionsRequest_To_authorization_AuthorizationConditionsRequest(in *AuthorizationConditionsRequest, out *authorization.AuthorizationConditionsRequest, s conversion.Scope) error {
 	for _, embedded := range []struct {
 		name string

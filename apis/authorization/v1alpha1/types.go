@@ -17,18 +17,17 @@ import (
 // +genclient:onlyVerbs=create
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// SubjectAccessReview asks whether a user or group may perform an action, and on
-// what conditions.
+// SubjectAccessReview asks whether a user or group may make a request, and on what conditions.
 type SubjectAccessReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata must be empty.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes the request that is asked about.
+	// spec describes the request.
 	Spec SubjectAccessReviewSpec `json:"spec"`
 
-	// status is filled in by the server.
+	// status is the answer of the server.
 	// +optional
 	Status SubjectAccessReviewStatus `json:"status,omitempty"`
 }
@@ -38,18 +37,17 @@ type SubjectAccessReview struct {
 // +genclient:onlyVerbs=create
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// SelfSubjectAccessReview asks whether the caller may perform an action, and on
-// what conditions.
+// SelfSubjectAccessReview asks whether the caller may make a request, and on what conditions.
 type SelfSubjectAccessReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata must be empty.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes the request that is asked about. The user is the caller.
+	// spec describes the request. The user is the caller.
 	Spec SelfSubjectAccessReviewSpec `json:"spec"`
 
-	// status is filled in by the server.
+	// status is the answer of the server.
 	// +optional
 	Status SubjectAccessReviewStatus `json:"status,omitempty"`
 }
@@ -58,26 +56,24 @@ type SelfSubjectAccessReview struct {
 // +genclient:onlyVerbs=create
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// LocalSubjectAccessReview asks whether a user or group may perform an action in
-// the namespace of the review, and on what conditions.
+// LocalSubjectAccessReview asks whether a user or group may make a request in the namespace of
+// the review, and on what conditions.
 type LocalSubjectAccessReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata must be empty except for the namespace.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes the request that is asked about. Its namespace must equal the
-	// namespace of the review.
+	// spec describes the request. Its namespace must be the namespace of the review.
 	Spec SubjectAccessReviewSpec `json:"spec"`
 
-	// status is filled in by the server.
+	// status is the answer of the server.
 	// +optional
 	Status SubjectAccessReviewStatus `json:"status,omitempty"`
 }
 
-// SubjectAccessReviewSpec describes the request that is asked about. Exactly one of
-// resourceAttributes and nonResourceAttributes must be set, and at least one of user
-// and groups.
+// SubjectAccessReviewSpec describes a request. Exactly one of resourceAttributes and
+// nonResourceAttributes must be set, and at least one of user and groups.
 type SubjectAccessReviewSpec struct {
 	// resourceAttributes describes a request for an API resource.
 	// +optional
@@ -86,29 +82,28 @@ type SubjectAccessReviewSpec struct {
 	// +optional
 	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
 
-	// user is the name of the user who is asked about. A user without groups is taken
-	// to be a member of no group.
+	// user is the name of the user. A user without groups counts as a member of no group.
 	// +optional
 	User string `json:"user,omitempty"`
-	// groups are the groups that are asked about.
+	// groups are the groups of the user.
 	// +optional
 	// +listType=atomic
 	Groups []string `json:"groups,omitempty"`
-	// extra is what an authenticator would add to the user.
+	// extra is additional information about the user from the authenticator.
 	// +optional
 	Extra map[string]authorizationv1.ExtraValue `json:"extra,omitempty"`
-	// uid identifies the user across changes of name.
+	// uid identifies the user even if the name changes.
 	// +optional
 	UID string `json:"uid,omitempty"`
 
-	// conditionalAuthorization says whether and how the caller wants conditions. When it
-	// is unset, conditions are never returned: an answer that would have been conditional
-	// becomes Deny if it could have denied, NoOpinion otherwise.
+	// conditionalAuthorization requests conditions. If it is not set, the answer has no
+	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
+	// NoOpinion otherwise.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
 }
 
-// SelfSubjectAccessReviewSpec describes a request of the caller's own. Exactly one of
+// SelfSubjectAccessReviewSpec describes a request of the caller. Exactly one of
 // resourceAttributes and nonResourceAttributes must be set.
 type SelfSubjectAccessReviewSpec struct {
 	// resourceAttributes describes a request for an API resource.
@@ -118,85 +113,82 @@ type SelfSubjectAccessReviewSpec struct {
 	// +optional
 	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
 
-	// conditionalAuthorization says whether and how the caller wants conditions. When it
-	// is unset, conditions are never returned: an answer that would have been conditional
-	// becomes Deny if it could have denied, NoOpinion otherwise.
+	// conditionalAuthorization requests conditions. If it is not set, the answer has no
+	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
+	// NoOpinion otherwise.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
 }
 
-// ConditionalAuthorizationConfiguration is what a caller says about conditional
-// authorization (KEP-5681, "Changes to (Self)SubjectAccessReview").
+// ConditionalAuthorizationConfiguration configures conditional authorization for a review
+// (KEP-5681, "Changes to (Self)SubjectAccessReview").
 type ConditionalAuthorizationConfiguration struct {
-	// mode says that the caller supports conditions, and in which form it prefers them.
-	// Empty means that it does not support them. The form is a wish that an authorizer may
-	// ignore; that an empty mode never returns conditions is a promise.
+	// mode is the preferred form of conditions: HumanReadable or Optimized. Authorizers may
+	// ignore the preference. If the mode is empty, the caller does not support conditions, and
+	// the answer never has any.
 	// +optional
 	Mode ConditionsMode `json:"mode,omitempty"`
 }
 
-// ConditionsMode is the form in which a caller prefers conditions.
+// ConditionsMode is the form of conditions that a caller prefers.
 // +enum
 type ConditionsMode string
 
 const (
-	// ConditionsModeNone says that the caller does not support conditions.
+	// ConditionsModeNone means that the caller does not support conditions.
 	ConditionsModeNone ConditionsMode = ""
-	// ConditionsModeHumanReadable asks for conditions that a person can read, with
-	// descriptions.
+	// ConditionsModeHumanReadable requests readable conditions with descriptions.
 	ConditionsModeHumanReadable ConditionsMode = "HumanReadable"
-	// ConditionsModeOptimized asks for conditions that are fast to evaluate.
+	// ConditionsModeOptimized requests conditions that are fast to evaluate.
 	ConditionsModeOptimized ConditionsMode = "Optimized"
 )
 
-// SubjectAccessReviewStatus is the answer. An answer is one of: allowed; denied; a
-// non-empty conditionsChain; none of the three, which means that no authorizer has an
-// opinion.
+// SubjectAccessReviewStatus is the answer: allowed, denied, or a conditionsChain. If none of
+// the three is set, no authorizer has an opinion.
 type SubjectAccessReviewStatus struct {
-	// allowed is true if the action would be allowed unconditionally.
+	// allowed is true if the request is allowed unconditionally.
 	Allowed bool `json:"allowed"`
-	// denied is true if the action would be denied unconditionally. It may not be true
-	// together with allowed.
+	// denied is true if the request is denied unconditionally. It is not true together with
+	// allowed.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
-	// reason says why the answer is what it is.
+	// reason is the reason for the answer.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// evaluationError is an error that occurred while deciding. It is possible to get an
-	// error and still an answer.
+	// evaluationError is an error that occurred during the decision. There may be an answer in
+	// spite of it.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
-	// conditionsChain is set when the answer depends on data that is not part of the
-	// question. Each item is the answer of one authorizer, in the order in which the
-	// server asks them. The first item that does not evaluate to NoOpinion decides. When it
-	// is set, allowed and denied are false, so that a client that does not know the field
-	// sees NoOpinion.
+	// conditionsChain is set if the answer depends on data that the review does not have. Each
+	// item is the decision of one authorizer, in the order in which the server calls them. The
+	// first item that does not evaluate to NoOpinion decides. If it is set, allowed and denied
+	// are false, so that a client that does not know the field reads NoOpinion.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
 }
 
-// SubjectAccessReviewConditionSet is the answer of one authorizer. At most one of
-// allowed, denied, conditions and conditionsChain may be set; none of them means
+// SubjectAccessReviewConditionSet is the decision of one authorizer. At most one of allowed,
+// denied, conditions and conditionsChain may be set. If none is set, the decision is
 // NoOpinion.
 type SubjectAccessReviewConditionSet struct {
-	// allowed means that the authorizer allows unconditionally.
+	// allowed means that the authorizer allows the request unconditionally.
 	// +optional
 	Allowed bool `json:"allowed,omitempty"`
-	// denied means that the authorizer denies unconditionally.
+	// denied means that the authorizer denies the request unconditionally.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
 
-	// failureMode says what it counts as if a Deny condition of this set is an error, or
-	// if a condition on which the set depends cannot be evaluated: Deny, which is the
-	// default, or NoOpinion. It has no meaning for an item without conditions; those of a
-	// conditionsChain have their own.
+	// failureMode is the decision of the set if one of its Deny conditions fails, or if a
+	// condition that the decision depends on cannot be evaluated: Deny, which is the default,
+	// or NoOpinion. It has no meaning without conditions; the sets of a conditionsChain have
+	// failure modes of their own.
 	// +optional
 	FailureMode FailureMode `json:"failureMode,omitempty"`
 
-	// authorizerName names the authorizer that gave this answer. It is unique among the
-	// items of the list that it is in, and at most 253 bytes long.
+	// authorizerName is the name of the authorizer that made this decision. It is unique in
+	// its list, and at most 253 bytes long.
 	AuthorizerName string `json:"authorizerName"`
 
 	// conditions are evaluated together; their order has no meaning. At most 128.
@@ -205,61 +197,60 @@ type SubjectAccessReviewConditionSet struct {
 	// +listMapKey=id
 	Conditions []SubjectAccessReviewCondition `json:"conditions,omitempty"`
 
-	// conditionsChain is set when the authorizer is itself composed of authorizers. It
-	// evaluates as the chain of a status does.
+	// conditionsChain is set if the authorizer is itself a chain of authorizers. It is
+	// evaluated like the conditionsChain of a status.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
 }
 
-// FailureMode says what an error in evaluating a condition set counts as (KEP-5681,
-// "Computing a concrete decision from a ConditionSet").
+// FailureMode is the decision of a condition set whose evaluation fails (KEP-5681, "Computing
+// a concrete decision from a ConditionSet").
 // +enum
 type FailureMode string
 
 const (
-	// FailureModeDeny turns an error into Deny.
+	// FailureModeDeny denies the request.
 	FailureModeDeny FailureMode = "Deny"
-	// FailureModeNoOpinion turns an error into NoOpinion, so that later authorizers are
-	// asked.
+	// FailureModeNoOpinion leaves the decision to later authorizers.
 	FailureModeNoOpinion FailureMode = "NoOpinion"
 )
 
-// SubjectAccessReviewCondition is a function from the data that was unknown at
-// authorization to true or false (KEP-5681, "Condition and ConditionSet data model").
+// SubjectAccessReviewCondition is a function of the data that is unknown at authorization. It
+// yields true or false (KEP-5681, "Condition and ConditionSet data model").
 type SubjectAccessReviewCondition struct {
-	// id identifies the condition within its set and is shown in messages. It is a label
-	// key with a domain prefix, such as example.com/no-exec. Domains under k8s.io and
-	// kubernetes.io are reserved.
+	// id identifies the condition in its set, and is shown in messages. It is a label key with
+	// a domain prefix, such as example.com/no-exec. Domains under k8s.io and kubernetes.io are
+	// reserved.
 	ID string `json:"id"`
-	// effect says what the condition being true means.
+	// effect is the effect of the condition if it is true.
 	Effect ConditionEffect `json:"effect"`
 	// type is the language of the condition, a label key with a domain prefix, such as
 	// k8s.io/authorization-cel.
 	Type string `json:"type"`
-	// condition is the text of the condition in the language of its type, at most 10240
-	// bytes. It may be empty for a type that needs only the ID.
+	// condition is the text of the condition in the language of its type, at most 10240 bytes.
+	// It may be empty if the type needs only the ID.
 	// +optional
 	Condition string `json:"condition,omitempty"`
-	// description is for people: it is shown when the condition decides. At most 1024
-	// bytes.
+	// description is shown to users when the condition decides. At most 1024 bytes.
 	// +optional
 	Description string `json:"description,omitempty"`
 }
 
-// ConditionEffect says what a condition being true means (KEP-5681, "Condition and
+// ConditionEffect is the effect of a condition that is true (KEP-5681, "Condition and
 // ConditionSet data model").
 // +enum
 type ConditionEffect string
 
 const (
-	// ConditionEffectAllow allows, unless a condition of another effect in the same set
-	// prevents it.
+	// ConditionEffectAllow allows the request, unless a condition with another effect in the
+	// same set is true.
 	ConditionEffectAllow ConditionEffect = "Allow"
-	// ConditionEffectDeny denies, whatever else is true, and no later authorizer is asked.
+	// ConditionEffectDeny denies the request, even if other conditions are true. Later
+	// authorizers are not called.
 	ConditionEffectDeny ConditionEffect = "Deny"
 	// ConditionEffectNoOpinion overrides the Allow conditions of its own set. Later
-	// authorizers are still asked.
+	// authorizers are still called.
 	ConditionEffectNoOpinion ConditionEffect = "NoOpinion"
 )
 
@@ -269,34 +260,33 @@ const (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // AuthorizationConditionsReview asks an authorizer to evaluate the conditions that a
-// SubjectAccessReview returned against the data that was missing then (KEP-5681,
-// "Supporting webhooks through the AuthorizationConditionsReview API").
+// SubjectAccessReview returned, with the data that was unknown then (KEP-5681, "Supporting
+// webhooks through the AuthorizationConditionsReview API").
 type AuthorizationConditionsReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata must be empty.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// request holds the conditions and the data.
+	// request has the conditions and the data.
 	// +optional
 	Request *AuthorizationConditionsRequest `json:"request,omitempty"`
-	// response is filled in by the server.
+	// response is the answer of the server.
 	// +optional
 	Response *AuthorizationConditionsResponse `json:"response,omitempty"`
 }
 
-// AuthorizationConditionsRequest holds the conditions and the data to evaluate them
-// against.
+// AuthorizationConditionsRequest has conditions, and the data with which they are evaluated.
 type AuthorizationConditionsRequest struct {
-	// conditionSets is the conditionsChain that a SubjectAccessReview returned, unmodified
-	// and in order. At most 32 sets and 512 conditions in all, nested at most 8 deep.
+	// conditionSets is the conditionsChain that a SubjectAccessReview returned, unmodified and
+	// in order. At most 32 sets and 512 conditions in total, with at most 8 levels of nesting.
 	// +listType=atomic
 	ConditionSets []SubjectAccessReviewConditionSet `json:"conditionSets"`
 
-	// operation is what is being done to the object: CREATE, UPDATE, DELETE or CONNECT. It
-	// may be empty only when impersonation is set: then object, oldObject, options, dryRun
-	// and namespaceObject are not known yet, and the response may hold remaining
-	// conditions on them.
+	// operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It may be
+	// empty only if impersonation is set. In that case object, oldObject, options, dryRun and
+	// namespaceObject are still unknown, and the response may have residual conditions on
+	// them.
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 	// kind is the kind of the object in the request.
@@ -314,41 +304,41 @@ type AuthorizationConditionsRequest struct {
 	// namespace is the namespace of the request, if any.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// namespaceObject is the Namespace that the request is in; conditions see its metadata.
+	// namespaceObject is the Namespace of the request. Conditions can read its metadata.
 	// +optional
 	NamespaceObject *runtime.RawExtension `json:"namespaceObject,omitempty"`
 	// userInfo is the user who makes the request.
 	// +optional
 	UserInfo *authenticationv1.UserInfo `json:"userInfo,omitempty"`
-	// object is the object of the request after mutation. For CONNECT it is the options of
-	// the connection. Conditions see null when it is absent.
+	// object is the object of the request after mutating admission; for CONNECT, the options
+	// of the connection. If it is absent, conditions read null.
 	// +optional
 	Object *runtime.RawExtension `json:"object,omitempty"`
-	// oldObject is the stored object, for UPDATE and DELETE. Conditions see null when it is
-	// absent.
+	// oldObject is the stored object, for UPDATE and DELETE. If it is absent, conditions read
+	// null.
 	// +optional
 	OldObject *runtime.RawExtension `json:"oldObject,omitempty"`
-	// options are the options of the operation, such as meta.k8s.io/v1 CreateOptions.
-	// Conditions see null when they are absent.
+	// options are the options of the operation, such as meta.k8s.io/v1 CreateOptions. If they
+	// are absent, conditions read null.
 	// +optional
 	Options *runtime.RawExtension `json:"options,omitempty"`
-	// dryRun says that nothing will be persisted.
+	// dryRun is true if the request will not be persisted.
 	// +optional
 	DryRun bool `json:"dryRun,omitempty"`
 
-	// impersonation is set when the conditions came from an impersonation check.
+	// impersonation is set if the conditions are from an impersonation check.
 	// +optional
 	Impersonation *ImpersonationData `json:"impersonation,omitempty"`
 }
 
-// Operation is what is being done to an object.
+// Operation is an operation on an object.
 // +enum
 type Operation string
 
 const (
 	// OperationCreate creates an object.
 	OperationCreate Operation = "CREATE"
-	// OperationUpdate changes an object; a patch is an update.
+	// OperationUpdate changes an object, by an update or a patch.
 	OperationUpdate Operation = "UPDATE"
 	// OperationDelete deletes an object.
 	OperationDelete Operation = "DELETE"
@@ -356,17 +346,18 @@ const (
 	OperationConnect Operation = "CONNECT"
 )
 
-// ImpersonationData is what conditions of an impersonation check may refer to
-// (KEP-5681, "Constrained Impersonation through Conditional Authorization").
+// ImpersonationData is the data that conditions of an impersonation check can read (KEP-5681,
+// "Constrained Impersonation through Conditional Authorization").
 type ImpersonationData struct {
-	// request is the request that is made while impersonating; impersonatedRequest in CEL.
+	// request is the request of the impersonated user; the CEL variable is
+	// impersonatedRequest.
 	Request ImpersonatedRequest `json:"request"`
-	// user is the user who is impersonated; impersonatedUser in CEL.
+	// user is the impersonated user; the CEL variable is impersonatedUser.
 	User authenticationv1.UserInfo `json:"user"`
 }
 
-// ImpersonatedRequest describes a request that is made while impersonating. The fields
-// are those of the CEL variable impersonatedRequest.
+// ImpersonatedRequest describes the request of an impersonated user. It has the fields of the
+// CEL variable impersonatedRequest.
 type ImpersonatedRequest struct {
 	// verb is the verb of the request, such as get.
 	Verb string `json:"verb"`
@@ -393,23 +384,23 @@ type ImpersonatedRequest struct {
 	Path string `json:"path,omitempty"`
 }
 
-// AuthorizationConditionsResponse is the decision that the conditions evaluate to. None
-// of allowed, denied and conditionSets means NoOpinion.
+// AuthorizationConditionsResponse is the result of evaluating the conditions. If allowed,
+// denied and conditionSets are all unset, the decision is NoOpinion.
 type AuthorizationConditionsResponse struct {
 	// allowed means that the conditions allow the request.
 	Allowed bool `json:"allowed"`
 	// denied means that the conditions deny the request.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
-	// reason says which condition decided, with its description.
+	// reason names the condition that decided, with its description.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// evaluationError holds the errors that occurred, also those that the failure mode
-	// turned into a decision.
+	// evaluationError has the errors that occurred, including errors for which a failure mode
+	// decided.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
-	// conditionSets holds what remains to be evaluated. It is set only for requests without
+	// conditionSets has the residual conditions. It is set only if the request has no
 	// operation, that is, before the object is known.
 	// +optional
 	// +listType=atomic
@@ -421,125 +412,126 @@ type AuthorizationConditionsResponse struct {
 // +genclient:onlyVerbs=create
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ImpersonationReview asks whether somebody may make a request as somebody else: what
-// the impersonation filter of an API server would answer to the request with
-// Impersonate- headers, and why (KEP-5284).
+// ImpersonationReview asks whether a requester may make a request as another user. The answer
+// is the decision of an API server's impersonation filter on the request with Impersonate-
+// headers, and the reason for it (KEP-5284).
 type ImpersonationReview struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata must be empty.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec describes who makes which request as whom.
+	// spec describes the requester, the impersonated user and the request.
 	Spec ImpersonationReviewSpec `json:"spec"`
 
-	// status is filled in by the server.
+	// status is the answer of the server.
 	// +optional
 	Status ImpersonationReviewStatus `json:"status,omitempty"`
 }
 
-// ImpersonationReviewSpec describes an impersonated request. Exactly one of
-// resourceAttributes and nonResourceAttributes must be set.
+// ImpersonationReviewSpec describes an impersonated request. Exactly one of resourceAttributes
+// and nonResourceAttributes must be set.
 type ImpersonationReviewSpec struct {
-	// user is the name of the requester, who impersonates. It may be omitted, together with
-	// uid, groups and extra: then the requester is the caller. To ask about a requester
-	// who is named here takes permission to create subjectaccessreviews.
+	// user is the name of the requester, who impersonates. If user, uid, groups and extra are
+	// omitted, the requester is the caller. A review about a requester that is named here
+	// needs permission to create subjectaccessreviews.
 	// +optional
 	User string `json:"user,omitempty"`
-	// uid identifies the requester across changes of name.
+	// uid identifies the requester even if the name changes.
 	// +optional
 	UID string `json:"uid,omitempty"`
 	// groups are the groups of the requester.
 	// +optional
 	// +listType=atomic
 	Groups []string `json:"groups,omitempty"`
-	// extra is what an authenticator would add to the requester, such as the node that a
-	// service account runs on.
+	// extra is additional information about the requester from the authenticator, such as the
+	// node of a service account.
 	// +optional
 	Extra map[string]authorizationv1.ExtraValue `json:"extra,omitempty"`
 
-	// impersonate is who is to be impersonated: what the Impersonate- headers would say. A
-	// user name is required. At most 128 groups and 128 values of extra.
+	// impersonate is the user to impersonate, as in the Impersonate- headers. A user name is
+	// required. At most 128 groups and 128 values of extra.
 	Impersonate authenticationv1.UserInfo `json:"impersonate"`
 
-	// resourceAttributes describes the request, which is for an API resource. Its verb and
-	// resource are required.
+	// resourceAttributes describes a request for an API resource. Its verb and resource are
+	// required.
 	// +optional
 	ResourceAttributes *authorizationv1.ResourceAttributes `json:"resourceAttributes,omitempty"`
-	// nonResourceAttributes describes the request, which is for a path outside the API
-	// resources. Its verb and path are required.
+	// nonResourceAttributes describes a request for a path outside the API resources. Its verb
+	// and path are required.
 	// +optional
 	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
 
-	// conditionalAuthorization says whether and how the caller wants conditions: those of the
-	// requestDecision, and those on which a check depended.
+	// conditionalAuthorization requests conditions: the conditions of the requestDecision, and
+	// the conditions on which checks depended.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
 }
 
-// ImpersonationMode is a way of impersonating that has permissions of its own (KEP-5284).
+// ImpersonationMode is a way to impersonate with its own permissions (KEP-5284).
 // +enum
 type ImpersonationMode string
 
 const (
-	// ImpersonationModeAssociatedNode impersonates the node that a service account runs on.
+	// ImpersonationModeAssociatedNode impersonates the node on which the requesting service
+	// account runs.
 	ImpersonationModeAssociatedNode ImpersonationMode = "associated-node"
 	// ImpersonationModeArbitraryNode impersonates a node.
 	ImpersonationModeArbitraryNode ImpersonationMode = "arbitrary-node"
 	// ImpersonationModeServiceAccount impersonates a service account.
 	ImpersonationModeServiceAccount ImpersonationMode = "serviceaccount"
-	// ImpersonationModeUserInfo impersonates anybody else.
+	// ImpersonationModeUserInfo impersonates any other user.
 	ImpersonationModeUserInfo ImpersonationMode = "user-info"
-	// ImpersonationModeConditional impersonates anybody, on conditions (KEP-5681, "Constrained
-	// Impersonation through Conditional Authorization").
+	// ImpersonationModeConditional impersonates any user, on conditions (KEP-5681,
+	// "Constrained Impersonation through Conditional Authorization").
 	ImpersonationModeConditional ImpersonationMode = "conditional"
 	// ImpersonationModeLegacy impersonates for any request, with the verb impersonate.
 	ImpersonationModeLegacy ImpersonationMode = "legacy"
 )
 
-// ImpersonationReviewStatus is the answer: allowed, or denied.
+// ImpersonationReviewStatus is the answer: allowed, denied, or a conditionsChain.
 type ImpersonationReviewStatus struct {
-	// allowed is true if the requester may impersonate for this request. Whether the
-	// impersonated user may make it is the requestDecision.
+	// allowed is true if the requester may impersonate the user for this request. The
+	// requestDecision shows whether the impersonated user may make the request.
 	Allowed bool `json:"allowed"`
 	// denied is true if the impersonation would be refused.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
-	// reason says why it would be refused, in the words of the refusal.
+	// reason is the reason for a denial, with the text of the 403 answer.
 	// +optional
 	Reason string `json:"reason,omitempty"`
-	// evaluationError is an error that occurred while deciding.
+	// evaluationError is an error that occurred during the decision.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
 	// mode is the mode that allows the impersonation.
 	// +optional
 	Mode ImpersonationMode `json:"mode,omitempty"`
-	// constraint is the verb that allows the impersonation, as audit would record it in
+	// constraint is the verb that allows the impersonation, as audit events record it in
 	// authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.
 	// +optional
 	Constraint string `json:"constraint,omitempty"`
-	// impersonatedUser is the user that the server would see, with the groups that every
-	// such user is in.
+	// impersonatedUser is the impersonated user as the server sees it, including the groups
+	// that the server adds.
 	// +optional
 	ImpersonatedUser *authenticationv1.UserInfo `json:"impersonatedUser,omitempty"`
 
-	// checks are the authorization checks that were made, in order. The values of extra
-	// are checked in the order of their keys.
+	// checks are the authorization checks that were made, in order. Values of extra are
+	// checked in the order of their keys.
 	// +optional
 	// +listType=atomic
 	Checks []ImpersonationCheck `json:"checks,omitempty"`
 
-	// conditionsChain is what the impersonation depends on if it is neither allowed nor
-	// denied: conditions on the object, each of which denies. A server puts them before
-	// everything else that decides the request; in an AuthorizationConditionsReview they come
-	// before the conditionsChain of the requestDecision.
+	// conditionsChain is set if the impersonation is neither allowed nor denied. It has
+	// deny-only conditions on the object. A server evaluates them before all other decisions
+	// on the request; in an AuthorizationConditionsReview they precede the conditionsChain of
+	// the requestDecision.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
 
-	// requestDecision says whether the impersonated user may make the request. It is only
-	// there if the impersonation is not denied.
+	// requestDecision shows whether the impersonated user may make the request. It is set only
+	// if the impersonation is not denied.
 	// +optional
 	RequestDecision *SubjectAccessReviewStatus `json:"requestDecision,omitempty"`
 }
@@ -547,30 +539,30 @@ type ImpersonationReviewStatus struct {
 // ImpersonationCheck is one authorization check of the requester. Exactly one of
 // resourceAttributes and nonResourceAttributes is set.
 type ImpersonationCheck struct {
-	// mode is the mode that the check belongs to.
+	// mode is the mode of the check.
 	Mode ImpersonationMode `json:"mode"`
-	// resourceAttributes are what was checked.
+	// resourceAttributes are the attributes of a check on a resource.
 	// +optional
 	ResourceAttributes *authorizationv1.ResourceAttributes `json:"resourceAttributes,omitempty"`
-	// nonResourceAttributes are what was checked.
+	// nonResourceAttributes are the attributes of a check on a path.
 	// +optional
 	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
 
 	// allowed is true if the check passed.
 	Allowed bool `json:"allowed"`
-	// denied is true if an authorizer denied. A check that is neither allowed nor denied
-	// has not passed either: nobody allowed it.
+	// denied is true if an authorizer denied the check. A check that is neither allowed nor
+	// denied has not passed either: no authorizer allowed it.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
-	// reason says why the check came out as it did.
+	// reason is the reason for the result of the check.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// evaluationError is an error that occurred in the check.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
-	// conditionsChain are the conditions on which the check depended, in the mode
-	// conditional. They have been evaluated for allowed and denied.
+	// conditionsChain has the conditions on which the check depended, in the mode conditional.
+	// allowed and denied are their result.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`

@@ -47,8 +47,8 @@ var operations = []authorization.Operation{
 	authorization.OperationConnect,
 }
 
-// validateOperation refuses objects that cannot be there: a condition that sees an old
-// object on a create would be told something untrue.
+// validateOperation returns an error for objects that the operation does not have. Otherwise a
+// condition could, for example, read an old object on a create.
 func validateOperation(request *authorization.AuthorizationConditionsRequest, path *field.Path) field.ErrorList {
 	type data struct {
 		name    string
@@ -89,8 +89,8 @@ func isPresent(raw *runtime.RawExtension) bool {
 	return raw != nil && len(raw.Raw) > 0 && !bytes.Equal(raw.Raw, []byte("null"))
 }
 
-// validateObject requires a JSON object or nothing. The text was checked for syntax and
-// depth when the review around it was decoded, from JSON at least.
+// validateObject requires a JSON object, null, or an empty value. If the review was decoded from
+// JSON, the syntax and the depth have already been checked.
 func validateObject(raw *runtime.RawExtension, path *field.Path) field.ErrorList {
 	if !isPresent(raw) {
 		return nil
@@ -101,9 +101,8 @@ func validateObject(raw *runtime.RawExtension, path *field.Path) field.ErrorList
 	return nil
 }
 
-// ValidateConditionSets validates a chain against the data model (KEP-5681, "Condition
-// and ConditionSet data model") and its bounds. A server must not evaluate a chain
-// that is not valid.
+// ValidateConditionSets validates a chain against the data model (KEP-5681, "Condition and
+// ConditionSet data model") and its bounds. A server must not evaluate an invalid chain.
 func ValidateConditionSets(chain []authorization.SubjectAccessReviewConditionSet, path *field.Path) field.ErrorList {
 	v := chainValidator{}
 	v.validateChain(chain, path, 1)
@@ -117,7 +116,8 @@ func ValidateConditionSets(chain []authorization.SubjectAccessReviewConditionSet
 	return v.errs
 }
 
-// chainValidator counts while it walks, since some bounds are over the whole tree.
+// chainValidator counts sets and conditions during validation, because some bounds apply to the
+// whole tree.
 type chainValidator struct {
 	errs       field.ErrorList
 	sets       int
@@ -134,7 +134,7 @@ func (v *chainValidator) validateChain(chain []authorization.SubjectAccessReview
 	for i := range chain {
 		v.sets++
 		if v.sets > authorization.MaxConditionSets {
-			// Counted on, but no longer looked at: an error list must be bounded too.
+			// Further sets are counted but not validated, to bound the list of errors.
 			continue
 		}
 		set, at := &chain[i], path.Index(i)
@@ -221,8 +221,8 @@ func validateCondition(condition *authorization.SubjectAccessReviewCondition, pa
 
 var conditionTypesOfKEPs = sets.New(authorization.ConditionTypeCEL, authorization.ConditionTypeNodeAuthorizer)
 
-// validateQualifiedName requires a label key with a domain. Domains of Kubernetes are
-// reserved but for the names in known.
+// validateQualifiedName requires a label key with a domain. Domains of Kubernetes are reserved,
+// except for the names in known.
 func validateQualifiedName(name string, known sets.Set[string], path *field.Path) field.ErrorList {
 	if name == "" {
 		return field.ErrorList{field.Required(path, "")}

@@ -18,14 +18,14 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// ValidateImpersonationReview validates a review that a client creates. What no request
-// could say in its headers is invalid, since there is no answer to it.
+// ValidateImpersonationReview validates a review that a client creates. An impersonation that
+// cannot be expressed in the headers of a request is invalid.
 func ValidateImpersonationReview(review *authorization.ImpersonationReview) field.ErrorList {
 	path := field.NewPath("spec")
 	spec := &review.Spec
 	var errs field.ErrorList
 	if spec.User == "" && (spec.UID != "" || len(spec.Groups) > 0 || len(spec.Extra) > 0) {
-		errs = append(errs, field.Required(path.Child("user"), "a requester with uid, groups or extra needs a name; without any of them it is the caller"))
+		errs = append(errs, field.Required(path.Child("user"), "a requester with uid, groups or extra needs a name: omit all of them to review a request of the caller"))
 	}
 	errs = append(errs, validateImpersonated(&spec.Impersonate, path.Child("impersonate"))...)
 	errs = append(errs, validateImpersonatedRequest(spec, path)...)
@@ -37,7 +37,7 @@ func validateImpersonated(user *authenticationv1.UserInfo, path *field.Path) fie
 	var errs field.ErrorList
 	switch {
 	case user.Username == "":
-		errs = append(errs, field.Required(path.Child("username"), "nobody is impersonated without a user name"))
+		errs = append(errs, field.Required(path.Child("username"), "the user to impersonate needs a name"))
 	case strings.HasPrefix(user.Username, serviceaccount.ServiceAccountUsernamePrefix):
 		if _, _, err := serviceaccount.SplitUsername(user.Username); err != nil {
 			errs = append(errs, field.Invalid(path.Child("username"), user.Username, fmt.Sprintf("must have the form %q",
@@ -68,7 +68,7 @@ func validateImpersonatedExtra(extra map[string]authenticationv1.ExtraValue, pat
 			continue
 		}
 		if len(values) == 0 {
-			errs = append(errs, field.Required(path.Key(key), "a header has a value"))
+			errs = append(errs, field.Required(path.Key(key), "a key of extra needs at least one value, because it is sent in a header"))
 		}
 		for i, value := range values {
 			errs = append(errs, validateHeader(value, path.Key(key).Index(i))...)
@@ -77,8 +77,8 @@ func validateImpersonatedExtra(extra map[string]authenticationv1.ExtraValue, pat
 	return errs
 }
 
-// validateHeader refuses what does not arrive as the value of a header: servers refuse
-// control characters, and cut off white space around a value.
+// validateHeader returns an error for values that cannot be sent in a header: servers refuse
+// control characters, and strip white space around a value.
 func validateHeader(value string, path *field.Path) field.ErrorList {
 	if len(value) > authorization.MaxImpersonatedValueBytes {
 		return field.ErrorList{field.TooLong(path, "", authorization.MaxImpersonatedValueBytes)}
@@ -93,14 +93,14 @@ func validateHeader(value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateImpersonatedRequest requires one request. A wildcard verb would not ask about
-// every verb, but about a permission to impersonate on a verb named "*".
+// validateImpersonatedRequest requires exactly one request. The verb must not be *: it would not
+// stand for every verb, but for permission to impersonate for a verb with that name.
 func validateImpersonatedRequest(spec *authorization.ImpersonationReviewSpec, path *field.Path) field.ErrorList {
 	errs := validateAttributes(spec.ResourceAttributes, spec.NonResourceAttributes, path)
 	verb := func(verb string, path *field.Path) {
 		switch verb {
 		case "":
-			errs = append(errs, field.Required(path, "a request has a verb"))
+			errs = append(errs, field.Required(path, "a request needs a verb"))
 		case "*":
 			errs = append(errs, field.Invalid(path, verb, "must be one verb: permissions to impersonate name the verb of the request"))
 		}
@@ -108,13 +108,13 @@ func validateImpersonatedRequest(spec *authorization.ImpersonationReviewSpec, pa
 	if attributes := spec.ResourceAttributes; attributes != nil {
 		verb(attributes.Verb, path.Child("resourceAttributes", "verb"))
 		if attributes.Resource == "" {
-			errs = append(errs, field.Required(path.Child("resourceAttributes", "resource"), "a request for a resource names it"))
+			errs = append(errs, field.Required(path.Child("resourceAttributes", "resource"), "a request for a resource needs the resource"))
 		}
 	}
 	if attributes := spec.NonResourceAttributes; attributes != nil {
 		verb(attributes.Verb, path.Child("nonResourceAttributes", "verb"))
 		if attributes.Path == "" {
-			errs = append(errs, field.Required(path.Child("nonResourceAttributes", "path"), "a request has a path"))
+			errs = append(errs, field.Required(path.Child("nonResourceAttributes", "path"), "a non-resource request needs a path"))
 		}
 	}
 	return errs

@@ -3,11 +3,11 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package validation validates the kinds of authorization.k8s.io. Errors carry the
-// path of the field and become a 422 response.
+// Package validation validates the kinds of authorization.k8s.io. Errors have the path of the
+// field and become a 422 response.
 //
-// The rules for attributes and selectors are those of kube-apiserver for
-// authorization.k8s.io/v1, so that a review valid there is valid here.
+// Attributes and selectors are validated as kube-apiserver validates authorization.k8s.io/v1, so
+// that a review that is valid there is valid here.
 package validation
 
 import (
@@ -36,8 +36,8 @@ func ValidateSelfSubjectAccessReview(review *authorization.SelfSubjectAccessRevi
 	return append(errs, validateMetadata(review.ObjectMeta, field.NewPath("metadata"))...)
 }
 
-// ValidateLocalSubjectAccessReview validates a review that a client creates. The
-// namespace of its attributes must be its own.
+// ValidateLocalSubjectAccessReview validates a review that a client creates. The namespace of its
+// attributes must equal its own namespace.
 func ValidateLocalSubjectAccessReview(review *authorization.LocalSubjectAccessReview) field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateSpec(&review.Spec, path)
@@ -52,16 +52,16 @@ func ValidateLocalSubjectAccessReview(review *authorization.LocalSubjectAccessRe
 	}
 	if review.Spec.NonResourceAttributes != nil {
 		errs = append(errs, field.Forbidden(path.Child("nonResourceAttributes"),
-			"a path belongs to no namespace; use SubjectAccessReview"))
+			"paths have no namespace: use SubjectAccessReview"))
 	}
 	return errs
 }
 
-// validateMetadata requires metadata without content: a review is never stored.
+// validateMetadata requires empty metadata, because a review is not stored.
 func validateMetadata(metadata metav1.ObjectMeta, path *field.Path) field.ErrorList {
 	metadata.ManagedFields = nil
 	if !apiequality.Semantic.DeepEqual(metadata, metav1.ObjectMeta{}) {
-		return field.ErrorList{field.Forbidden(path, "must be empty, a review is not stored")}
+		return field.ErrorList{field.Forbidden(path, "must be empty: a review is not stored")}
 	}
 	return nil
 }
@@ -94,8 +94,8 @@ func validateFieldSelector(selector *authorizationv1.FieldSelectorAttributes, pa
 		return nil
 	}
 	errs := validateSelectorForm(selector.RawSelector, len(selector.Requirements), path)
-	// Operators that this server does not know may come from newer clients. Dropping one
-	// asks for more than the client would use, which is safe.
+	// Unknown operators may come from newer clients. Without the requirement the review asks for
+	// more than the client would use, which is safe.
 	options := metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}
 	for i, requirement := range selector.Requirements {
 		errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(requirement, options, path.Child("requirements").Index(i))...)

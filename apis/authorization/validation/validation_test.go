@@ -109,7 +109,7 @@ func TestValidateLocalSubjectAccessReview(t *testing.T) {
 	wantErrors(t, validation.ValidateLocalSubjectAccessReview(review("")), "spec.resourceAttributes.namespace: Invalid")
 	path := review("n")
 	path.Spec.ResourceAttributes, path.Spec.NonResourceAttributes = nil, &authorizationv1.NonResourceAttributes{Path: "/x"}
-	wantErrors(t, validation.ValidateLocalSubjectAccessReview(path), "spec.nonResourceAttributes: Forbidden: a path belongs to no namespace")
+	wantErrors(t, validation.ValidateLocalSubjectAccessReview(path), "spec.nonResourceAttributes: Forbidden: paths have no namespace")
 }
 
 func validCondition(id int) authorization.SubjectAccessReviewCondition {

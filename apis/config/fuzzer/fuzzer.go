@@ -17,7 +17,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/config"
 )
 
-// Funcs returns the functions that fill what must not be filled at random.
+// Funcs returns the functions for fields whose content must not be completely random.
 func Funcs(_ runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(w *config.WebhookConfiguration, c randfill.Continue) {
@@ -27,7 +27,7 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 	}
 }
 
-// duration is not zero, which is defaulted.
+// duration returns a duration that is not zero, because zero would be defaulted.
 func duration(c randfill.Continue) metav1.Duration {
 	return metav1.Duration{Duration: time.Duration(1 + c.Int63n(int64(time.Hour)))}
 }

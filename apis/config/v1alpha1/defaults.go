@@ -11,13 +11,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The lifetimes of cached answers that are not given, as in Kubernetes.
+// The default lifetimes of cached answers, as in Kubernetes.
 const (
 	defaultAuthorizedTTL   = 5 * time.Minute
 	defaultUnauthorizedTTL = 30 * time.Second
 )
 
-// SetDefaults_WebhookConfiguration fills in how answers are cached.
+// SetDefaults_WebhookConfiguration sets the defaults for cached answers.
 func SetDefaults_WebhookConfiguration(webhook *WebhookConfiguration) {
 	if webhook.AuthorizedTTL.Duration == 0 {
 		webhook.AuthorizedTTL = metav1.Duration{Duration: defaultAuthorizedTTL}

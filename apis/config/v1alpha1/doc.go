@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package v1alpha1 is config.proviso.dev/v1alpha1: files that configure the server. They are
+// Package v1alpha1 is config.proviso.dev/v1alpha1: configuration files of the server. They are
 // read from disk and never served.
 //
 // +k8s:deepcopy-gen=package

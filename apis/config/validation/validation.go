@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package validation validates files of config.proviso.dev. It reads no other files and
-// compiles no expressions: whoever uses the configuration does.
+// Package validation validates files of config.proviso.dev. It neither reads other files nor
+// compiles expressions; the package that uses the configuration does both.
 package validation
 
 import (
@@ -20,20 +20,20 @@ import (
 	"github.com/proviso-authz/proviso/apis/config"
 )
 
-// The versions of authorization.k8s.io that a webhook can be asked in.
+// The versions of authorization.k8s.io for the reviews that are sent to a webhook.
 const (
 	versionV1       = "v1"
 	versionV1alpha1 = "v1alpha1"
 )
 
-// ValidateAuthorizationConfiguration validates a configuration that has been defaulted.
-// Its authorizers must not have the names in reserved.
+// ValidateAuthorizationConfiguration validates a configuration after defaulting. Its authorizers
+// must not have the names in reserved.
 func ValidateAuthorizationConfiguration(c *config.AuthorizationConfiguration, reserved []string) field.ErrorList {
 	var errs field.ErrorList
 	path := field.NewPath("authorizers")
 	if len(c.Authorizers) == 0 {
-		// Also what is left of a file that was read while it was being written.
-		errs = append(errs, field.Required(path, "at least one authorizer must be named"))
+		// A file that is read while it is being written may be empty.
+		errs = append(errs, field.Required(path, "at least one authorizer must be configured"))
 	}
 	if len(c.Authorizers) > config.MaxAuthorizers {
 		errs = append(errs, field.TooMany(path, len(c.Authorizers), config.MaxAuthorizers))
@@ -144,8 +144,8 @@ func validateMatchConditions(w *config.WebhookConfiguration, path *field.Path) f
 	return errs
 }
 
-// validateConditionsEndpoint demands that conditions can be both asked for and evaluated,
-// or neither.
+// validateConditionsEndpoint requires that a webhook can both return and evaluate conditions, or
+// neither.
 func validateConditionsEndpoint(w *config.WebhookConfiguration, path *field.Path) field.ErrorList {
 	version := path.Child("authorizationConditionsReviewVersion")
 	if w.ConditionsEndpointKubeConfigContext == "" {

@@ -16,12 +16,12 @@ import (
 	"github.com/proviso-authz/proviso/apis/demo"
 )
 
-// Funcs returns the functions that fill what must not be filled at random.
+// Funcs returns the functions for fields whose content must not be completely random.
 func Funcs(_ runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(spec *demo.VirtualMachineSpec, c randfill.Continue) {
 			c.FillNoCustom(spec)
-			// An empty share is defaulted.
+			// An empty share would be defaulted.
 			spec.CPUShare = ptr.To(float64(1+c.Intn(1000)) / 8)
 			spec.Memory = ptr.To(resource.NewQuantity(c.Int63(), resource.BinarySI).String())
 		},

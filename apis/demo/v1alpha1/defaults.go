@@ -11,9 +11,10 @@ import (
 	"github.com/proviso-authz/proviso/apis/demo/validation"
 )
 
-// SetDefaults_VirtualMachineSpec gives a machine one processor, and memory the canonical form of its quantity, as decoding
-// does for fields that are quantities: the same amount in another text, such as 1024Mi for 1Gi, is no change. It leaves
-// text that is no quantity to validation.
+// SetDefaults_VirtualMachineSpec sets cpuShare to 1 if it is omitted, and converts memory to the
+// canonical form of its quantity, as decoding does for fields of type Quantity, so that the same
+// amount in another text, such as 1024Mi for 1Gi, is no change. It leaves invalid quantities to
+// validation.
 func SetDefaults_VirtualMachineSpec(spec *VirtualMachineSpec) {
 	if spec.CPUShare == nil {
 		spec.CPUShare = ptr.To(1.0)

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package v1alpha1 is demo.proviso.dev/v1alpha1: a resource on which every kind of
-// request that conditional authorization covers can be tried.
+// Package v1alpha1 is demo.proviso.dev/v1alpha1: a resource for trying every kind of request that
+// conditional authorization covers.
 //
 // +k8s:openapi-gen=true
 // +k8s:openapi-model-package=dev.proviso.demo.v1alpha1

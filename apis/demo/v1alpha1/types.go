@@ -12,42 +12,43 @@ import (
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// VirtualMachine is an imaginary machine. It exists so that policies can be tried on
-// something: it has fields of every shape that JSON has.
+// VirtualMachine is an imaginary machine for trying policies. It has fields of every JSON
+// type.
 type VirtualMachine struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the machine that is wanted.
+	// spec is the desired state of the machine.
 	// +optional
 	Spec VirtualMachineSpec `json:"spec,omitempty"`
-	// status is the machine that is there. It is written through /status only.
+	// status is the current state of the machine. It is written through /status only.
 	// +optional
 	Status VirtualMachineStatus `json:"status,omitempty"`
 }
 
-// VirtualMachineSpec is the machine that is wanted.
+// VirtualMachineSpec is the desired state of a machine.
 type VirtualMachineSpec struct {
-	// image is what the machine boots, such as debian-12.
+	// image is the image that the machine boots, such as debian-12.
 	Image string `json:"image"`
-	// storageClassName is the class of the machine's disks: a DNS subdomain name.
+	// storageClassName is the storage class of the machine's disks: a DNS subdomain name.
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
-	// nodeName is the node that the machine is placed on: a DNS subdomain name.
+	// nodeName is the node on which the machine is placed: a DNS subdomain name.
 	// +optional
 	// +k8s:openapi-gen=x-kubernetes-permission-verb:nodeAssignment
 	NodeName string `json:"nodeName,omitempty"`
-	// adminAccess gives the machine access to devices in use.
+	// adminAccess gives the machine access to devices that are in use.
 	// +optional
 	// +k8s:openapi-gen=x-kubernetes-permission-verb:adminDevices
 	AdminAccess *bool `json:"adminAccess,omitempty"`
-	// cpuShare is the number of processors that the machine is guaranteed, fractions
-	// included; greater than 0 and at most 1024. Defaults to 1.
+	// cpuShare is the guaranteed number of processors, which may be a fraction; greater than 0
+	// and at most 1024. Defaults to 1.
 	// +optional
 	CPUShare *float64 `json:"cpuShare,omitempty"`
-	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most 32 bytes and with an exponent of at most two digits.
+	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most
+	// 32 bytes and with an exponent of at most two digits.
 	// +optional
 	Memory *string `json:"memory,omitempty"`
 	// disks are the disks of the machine, by name; at most 64.
@@ -74,22 +75,23 @@ type VirtualMachineDisk struct {
 	// name identifies the disk within its machine: a DNS label.
 	// +k8s:openapi-gen=x-kubernetes-permission-parameter-source:disk-name
 	Name string `json:"name"`
-	// sizeGiB is the size of the disk in GiB, fractions included; greater than 0.
+	// sizeGiB is the size of the disk in GiB, which may be a fraction; greater than 0.
 	SizeGiB float64 `json:"sizeGiB"`
-	// storageClassName is the class of this disk, if not that of the machine.
+	// storageClassName is the storage class of this disk. If omitted, it is the storage class
+	// of the machine.
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
 
-// VirtualMachineStatus is the machine that is there.
+// VirtualMachineStatus is the current state of a machine.
 type VirtualMachineStatus struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// phase is what the machine is doing: Pending, Running or Stopped.
+	// phase is the phase of the machine: Pending, Running or Stopped.
 	// +optional
 	Phase VirtualMachinePhase `json:"phase,omitempty"`
-	// conditions describe the machine in detail.
+	// conditions describe the state of the machine in detail.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -98,7 +100,7 @@ type VirtualMachineStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
 }
 
-// VirtualMachinePhase is what a machine is doing.
+// VirtualMachinePhase is the phase of a machine.
 // +enum
 type VirtualMachinePhase string
 
@@ -107,7 +109,7 @@ const (
 	VirtualMachinePending VirtualMachinePhase = "Pending"
 	// VirtualMachineRunning means that the machine runs.
 	VirtualMachineRunning VirtualMachinePhase = "Running"
-	// VirtualMachineStopped means that the machine has ended.
+	// VirtualMachineStopped means that the machine has stopped.
 	VirtualMachineStopped VirtualMachinePhase = "Stopped"
 )
 
@@ -128,15 +130,15 @@ type VirtualMachineList struct {
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // VirtualMachineConsoleOptions are the query parameters of a connection to a machine's
-// console. The console of an imaginary machine echoes them.
+// console. The console of an imaginary machine returns them.
 type VirtualMachineConsoleOptions struct {
 	metav1.TypeMeta `json:",inline"`
 
-	// command is the command to run in the machine, and its arguments.
+	// command is the command to run in the machine, with its arguments.
 	// +optional
 	// +listType=atomic
 	Command []string `json:"command,omitempty"`
-	// stdin says that the client will send input.
+	// stdin is true if the client sends input.
 	// +optional
 	Stdin bool `json:"stdin,omitempty"`
 }

@@ -25,28 +25,27 @@ const (
 	maxItems    = 64
 	maxString   = 256
 
-	// maxMemoryBytes and maxMemoryExponentBytes bound the text of a quantity before it is parsed. To
-	// parse one with a negative exponent, and to compare one with a positive one, makes a number of as
-	// many digits as the exponent says: 1e-999999999 takes minutes. Every amount of memory that
-	// exists fits: two digits and a sign.
+	// maxMemoryBytes and maxMemoryExponentBytes bound the text of a quantity before it is parsed.
+	// Parsing a quantity with a negative exponent, or comparing one with a positive exponent,
+	// creates a number with as many digits as the exponent says: 1e-999999999 takes minutes. Two
+	// digits and a sign suffice for every existing amount of memory.
 	maxMemoryBytes         = 32
 	maxMemoryExponentBytes = 3
 )
 
-// ValidateVirtualMachine validates a machine that is created.
+// ValidateVirtualMachine validates a new machine.
 func ValidateVirtualMachine(vm *demo.VirtualMachine) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&vm.ObjectMeta, true, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, validateSpec(&vm.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateVirtualMachineUpdate validates a change of a machine, as strictly as its
-// creation.
+// ValidateVirtualMachineUpdate validates a changed machine as strictly as a new one.
 func ValidateVirtualMachineUpdate(vm, old *demo.VirtualMachine) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&vm.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validateSpec(&vm.Spec, field.NewPath("spec"))...)
 }
 
-// ValidateVirtualMachineStatusUpdate validates a change of a machine's status.
+// ValidateVirtualMachineStatusUpdate validates a changed status of a machine.
 func ValidateVirtualMachineStatusUpdate(vm, old *demo.VirtualMachine) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&vm.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	path := field.NewPath("status")
@@ -95,7 +94,8 @@ func validateMemory(text string, path *field.Path) field.ErrorList {
 
 var errMemory = fmt.Errorf("must be a quantity of at most %d bytes, with an exponent of at most two digits", maxMemoryBytes)
 
-// ParseMemory parses an amount of memory, if its text is short and has a small exponent.
+// ParseMemory parses an amount of memory. It returns an error if the text is too long or has a
+// large exponent.
 func ParseMemory(text string) (resource.Quantity, error) {
 	if len(text) > maxMemoryBytes {
 		return resource.Quantity{}, errMemory

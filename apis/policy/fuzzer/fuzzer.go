@@ -15,17 +15,17 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 )
 
-// Funcs returns the functions that fill what must not be filled at random.
+// Funcs returns the functions for fields whose content must not be completely random.
 func Funcs(_ runtimeserializer.CodecFactory) []any {
 	return []any{
 		func(subject *rbacv1.Subject, c randfill.Continue) {
 			c.FillNoCustom(subject)
-			// An empty group of a user or a group is defaulted.
+			// An empty API group of a user or group would be defaulted.
 			subject.APIGroup = rbacv1.GroupName
 		},
 		func(parameter *policy.FieldPermissionParameter, c randfill.Continue) {
 			c.FillNoCustom(parameter)
-			if parameter.Treatment == "" { // is defaulted
+			if parameter.Treatment == "" { // it would be defaulted
 				parameter.Treatment = policy.ParameterTreatmentVerbatim
 			}
 		},

@@ -7,8 +7,7 @@ package v1alpha1
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// SetDefaults_AuthorizationPolicySpec gives subjects the API group of their kind, as RBAC
-// does.
+// SetDefaults_AuthorizationPolicySpec sets the API group of subjects by their kind, as in RBAC.
 func SetDefaults_AuthorizationPolicySpec(spec *AuthorizationPolicySpec) {
 	for i := range spec.Subjects {
 		subject := &spec.Subjects[i]
@@ -22,7 +21,7 @@ func SetDefaults_AuthorizationPolicySpec(spec *AuthorizationPolicySpec) {
 	}
 }
 
-// SetDefaults_FieldPermissionParameter takes keys as they are.
+// SetDefaults_FieldPermissionParameter sets the treatment to Verbatim if it is omitted.
 func SetDefaults_FieldPermissionParameter(parameter *FieldPermissionParameter) {
 	if parameter.Treatment == "" {
 		parameter.Treatment = ParameterTreatmentVerbatim

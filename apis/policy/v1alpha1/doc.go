@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package v1alpha1 is policy.proviso.dev/v1alpha1: policies from which requests are
-// authorized, unconditionally or with conditions on their content (KEP-5681).
+// Package v1alpha1 is policy.proviso.dev/v1alpha1: policies that authorize requests,
+// unconditionally or with conditions on their content (KEP-5681).
 //
 // +k8s:openapi-gen=true
 // +k8s:openapi-model-package=dev.proviso.policy.v1alpha1

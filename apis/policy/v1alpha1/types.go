@@ -10,35 +10,38 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PolicyEffect says what it means that the condition of a policy holds.
+// PolicyEffect is the effect of a policy on a request that matches one of its subjects and
+// rules and for which its condition is true.
 type PolicyEffect string
 
 const (
-	// PolicyEffectAllow allows the request, unless a Deny or NoOpinion policy holds too.
+	// PolicyEffectAllow allows the request, unless a Deny or NoOpinion policy applies as well.
 	PolicyEffectAllow PolicyEffect = "Allow"
-	// PolicyEffectDeny denies the request, whoever else allows it.
+	// PolicyEffectDeny denies the request, even if other policies or authorizers allow it.
 	PolicyEffectDeny PolicyEffect = "Deny"
-	// PolicyEffectNoOpinion keeps Allow policies from allowing the request. Authorizers
-	// after the policies may still do so.
+	// PolicyEffectNoOpinion prevents Allow policies from allowing the request. Authorizers
+	// after the policies may still allow it.
 	PolicyEffectNoOpinion PolicyEffect = "NoOpinion"
 )
 
 // The types of the conditions in the status of a policy.
 const (
-	// PolicyReady says whether the policy as it is written is in force.
+	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
-	// PolicyEffective says whether something can come of the policy: it is False if
-	// nobody enforces what a rule names.
+	// PolicyEffective is False if a rule describes requests that the policy may not decide:
+	// requests to other servers, which call Proviso through the front door only, or requests
+	// on which no server enforces the condition.
 	PolicyEffective = "Effective"
 )
 
 // The reasons of the condition Ready of a policy or a mapping.
 const (
-	// ReasonCompiled says that the object as it is written is in force.
+	// ReasonCompiled means that the current version of the object is applied.
 	ReasonCompiled = "Compiled"
-	// ReasonCompileFailed says that the object as it is written cannot be evaluated, and is not in force.
+	// ReasonCompileFailed means that the current version of the object cannot be evaluated and
+	// is not applied.
 	ReasonCompileFailed = "CompileFailed"
-	// ReasonContradicted says that a part of a mapping contradicts another mapping.
+	// ReasonContradicted means that a part of a mapping contradicts another mapping.
 	ReasonContradicted = "Contradicted"
 )
 
@@ -46,17 +49,18 @@ const (
 // +genclient:nonNamespaced
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// ClusterAuthorizationPolicy allows, denies or holds back requests in the whole cluster,
-// unconditionally or if a condition on their content holds.
+// ClusterAuthorizationPolicy allows or denies requests in the whole cluster, or prevents other
+// policies from allowing them. It applies unconditionally, or if a condition on the request
+// and its object is true.
 type ClusterAuthorizationPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the policy says.
+	// spec has the requests, the condition and the effect of the policy.
 	Spec AuthorizationPolicySpec `json:"spec"`
-	// status is what became of it. It is written through /status only.
+	// status shows whether the policy is applied. It is written through /status only.
 	// +optional
 	Status AuthorizationPolicyStatus `json:"status,omitempty"`
 }
@@ -77,16 +81,18 @@ type ClusterAuthorizationPolicyList struct {
 // +genclient
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// AuthorizationPolicy is a ClusterAuthorizationPolicy for the requests in its namespace.
+// AuthorizationPolicy is like a ClusterAuthorizationPolicy, but applies only to requests in
+// its namespace.
 type AuthorizationPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the policy says. Its rules must not name non-resource URLs.
+	// spec has the requests, the condition and the effect of the policy. Its rules must not
+	// have nonResourceURLs.
 	Spec AuthorizationPolicySpec `json:"spec"`
-	// status is what became of it. It is written through /status only.
+	// status shows whether the policy is applied. It is written through /status only.
 	// +optional
 	Status AuthorizationPolicyStatus `json:"status,omitempty"`
 }
@@ -104,66 +110,69 @@ type AuthorizationPolicyList struct {
 	Items []AuthorizationPolicy `json:"items"`
 }
 
-// AuthorizationPolicySpec is what a policy says: for requests of one of the subjects that
-// one of the rules describes, effect applies if condition holds.
+// AuthorizationPolicySpec is the specification of a policy. The effect applies to a request if
+// its user matches one of the subjects, the request matches one of the rules, and the
+// condition is true.
 type AuthorizationPolicySpec struct {
 	// description is shown to users, in conditions and in denials; at most 1024 bytes.
 	// +optional
 	Description string `json:"description,omitempty"`
 	// effect is Allow, Deny or NoOpinion.
 	Effect PolicyEffect `json:"effect"`
-	// subjects are whose requests the policy is about; at most 256. If omitted, those of
-	// the group system:authenticated for the effect Allow, and everybody's for the others.
+	// subjects are the users, groups and service accounts whose requests match; at most 256.
+	// If omitted, an Allow policy applies to the group system:authenticated, and a policy with
+	// another effect applies to all users.
 	// +optional
 	// +listType=atomic
 	Subjects []rbacv1.Subject `json:"subjects,omitempty"`
-	// rules describe the requests; any one of them suffices. At least 1 and at most 64.
+	// rules describe the requests. A request matches if at least one rule matches. At least 1
+	// and at most 64.
 	// +listType=atomic
 	Rules []PolicyRule `json:"rules"`
-	// variables are named CEL expressions, to which those after them and condition refer as
-	// variables.NAME. They are evaluated when they are needed. At most 64.
+	// variables are named CEL expressions. The condition and later variables refer to them as
+	// variables.NAME. They are evaluated only if they are used. At most 64.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
 	// +listType=map
 	// +listMapKey=name
 	Variables []Variable `json:"variables,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// condition is a CEL expression that yields a bool; at most 10240 bytes. It may read
-	// request, object, oldObject, options, operation, dryRun, namespaceObject, authorizer
-	// and variables. If omitted, the effect is unconditional.
+	// condition is a CEL expression of type bool; at most 10240 bytes. It may read request,
+	// object, oldObject, options, operation, dryRun, namespaceObject, authorizer and
+	// variables. If omitted, the effect is unconditional.
 	// +optional
 	Condition string `json:"condition,omitempty"`
 }
 
 // PolicyRule describes requests, either for resources or for non-resource URLs.
 type PolicyRule struct {
-	// verbs are the verbs of the requests, such as create, or * for all of them.
+	// verbs are the verbs of the requests, such as create, or * for all verbs.
 	// +listType=atomic
 	Verbs []string `json:"verbs"`
-	// apiGroups are the groups of the resources, the empty string being the core group, or
-	// * for all of them. Required with resources.
+	// apiGroups are the API groups of the resources; the empty string is the core group, and *
+	// means all groups. Required with resources.
 	// +optional
 	// +listType=atomic
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// apiVersions are the versions for which the condition was written; if omitted, all. A
-	// request in another version is not allowed by an Allow policy, and a Deny or NoOpinion
-	// policy matches it whatever the condition says.
+	// apiVersions are the versions for which the condition was written. If omitted, all
+	// versions. In another version, an Allow policy does not allow the request, and a Deny or
+	// NoOpinion policy applies without evaluating its condition.
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// resources are the resources, as in RBAC: pods, pods/exec for a subresource, */scale
-	// for that subresource of every resource, and * for everything, subresources included.
+	// resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
+	// this subresource of every resource; and * for all resources and subresources.
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
-	// resourceNames are the names of the objects; if omitted, all. A create or a
-	// deletecollection has no name.
+	// resourceNames are the names of the objects. If omitted, all names. A create or
+	// deletecollection request has no name.
 	// +optional
 	// +listType=atomic
 	ResourceNames []string `json:"resourceNames,omitempty"`
-	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for
-	// every path that starts with /metrics/. They exclude all fields above but verbs, and are not
-	// allowed in namespaced policies.
+	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
+	// path that starts with /metrics/. With them, verbs is the only other field that may be
+	// set. They are not allowed in namespaced policies.
 	// +optional
 	// +listType=atomic
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
@@ -171,13 +180,13 @@ type PolicyRule struct {
 
 // Variable is a named expression.
 type Variable struct {
-	// name is the name under which others refer to the expression: a CEL identifier.
+	// name is the name of the variable, a CEL identifier.
 	Name string `json:"name"`
-	// expression is a CEL expression of any type, which may read the variables before it.
+	// expression is a CEL expression of any type. It may read earlier variables.
 	Expression string `json:"expression"`
 }
 
-// AuthorizationPolicyStatus is what became of a policy.
+// AuthorizationPolicyStatus is the status of a policy.
 type AuthorizationPolicyStatus struct {
 	// observedGeneration is the generation of the policy that the status describes.
 	// +optional
@@ -189,24 +198,24 @@ type AuthorizationPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// typeChecking are the mistakes that the schemas of the resources show. They do not keep
-	// a policy from being in force.
+	// typeChecking has the errors in expressions that were found by means of the schemas of
+	// the resources. The policy is applied in spite of them.
 	// +optional
 	TypeChecking *TypeChecking `json:"typeChecking,omitempty"`
 }
 
-// TypeChecking is what checking the expressions against schemas found.
+// TypeChecking is the result of checking expressions against schemas.
 type TypeChecking struct {
-	// expressionWarnings are the mistakes; at most 32.
+	// expressionWarnings are the errors that were found; at most 32.
 	// +optional
 	// +listType=atomic
 	ExpressionWarnings []ExpressionWarning `json:"expressionWarnings,omitempty"`
 }
 
-// ExpressionWarning is a mistake in an expression.
+// ExpressionWarning is an error in an expression.
 type ExpressionWarning struct {
 	// fieldRef is the path of the field with the expression, such as spec.condition.
 	FieldRef string `json:"fieldRef"`
-	// warning says what is wrong, and for which kind of object.
+	// warning describes the error, and the kind of object that it is about.
 	Warning string `json:"warning"`
 }

@@ -17,8 +17,7 @@ import (
 
 var (
 	identifier = regexp.MustCompile(`^[_a-zA-Z][_a-zA-Z0-9]*$`)
-	// reserved are the words that CEL keeps for itself (section "Syntax" of its language
-	// definition).
+	// reserved are the reserved words of CEL (section "Syntax" of its language definition).
 	reserved = sets.New("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
 		"import", "let", "loop", "namespace", "package", "return", "var", "void", "while")
 )
@@ -48,7 +47,7 @@ func validateIdentifier(name string, path *field.Path) field.ErrorList {
 	}
 	switch {
 	case !identifier.MatchString(name):
-		return field.ErrorList{field.Invalid(path, name, "must be a CEL identifier: letters, digits and underscores, not a digit first")}
+		return field.ErrorList{field.Invalid(path, name, "must be a CEL identifier: letters, digits and underscores, and no digit at the start")}
 	case reserved.Has(name):
 		return field.ErrorList{field.Invalid(path, name, "is a reserved word of CEL")}
 	}
@@ -66,11 +65,11 @@ func validateCondition(spec *policy.AuthorizationPolicySpec, path *field.Path) f
 	at := path.Child("condition")
 	switch {
 	case spec.Condition == "" && len(spec.Variables) > 0:
-		return field.ErrorList{field.Required(at, "nothing else reads variables")}
+		return field.ErrorList{field.Required(at, "nothing else reads variables: add a condition that uses them, or omit the variables")}
 	case spec.Condition == "":
 		return nil
 	case strings.TrimSpace(spec.Condition) == "":
-		return field.ErrorList{field.Invalid(at, spec.Condition, "must not be blank; omit it to make the effect unconditional")}
+		return field.ErrorList{field.Invalid(at, spec.Condition, "must not be blank: omit it to make the effect unconditional")}
 	case len(spec.Condition) > policy.MaxExpressionBytes:
 		return field.ErrorList{field.TooLong(at, "", policy.MaxExpressionBytes)}
 	}

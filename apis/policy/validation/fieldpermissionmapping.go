@@ -16,8 +16,8 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 )
 
-// ValidateFieldPermissionMapping validates a mapping that is created. Whether its paths,
-// permissions and expressions can be used is decided where mappings are stored.
+// ValidateFieldPermissionMapping validates a new mapping. Its paths, permissions and expressions
+// are checked when it is stored.
 func ValidateFieldPermissionMapping(m *policy.FieldPermissionMapping) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&m.ObjectMeta, false, validateName, field.NewPath("metadata"))
 	path := field.NewPath("spec")
@@ -28,14 +28,13 @@ func ValidateFieldPermissionMapping(m *policy.FieldPermissionMapping) field.Erro
 	return append(errs, validateMappedFields(m.Spec.Fields, path.Child("fields"))...)
 }
 
-// ValidateFieldPermissionMappingUpdate validates a change of a mapping, as strictly as its
-// creation.
+// ValidateFieldPermissionMappingUpdate validates a changed mapping as strictly as a new one.
 func ValidateFieldPermissionMappingUpdate(m, old *policy.FieldPermissionMapping) field.ErrorList {
 	errs := ValidateFieldPermissionMapping(m)
 	return append(errs, apivalidation.ValidateObjectMetaUpdate(&m.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))...)
 }
 
-// ValidateFieldPermissionMappingStatusUpdate validates a change of a mapping's status.
+// ValidateFieldPermissionMappingStatusUpdate validates a changed status of a mapping.
 func ValidateFieldPermissionMappingStatusUpdate(m, old *policy.FieldPermissionMapping) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaUpdate(&m.ObjectMeta, &old.ObjectMeta, field.NewPath("metadata"))
 	return append(errs, validateObserved(&m.ObjectMeta, m.Status.ObservedGeneration, old.Status.ObservedGeneration, m.Status.Conditions)...)
@@ -44,7 +43,7 @@ func ValidateFieldPermissionMappingStatusUpdate(m, old *policy.FieldPermissionMa
 func validateMappedResources(resources []policy.FieldPermissionResource, path *field.Path) field.ErrorList {
 	switch {
 	case len(resources) == 0:
-		return field.ErrorList{field.Required(path, "a mapping without resources is about no field")}
+		return field.ErrorList{field.Required(path, "a mapping needs at least one resource")}
 	case len(resources) > policy.MaxRuleEntries:
 		return field.ErrorList{field.TooMany(path, len(resources), policy.MaxRuleEntries)}
 	}
@@ -70,7 +69,7 @@ func validateMappedResources(resources []policy.FieldPermissionResource, path *f
 
 func validateMappedVersion(version string, path *field.Path) field.ErrorList {
 	if version == "" {
-		return field.ErrorList{field.Required(path, "omit apiVersions to mean all of them")}
+		return field.ErrorList{field.Required(path, "omit apiVersions to match all versions")}
 	}
 	return invalid(path, version, utilvalidation.IsDNS1035Label(version))
 }
@@ -80,7 +79,7 @@ var treatments = sets.New(policy.ParameterTreatmentVerbatim, policy.ParameterTre
 func validateMappedFields(fields []policy.FieldPermission, path *field.Path) field.ErrorList {
 	switch {
 	case len(fields) == 0:
-		return field.ErrorList{field.Required(path, "a mapping without fields says nothing")}
+		return field.ErrorList{field.Required(path, "a mapping needs at least one field")}
 	case len(fields) > policy.MaxMappedFields:
 		return field.ErrorList{field.TooMany(path, len(fields), policy.MaxMappedFields)}
 	}
@@ -112,12 +111,12 @@ func validateParameter(p *policy.FieldPermissionParameter, path *field.Path) fie
 	case computed:
 		errs = append(errs, validateText(p.Expression, policy.MaxMappingExpressionBytes, at)...)
 	case p.Expression != "":
-		errs = append(errs, field.Forbidden(at, "only the treatment Expression has one"))
+		errs = append(errs, field.Forbidden(at, "may be set only with the treatment Expression"))
 	}
 	return errs
 }
 
-// validateObserved validates what every status has.
+// validateObserved validates the common fields of a status.
 func validateObserved(meta *metav1.ObjectMeta, observed, before int64, conditions []metav1.Condition) field.ErrorList {
 	var errs field.ErrorList
 	at := field.NewPath("status", "observedGeneration")

@@ -21,7 +21,7 @@ const all = "*"
 func validateRules(rules []policy.PolicyRule, effect policy.PolicyEffect, in scope, path *field.Path) field.ErrorList {
 	switch {
 	case len(rules) == 0:
-		return field.ErrorList{field.Required(path, "a policy without rules is about no request")}
+		return field.ErrorList{field.Required(path, "a policy needs at least one rule")}
 	case len(rules) > policy.MaxRules:
 		return field.ErrorList{field.TooMany(path, len(rules), policy.MaxRules)}
 	}
@@ -50,29 +50,29 @@ func validateRule(rule *policy.PolicyRule, effect policy.PolicyEffect, in scope,
 func validateResourceRule(rule *policy.PolicyRule, effect policy.PolicyEffect, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(rule.APIGroups) == 0 {
-		errs = append(errs, field.Required(path.Child("apiGroups"), `resources belong to a group; "" is the core group`))
+		errs = append(errs, field.Required(path.Child("apiGroups"), `a rule with resources needs their API groups; "" is the core group`))
 	}
 	errs = append(errs, validateEntries(rule.APIGroups, policy.MaxRuleEntries, path.Child("apiGroups"), validateGroup)...)
 	errs = append(errs, validateEntries(rule.APIVersions, policy.MaxRuleEntries, path.Child("apiVersions"), validateVersion)...)
 	if len(rule.APIVersions) > 1 && slices.Contains(rule.APIVersions, all) {
-		errs = append(errs, field.Invalid(path.Child("apiVersions"), all, "must not stand beside other versions: a condition is written for some versions or for all"))
+		errs = append(errs, field.Invalid(path.Child("apiVersions"), all, "must not be listed with other versions: a condition is written either for some versions or for all"))
 	}
 	errs = append(errs, validateEntries(rule.Resources, policy.MaxRuleEntries, path.Child("resources"), validateResource)...)
 	errs = append(errs, validateEntries(rule.ResourceNames, policy.MaxResourceNames, path.Child("resourceNames"), validateResourceName)...)
 	if effect != policy.PolicyEffectAllow && NamelessVerb(rule) {
-		errs = append(errs, field.Forbidden(path.Child("resourceNames"), "a create or a deletecollection has no name when it is authorized, so that the restriction would never bite; read object.metadata.name or oldObject.metadata.name in the condition, or put these verbs into a rule without resourceNames"))
+		errs = append(errs, field.Forbidden(path.Child("resourceNames"), "a create or deletecollection has no name when it is authorized, so that the restriction would never apply: compare object.metadata.name or oldObject.metadata.name in the condition, or put these verbs into a rule without resourceNames"))
 	}
 	return errs
 }
 
-// NamelessVerb reports whether a rule restricts the names of requests that have none when
-// they are authorized.
+// NamelessVerb reports whether a rule has resource names, and describes requests without a name at
+// authorization.
 func NamelessVerb(rule *policy.PolicyRule) bool {
 	return len(rule.ResourceNames) > 0 && DescribesNameless(rule)
 }
 
-// DescribesNameless reports whether a rule describes requests that have no name when they
-// are authorized: a create or a deletecollection, but for those of a subresource.
+// DescribesNameless reports whether a rule describes requests without a name at authorization:
+// create and deletecollection, except for subresources.
 func DescribesNameless(rule *policy.PolicyRule) bool {
 	nameless := func(verb string) bool { return verb == "create" || verb == "deletecollection" || verb == all }
 	whole := func(resource string) bool { return !strings.Contains(resource, "/") }
@@ -82,7 +82,7 @@ func DescribesNameless(rule *policy.PolicyRule) bool {
 func validatePaths(rule *policy.PolicyRule, in scope, path *field.Path) field.ErrorList {
 	at := path.Child("nonResourceURLs")
 	if in == namespaceScope {
-		return field.ErrorList{field.Forbidden(at, "a path belongs to no namespace; use a ClusterAuthorizationPolicy")}
+		return field.ErrorList{field.Forbidden(at, "paths have no namespace: use a ClusterAuthorizationPolicy")}
 	}
 	var errs field.ErrorList
 	for _, other := range []struct {
@@ -90,13 +90,13 @@ func validatePaths(rule *policy.PolicyRule, in scope, path *field.Path) field.Er
 		entries []string
 	}{{"apiGroups", rule.APIGroups}, {"apiVersions", rule.APIVersions}, {"resources", rule.Resources}, {"resourceNames", rule.ResourceNames}} {
 		if len(other.entries) > 0 {
-			errs = append(errs, field.Forbidden(path.Child(other.name), "a rule is about resources or about nonResourceURLs; use two rules"))
+			errs = append(errs, field.Forbidden(path.Child(other.name), "a rule must have either resources or nonResourceURLs: use two rules"))
 		}
 	}
 	return append(errs, validateEntries(rule.NonResourceURLs, policy.MaxRuleEntries, at, validatePath)...)
 }
 
-// validateEntries validates a list in which nothing may be there twice.
+// validateEntries validates a list without duplicates.
 func validateEntries(entries []string, limit int, path *field.Path, validate func(string, *field.Path) field.ErrorList) field.ErrorList {
 	if len(entries) > limit {
 		return field.ErrorList{field.TooMany(path, len(entries), limit)}
@@ -114,8 +114,8 @@ func validateEntries(entries []string, limit int, path *field.Path, validate fun
 	return errs
 }
 
-// standardVerbs are those that requests have. Other verbs are asked by whoever made them
-// up, in whatever case they like.
+// standardVerbs are the verbs of requests to API servers. Other verbs are defined by the clients
+// that check them, in any case.
 var standardVerbs = sets.New("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "post", "put", "head", "options")
 
 func validateVerb(verb string, path *field.Path) field.ErrorList {
@@ -128,7 +128,7 @@ func validateVerb(verb string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// validateWord validates what is compared literally, of which little is known.
+// validateWord validates a word that is compared literally and has no defined syntax.
 func validateWord(word string, path *field.Path) field.ErrorList {
 	if errs := validateText(word, policy.MaxEntryBytes, path); len(errs) > 0 {
 		return errs
@@ -149,15 +149,15 @@ func validateGroup(group string, path *field.Path) field.ErrorList {
 func validateVersion(version string, path *field.Path) field.ErrorList {
 	switch version {
 	case "":
-		return field.ErrorList{field.Required(path, "omit apiVersions to mean all of them")}
+		return field.ErrorList{field.Required(path, "omit apiVersions to match all versions")}
 	case all:
 		return nil
 	}
 	return invalid(path, version, utilvalidation.IsDNS1035Label(version))
 }
 
-// userExtras is the resource whose subresource is the key of an extra of a user: anything
-// that a header may be called.
+// userExtras is the resource whose subresource is the key of a user's extra. A key may have any
+// characters that are valid in a header name.
 const userExtras = "userextras"
 
 func validateResource(resource string, path *field.Path) field.ErrorList {
@@ -174,7 +174,7 @@ func validateResource(resource string, path *field.Path) field.ErrorList {
 	case !hasSubresource:
 		return nil
 	case subresource == all:
-		return field.ErrorList{field.Invalid(path, resource, `there is no wildcard for subresources; name them, or use "*", which includes them`)}
+		return field.ErrorList{field.Invalid(path, resource, `subresources have no wildcard: list them, or use "*", which includes all of them`)}
 	case name == userExtras && subresource != "" && subresource == strings.ToLower(subresource):
 		return nil
 	}
@@ -191,7 +191,7 @@ func prefixed(prefix string, messages []string) []string {
 
 func validateResourceName(name string, path *field.Path) field.ErrorList {
 	if name == all {
-		return field.ErrorList{field.Invalid(path, name, "names have no wildcard; omit resourceNames to mean all of them")}
+		return field.ErrorList{field.Invalid(path, name, "names have no wildcard: omit resourceNames to match all names")}
 	}
 	return validateText(name, policy.MaxReferenceBytes, path)
 }
@@ -208,7 +208,7 @@ func validatePath(url string, path *field.Path) field.ErrorList {
 	case strings.Contains(strings.TrimSuffix(url, all), all):
 		return field.ErrorList{field.Invalid(path, url, `"*" may only be the last character`)}
 	case strings.ContainsAny(url, "?#"):
-		return field.ErrorList{field.Invalid(path, url, "is a path, without query or fragment")}
+		return field.ErrorList{field.Invalid(path, url, "must be a path without query or fragment")}
 	}
 	return nil
 }

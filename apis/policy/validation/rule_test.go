@@ -56,7 +56,7 @@ func TestValidateRules(t *testing.T) {
 
 		ruleCase("all versions", func(r *rule) { r.APIVersions = nil }),
 		ruleCase("all versions, said so", func(r *rule) { r.APIVersions = []string{"*"} }),
-		ruleCase("all versions beside one", func(r *rule) { r.APIVersions = []string{"v1", "*"} }, `spec.rules[0].apiVersions: Invalid value: "*": must not stand beside`),
+		ruleCase("all versions beside one", func(r *rule) { r.APIVersions = []string{"v1", "*"} }, `spec.rules[0].apiVersions: Invalid value: "*": must not be listed with`),
 		ruleCase("an empty version", func(r *rule) { r.APIVersions = []string{""} }, "spec.rules[0].apiVersions[0]: Required value: omit apiVersions"),
 		ruleCase("a group in a version", func(r *rule) { r.APIVersions = []string{"apps/v1"} }, "spec.rules[0].apiVersions[0]: Invalid"),
 		ruleCase("the same version twice", func(r *rule) { r.APIVersions = []string{"v1", "v1beta1", "v1"} }, "spec.rules[0].apiVersions[2]: Duplicate"),
@@ -96,7 +96,7 @@ func TestValidateResources(t *testing.T) {
 
 func TestValidatePaths(t *testing.T) {
 	t.Parallel()
-	const mixed = "Forbidden: a rule is about resources or about nonResourceURLs"
+	const mixed = "Forbidden: a rule must have either resources or nonResourceURLs"
 	for _, tc := range []struct {
 		name string
 		rule rule
@@ -125,7 +125,7 @@ func TestValidatePaths(t *testing.T) {
 	}
 	s := valid()
 	s.Rules[0] = rule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}
-	check(t, "in a namespace", validation.ValidateAuthorizationPolicy(namespacedPolicy(meta{Name: "one"}, s, status{})), []string{"spec.rules[0].nonResourceURLs: Forbidden: a path belongs to no namespace"})
+	check(t, "in a namespace", validation.ValidateAuthorizationPolicy(namespacedPolicy(meta{Name: "one"}, s, status{})), []string{"spec.rules[0].nonResourceURLs: Forbidden: paths have no namespace"})
 }
 
 // TestValidateNamelessVerbs has restrictions that would never bite. An Allow policy with
@@ -157,7 +157,7 @@ func TestValidateNamelessVerbs(t *testing.T) {
 				}
 				var want []string
 				if tc.want && effect != "Allow" {
-					want = []string{"spec.rules[0].resourceNames: Forbidden: a create or a deletecollection has no name"}
+					want = []string{"spec.rules[0].resourceNames: Forbidden: a create or deletecollection has no name"}
 				}
 				for what, got := range validateAll(s) {
 					check(t, string(effect)+", "+what, got, want)

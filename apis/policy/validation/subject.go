@@ -19,8 +19,8 @@ var subjectKinds = []string{rbacv1.UserKind, rbacv1.GroupKind, rbacv1.ServiceAcc
 func validateSubjects(subjects []rbacv1.Subject, path *field.Path) field.ErrorList {
 	switch {
 	case subjects != nil && len(subjects) == 0:
-		// Whoever knows RBAC expects nobody, and an omitted list means everybody.
-		return field.ErrorList{field.Invalid(path, "[]", "must not be empty; omit it to mean system:authenticated for the effect Allow and everybody for the others, or delete the policy to mean nobody")}
+		// In RBAC an empty list matches no user, but here an omitted list matches all users.
+		return field.ErrorList{field.Invalid(path, "[]", "must not be empty: omit it to match system:authenticated for the effect Allow, and all users for the other effects; to match no user, delete the policy")}
 	case len(subjects) > policy.MaxSubjects:
 		return field.ErrorList{field.TooMany(path, len(subjects), policy.MaxSubjects)}
 	}
@@ -37,8 +37,8 @@ func validateSubjects(subjects []rbacv1.Subject, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// validateSubject is stricter than RBAC in one thing: a user or a group has no namespace.
-// A ServiceAccount must have one in a namespaced policy, too, as in a RoleBinding.
+// validateSubject is stricter than RBAC: a user or group must not have a namespace. A
+// ServiceAccount must have one in a namespaced policy as well, as in a RoleBinding.
 func validateSubject(s rbacv1.Subject, path *field.Path) field.ErrorList {
 	switch s.Kind {
 	case rbacv1.UserKind, rbacv1.GroupKind:
@@ -47,7 +47,7 @@ func validateSubject(s rbacv1.Subject, path *field.Path) field.ErrorList {
 			errs = append(errs, field.NotSupported(path.Child("apiGroup"), s.APIGroup, []string{rbacv1.GroupName}))
 		}
 		if s.Namespace != "" {
-			errs = append(errs, field.Forbidden(path.Child("namespace"), "a user or a group is in no namespace"))
+			errs = append(errs, field.Forbidden(path.Child("namespace"), "users and groups have no namespace"))
 		}
 		return errs
 	case rbacv1.ServiceAccountKind:
@@ -70,7 +70,7 @@ func validateServiceAccount(s rbacv1.Subject, path *field.Path) field.ErrorList 
 		errs = append(errs, field.NotSupported(path.Child("apiGroup"), s.APIGroup, []string{""}))
 	}
 	if s.Namespace == "" {
-		return append(errs, field.Required(path.Child("namespace"), "a ServiceAccount is in a namespace"))
+		return append(errs, field.Required(path.Child("namespace"), "a ServiceAccount has a namespace"))
 	}
 	return append(errs, invalid(path.Child("namespace"), s.Namespace, apivalidation.ValidateNamespaceName(s.Namespace, false))...)
 }

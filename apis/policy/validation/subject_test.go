@@ -29,7 +29,7 @@ func TestValidateSubjects(t *testing.T) {
 	}
 	checkSpecs(t, []specCase{
 		{"omitted", func(s *spec) { s.Subjects = nil }, nil},
-		{"empty", func(s *spec) { s.Subjects = []rbacv1.Subject{} }, []string{`spec.subjects: Invalid value: "[]": must not be empty; omit it to mean`}},
+		{"empty", func(s *spec) { s.Subjects = []rbacv1.Subject{} }, []string{`spec.subjects: Invalid value: "[]": must not be empty: omit it to match`}},
 		{"as many as possible", func(s *spec) { s.Subjects = many(256) }, nil},
 		{"too many", func(s *spec) { s.Subjects = many(257) }, []string{"spec.subjects: Too many: 257"}},
 		{"the same twice", func(s *spec) { s.Subjects = append(many(1), many(1)...) }, []string{`spec.subjects[1]: Duplicate value: "User u0"`}},
@@ -94,7 +94,7 @@ func TestValidateCondition(t *testing.T) {
 	t.Parallel()
 	checkSpecs(t, []specCase{
 		{"omitted", func(s *spec) { s.Variables, s.Condition = nil, "" }, nil},
-		{"blank", func(s *spec) { s.Condition = " \n" }, []string{`spec.condition: Invalid value: " \n": must not be blank; omit it`}},
+		{"blank", func(s *spec) { s.Condition = " \n" }, []string{`spec.condition: Invalid value: " \n": must not be blank: omit it`}},
 		{"the longest", func(s *spec) { s.Condition = strings.Repeat("x", 10240) }, nil},
 		{"too long", func(s *spec) { s.Condition = strings.Repeat("x", 10241) }, []string{"spec.condition: Too long"}},
 		{"what does not compile, which others find out", func(s *spec) { s.Condition = "object." }, nil},

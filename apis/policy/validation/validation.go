@@ -7,11 +7,11 @@ SPDX-License-Identifier: Apache-2.0
 //
 // Invariants:
 //
-//   - It looks at the structure only. Whether an expression compiles is decided where
-//     policies are stored, by those who know CEL.
-//   - An update is validated as strictly as a creation.
-//   - What could never bite, or means something else than it says, is refused and the error
-//     says what to write instead: somebody who reads a policy must be able to rely on it.
+//   - The package checks the structure only. Expressions are compiled when a policy is stored.
+//   - An update is validated as strictly as a create.
+//   - A part of a policy that would never apply, or that would mean something else than it
+//     appears to, is an error that says what to write instead, so that readers can rely on
+//     the text of a policy.
 package validation
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 )
 
-// scope is where a kind of policies lives.
+// scope is the scope of a kind of policies.
 type scope bool
 
 const (
@@ -32,40 +32,38 @@ const (
 	namespaceScope scope = true
 )
 
-// ValidateClusterAuthorizationPolicy validates a policy that is created.
+// ValidateClusterAuthorizationPolicy validates a new policy.
 func ValidateClusterAuthorizationPolicy(p *policy.ClusterAuthorizationPolicy) field.ErrorList {
 	return validatePolicy(&p.ObjectMeta, &p.Spec, clusterScope)
 }
 
-// ValidateClusterAuthorizationPolicyUpdate validates a change of a policy, as strictly as
-// its creation.
+// ValidateClusterAuthorizationPolicyUpdate validates a changed policy as strictly as a new one.
 func ValidateClusterAuthorizationPolicyUpdate(p, old *policy.ClusterAuthorizationPolicy) field.ErrorList {
 	return validatePolicyUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Spec, &old.Spec, clusterScope)
 }
 
-// ValidateClusterAuthorizationPolicyStatusUpdate validates a change of a policy's status.
+// ValidateClusterAuthorizationPolicyStatusUpdate validates a changed status of a policy.
 func ValidateClusterAuthorizationPolicyStatusUpdate(p, old *policy.ClusterAuthorizationPolicy) field.ErrorList {
 	return validateStatusUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Status, &old.Status)
 }
 
-// ValidateAuthorizationPolicy validates a policy that is created.
+// ValidateAuthorizationPolicy validates a new policy.
 func ValidateAuthorizationPolicy(p *policy.AuthorizationPolicy) field.ErrorList {
 	return validatePolicy(&p.ObjectMeta, &p.Spec, namespaceScope)
 }
 
-// ValidateAuthorizationPolicyUpdate validates a change of a policy, as strictly as its
-// creation.
+// ValidateAuthorizationPolicyUpdate validates a changed policy as strictly as a new one.
 func ValidateAuthorizationPolicyUpdate(p, old *policy.AuthorizationPolicy) field.ErrorList {
 	return validatePolicyUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Spec, &old.Spec, namespaceScope)
 }
 
-// ValidateAuthorizationPolicyStatusUpdate validates a change of a policy's status.
+// ValidateAuthorizationPolicyStatusUpdate validates a changed status of a policy.
 func ValidateAuthorizationPolicyStatusUpdate(p, old *policy.AuthorizationPolicy) field.ErrorList {
 	return validateStatusUpdate(&p.ObjectMeta, &old.ObjectMeta, &p.Status, &old.Status)
 }
 
-// ValidateSpec validates a specification by itself. Policies with a namespace must not
-// have rules for non-resource URLs.
+// ValidateSpec validates a specification without its object. The rules of namespaced policies must
+// not have non-resource URLs.
 func ValidateSpec(spec *policy.AuthorizationPolicySpec, isNamespaced bool, path *field.Path) field.ErrorList {
 	return validateSpec(spec, scope(isNamespaced), path)
 }
@@ -79,14 +77,15 @@ func validatePolicyUpdate(meta, oldMeta *metav1.ObjectMeta, spec, oldSpec *polic
 	errs := validatePolicy(meta, spec, in)
 	errs = append(errs, apivalidation.ValidateObjectMetaUpdate(meta, oldMeta, field.NewPath("metadata"))...)
 	if oldMeta.DeletionTimestamp != nil && oldSpec.Effect == policy.PolicyEffectAllow && spec.Effect != policy.PolicyEffectAllow {
-		// Whoever deleted it needed no permission to lift a restriction.
-		errs = append(errs, field.Forbidden(field.NewPath("spec", "effect"), "a policy that is being deleted must not become a restriction: it would go with whoever removes the last finalizer; make another policy"))
+		// The deletion was authorized without the verb restrict, because the policy was no
+		// restriction.
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "effect"), "a policy that is being deleted must not become a restriction, which any user who removes the last finalizer could lift: create another policy"))
 	}
 	return errs
 }
 
-// validateName bounds names besides. A prefix may be longer: the name that is made of it is
-// cut to fit, and validated.
+// validateName also bounds the length of names. A prefix may be longer: the name that is generated
+// from it is shortened, and validated.
 func validateName(name string, prefix bool) []string {
 	messages := apivalidation.NameIsDNSSubdomain(name, prefix)
 	if !prefix && len(name) > policy.MaxNameBytes {
@@ -146,7 +145,7 @@ func validateText(text string, limit int, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// invalid makes an error of every message.
+// invalid returns an error for each message.
 func invalid(path *field.Path, value string, messages []string) field.ErrorList {
 	var errs field.ErrorList
 	for _, message := range messages {

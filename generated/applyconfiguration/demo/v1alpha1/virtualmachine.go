@@ -19,15 +19,15 @@ import (
 // VirtualMachineApplyConfiguration represents a declarative configuration of the VirtualMachine type for use
 // with apply.
 //
-// VirtualMachine is an imaginary machine. It exists so that policies can be tried on
-// something: it has fields of every shape that JSON has.
+// VirtualMachine is an imaginary machine for trying policies. It has fields of every JSON
+// type.
 type VirtualMachineApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the machine that is wanted.
+	// spec is the desired state of the machine.
 	Spec *VirtualMachineSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the machine that is there. It is written through /status only.
+	// status is the current state of the machine. It is written through /status only.
 	Status *VirtualMachineStatusApplyConfiguration `json:"status,omitempty"`
 }
 

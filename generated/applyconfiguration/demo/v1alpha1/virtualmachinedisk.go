@@ -14,9 +14,10 @@ package v1alpha1
 type VirtualMachineDiskApplyConfiguration struct {
 	// name identifies the disk within its machine: a DNS label.
 	Name *string `json:"name,omitempty"`
-	// sizeGiB is the size of the disk in GiB, fractions included; greater than 0.
+	// sizeGiB is the size of the disk in GiB, which may be a fraction; greater than 0.
 	SizeGiB *float64 `json:"sizeGiB,omitempty"`
-	// storageClassName is the class of this disk, if not that of the machine.
+	// storageClassName is the storage class of this disk. If omitted, it is the storage class
+	// of the machine.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

@@ -10,20 +10,21 @@ package v1alpha1
 // VirtualMachineSpecApplyConfiguration represents a declarative configuration of the VirtualMachineSpec type for use
 // with apply.
 //
-// VirtualMachineSpec is the machine that is wanted.
+// VirtualMachineSpec is the desired state of a machine.
 type VirtualMachineSpecApplyConfiguration struct {
-	// image is what the machine boots, such as debian-12.
+	// image is the image that the machine boots, such as debian-12.
 	Image *string `json:"image,omitempty"`
-	// storageClassName is the class of the machine's disks: a DNS subdomain name.
+	// storageClassName is the storage class of the machine's disks: a DNS subdomain name.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// nodeName is the node that the machine is placed on: a DNS subdomain name.
+	// nodeName is the node on which the machine is placed: a DNS subdomain name.
 	NodeName *string `json:"nodeName,omitempty"`
-	// adminAccess gives the machine access to devices in use.
+	// adminAccess gives the machine access to devices that are in use.
 	AdminAccess *bool `json:"adminAccess,omitempty"`
-	// cpuShare is the number of processors that the machine is guaranteed, fractions
-	// included; greater than 0 and at most 1024. Defaults to 1.
+	// cpuShare is the guaranteed number of processors, which may be a fraction; greater than 0
+	// and at most 1024. Defaults to 1.
 	CPUShare *float64 `json:"cpuShare,omitempty"`
-	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most 32 bytes and with an exponent of at most two digits.
+	// memory is the memory of the machine: a quantity greater than 0, such as 2Gi, of at most
+	// 32 bytes and with an exponent of at most two digits.
 	Memory *string `json:"memory,omitempty"`
 	// disks are the disks of the machine, by name; at most 64.
 	Disks []VirtualMachineDiskApplyConfiguration `json:"disks,omitempty"`

@@ -15,13 +15,13 @@ import (
 // VirtualMachineStatusApplyConfiguration represents a declarative configuration of the VirtualMachineStatus type for use
 // with apply.
 //
-// VirtualMachineStatus is the machine that is there.
+// VirtualMachineStatus is the current state of a machine.
 type VirtualMachineStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase is what the machine is doing: Pending, Running or Stopped.
+	// phase is the phase of the machine: Pending, Running or Stopped.
 	Phase *demov1alpha1.VirtualMachinePhase `json:"phase,omitempty"`
-	// conditions describe the machine in detail.
+	// conditions describe the state of the machine in detail.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

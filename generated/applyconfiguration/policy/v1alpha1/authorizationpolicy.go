@@ -19,14 +19,16 @@ import (
 // AuthorizationPolicyApplyConfiguration represents a declarative configuration of the AuthorizationPolicy type for use
 // with apply.
 //
-// AuthorizationPolicy is a ClusterAuthorizationPolicy for the requests in its namespace.
+// AuthorizationPolicy is like a ClusterAuthorizationPolicy, but applies only to requests in
+// its namespace.
 type AuthorizationPolicyApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the policy says. Its rules must not name non-resource URLs.
+	// spec has the requests, the condition and the effect of the policy. Its rules must not
+	// have nonResourceURLs.
 	Spec *AuthorizationPolicySpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what became of it. It is written through /status only.
+	// status shows whether the policy is applied. It is written through /status only.
 	Status *AuthorizationPolicyStatusApplyConfiguration `json:"status,omitempty"`
 }
 

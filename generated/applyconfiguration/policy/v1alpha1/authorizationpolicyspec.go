@@ -15,24 +15,27 @@ import (
 // AuthorizationPolicySpecApplyConfiguration represents a declarative configuration of the AuthorizationPolicySpec type for use
 // with apply.
 //
-// AuthorizationPolicySpec is what a policy says: for requests of one of the subjects that
-// one of the rules describes, effect applies if condition holds.
+// AuthorizationPolicySpec is the specification of a policy. The effect applies to a request if
+// its user matches one of the subjects, the request matches one of the rules, and the
+// condition is true.
 type AuthorizationPolicySpecApplyConfiguration struct {
 	// description is shown to users, in conditions and in denials; at most 1024 bytes.
 	Description *string `json:"description,omitempty"`
 	// effect is Allow, Deny or NoOpinion.
 	Effect *policyv1alpha1.PolicyEffect `json:"effect,omitempty"`
-	// subjects are whose requests the policy is about; at most 256. If omitted, those of
-	// the group system:authenticated for the effect Allow, and everybody's for the others.
+	// subjects are the users, groups and service accounts whose requests match; at most 256.
+	// If omitted, an Allow policy applies to the group system:authenticated, and a policy with
+	// another effect applies to all users.
 	Subjects []v1.Subject `json:"subjects,omitempty"`
-	// rules describe the requests; any one of them suffices. At least 1 and at most 64.
+	// rules describe the requests. A request matches if at least one rule matches. At least 1
+	// and at most 64.
 	Rules []PolicyRuleApplyConfiguration `json:"rules,omitempty"`
-	// variables are named CEL expressions, to which those after them and condition refer as
-	// variables.NAME. They are evaluated when they are needed. At most 64.
+	// variables are named CEL expressions. The condition and later variables refer to them as
+	// variables.NAME. They are evaluated only if they are used. At most 64.
 	Variables []VariableApplyConfiguration `json:"variables,omitempty"`
-	// condition is a CEL expression that yields a bool; at most 10240 bytes. It may read
-	// request, object, oldObject, options, operation, dryRun, namespaceObject, authorizer
-	// and variables. If omitted, the effect is unconditional.
+	// condition is a CEL expression of type bool; at most 10240 bytes. It may read request,
+	// object, oldObject, options, operation, dryRun, namespaceObject, authorizer and
+	// variables. If omitted, the effect is unconditional.
 	Condition *string `json:"condition,omitempty"`
 }
 

@@ -14,14 +14,14 @@ import (
 // AuthorizationPolicyStatusApplyConfiguration represents a declarative configuration of the AuthorizationPolicyStatus type for use
 // with apply.
 //
-// AuthorizationPolicyStatus is what became of a policy.
+// AuthorizationPolicyStatus is the status of a policy.
 type AuthorizationPolicyStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the policy that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready and Effective.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// typeChecking are the mistakes that the schemas of the resources show. They do not keep
-	// a policy from being in force.
+	// typeChecking has the errors in expressions that were found by means of the schemas of
+	// the resources. The policy is applied in spite of them.
 	TypeChecking *TypeCheckingApplyConfiguration `json:"typeChecking,omitempty"`
 }
 

@@ -19,15 +19,16 @@ import (
 // ClusterAuthorizationPolicyApplyConfiguration represents a declarative configuration of the ClusterAuthorizationPolicy type for use
 // with apply.
 //
-// ClusterAuthorizationPolicy allows, denies or holds back requests in the whole cluster,
-// unconditionally or if a condition on their content holds.
+// ClusterAuthorizationPolicy allows or denies requests in the whole cluster, or prevents other
+// policies from allowing them. It applies unconditionally, or if a condition on the request
+// and its object is true.
 type ClusterAuthorizationPolicyApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the policy says.
+	// spec has the requests, the condition and the effect of the policy.
 	Spec *AuthorizationPolicySpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what became of it. It is written through /status only.
+	// status shows whether the policy is applied. It is written through /status only.
 	Status *AuthorizationPolicyStatusApplyConfiguration `json:"status,omitempty"`
 }
 

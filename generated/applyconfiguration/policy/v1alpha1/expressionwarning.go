@@ -10,11 +10,11 @@ package v1alpha1
 // ExpressionWarningApplyConfiguration represents a declarative configuration of the ExpressionWarning type for use
 // with apply.
 //
-// ExpressionWarning is a mistake in an expression.
+// ExpressionWarning is an error in an expression.
 type ExpressionWarningApplyConfiguration struct {
 	// fieldRef is the path of the field with the expression, such as spec.condition.
 	FieldRef *string `json:"fieldRef,omitempty"`
-	// warning says what is wrong, and for which kind of object.
+	// warning describes the error, and the kind of object that it is about.
 	Warning *string `json:"warning,omitempty"`
 }
 

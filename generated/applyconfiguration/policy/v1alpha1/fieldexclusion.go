@@ -10,12 +10,12 @@ package v1alpha1
 // FieldExclusionApplyConfiguration represents a declarative configuration of the FieldExclusion type for use
 // with apply.
 //
-// FieldExclusion excludes a field.
+// FieldExclusion excludes a field from permission on the object.
 type FieldExclusionApplyConfiguration struct {
-	// newValues is a CEL expression that limits the exclusion to some changes: it reads value,
-	// what the field becomes, and oldValue, what it was, null if there is none, and yields a
-	// bool. The field is excluded if it is true or fails. If omitted, every change is
-	// excluded. At most 1024 bytes.
+	// newValues is a CEL expression of type bool that limits the exclusion to some changes. It
+	// reads value, the new value of the field, and oldValue, the old value, or null if there
+	// is none. The field is excluded if the expression is true or fails. If omitted, every
+	// change is excluded. At most 1024 bytes.
 	NewValues *string `json:"newValues,omitempty"`
 }
 

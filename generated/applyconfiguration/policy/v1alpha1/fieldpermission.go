@@ -10,21 +10,21 @@ package v1alpha1
 // FieldPermissionApplyConfiguration represents a declarative configuration of the FieldPermission type for use
 // with apply.
 //
-// FieldPermission is a field and what it needs.
+// FieldPermission is a field and the permission that it needs.
 type FieldPermissionApplyConfiguration struct {
 	// path is the path of the field, such as spec.nodeName, metadata.labels[*] for each label,
-	// metadata.labels["example.com/x"] for one, or status.conditions[type="Ready"]. It includes
-	// what is below it. At most 1024 bytes.
+	// metadata.labels["example.com/x"] for one label, or status.conditions[type="Ready"]. It
+	// includes all fields below it. At most 1024 bytes.
 	Path *string `json:"path,omitempty"`
-	// permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should be a
-	// noun for the concept, under which the same field of other kinds and versions fits. The
+	// permission is the name of the permission, in lowerCamelCase; at most 63 bytes. It should
+	// be a noun for the concept that also fits the same field of other kinds and versions. The
 	// verb is granular:PERMISSION, or granular:PERMISSION(PARAMETER).
 	Permission *string `json:"permission,omitempty"`
-	// parameter makes a parameter of what the path has in the place of its last [*]. If omitted,
-	// the permission has none.
+	// parameter derives a parameter of the permission from the key at the last [*] of the
+	// path. If omitted, the permission has no parameter.
 	Parameter *FieldPermissionParameterApplyConfiguration `json:"parameter,omitempty"`
-	// exclusion excludes the field from what permission on the whole object includes: it needs
-	// its own permission whoever writes it. If omitted, it does not.
+	// exclusion excludes the field from permission on the object: every user who changes the
+	// field needs its own permission. If omitted, permission on the object includes the field.
 	Exclusion *FieldExclusionApplyConfiguration `json:"exclusion,omitempty"`
 }
 

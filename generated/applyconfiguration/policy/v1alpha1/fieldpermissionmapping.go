@@ -19,17 +19,17 @@ import (
 // FieldPermissionMappingApplyConfiguration represents a declarative configuration of the FieldPermissionMapping type for use
 // with apply.
 //
-// FieldPermissionMapping says which permissions the fields of some resources need in
-// fine-grained authorization (KEP-3617): who may not write an object may still change a
-// field with the verb granular and the verb granular:PERMISSION, and a field that is
-// excluded needs that verb even from those who may write the object.
+// FieldPermissionMapping defines the permissions that fields of some resources need in
+// fine-grained authorization (KEP-3617). A user without permission to write an object may
+// change a field with the verbs granular and granular:PERMISSION. For an excluded field, users
+// with permission to write the object also need the verb granular:PERMISSION.
 type FieldPermissionMappingApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration `json:""`
 	// metadata is the standard object metadata. The name has at most 63 characters.
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is what the mapping says.
+	// spec has the fields and their permissions.
 	Spec *FieldPermissionMappingSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is what became of it. It is written through /status only.
+	// status shows whether the mapping is applied. It is written through /status only.
 	Status *FieldPermissionMappingStatusApplyConfiguration `json:"status,omitempty"`
 }
 

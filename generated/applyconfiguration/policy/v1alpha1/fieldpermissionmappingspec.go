@@ -10,15 +10,15 @@ package v1alpha1
 // FieldPermissionMappingSpecApplyConfiguration represents a declarative configuration of the FieldPermissionMappingSpec type for use
 // with apply.
 //
-// FieldPermissionMappingSpec is what a mapping says.
+// FieldPermissionMappingSpec is the specification of a mapping.
 type FieldPermissionMappingSpecApplyConfiguration struct {
-	// description says what the mapping is for, and is shown in refusals; at most 1024 bytes.
+	// description is the purpose of the mapping, and is shown in denials; at most 1024 bytes.
 	Description *string `json:"description,omitempty"`
-	// resources are the resources whose objects have the fields, subresources included. At
-	// least 1 and at most 64.
+	// resources are the resources whose objects have the fields, including their subresources.
+	// At least 1 and at most 64.
 	Resources []FieldPermissionResourceApplyConfiguration `json:"resources,omitempty"`
-	// fields are the fields and what each needs. At least 1 and at most 256, no two of which
-	// have the same path.
+	// fields are the fields and the permission that each one needs. At least 1 and at most
+	// 256, with different paths.
 	Fields []FieldPermissionApplyConfiguration `json:"fields,omitempty"`
 }
 

@@ -14,11 +14,11 @@ import (
 // FieldPermissionMappingStatusApplyConfiguration represents a declarative configuration of the FieldPermissionMappingStatus type for use
 // with apply.
 //
-// FieldPermissionMappingStatus is what became of a mapping.
+// FieldPermissionMappingStatus is the status of a mapping.
 type FieldPermissionMappingStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the mapping that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions describe whether the mapping is in force. At most 16.
+	// conditions describe whether the mapping is applied. At most 16.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

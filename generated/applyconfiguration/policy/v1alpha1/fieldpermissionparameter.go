@@ -14,15 +14,16 @@ import (
 // FieldPermissionParameterApplyConfiguration represents a declarative configuration of the FieldPermissionParameter type for use
 // with apply.
 //
-// FieldPermissionParameter makes a parameter of a key.
+// FieldPermissionParameter derives a parameter from a key.
 type FieldPermissionParameterApplyConfiguration struct {
-	// key is the key field of a list with keys that is the parameter. If omitted, the only one.
+	// key is the key field of the list's elements that becomes the parameter. It may be
+	// omitted if there is only one.
 	Key *string `json:"key,omitempty"`
-	// treatment says what is made of it: Verbatim, SlashDelimitedPrefix or Expression.
-	// Defaults to Verbatim.
+	// treatment determines how the key becomes the parameter: Verbatim, SlashDelimitedPrefix
+	// or Expression. Defaults to Verbatim.
 	Treatment *policyv1alpha1.ParameterTreatment `json:"treatment,omitempty"`
-	// expression is the CEL expression of the treatment Expression: it reads parameter, a
-	// string, and yields a string. At most 1024 bytes.
+	// expression is the CEL expression for the treatment Expression. It reads the string
+	// parameter and yields a string. At most 1024 bytes.
 	Expression *string `json:"expression,omitempty"`
 }
 

@@ -12,11 +12,12 @@ package v1alpha1
 //
 // FieldPermissionResource is a resource.
 type FieldPermissionResourceApplyConfiguration struct {
-	// apiGroup is the group of the resource; empty for the core group.
+	// apiGroup is the API group of the resource; empty for the core group.
 	APIGroup *string `json:"apiGroup,omitempty"`
-	// apiVersions are the versions in which the objects have these fields; if omitted, all. If
-	// fields are excluded in one version and a request comes in another, the excluded
-	// permissions must be mapped for that version, too, or it needs them whatever it changes.
+	// apiVersions are the versions in which the objects have these fields. If omitted, all
+	// versions. If fields are excluded in one version, map their permissions in the other
+	// versions as well: otherwise every write in another version needs these permissions,
+	// whatever it changes.
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// resource is the resource, such as pods.
 	Resource *string `json:"resource,omitempty"`

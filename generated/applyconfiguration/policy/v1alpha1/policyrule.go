@@ -12,24 +12,24 @@ package v1alpha1
 //
 // PolicyRule describes requests, either for resources or for non-resource URLs.
 type PolicyRuleApplyConfiguration struct {
-	// verbs are the verbs of the requests, such as create, or * for all of them.
+	// verbs are the verbs of the requests, such as create, or * for all verbs.
 	Verbs []string `json:"verbs,omitempty"`
-	// apiGroups are the groups of the resources, the empty string being the core group, or
-	// * for all of them. Required with resources.
+	// apiGroups are the API groups of the resources; the empty string is the core group, and *
+	// means all groups. Required with resources.
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// apiVersions are the versions for which the condition was written; if omitted, all. A
-	// request in another version is not allowed by an Allow policy, and a Deny or NoOpinion
-	// policy matches it whatever the condition says.
+	// apiVersions are the versions for which the condition was written. If omitted, all
+	// versions. In another version, an Allow policy does not allow the request, and a Deny or
+	// NoOpinion policy applies without evaluating its condition.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// resources are the resources, as in RBAC: pods, pods/exec for a subresource, */scale
-	// for that subresource of every resource, and * for everything, subresources included.
+	// resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
+	// this subresource of every resource; and * for all resources and subresources.
 	Resources []string `json:"resources,omitempty"`
-	// resourceNames are the names of the objects; if omitted, all. A create or a
-	// deletecollection has no name.
+	// resourceNames are the names of the objects. If omitted, all names. A create or
+	// deletecollection request has no name.
 	ResourceNames []string `json:"resourceNames,omitempty"`
-	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for
-	// every path that starts with /metrics/. They exclude all fields above but verbs, and are not
-	// allowed in namespaced policies.
+	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
+	// path that starts with /metrics/. With them, verbs is the only other field that may be
+	// set. They are not allowed in namespaced policies.
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
 }
 

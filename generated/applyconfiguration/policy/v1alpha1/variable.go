@@ -12,9 +12,9 @@ package v1alpha1
 //
 // Variable is a named expression.
 type VariableApplyConfiguration struct {
-	// name is the name under which others refer to the expression: a CEL identifier.
+	// name is the name of the variable, a CEL identifier.
 	Name *string `json:"name,omitempty"`
-	// expression is a CEL expression of any type, which may read the variables before it.
+	// expression is a CEL expression of any type. It may read earlier variables.
 	Expression *string `json:"expression,omitempty"`
 }
 

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package features has the feature gates of Proviso. Importing it registers them beside the gates of the generic
-// server, so that --feature-gates accepts them.
+// Package features has the feature gates of Proviso. Importing it registers them together with the
+// gates of the generic server, so that --feature-gates accepts them.
 package features
 
 import (
@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// ConditionalAuthorization lets authorizers answer with conditions, which are enforced
-	// at admission (KEP-5681). Without it, modes in reviews are ignored and what depends on
-	// conditions is folded.
+	// ConditionalAuthorization lets authorizers answer with conditions, which are enforced at
+	// admission (KEP-5681). If it is off, reviews ignore the mode, and conditional decisions are
+	// folded.
 	ConditionalAuthorization featuregate.Feature = "ConditionalAuthorization"
 	// AuthorizeConnectWithCreate requires the verb create for every connection to a resource, whatever the HTTP
 	// method (KEP-5681, "Compound Authorization for Connectible Resources").
 	AuthorizeConnectWithCreate featuregate.Feature = "AuthorizeConnectWithCreate"
-	// ConditionalImpersonation has the server impersonate in the mode conditional, too (KEP-5681,
-	// "Constrained Impersonation through Conditional Authorization"), for the clients that connect
-	// to it directly, and lets ImpersonationReviews tell. It needs ConditionalAuthorization.
+	// ConditionalImpersonation enables the mode conditional of impersonation (KEP-5681,
+	// "Constrained Impersonation through Conditional Authorization") for clients that connect to
+	// the server directly, and for ImpersonationReviews. It needs ConditionalAuthorization.
 	ConditionalImpersonation featuregate.Feature = "ConditionalImpersonation"
 	// FineGrainedAuthorization lets users without permission to write an object change the fields for which they have
 	// permission, and excludes fields from the permission to write the object (KEP-3617). It needs
@@ -41,7 +41,7 @@ var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	ConditionalImpersonation:   {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 }
 
-//nolint:gochecknoinits // flags are parsed against gates that are already there
+//nolint:gochecknoinits // flags are parsed after all gates are registered
 func init() {
 	utilruntime.Must(utilfeature.DefaultMutableFeatureGate.AddVersioned(specs))
 }

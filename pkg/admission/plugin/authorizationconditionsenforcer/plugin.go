@@ -3,9 +3,9 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package authorizationconditionsenforcer is the admission plugin that enforces the
-// conditions of authorization (KEP-5681, "AuthorizationConditionsEnforcer admission
-// controller"). It is a thin door to package enforcement.
+// Package authorizationconditionsenforcer is the admission plugin that enforces conditional
+// authorization (KEP-5681, "AuthorizationConditionsEnforcer admission controller"). Package
+// enforcement does the work.
 package authorizationconditionsenforcer
 
 import (
@@ -23,8 +23,8 @@ import (
 // PluginName is the name of the plugin in flags.
 const PluginName = "AuthorizationConditionsEnforcer"
 
-// Plugin is the admission plugin. It does nothing in a server whose Enforcer lets nothing
-// pass on conditions.
+// Plugin is the admission plugin. It does nothing if conditional authorization is off in the
+// Enforcer of the server.
 type Plugin struct {
 	enforcer *enforcement.Enforcer
 }
@@ -34,8 +34,8 @@ var (
 	_ admission.InitializationValidator = &Plugin{}
 )
 
-// AddTo adds the plugin to the plugins of a server, before all others: no other plugin may see an object that its
-// author may not write.
+// AddTo adds the plugin to the plugins of a server as the first one, so that other plugins do not
+// see an object that its author may not write.
 func AddTo(options *genericoptions.AdmissionOptions) {
 	options.Plugins.Register(PluginName, func(io.Reader) (admission.Interface, error) { return &Plugin{}, nil })
 	options.RecommendedPluginOrder = slices.Insert(slices.Clone(options.RecommendedPluginOrder), 0, PluginName)
@@ -48,7 +48,7 @@ type Initializer struct {
 
 var _ admission.PluginInitializer = Initializer{}
 
-// Initialize tells the Enforcer that the plugin enforces what it lets pass.
+// Initialize sets the Enforcer of the plugin, and registers the plugin with the Enforcer.
 func (i Initializer) Initialize(plugin admission.Interface) {
 	if p, ok := plugin.(*Plugin); ok {
 		p.enforcer = i.Enforcer
@@ -56,9 +56,9 @@ func (i Initializer) Initialize(plugin admission.Interface) {
 	}
 }
 
-var errNoEnforcer = errors.New(PluginName + " needs an Enforcer; add Initializer to the initializers of admission plugins")
+var errNoEnforcer = errors.New(PluginName + " needs an Enforcer: add Initializer to the initializers of admission plugins")
 
-// ValidateInitialization reports whether the plugin can work.
+// ValidateInitialization returns an error if the plugin has no Enforcer.
 func (p *Plugin) ValidateInitialization() error {
 	if p.enforcer == nil {
 		return errNoEnforcer
@@ -66,8 +66,8 @@ func (p *Plugin) ValidateInitialization() error {
 	return nil
 }
 
-// Handles reports whether the plugin looks at an operation: at each of them, while requests
-// may pass on conditions.
+// Handles returns true for every operation if requests may pass authorization on conditions, and
+// false otherwise.
 func (p *Plugin) Handles(admission.Operation) bool { return p.enforcer.Conditional() }
 
 // Validate enforces the conditions of a request on its final object.

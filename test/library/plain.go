@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package library is the example of docs/library.md: an aggregated API server that is
-// somebody else's, and gets conditional authorization by importing Proviso's packages.
+// Package library is the example of docs/library.md: an aggregated API server of another project,
+// which gets conditional authorization by importing packages of Proviso.
 package library
 
 import (
@@ -23,22 +23,22 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 )
 
-// Options say where the server finds what it needs.
+// Options configure the server.
 type Options struct {
-	// Kubeconfig is how it reaches kube-apiserver.
+	// Kubeconfig is the path of the kubeconfig file for kube-apiserver.
 	Kubeconfig string
-	// EtcdServers is where it stores objects, below EtcdPrefix.
+	// EtcdServers are the URLs of etcd. Objects are stored below EtcdPrefix.
 	EtcdServers []string
 	EtcdPrefix  string
-	// Listener is where it serves, with a certificate that it makes in CertDirectory.
+	// Listener is the listener of the server. Its certificate is generated in CertDirectory.
 	Listener      net.Listener
 	CertDirectory string
-	// AuthorizationConfig is the path of an AuthorizationConfiguration that names Proviso.
+	// AuthorizationConfig is the path of an AuthorizationConfiguration with Proviso as a webhook.
 	AuthorizationConfig string
 }
 
-// New makes a generic API server with one resource. All but two lines, which are marked, are
-// those of any aggregated server.
+// New returns a generic API server with one resource. Two lines, which are marked, are for
+// conditional authorization; the others are the same in every aggregated server.
 func New(o Options) (*genericapiserver.GenericAPIServer, error) {
 	options := genericoptions.NewRecommendedOptions(o.EtcdPrefix, apiserver.Codecs.LegacyCodec(v1alpha1.SchemeGroupVersion))
 	options.Etcd.StorageConfig.Transport.ServerList = o.EtcdServers

@@ -4,11 +4,10 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Package cluster runs a real control plane on this machine: etcd, kube-apiserver and
-// proviso-apiserver, registered with it, with users who have client certificates. The
-// end-to-end tests and `make demo` use it.
+// proviso-apiserver, which is registered with kube-apiserver, and users with client certificates.
+// The end-to-end tests and `make demo` use it.
 //
-// Everything listens on 127.0.0.1, on ports that the kernel chose, and lives in one
-// directory.
+// All servers listen on 127.0.0.1, on ports that the kernel chose. All files are in one directory.
 package cluster
 
 import (
@@ -29,13 +28,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// The names under which Proviso is installed, here and in artifacts/.
+// The names of the installation, here and in artifacts/.
 const (
 	Namespace = "proviso-system"
 	Service   = "proviso-apiserver"
 )
 
-// Admin is the user who may do everything, as a member of system:masters.
+// Admin is a user with all permissions, as a member of system:masters.
 const Admin = "admin"
 
 // Users are the users of the cluster, and their groups.
@@ -47,28 +46,28 @@ var Users = map[string][]string{
 	"agent": {"agents"},
 }
 
-// validity of certificates: longer than any test, shorter than a forgotten dev cluster
-// should stay usable.
+// validity is the validity of certificates: longer than any test, but not much longer than a dev
+// cluster is used.
 const validity = 30 * 24 * time.Hour
 
-// Config says how a cluster is run.
+// Config configures a cluster.
 type Config struct {
-	// Dir is where everything of the cluster is.
+	// Dir is the directory of all files of the cluster.
 	Dir string
 	// Bin holds the binaries etcd, kube-apiserver, kubectl and proviso-apiserver.
 	Bin string
 	// Manifests is the folder artifacts/ of the repository.
 	Manifests string
-	// Detached makes the processes outlive this one.
+	// Detached lets the processes continue when this process ends.
 	Detached bool
-	// Deployment runs proviso-apiserver as the Deployment of Manifests/overlays/demo says,
-	// in a container. Otherwise it runs as it is.
+	// Deployment runs proviso-apiserver in a container, as configured by the Deployment in
+	// Manifests/overlays/demo. Otherwise it runs as a plain process.
 	Deployment bool
-	// Args are for proviso-apiserver, after those that it needs. The Deployment has its own.
+	// Args are additional arguments of proviso-apiserver. With Deployment they are not used.
 	Args []string
-	// KubeAPIServerArgs are for kube-apiserver, after those that it needs.
+	// KubeAPIServerArgs are additional arguments of kube-apiserver.
 	KubeAPIServerArgs []string
-	// Log is told what happens. May be nil.
+	// Log logs the progress. It may be nil.
 	Log func(format string, args ...any)
 }
 
@@ -86,8 +85,8 @@ type ports struct {
 	Etcd, EtcdPeer, KubeAPIServer, Proviso, FrontDoor int
 }
 
-// New prepares a cluster in a directory. What is there already, of a cluster that is
-// or was there, is used again.
+// New prepares a cluster in a directory. Files and processes of an earlier cluster in the
+// directory are used again.
 func New(config Config) (*Cluster, error) {
 	if config.Log == nil {
 		config.Log = func(string, ...any) {}
@@ -104,7 +103,7 @@ func New(config Config) (*Cluster, error) {
 	}
 	var err error
 	if config.Deployment {
-		// The container's user is another one and must be able to pass.
+		// The container runs as another user, who must be able to enter the directory.
 		err = os.Chmod(config.Dir, 0o711)
 	}
 	if err != nil {
@@ -126,7 +125,7 @@ func (c *Cluster) pki(file string) string { return filepath.Join(c.Dir, "pki", f
 
 func (c *Cluster) binary(name string) string { return filepath.Join(c.Bin, name) }
 
-// choosePorts remembers the ports, so that a restart keeps the addresses.
+// choosePorts chooses ports and stores them, so that a restart keeps the addresses.
 func (c *Cluster) choosePorts() error {
 	file := filepath.Join(c.Dir, "ports.json")
 	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil && c.ports.FrontDoor != 0 {
@@ -137,7 +136,7 @@ func (c *Cluster) choosePorts() error {
 		return err
 	}
 	for i, port := range []*int{&c.ports.Etcd, &c.ports.EtcdPeer, &c.ports.KubeAPIServer, &c.ports.Proviso, &c.ports.FrontDoor} {
-		if *port == 0 { // others may be in use by a cluster of an earlier version
+		if *port == 0 { // ports.json may be from an earlier version with fewer ports
 			*port = free[i]
 		}
 	}
@@ -148,7 +147,7 @@ func (c *Cluster) choosePorts() error {
 	return os.WriteFile(file, content, 0o600)
 }
 
-// Up starts what does not run, in order, and waits until Proviso is registered.
+// Up starts the servers that do not run, in order, and waits until Proviso is registered.
 func (c *Cluster) Up(ctx context.Context) error {
 	steps := []struct {
 		what string
@@ -170,7 +169,7 @@ func (c *Cluster) Up(ctx context.Context) error {
 	return nil
 }
 
-// Down stops what runs, in reverse order.
+// Down stops the running servers, in reverse order.
 func (c *Cluster) Down() error {
 	const patience = 20 * time.Second
 	var errs []error
@@ -180,20 +179,20 @@ func (c *Cluster) Down() error {
 	return errors.Join(errs...)
 }
 
-// KubeAPIServerURL is where kube-apiserver serves.
+// KubeAPIServerURL returns the URL of kube-apiserver.
 func (c *Cluster) KubeAPIServerURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.KubeAPIServer)
 }
 
-// ProvisoURL is where proviso-apiserver serves.
+// ProvisoURL returns the URL of proviso-apiserver.
 func (c *Cluster) ProvisoURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.Proviso)
 }
 
-// CAFile is the CA of kube-apiserver and of the users.
+// CAFile returns the file with the CA of kube-apiserver and of the users.
 func (c *Cluster) CAFile() string { return c.ca.Files().Cert }
 
-// ProvisoCAFile is the CA of proviso-apiserver.
+// ProvisoCAFile returns the file with the CA of proviso-apiserver.
 func (c *Cluster) ProvisoCAFile() string {
 	if c.Deployment {
 		return filepath.Join(c.Manifests, "base", "certs", "ca.crt")
@@ -201,11 +200,11 @@ func (c *Cluster) ProvisoCAFile() string {
 	return c.CAFile()
 }
 
-// Kubeconfig is a file with a context for each user: NAME through kube-apiserver, and
-// NAME-direct on Proviso's own port.
+// Kubeconfig returns the path of a file with two contexts for each user: NAME through
+// kube-apiserver, and NAME-direct for Proviso's own port.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
-// Client is the configuration of a client in a context of Kubeconfig.
+// Client returns the client configuration for a context of Kubeconfig.
 func (c *Cluster) Client(context string) (*rest.Config, error) {
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		&clientcmd.ClientConfigLoadingRules{ExplicitPath: c.Kubeconfig()},
@@ -213,47 +212,46 @@ func (c *Cluster) Client(context string) (*rest.Config, error) {
 	).ClientConfig()
 }
 
-// Pid is the process ID of proviso-apiserver.
+// Pid returns the process ID of proviso-apiserver.
 func (c *Cluster) Pid() int { return c.Proviso.pid }
 
-// KubeAPIServerPid is the process ID of kube-apiserver.
+// KubeAPIServerPid returns the process ID of kube-apiserver.
 func (c *Cluster) KubeAPIServerPid() int { return c.KubeAPIServer.pid }
 
-// Kill ends proviso-apiserver at once, as a crash would.
+// Kill kills proviso-apiserver, as in a crash.
 func (c *Cluster) Kill() error { return c.Proviso.stop(syscall.SIGKILL, time.Minute) }
 
-// KillKubeAPIServer ends kube-apiserver at once. StartKubeAPIServer starts it again at the same
-// address.
+// KillKubeAPIServer kills kube-apiserver. StartKubeAPIServer starts it again at the same address.
 func (c *Cluster) KillKubeAPIServer() error {
 	return c.KubeAPIServer.stop(syscall.SIGKILL, time.Minute)
 }
 
-// FrontProxy is the client certificate with which kube-apiserver passes requests on, or,
-// for another name, one of the same CA.
+// FrontProxy returns a client certificate of the front proxy's CA. kube-apiserver uses one of this
+// CA when it proxies requests.
 func (c *Cluster) FrontProxy(name string) (certFile, keyFile string, err error) {
 	files, err := c.frontProxyCA.Client("front-proxy-"+name, name)
 	return files.Cert, files.Key, err
 }
 
-// UserCertificate is the client certificate of a user.
+// UserCertificate returns the client certificate of a user.
 func (c *Cluster) UserCertificate(name string) (certFile, keyFile string) {
 	files := c.userPair(name)
 	return files.Cert, files.Key
 }
 
-// ServingCertificate makes a certificate for one more server on this machine.
+// ServingCertificate creates a certificate for another server on this machine.
 func (c *Cluster) ServingCertificate(name string) (certFile, keyFile string, err error) {
 	files, err := c.ca.Server("serving-"+name, "localhost", "127.0.0.1")
 	return files.Cert, files.Key, err
 }
 
-// NewUser makes a client certificate for one more user.
+// NewUser creates a client certificate for another user.
 func (c *Cluster) NewUser(name string, groups ...string) (certFile, keyFile string, err error) {
 	files, err := c.ca.Client("user-"+name, name, groups...)
 	return files.Cert, files.Key, err
 }
 
-// Kubectl runs kubectl as the admin, with input, and returns what it printed.
+// Kubectl runs kubectl as the admin, with input as its standard input, and returns its output.
 func (c *Cluster) Kubectl(ctx context.Context, input string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.binary("kubectl"), append([]string{"--kubeconfig", c.Kubeconfig()}, args...)...)
 	cmd.Stdin = strings.NewReader(input)

@@ -25,19 +25,19 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// containerEnv holds the container that a process with this variable is to become.
+// containerEnv is the environment variable with the container that a process is to become.
 const containerEnv = "PROVISO_TEST_CONTAINER"
 
-// container is what a kubelet would make of a pod: a root that cannot be written, with
-// volumes mounted into it, and a process that is not root.
+// container is a container as a kubelet would create it from a pod: a read-only root with mounted
+// volumes, and a process that is not root.
 type container struct {
-	Root   string   // the root on this machine
-	Binary string   // the binary on this machine, found at /Name in the container
-	Name   string   // of the binary
-	Args   []string // of the process
-	Env    []string // of the process
+	Root   string   // the root directory on this machine
+	Binary string   // the path of the binary on this machine; it is /Name in the container
+	Name   string   // the name of the binary
+	Args   []string // the arguments of the process
+	Env    []string // the environment of the process
 	Mounts []mount
-	UID    int // and GID; 0 leaves the user of this process, who is not root either
+	UID    int // the user and group ID; 0 keeps the user of this process, who is not root
 }
 
 type mount struct {
@@ -45,8 +45,8 @@ type mount struct {
 	ReadOnly       bool
 }
 
-// MaybeContainer makes the process a container if it was started to become one, and then
-// does not return. The first line of TestMain calls it.
+// MaybeContainer turns the process into a container if it was started for that, and then does not
+// return. The first line of TestMain calls it.
 func MaybeContainer() {
 	spec := os.Getenv(containerEnv)
 	if spec == "" {
@@ -61,7 +61,7 @@ func MaybeContainer() {
 	os.Exit(1)
 }
 
-// become runs in mount and, unless started by root, user namespaces of its own.
+// become runs in its own mount namespace and, unless started by root, its own user namespace.
 func (c *container) become() error {
 	runtime.LockOSThread()
 	steps := []func() error{
@@ -75,7 +75,7 @@ func (c *container) become() error {
 		func() error { return os.Chdir("/") },
 		func() error { return prctl(prSetNoNewPrivs, 1) },
 		c.dropRoot,
-		// Changing the user clears this, so it is set again.
+		// A change of the user clears this setting, so it is set again.
 		func() error { return prctl(syscall.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL)) },
 		func() error {
 			return syscall.Exec("/"+c.Name, append([]string{c.Name}, c.Args...), c.Env)
@@ -143,10 +143,9 @@ func (c *container) start(p *process) error {
 	return p.startCommand(cmd, []string{containerEnv + "=" + string(spec)})
 }
 
-// startDeployment does what the Deployment controller and a kubelet would do with the
-// Deployment of artifacts/: it runs its container with exactly its arguments, the
-// volumes that it names, and the token of its ServiceAccount. Only the environment
-// variables that say where to listen are other ones.
+// startDeployment does the work of the Deployment controller and a kubelet for the Deployment in
+// artifacts/: it runs the container with exactly its arguments, its volumes, and the token of its
+// ServiceAccount. Only the environment variables with the addresses to listen on differ.
 func (c *Cluster) startDeployment(ctx context.Context) error {
 	config, err := c.Client(Admin)
 	if err != nil {
@@ -171,14 +170,14 @@ func (c *Cluster) startDeployment(ctx context.Context) error {
 	return spec.start(c.Proviso)
 }
 
-// kubelet makes a container of a Deployment.
+// kubelet creates a container from a Deployment.
 type kubelet struct {
 	client     kubernetes.Interface
 	dir        string
 	deployment *appsv1.Deployment
 }
 
-var errUnsafe = errors.New("the Deployment does not ask to run as non-root on a read-only root")
+var errUnsafe = errors.New("the Deployment must run as non-root on a read-only root")
 
 func (k *kubelet) container(ctx context.Context, binary string, env map[string]string, caFile string) (*container, error) {
 	pod := k.deployment.Spec.Template.Spec
@@ -219,7 +218,7 @@ func (k *kubelet) container(ctx context.Context, binary string, env map[string]s
 	return result, k.makeRoot(result)
 }
 
-// makeRoot makes the mount points. An image FROM scratch has nothing but the binary.
+// makeRoot creates the mount points. An image FROM scratch has only the binary.
 func (k *kubelet) makeRoot(c *container) error {
 	for _, m := range c.Mounts {
 		if err := os.MkdirAll(filepath.Join(c.Root, m.Target), 0o755); err != nil {

@@ -16,16 +16,15 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
-// frontDoorClient is the name under which kube-apiserver comes to the front door.
+// frontDoorClient is the common name in kube-apiserver's client certificate for the front door.
 const frontDoorClient = "kube-apiserver"
 
-// FrontDoorURL is where the front door listens.
+// FrontDoorURL returns the URL of the front door.
 func (c *Cluster) FrontDoorURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.FrontDoor)
 }
 
-// FrontDoorCertificate is the client certificate with which kube-apiserver comes to the
-// front door.
+// FrontDoorCertificate returns kube-apiserver's client certificate for the front door.
 func (c *Cluster) FrontDoorCertificate() (certFile, keyFile string, err error) {
 	if c.Deployment {
 		dir := filepath.Join(c.Manifests, "front-door", "certs")
@@ -40,7 +39,7 @@ func (c *Cluster) FrontDoorCertificate() (certFile, keyFile string, err error) {
 }
 
 // writeAuthorization writes the AuthorizationConfiguration of kube-apiserver, and returns its
-// file. It is that of artifacts/, as is the kubeconfig beside it, but for where files are
+// path. It copies the file in artifacts/, and the kubeconfig next to it, with the paths of files
 // on this machine. Proviso need not run.
 func (c *Cluster) writeAuthorization() (string, error) {
 	certFile, keyFile, err := c.FrontDoorCertificate()
@@ -59,7 +58,8 @@ func (c *Cluster) writeAuthorization() (string, error) {
 	return authorization, c.adapt("authorization.yaml", authorization, map[string]string{"kubeConfigFile: " + dir + "kubeconfig.yaml": "kubeConfigFile: " + kubeconfig})
 }
 
-// adapt copies a file of artifacts/front-door with replacements, each of which must be there.
+// adapt copies a file of artifacts/front-door with replacements. It returns an error if the file
+// does not contain the text of one of them.
 func (c *Cluster) adapt(name, file string, replacements map[string]string) error {
 	content, err := os.ReadFile(filepath.Join(c.Manifests, "front-door", name))
 	if err != nil {
@@ -68,25 +68,25 @@ func (c *Cluster) adapt(name, file string, replacements map[string]string) error
 	text := string(content)
 	for old, replacement := range replacements {
 		if !strings.Contains(text, old) {
-			return fmt.Errorf("%s does not say %s", name, old)
+			return fmt.Errorf("%s does not contain %s", name, old)
 		}
 		text = strings.ReplaceAll(text, old, replacement)
 	}
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// Alone is one more server with a front door of its own, which shares the cluster's etcd.
+// Alone is an additional server with its own front door, which shares the cluster's etcd.
 type Alone struct {
-	// URL and FrontDoorURL are where it serves, with a certificate of the cluster's CA.
+	// URL and FrontDoorURL are its URLs. Its certificate is signed by the cluster's CA.
 	URL, FrontDoorURL string
-	// CertFile and KeyFile are a client certificate for its front door.
+	// CertFile and KeyFile have a client certificate for its front door.
 	CertFile, KeyFile string
 
 	process *process
 }
 
-// Alone starts one more server, whether or not kube-apiserver runs, and returns it once its
-// front door is ready. It stops with this process, or when it is stopped.
+// Alone starts an additional server, which does not need kube-apiserver, and returns it when its
+// front door is ready. The server stops with this process, or when Stop is called.
 func (c *Cluster) Alone(ctx context.Context) (*Alone, error) {
 	dir := filepath.Join(c.Dir, "alone")
 	a := &Alone{process: &process{name: "proviso-apiserver", dir: dir}}

@@ -18,9 +18,9 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
-// Instance is a Proviso besides that of the cluster, with an etcd that nothing else uses: it
-// can lose its store while kube-apiserver keeps its own. It uses the same kube-apiserver, which
-// does not know of it. Its methods must not be called concurrently.
+// Instance is an additional Proviso with an etcd of its own, so that it can lose its store while
+// kube-apiserver keeps its own. It uses the kube-apiserver of the cluster, but is not registered
+// there. Its methods must not be called concurrently.
 type Instance struct {
 	cluster       *Cluster
 	dir           string
@@ -32,8 +32,8 @@ type Instance struct {
 	Etcd, Proviso *process
 }
 
-// NewInstance prepares an instance. Its name tells it from others; the arguments are for
-// proviso-apiserver, after those that it needs.
+// NewInstance prepares an instance. The name distinguishes it from other instances; args are
+// additional arguments of proviso-apiserver.
 func (c *Cluster) NewInstance(name string, args ...string) (*Instance, error) {
 	dir := filepath.Join(c.Dir, "instance-"+name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -54,14 +54,14 @@ func (c *Cluster) NewInstance(name string, args ...string) (*Instance, error) {
 	}, nil
 }
 
-// EtcdURL is where the instance's etcd serves, without TLS.
+// EtcdURL returns the URL of the instance's etcd, which serves without TLS.
 func (i *Instance) EtcdURL() string { return fmt.Sprintf("http://127.0.0.1:%d", i.etcdPort) }
 
-// URL is where the instance serves.
+// URL returns the URL of the instance.
 func (i *Instance) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", i.port) }
 
-// StartEtcd starts the instance's etcd, if it does not run, with what it had stored, and
-// waits until it serves.
+// StartEtcd starts the instance's etcd, if it does not run, with the data that it stored before,
+// and waits until it serves.
 func (i *Instance) StartEtcd(ctx context.Context) error {
 	if i.Etcd.find() {
 		return nil
@@ -79,11 +79,10 @@ func (i *Instance) StartEtcd(ctx context.Context) error {
 	return i.cluster.waitFor(ctx, i.Etcd, i.EtcdURL()+"/health", i.cluster.CAFile(), pki.Pair{})
 }
 
-// KillEtcd ends the instance's etcd at once.
+// KillEtcd kills the instance's etcd.
 func (i *Instance) KillEtcd() error { return i.Etcd.stop(syscall.SIGKILL, startTimeout) }
 
-// StartProviso starts the server, if it does not run, and waits until a path of it answers
-// 200.
+// StartProviso starts the server, if it does not run, and waits until it answers a path with 200.
 func (i *Instance) StartProviso(ctx context.Context, path string) error {
 	if !i.Proviso.find() {
 		if err := i.Proviso.start(i.cluster.binary("proviso-apiserver"), append([]string{
@@ -99,19 +98,19 @@ func (i *Instance) StartProviso(ctx context.Context, path string) error {
 	return i.cluster.waitFor(ctx, i.Proviso, i.URL()+path, i.cluster.CAFile(), pki.Pair{})
 }
 
-// SetArgs replaces the arguments of NewInstance, from the next start on.
+// SetArgs replaces the arguments of NewInstance. They apply from the next start.
 func (i *Instance) SetArgs(args ...string) { i.args = args }
 
-// KillProviso ends the server at once.
+// KillProviso kills the server.
 func (i *Instance) KillProviso() error { return i.Proviso.stop(syscall.SIGKILL, startTimeout) }
 
-// Stop ends everything of the instance.
+// Stop stops all processes of the instance.
 func (i *Instance) Stop() {
 	_ = i.Proviso.stop(syscall.SIGTERM, startTimeout)
 	_ = i.Etcd.stop(syscall.SIGTERM, startTimeout)
 }
 
-// Log is what the server has logged so far, from its first start on.
+// Log returns the log of the server since its first start.
 func (i *Instance) Log() (string, error) {
 	content, err := os.ReadFile(i.Proviso.logFile())
 	return string(content), err
@@ -120,7 +119,8 @@ func (i *Instance) Log() (string, error) {
 // Running reports whether the server runs.
 func (i *Instance) Running() bool { return i.Proviso.running() }
 
-// Client is the configuration of a client of the instance, as a user of the cluster.
+// Client returns a client configuration for the instance, with the certificate of a user of the
+// cluster.
 func (i *Instance) Client(user string) *rest.Config {
 	files := i.cluster.userPair(user)
 	return &rest.Config{
@@ -129,7 +129,7 @@ func (i *Instance) Client(user string) *rest.Config {
 	}
 }
 
-// Store is a client of the instance's etcd.
+// Store returns a client of the instance's etcd.
 func (i *Instance) Store(ctx context.Context) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Context: ctx, Endpoints: []string{i.EtcdURL()}})
 }

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// process is a server that runs from a binary. Its pid and log are files, so that
-// another process can find and stop it.
+// process is a server process. Its pid and log are stored in files, so that another process can
+// find and stop it.
 type process struct {
 	name     string
 	dir      string
@@ -32,7 +32,8 @@ type process struct {
 func (p *process) pidFile() string { return filepath.Join(p.dir, p.name+".pid") }
 func (p *process) logFile() string { return filepath.Join(p.dir, p.name+".log") }
 
-// start runs the binary. A detached process outlives this one; any other dies with it.
+// start runs the binary. A detached process continues when this process ends; other processes are
+// killed.
 func (p *process) start(binary string, args, env []string) error {
 	cmd := exec.Command(binary, args...)
 	return p.startCommand(cmd, env)
@@ -61,14 +62,13 @@ func (p *process) startCommand(cmd *exec.Cmd, env []string) error {
 	exited := make(chan struct{})
 	p.exited = exited
 	go func() {
-		_ = cmd.Wait() // reaps; how it ended is in its log
+		_ = cmd.Wait() // reaps the process; its log has the cause of its end
 		close(exited)
 	}()
 	return os.WriteFile(p.pidFile(), []byte(strconv.Itoa(p.pid)), 0o600)
 }
 
-// find fills in the pid of a process that another one started. It reports whether the
-// process runs.
+// find reads the pid of a process that another process started, and reports whether it runs.
 func (p *process) find() bool {
 	if p.pid == 0 {
 		content, err := os.ReadFile(p.pidFile())
@@ -84,7 +84,7 @@ func (p *process) find() bool {
 	return p.running()
 }
 
-// running reports whether the pid still belongs to the process: pids are reused.
+// running reports whether the process runs. The pid alone does not tell, because pids are reused.
 func (p *process) running() bool {
 	if p.pid == 0 {
 		return false
@@ -96,13 +96,13 @@ func (p *process) running() bool {
 	return strings.Contains(string(cmdline), p.name)
 }
 
-// outdated reports whether the process runs a binary that has been replaced since.
+// outdated reports whether the binary of the running process has been replaced.
 func (p *process) outdated() bool {
 	target, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", p.pid))
 	return err == nil && strings.HasSuffix(target, " (deleted)")
 }
 
-// stop ends the process with a signal and waits until it is gone.
+// stop sends a signal to the process and waits until it has ended.
 func (p *process) stop(signal syscall.Signal, timeout time.Duration) error {
 	if !p.find() {
 		p.pid = 0
@@ -118,7 +118,7 @@ func (p *process) stop(signal syscall.Signal, timeout time.Duration) error {
 		}
 	}
 	if p.exited != nil {
-		<-p.exited // its memory is gone before its port is free
+		<-p.exited // its port is free only after its memory has been released
 	}
 	p.pid = 0
 	_ = os.Remove(p.pidFile())
@@ -138,8 +138,8 @@ func (p *process) tail() string {
 	return string(content)
 }
 
-// freePorts returns n ports that the kernel says are free. All are held until the last is
-// found, so that they differ.
+// freePorts returns n different ports that are free. It holds all of them until it has found the
+// last one.
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {

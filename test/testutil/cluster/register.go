@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// prepare creates what artifacts/ would: the namespace, the ServiceAccount and its
-// permissions; and those of the users.
+// prepare creates the objects of artifacts/: the namespace, the ServiceAccount and its
+// permissions, and the permissions of the users.
 func (c *Cluster) prepare(ctx context.Context) error {
 	manifests := [][]string{
 		{"-f", "base/namespace.yaml"}, {"-f", "base/serviceaccount.yaml"}, {"-f", "base/rbac.yaml"}, {"-f", "dev/users.yaml"},
@@ -34,8 +34,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-// service makes kube-apiserver, which runs outside the cluster network, find Proviso on
-// this machine.
+// service directs kube-apiserver, which runs outside the cluster network, to Proviso on this
+// machine.
 const service = `
 apiVersion: v1
 kind: Service
@@ -60,8 +60,8 @@ spec:
   service: {name: %[5]s, namespace: %[6]s, port: %[7]d}
 `
 
-// Register creates the Service and the APIServices, with the CA of Proviso's
-// certificate, and waits until kube-apiserver finds them available.
+// Register creates the Service and the APIServices, with the CA of Proviso's certificate, and
+// waits until kube-apiserver reports them as available.
 func (c *Cluster) Register(ctx context.Context) error {
 	ca, err := os.ReadFile(c.ProvisoCAFile())
 	if err != nil {
@@ -74,12 +74,13 @@ func (c *Cluster) Register(ctx context.Context) error {
 		version, group, _ := strings.Cut(name, ".")
 		priority := 1000
 		if group == "authorization.k8s.io" {
-			priority = 17600 // that of the built-in version of the group
+			priority = 17600 // the priority of the built-in version of the group
 		}
 		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
 	}
 	if c.Deployment {
-		// A Service that has a cluster address does not become one that is only a name.
+		// A Service with a cluster address cannot be changed to type ExternalName, so it is
+		// deleted first.
 		if _, err := c.Kubectl(ctx, "", "delete", "--namespace="+Namespace, "--ignore-not-found", "service", Service); err != nil {
 			return err
 		}
@@ -95,10 +96,10 @@ func (c *Cluster) Register(ctx context.Context) error {
 	return c.waitForDiscovery(ctx)
 }
 
-// waitForDiscovery waits until kube-apiserver lists what an available APIService serves,
-// which takes it a moment: kubectl knows a kind from there, and validates by it.
+// waitForDiscovery waits until kube-apiserver lists the resources of an available APIService,
+// which takes a moment. kubectl uses this list to find kinds and to validate objects.
 func (c *Cluster) waitForDiscovery(ctx context.Context) error {
-	resources := []string{"authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // one of each group
+	resources := []string{"authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // one resource of each group
 	lists := []struct{ path, accept string }{
 		{"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
 		{"/openapi/v3", "application/json"},

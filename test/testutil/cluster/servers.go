@@ -61,8 +61,8 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
 }
 
-// auditPolicy keeps who made which request, as whom, and how it was decided. What the
-// servers ask by themselves would fill the log.
+// auditPolicy records requests with the requester, the impersonated user and the decision, but not
+// the requests of the servers themselves, which would fill the log.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -73,12 +73,11 @@ rules:
 - level: Metadata
 `
 
-// AuditLog is the file in which kube-apiserver keeps an audit event for each request, one
-// in each line.
+// AuditLog returns the path of kube-apiserver's audit log, which has one event per line.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
 
-// StartKubeAPIServer starts kube-apiserver, if it does not run, and waits until it is
-// ready. It writes Kubeconfig.
+// StartKubeAPIServer starts kube-apiserver, if it does not run, and waits until it is ready. It
+// writes Kubeconfig.
 func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	if err := c.writeKubeconfig(); err != nil {
 		return err
@@ -133,11 +132,11 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	return c.waitFor(ctx, c.KubeAPIServer, c.KubeAPIServerURL()+"/readyz", c.CAFile(), c.userPair(Admin))
 }
 
-// ServerName is the name that Proviso's certificate is for. kube-apiserver expects it.
+// ServerName is the DNS name in Proviso's certificate, as kube-apiserver expects it.
 const ServerName = Service + "." + Namespace + ".svc"
 
-// StartProviso starts proviso-apiserver, if it does not run, and waits until it is
-// ready. It runs under the name of the ServiceAccount that artifacts/ gives it.
+// StartProviso starts proviso-apiserver, if it does not run, and waits until it is ready. It runs
+// as the ServiceAccount in artifacts/.
 func (c *Cluster) StartProviso(ctx context.Context) error {
 	if c.Proviso.find() {
 		if !c.Proviso.outdated() {
@@ -172,8 +171,8 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
 }
 
-// Replicas starts n more servers that share the cluster's etcd, and returns where they
-// serve. They stop with this process, or when stop is called.
+// Replicas starts n additional servers that share the cluster's etcd, and returns their URLs. They
+// stop with this process, or when stop is called.
 func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func(), err error) {
 	var stops []func()
 	stop = func() {
@@ -192,15 +191,15 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 	return urls, stop, nil
 }
 
-// Replica starts one more server that shares the cluster's etcd. The arguments are for
-// proviso-apiserver, after those that it needs.
+// Replica starts an additional server that shares the cluster's etcd. args are additional
+// arguments of proviso-apiserver.
 func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop func(), err error) {
 	stop = func() {}
 	ports, err := freePorts(1)
 	if err != nil {
 		return "", stop, err
 	}
-	// Tests start replicas at the same time, each with a certificate of its own.
+	// Tests start replicas concurrently, so each one needs its own certificate.
 	serving, err := c.ca.Server(fmt.Sprintf("replica-%d", ports[0]), ServerName, "localhost", "127.0.0.1")
 	if err != nil {
 		return "", stop, err
@@ -227,7 +226,7 @@ func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop
 	return url, stop, err
 }
 
-// userPair is the client certificate of a user.
+// userPair returns the client certificate of a user.
 func (c *Cluster) userPair(name string) pki.Pair {
 	return pki.Pair{Cert: c.pki("user-" + name + ".crt"), Key: c.pki("user-" + name + ".key")}
 }
@@ -268,12 +267,12 @@ func (c *Cluster) writeProvisoKubeconfig() error {
 	return clientcmd.WriteToFile(*config, filepath.Join(c.Dir, "proviso.kubeconfig"))
 }
 
-// waitFor waits until a URL answers 200, or the process ends.
+// waitFor waits until a URL answers 200. It returns an error if the process ends.
 func (c *Cluster) waitFor(ctx context.Context, p *process, url, caFile string, client pki.Pair) error {
 	return c.poll(ctx, p, probe{url: url, caFile: caFile, client: client})
 }
 
-// poll probes until it succeeds, or the process ends.
+// poll repeats the probe until it succeeds. It returns an error if the process ends.
 func (c *Cluster) poll(ctx context.Context, p *process, probe probe) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -292,7 +291,7 @@ func (c *Cluster) poll(ctx context.Context, p *process, probe probe) error {
 	}
 }
 
-// probe is a GET that must answer 200, and whose answer must pass check if there is one.
+// probe is a GET that must answer 200. If check is set, the answer must also pass it.
 type probe struct {
 	url, caFile string
 	client      pki.Pair
@@ -305,7 +304,7 @@ func (p probe) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Every server here is called localhost.
+	// The certificates of all servers here are valid for localhost.
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12, ServerName: "localhost"}
 	config.RootCAs.AppendCertsFromPEM(ca)
 	if p.client.Cert != "" {

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package golden compares output with files that are committed. The files are written
-// anew when the environment variable UPDATE_GOLDEN is set.
+// Package golden compares output with committed files. If the environment variable UPDATE_GOLDEN
+// is set, it writes the files instead.
 package golden
 
 import (
@@ -29,9 +29,9 @@ func Compare(tb testing.TB, file, got string) {
 	}
 	want, err := os.ReadFile(file)
 	if err != nil {
-		tb.Fatalf("%v; UPDATE_GOLDEN=1 writes it", err)
+		tb.Fatalf("%v; set UPDATE_GOLDEN=1 to write it", err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		tb.Errorf("%s (-want +got); UPDATE_GOLDEN=1 writes it anew:\n%s", file, diff)
+		tb.Errorf("%s (-want +got); set UPDATE_GOLDEN=1 to update it:\n%s", file, diff)
 	}
 }

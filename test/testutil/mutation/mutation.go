@@ -3,9 +3,9 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package mutation checks that tests notice when a guard is deleted from the code. A mutant is a
-// package in which one piece of text is replaced by another; its tests run against it through an
-// overlay of the go command, so that no file of the repository changes.
+// Package mutation checks that tests fail when a guard is deleted from the code. A mutant is a
+// package in which one text is replaced by another. Its tests run through an overlay of the go
+// command, so that no file of the repository changes.
 package mutation
 
 import (
@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// Time is how much processor time tests may take to notice a mutant.
+	// Time is the processor time in which tests must detect a mutant.
 	Time = time.Minute
-	// patience is how many times that may pass on a machine that is busy with other things.
+	// patience is the factor for the elapsed time on a machine with other load.
 	patience = 4
 )
 
@@ -36,21 +36,22 @@ type Suite struct {
 	Tests string
 	// Test is the pattern of the tests that must notice, as for go test -run.
 	Test string
-	// Env are variables that the tests get, as NAME=value.
+	// Env are environment variables of the tests, as NAME=value.
 	Env []string
 	// Mutants are the mutants of the package.
 	Mutants []Mutant
 }
 
-// Mutant is the package without one of its guards: the text Old, which must occur once in the
-// file, is replaced by New.
+// Mutant is the package without one of its guards: the text Old, which must occur exactly once in
+// File, is replaced by New.
 type Mutant struct {
 	Name, File, Old, New string
-	// Test is the pattern of the tests that must notice this mutant, if not that of the suite.
+	// Test is the pattern of the tests that must fail for this mutant. If empty, the suite's
+	// pattern is used.
 	Test string
 }
 
-// Exist fails unless every mutant can be made of the code as it is.
+// Exist fails if a mutant cannot be created from the current code.
 func (s Suite) Exist(t *testing.T) {
 	t.Helper()
 	for _, m := range s.Mutants {
@@ -61,8 +62,8 @@ func (s Suite) Exist(t *testing.T) {
 	}
 }
 
-// Run runs the tests against each mutant whose name matches, one after the other, and fails for
-// those that they do not notice.
+// Run runs the tests against each mutant whose name matches wanted, one after the other, and fails
+// if they do not detect it.
 func (s Suite) Run(t *testing.T, wanted *regexp.Regexp) {
 	t.Helper()
 	for _, m := range s.Mutants {
@@ -72,7 +73,7 @@ func (s Suite) Run(t *testing.T, wanted *regexp.Regexp) {
 	}
 }
 
-// mutated returns the path of a mutant's file, and what the mutant has in it.
+// mutated returns the path of a mutant's file and its changed content.
 func (s Suite) mutated(t *testing.T, m Mutant) (path, content string) {
 	t.Helper()
 	path = filepath.Join(root(t), s.Package, m.File)
@@ -81,7 +82,7 @@ func (s Suite) mutated(t *testing.T, m Mutant) (path, content string) {
 		t.Fatal(err)
 	}
 	if n := strings.Count(string(source), m.Old); n != 1 {
-		t.Fatalf("%s has %d times %q, want it once", path, n, m.Old)
+		t.Fatalf("%s has %d occurrences of %q, want 1", path, n, m.Old)
 	}
 	return path, strings.Replace(string(source), m.Old, m.New, 1)
 }
@@ -101,7 +102,7 @@ func (s Suite) run(t *testing.T, m Mutant) {
 	output, _ := run.CombinedOutput()
 	used := run.ProcessState.UserTime() + run.ProcessState.SystemTime()
 	if ctx.Err() != nil || used > Time || !strings.Contains(string(output), "--- FAIL: ") {
-		t.Fatalf("the tests %s do not notice it in %v of processor time: %s", pattern, used, output)
+		t.Fatalf("the tests %s do not detect the mutant in %v of processor time: %s", pattern, used, output)
 	}
 	t.Logf("noticed after %v of processor time: %s", used.Round(time.Millisecond), output)
 }
@@ -131,12 +132,12 @@ func (s Suite) build(t *testing.T, m Mutant) (binary string) {
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".") //nolint:gosec // the paths are ours
 	build.Dir = s.tests(t)
 	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("it does not compile: %s", output)
+		t.Fatalf("the mutant does not compile: %s", output)
 	}
 	return binary
 }
 
-// root returns the directory of the module that the test is in.
+// root returns the root directory of the module of the test.
 func root(t *testing.T) string {
 	t.Helper()
 	directory, err := os.Getwd()
@@ -148,7 +149,7 @@ func root(t *testing.T) string {
 			return at
 		}
 		if at == filepath.Dir(at) {
-			t.Fatalf("%s is in no module", directory)
+			t.Fatalf("%s is not in a module", directory)
 		}
 	}
 }

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package pki makes certificate authorities and certificates for tests and for trying
-// things out, as files in a directory.
+// Package pki creates certificate authorities and certificates, as files in a directory, for tests
+// and demonstrations.
 package pki
 
 import (
@@ -24,23 +24,23 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Authority signs certificates and keeps their files in a directory.
+// Authority signs certificates and writes them to a directory.
 type Authority struct {
 	dir  string
 	name string
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	// validity is how long what is made from now on is valid.
+	// validity is the validity of new certificates.
 	validity time.Duration
 }
 
-// Pair is the files of a certificate and its key.
+// Pair has the paths of a certificate and its key.
 type Pair struct {
 	Cert, Key string
 }
 
-// New makes an authority, or reads the one that is in the directory under the name. What it
-// signs is valid as long as it is said to be.
+// New returns the authority with this name in the directory, and creates it if it does not exist.
+// validity applies to the certificates that it signs.
 func New(dir, name string, validity time.Duration) (*Authority, error) {
 	a := &Authority{dir: dir, name: name, validity: validity}
 	if a.load() {
@@ -68,7 +68,7 @@ func New(dir, name string, validity time.Duration) (*Authority, error) {
 	return a, err
 }
 
-// Files are where the authority is kept.
+// Files returns the paths of the authority's certificate and key.
 func (a *Authority) Files() Pair {
 	return Pair{Cert: filepath.Join(a.dir, a.name+".crt"), Key: filepath.Join(a.dir, a.name+".key")}
 }
@@ -108,7 +108,7 @@ func (a *Authority) newTemplate(subject pkix.Name) (*x509.Certificate, error) {
 	}, nil
 }
 
-// Client makes a client certificate for a user and groups.
+// Client creates a client certificate for a user and groups.
 func (a *Authority) Client(file, user string, groups ...string) (Pair, error) {
 	template, err := a.newTemplate(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
@@ -118,13 +118,13 @@ func (a *Authority) Client(file, user string, groups ...string) (Pair, error) {
 	return a.sign(file, template)
 }
 
-// Server makes a serving certificate for DNS names and IP addresses. It also serves as a
-// client certificate, which etcd needs of its own.
+// Server creates a serving certificate for DNS names and IP addresses. It is also valid as a
+// client certificate, because etcd uses its own certificate as one.
 func (a *Authority) Server(file string, hosts ...string) (Pair, error) {
 	return a.server(file, hosts, x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth)
 }
 
-// ServerOnly makes a serving certificate that is none of a client.
+// ServerOnly creates a serving certificate that is not valid as a client certificate.
 func (a *Authority) ServerOnly(file string, hosts ...string) (Pair, error) {
 	return a.server(file, hosts, x509.ExtKeyUsageServerAuth)
 }

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package server runs proviso-apiserver inside a test, without kube-apiserver: callers
-// say in a header who they are, and the test says what they may do.
+// Package server runs proviso-apiserver inside a test, without kube-apiserver. A header names the
+// user of a request, and the test provides the authorizer.
 package server
 
 import (
@@ -40,25 +40,25 @@ import (
 	"github.com/proviso-authz/proviso/pkg/etcd"
 )
 
-// UserHeader names the user of a request.
+// UserHeader is the header with the user of a request.
 const UserHeader = "X-Test-User"
 
-// Config says what the server is to do.
+// Config configures the server.
 type Config struct {
-	// Authorizer decides requests and reviews. An *authorization.Chain is used as it is.
+	// Authorizer decides requests and reviews. If it is an *authorization.Chain, it is used
+	// directly.
 	Authorizer authorizer.Authorizer
-	// Enforcement changes how conditions are enforced. May be nil.
+	// Enforcement, if set, changes the configuration of enforcement.
 	Enforcement func(*enforcement.Config)
-	// Admission are admission plugins that come before the one that enforces conditions.
+	// Admission are admission plugins that run before the one that enforces conditions.
 	Admission []admission.Interface
-	// Generic changes the configuration of the generic server, such as its auditing. May be
-	// nil.
+	// Generic, if set, changes the configuration of the generic server, such as its auditing.
 	Generic func(*genericapiserver.Config)
-	// Extra changes what the server is beyond a generic one, such as its feature gates. May be
-	// nil.
+	// Extra, if set, changes the configuration of the rest of the server, such as its feature
+	// gates.
 	Extra func(*apiserver.ExtraConfig)
-	// EtcdDir is a directory for an embedded etcd, short enough for a socket. Without it
-	// there is a temporary one, and the demo API is not served.
+	// EtcdDir is a directory for an embedded etcd. Its path must be short enough for a socket. If
+	// it is empty, a temporary directory is used and the demo API is not served.
 	EtcdDir string
 }
 
@@ -67,7 +67,7 @@ type Server struct {
 	*genericapiserver.GenericAPIServer
 }
 
-// New makes a server, which need not listen to be used: its Handler answers requests.
+// New returns a server. It need not listen: its Handler answers requests.
 func New(tb testing.TB, config Config) *Server {
 	tb.Helper()
 	generic := genericapiserver.NewRecommendedConfig(apiserver.Codecs)
@@ -87,7 +87,7 @@ func New(tb testing.TB, config Config) *Server {
 	chain := chainOf(tb, config.Authorizer)
 	generic.Authorization.Authorizer = chain
 	applyEtcd(tb, etcdDir(tb, config), &generic.Config)
-	policies := &engine.Source{} // none, and that is known
+	policies := &engine.Source{} // loaded, with no policies
 	policies.Publish(engine.NewBuilder().Apply(nil))
 	chains, err := apiserver.NewChains(apiserver.AuthorizerConfig{Fresh: chain, Cached: chain, Policies: policies})
 	if err != nil {
@@ -168,17 +168,17 @@ func applyEtcd(tb testing.TB, dir string, generic *genericapiserver.Config) {
 	options := genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig("/test", apiserver.Codecs.LegacyCodec(apiserver.StorageVersions...)))
 	options.StorageConfig.Transport.ServerList = []string{endpoint}
 	options.SkipHealthEndpoints = true
-	options.DeleteCollectionWorkers = 4 // admission sees objects of a collection concurrently
+	options.DeleteCollectionWorkers = 4 // admission is called concurrently for the objects of a collection
 	if err := options.ApplyTo(generic); err != nil {
 		tb.Fatal(err)
 	}
 }
 
-// maxAttempts bounds how often Answer repeats a request, some milliseconds apart.
+// maxAttempts bounds how often Answer repeats a request, with some milliseconds between attempts.
 const maxAttempts = 500
 
-// Answer returns the answer to a request. While the server says 429, which it does until its
-// caches are filled, the request is made again, as clients do.
+// Answer returns the answer to a request. If the server answers 429, as it does until its caches
+// are filled, the request is repeated, as clients do.
 func (s *Server) Answer(newRequest func() *http.Request) *httptest.ResponseRecorder {
 	for attempt := 1; ; attempt++ {
 		recorder := httptest.NewRecorder()
@@ -190,8 +190,8 @@ func (s *Server) Answer(newRequest func() *http.Request) *httptest.ResponseRecor
 	}
 }
 
-// Client serves the server's handler on a port of its own and returns a client's
-// configuration for a user.
+// Client serves the server's handler on a port of its own and returns a client configuration for a
+// user.
 func (s *Server) Client(tb testing.TB, name string) *rest.Config {
 	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compares the evaluation of a condition in process with that of the same expression in a
-# ValidatingAdmissionPolicy: as many runs of each as asked for, one after the other in turn,
-# so that a busy machine is busy for both. The results go to _output/bench.
+# Compares the evaluation of a condition in process with the evaluation of the same expression in a
+# ValidatingAdmissionPolicy. The runs of both alternate, so that other load on the machine affects
+# both. The results are written to _output/bench.
 set -o errexit -o nounset -o pipefail
 
 runs=${1:-20}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stops the dev cluster and removes everything of it.
+# Stops the dev cluster and removes all of its files.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts the dev cluster in _output/dev: etcd, kube-apiserver and proviso-apiserver on
-# loopback, with the kubeconfig _output/dev/kubeconfig. What runs already is left running.
+# Starts the dev cluster in _output/dev: etcd, kube-apiserver and proviso-apiserver on loopback
+# addresses, with the kubeconfig _output/dev/kubeconfig. Servers that are already running are kept.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes every target for the given time. A failing input is written to testdata/fuzz of
-# its package and belongs into the repository.
+# Fuzzes every target for the given time. A failing input is written to testdata/fuzz of its
+# package. Commit it.
 set -o errexit -o nounset -o pipefail
 
 time=${1:?usage: fuzz.sh TIME}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Generates deepcopy, defaults, conversions, OpenAPI, apply configurations, clientset,
-# listers and informers for everything under apis/. Needs nothing but Go; the generators
-# are pinned in hack/tools/go.mod.
+# Generates deepcopy, defaults, conversions, OpenAPI, apply configurations, clientset, listers and
+# informers for all packages under apis/. It needs only Go; the generators are pinned in
+# hack/tools/go.mod.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -11,7 +11,7 @@ cd "${root}"
 (cd hack/tools && go mod download k8s.io/code-generator)
 codegen=$(cd hack/tools && go list -m -f '{{.Dir}}' k8s.io/code-generator)
 
-# kube_codegen.sh installs its generators into GOBIN; keep them out of the user's.
+# kube_codegen.sh installs its generators into GOBIN, which should not be the user's.
 export GOBIN=${root}/_output/tools
 export GOFLAGS=-buildvcs=false
 mkdir -p "${GOBIN}"
@@ -36,7 +36,7 @@ kube::codegen::gen_openapi \
   --boilerplate "${root}/hack/boilerplate.go.txt" \
   "${root}/apis"
 
-# Apply configurations need the schemas that the step above generated.
+# The generator of apply configurations needs the schemas that the step above generated.
 schema=$(mktemp)
 trap 'rm -f "${schema}"' EXIT
 go run "${module}/hack/models-schema" >"${schema}"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Fails if generated code is not what hack/update-codegen.sh generates. The tree is left as
-# it is: the generators run on a copy.
+# Fails if generated code differs from the output of hack/update-codegen.sh. The tree is not
+# changed: the generators run on a copy.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 copy=$(mktemp -d)
 trap 'rm -rf "${copy}"' EXIT
 cd "${root}"
-# What git tracks, and what it would; generated files must be removed to be seen missing.
+# Copies tracked and new files, but not deleted ones, so that a missing generated file is noticed.
 git ls-files -z --cached --others --exclude-standard | while IFS= read -r -d '' file; do
   [[ -e "${file}" ]] && printf '%s\0' "${file}"
 done | tar --null --files-from=- -cf - | tar -xf - -C "${copy}"

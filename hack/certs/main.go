@@ -3,11 +3,11 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command certs makes what proviso-apiserver needs in a cluster, in folders from which the
-// manifests take it: in the first, ca.crt, tls.crt and tls.key, a serving certificate; in
-// the second, ca.crt, client.crt and client.key, with which kube-apiserver comes to the
-// front door. Files that are there are kept. The keys of the CAs are not kept: to renew,
-// delete the folders, run it again and apply the manifests again.
+// Command certs creates the certificates for proviso-apiserver in a cluster, in folders that the
+// manifests refer to. The first folder gets the serving certificate: ca.crt, tls.crt and tls.key.
+// The second one gets the client certificate of kube-apiserver for the front door: ca.crt,
+// client.crt and client.key. Existing files are kept. The keys of the CAs are not kept: to renew
+// certificates, delete the folders, run the command again and apply the manifests again.
 package main
 
 import (
@@ -38,7 +38,7 @@ func main() {
 
 func frontDoor(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "client.crt")); err == nil {
-		fmt.Printf("%s holds a certificate already, which is kept\n", dir)
+		fmt.Printf("%s has a certificate already, which is kept\n", dir)
 		return nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -57,7 +57,7 @@ func frontDoor(dir string) error {
 
 func serving(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "tls.crt")); err == nil {
-		fmt.Printf("%s holds a certificate already, which is kept\n", dir)
+		fmt.Printf("%s has a certificate already, which is kept\n", dir)
 		return nil
 	}
 	chain, key, err := cert.GenerateSelfSignedCertKeyWithOptions(cert.SelfSignedCertKeyOptions{

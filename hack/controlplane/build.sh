@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds kube-apiserver, kubectl and etcd into _output/bin from Go modules alone.
 #
-# The versions are those of hack/controlplane/go.mod. The first build compiles a
-# few thousand packages and takes minutes; afterwards a stamp makes this a no-op
-# until go.mod, go.sum, this script or the Go toolchain changes.
+# The versions are in hack/controlplane/go.mod. The first build compiles a few thousand packages
+# and takes minutes. Later runs do nothing until go.mod, go.sum, this script or the Go toolchain
+# changes; a stamp file records them.
 set -o errexit -o nounset -o pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,8 +13,8 @@ stamp=${bin}/.controlplane.stamp
 
 version_of() { (cd "${here}" && go list -m -f '{{.Version}}' "$1"); }
 
-# progress counts the package names that `go build -v` prints, so that a long
-# build is seen to move, and passes everything else through.
+# progress counts the package names that `go build -v` prints, so that a long build shows its
+# progress, and passes on all other output.
 progress() {
   awk -v name="$1" '
     /^[a-zA-Z0-9._~\/-]+$/ { n++; if (n % 100 == 0) { printf "  %s: %d packages compiled\n", name, n; fflush() } next }

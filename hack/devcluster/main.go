@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command devcluster runs the dev cluster: etcd, kube-apiserver and proviso-apiserver on
-// this machine, which go on after it has ended.
+// Command devcluster starts or stops the dev cluster: etcd, kube-apiserver and proviso-apiserver
+// on this machine. They keep running after the command has ended.
 package main
 
 import (
@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string) error {
 		Bin:       filepath.Join(root, "_output", "bin"),
 		Manifests: filepath.Join(root, "artifacts"),
 		Detached:  true,
-		// What is off by default can be tried here.
+		// Features that are off by default can be tried in the dev cluster.
 		Args: []string{"--feature-gates=FineGrainedAuthorization=true"},
 		Log:  func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
 	})

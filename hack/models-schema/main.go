@@ -3,9 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command models-schema prints the generated OpenAPI definitions as one Swagger
-// document, from which the generator of apply configurations learns list types and
-// map keys.
+// Command models-schema prints the generated OpenAPI definitions as one Swagger document. The
+// generator of apply configurations reads list types and map keys from it.
 package main
 
 import (
@@ -33,7 +32,7 @@ func document() *spec.Swagger {
 	definitions := spec.Definitions{}
 	for name, definition := range openapi.GetOpenAPIDefinitions(reference) {
 		definitions[name] = definition.Schema
-		// Types that differ between OpenAPI v2 and v3 carry their v2 form along.
+		// Types that differ between OpenAPI v2 and v3 have their v2 form in an extension.
 		if v2, ok := definition.Schema.Extensions[common.ExtensionV2Schema].(spec.Schema); ok {
 			definitions[name] = v2
 		}

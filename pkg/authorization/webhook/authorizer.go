@@ -173,7 +173,8 @@ func (a *Authorizer) remember(key string, result answer) {
 	}
 }
 
-// Decide asks. The v1 API has no conditions, so the decision is never conditional.
+// Decide returns the decision of Authorize. The v1 API has no conditions, so the decision is never
+// conditional.
 func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	return authorization.Unconditional(a.Authorize(ctx, attributes))
 }

@@ -168,7 +168,7 @@ func (d *Dynamic) part(ctx context.Context) *part {
 // Members returns the webhooks of a pinned context.
 func (d *Dynamic) Members(ctx context.Context) []authorization.Member { return d.part(ctx).members }
 
-// Decide asks the webhooks in order.
+// Decide calls the webhooks in order, and requests conditions if the attributes do.
 func (d *Dynamic) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	return d.part(ctx).chain.Decide(ctx, attributes)
 }

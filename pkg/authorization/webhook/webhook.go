@@ -48,7 +48,8 @@ var (
 	_ authorization.ConditionsAuthor = &Webhook{}
 )
 
-// Decide asks, for conditions too if the caller supports them.
+// Decide returns the decision of the webhook. It requests conditions if the caller and the webhook support
+// them.
 func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	mode := authorization.ModeOf(attributes)
 	if w.conditions == nil || authorization.AsksAboutMany(attributes) {

@@ -110,6 +110,9 @@ type completedConfig struct {
 	policies      *partial.Compiler
 	authors       *authorizationpolicy.Authors
 	impersonation *impersonation.Reviewer
+	// impersonate is the impersonation filter of requests. It is nil if the server uses the filter of
+	// the generic chain.
+	impersonate func(http.Handler) http.Handler
 }
 
 // CompletedConfig is a Config that Complete has checked and completed. Other packages cannot
@@ -164,20 +167,10 @@ func (c *Config) Complete() (CompletedConfig, error) {
 		return CompletedConfig{}, err
 	}
 	completed.believeFrontProxies(&c.GenericConfig.Config)
-	c.GenericConfig.BuildHandlerChainFunc = BuildHandlerChain
-	if c.ExtraConfig.ConditionalImpersonation {
-		filter, err := completed.impersonationFilter(constrained)
-		if err != nil {
-			return CompletedConfig{}, err
-		}
-		c.GenericConfig.BuildHandlerChainFunc = impersonating(filter)
-	}
-	if c.ExtraConfig.Mappings != nil {
-		c.GenericConfig.BuildHandlerChainFunc = auditingFields(c.GenericConfig.BuildHandlerChainFunc)
-	}
-	if err := c.ExtraConfig.Enforcer.ApplyTo(&c.GenericConfig.Config); err != nil {
+	if err := c.ExtraConfig.Enforcer.ApplyToHandlers(&c.GenericConfig.Config); err != nil {
 		return CompletedConfig{}, err
 	}
+	c.GenericConfig.BuildHandlerChainFunc = completed.buildHandlerChain
 	completed.generic = c.GenericConfig.Complete()
 	return CompletedConfig{completed}, nil
 }
@@ -194,6 +187,9 @@ func (c *completedConfig) makeCompilers() (err error) {
 func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 	var conditional *impersonation.Conditional
 	if c.extra.ConditionalImpersonation {
+		if c.impersonate, err = c.impersonationFilter(constrained); err != nil {
+			return err
+		}
 		conditional = c.conditionalImpersonation(c.extra.Chains.Reviews)
 	}
 	c.impersonation, err = impersonation.NewReviewer(c.extra.Chains.Reviews, constrained, conditional)

@@ -13,6 +13,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/filterlatency"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -21,6 +22,8 @@ import (
 	flowcontrolrequest "k8s.io/apiserver/pkg/util/flowcontrol/request"
 	"k8s.io/klog/v2"
 
+	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 )
 
@@ -31,33 +34,56 @@ func isStored(group string) bool {
 	return slices.ContainsFunc(StorageVersions, func(gv schema.GroupVersion) bool { return gv.Group == group })
 }
 
-// BuildHandlerChain returns the generic handler chain, with strict field validation as the default
-// for stored kinds. Reviews keep the default of Kubernetes, which is a warning.
-func BuildHandlerChain(handler http.Handler, c *genericapiserver.Config) http.Handler {
-	return genericapiserver.DefaultBuildHandlerChain(withStrictFieldValidation(withoutValuesInLogs(handler)), c)
+// buildHandlerChain builds the handler chain of requests. Each line wraps the handlers of the lines
+// above it, so that a request passes the lines from the last to the first.
+func (c *completedConfig) buildHandlerChain(handler http.Handler, config *genericapiserver.Config) http.Handler {
+	filters := *config
+	filters.Authorization.Authorizer = c.extra.Enforcer.FilterAuthorizer()
+
+	handler = enforcement.WithWitness(handler, config.Serializer)
+	if c.extra.Mappings != nil {
+		handler = withFieldTrail(handler)
+	}
+	handler = withoutValuesInLogs(handler)
+	handler = withStrictFieldValidation(handler)
+	if c.impersonate == nil {
+		handler = genericapiserver.DefaultBuildHandlerChain(handler, &filters)
+	} else {
+		handler = withImpersonation(handler, &filters, c.impersonate)
+	}
+	return c.extra.Enforcer.WithSlot(handler)
 }
 
-// impersonating returns a function that builds the handler chain around an impersonation filter of our own. The
-// generic chain has no place for one. Its first half is used, up to the audit; the
-// second half is left out and added here: impersonation, flow control and
-// authorization (ADR 18).
-func impersonating(filter func(http.Handler) http.Handler) func(http.Handler, *genericapiserver.Config) http.Handler {
-	return func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		handler = withStrictFieldValidation(withoutValuesInLogs(handler))
-		handler = filterlatency.TrackCompleted(handler)
-		handler = genericapifilters.WithAuthorization(handler, c.Authorization.Authorizer, c.Serializer)
-		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "authorization")
-		handler = withFlowControl(handler, c)
-		handler = filterlatency.TrackCompleted(handler)
-		handler = withHeaders(filter(handler))
-		handler = filterlatency.TrackStarted(handler, c.TracerProvider, "constrainedimpersonation")
+// withImpersonation builds the handler chain around Proviso's own impersonation filter. The generic
+// chain cannot be configured with another filter. Therefore its first half is used, up to the audit,
+// and its second half is repeated here: authorization, flow control and impersonation (ADR 18).
+func withImpersonation(handler http.Handler, config *genericapiserver.Config, impersonate func(http.Handler) http.Handler) http.Handler {
+	handler = filterlatency.TrackCompleted(handler)
+	handler = genericapifilters.WithAuthorization(handler, config.Authorization.Authorizer, config.Serializer)
+	handler = filterlatency.TrackStarted(handler, config.TracerProvider, "authorization")
 
-		first := *c
-		first.Authorization.Authorizer, first.FlowControl = nil, nil
-		first.MaxRequestsInFlight, first.MaxMutatingRequestsInFlight = 0, 0
-		klog.InfoS("Authorization runs after impersonation; ignore the warning of the generic server that authorization is disabled")
-		return withoutHeaders(genericapiserver.DefaultBuildHandlerChain(handler, &first))
-	}
+	handler = withFlowControl(handler, config)
+
+	handler = filterlatency.TrackCompleted(handler)
+	handler = impersonate(handler)
+	handler = withHeaders(handler)
+	handler = filterlatency.TrackStarted(handler, config.TracerProvider, "constrainedimpersonation")
+
+	firstHalf := *config
+	firstHalf.Authorization.Authorizer, firstHalf.FlowControl = nil, nil
+	firstHalf.MaxRequestsInFlight, firstHalf.MaxMutatingRequestsInFlight = 0, 0
+	klog.InfoS("Authorization runs after impersonation; ignore the warning of the generic server that authorization is disabled")
+	handler = genericapiserver.DefaultBuildHandlerChain(handler, &firstHalf)
+	return withoutHeaders(handler)
+}
+
+// withFieldTrail records in the audit event which fields of a request were checked.
+func withFieldTrail(handler http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, trail := granular.WithTrail(r.Context())
+		defer func() { audit.AddAuditAnnotations(ctx, trail.Annotations()...) }()
+		handler.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // withFlowControl adds flow control as the generic chain does.

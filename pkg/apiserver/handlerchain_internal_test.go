@@ -133,9 +133,11 @@ func newSite(t *testing.T, config siteConfig) *site {
 	if config.adjust != nil {
 		config.adjust(generic)
 	}
-	build := BuildHandlerChain
+	build := genericapiserver.DefaultBuildHandlerChain
 	if config.own {
-		build = impersonating(filterOf(t, asked, config.filter))
+		build = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+			return withImpersonation(handler, c, filterOf(t, asked, config.filter))
+		}
 	}
 	s.handler = build(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		by, _ := genericapirequest.UserFrom(r.Context())

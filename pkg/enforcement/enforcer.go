@@ -86,6 +86,24 @@ func (e *Enforcer) Conditional() bool { return e.config.Conditional }
 // authorizer that folds conditions) and BuildHandlerChainFunc have been set. It returns
 // ErrNotPlugged if requests would pass the filter on conditions that no plugin enforces.
 func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
+	if err := e.ApplyToHandlers(config); err != nil {
+		return err
+	}
+	build := config.BuildHandlerChainFunc
+	if build == nil {
+		build = genericapiserver.DefaultBuildHandlerChain
+	}
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		filters := *c
+		filters.Authorization.Authorizer = e.FilterAuthorizer()
+		return e.WithSlot(build(WithWitness(handler, c.Serializer), &filters))
+	}
+	return nil
+}
+
+// ApplyToHandlers does what ApplyTo does, except for the handler chain. A server that calls it builds
+// its chain with WithSlot, FilterAuthorizer and WithWitness.
+func (e *Enforcer) ApplyToHandlers(config *genericapiserver.Config) error {
 	if e.config.Conditional && !e.plugged.Load() {
 		return ErrNotPlugged
 	}
@@ -94,17 +112,12 @@ func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 	if config.AdmissionControl != nil {
 		config.AdmissionControl = explaining{config.AdmissionControl}
 	}
-	build := config.BuildHandlerChainFunc
-	if build == nil {
-		build = genericapiserver.DefaultBuildHandlerChain
-	}
-	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		filtered := *c
-		filtered.Authorization.Authorizer = &filter{e.folding()}
-		return e.withSlot(build(withWitness(handler, c.Serializer), &filtered))
-	}
 	return nil
 }
+
+// FilterAuthorizer returns the authorizer of the authorization filter. It lets requests pass on
+// conditions, which it records in the slot of the request.
+func (e *Enforcer) FilterAuthorizer() authorizer.Authorizer { return &filter{e.folding()} }
 
 // Covers reports whether this server enforces conditions on a request.
 func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {

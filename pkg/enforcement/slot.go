@@ -70,9 +70,9 @@ func slotFrom(ctx context.Context) *slot {
 	return s
 }
 
-// withSlot gives each request an empty slot. It must be the outermost handler, so that every other
+// WithSlot gives each request an empty slot. It must be the outermost handler, so that every other
 // handler finds a slot.
-func (e *Enforcer) withSlot(handler http.Handler) http.Handler {
+func (e *Enforcer) WithSlot(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), slotKey{}, &slot{enforcer: e})))
 	})

@@ -14,11 +14,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// withWitness records the result of conditions in the audit event, and reports requests that
+// WithWitness records the result of conditions in the audit event, and reports requests that
 // succeed although their conditions were never evaluated. Such a request would be a bug in a
 // storage that Cover has registered. It also withholds answers that would show an object to users
 // who may not read it.
-func withWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
+func WithWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := slotFrom(r.Context())
 		if s == nil || !s.covered() {

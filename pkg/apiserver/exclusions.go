@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
+	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
@@ -21,15 +22,19 @@ import (
 // mappings.
 type Exclusions struct {
 	schemas Fields
-	store   storage.Interface
+	options *storagebackend.ConfigForResource
 	prefix  string
+	// serving is the context of the server, in which the connection to etcd lives.
+	//nolint:containedctx // the connection outlives the call that opens it
+	serving context.Context
+	store   storage.Interface // nil until etcd has answered
 }
 
-// NewExclusions returns Exclusions with a connection to etcd that stays open until ctx ends. It
-// must stay open while the server runs: the storage layer checks once per etcd endpoint whether it
-// supports progress requests, on its first connection to the endpoint. If that check fails, lists
-// of the server do not wait for the watch cache, and it takes half a minute to notice an object
-// that cannot be decoded.
+// NewExclusions returns Exclusions whose connection to etcd stays open until ctx ends. It must stay
+// open while the server runs: the storage layer checks once per etcd endpoint whether it supports
+// progress requests, on its first connection to the endpoint. If that check fails, lists of the
+// server do not wait for the watch cache, and it takes half a minute to notice an object that cannot
+// be decoded.
 func (c *Config) NewExclusions(ctx context.Context) (*Exclusions, error) {
 	schemas, err := NewFields(c.GenericConfig.OpenAPIV3Config, nil)
 	if err != nil {
@@ -39,21 +44,32 @@ func (c *Config) NewExclusions(ctx context.Context) (*Exclusions, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options of the store: %w", err)
 	}
-	e := &Exclusions{schemas: schemas, prefix: "/" + options.ResourcePrefix}
-	store, destroy, err := factory.Create(*options.StorageConfig,
+	return &Exclusions{schemas: schemas, options: options.StorageConfig, prefix: "/" + options.ResourcePrefix, serving: ctx}, nil
+}
+
+// connect opens the connection. It fails if etcd does not answer.
+func (e *Exclusions) connect() error {
+	if e.store != nil {
+		return nil
+	}
+	store, destroy, err := factory.Create(*e.options,
 		func() runtime.Object { return &policyapi.FieldPermissionMapping{} },
 		func() runtime.Object { return &policyapi.FieldPermissionMappingList{} }, e.prefix)
 	if err != nil {
-		return nil, fmt.Errorf("client of the store: %w", err)
+		return fmt.Errorf("client of the store: %w", err)
 	}
-	context.AfterFunc(ctx, destroy)
+	context.AfterFunc(e.serving, destroy)
 	e.store = store
-	return e, nil
+	return nil
 }
 
 // Sources returns the names of stored FieldPermissionMappings, and of schemas of this server, that
-// exclude fields. An invalid mapping is included if it may exclude a field.
+// exclude fields. An invalid mapping is included if it may exclude a field. It must not be called
+// concurrently.
 func (e *Exclusions) Sources(ctx context.Context) ([]string, error) {
+	if err := e.connect(); err != nil {
+		return nil, err
+	}
 	list := &policyapi.FieldPermissionMappingList{}
 	if err := e.store.GetList(ctx, e.prefix, storage.ListOptions{Predicate: storage.Everything, Recursive: true}, list); err != nil {
 		return nil, fmt.Errorf("reading FieldPermissionMappings: %w", err)

@@ -97,7 +97,7 @@ func TestRestrictionsAndGates(t *testing.T) {
 		gates := strings.Replace(tc.gates, "AuthorizeConnectWithCreate=true,AuthorizeConnectWithCreate=false", "AuthorizeConnectWithCreate=false", 1)
 		err := start(append(tc.flag, gates)...)
 		if tc.want == "" {
-			if err == nil || !strings.Contains(err.Error(), `set --ignore-field-exclusions (FieldPermissionMapping \"admin-access\")`) && !strings.Contains(err.Error(), `set --ignore-field-exclusions (FieldPermissionMapping "admin-access")`) {
+			if err == nil || !strings.Contains(err.Error(), `enforcing them (FieldPermissionMapping \"admin-access\")`) && !strings.Contains(err.Error(), `enforcing them (FieldPermissionMapping "admin-access")`) {
 				t.Errorf("%s: got %v, want the server to refuse to start, and to say why", tc.name, err)
 			}
 			continue

@@ -21,8 +21,15 @@ const (
 	// maxWork bounds the work of one call of a function, in elements or bytes of its arguments, if
 	// the cost limit counts only the result or nothing.
 	maxWork = 1 << 20
-	// maxDeep bounds the parts of two values that are compared, or of one that is printed.
+	// maxDeep bounds the parts of the values that one call walks through: values that are compared,
+	// printed or flattened, and lists whose elements are looked at.
 	maxDeep = 100_000
+	// textPerPart is how many bytes of a text count as one part of a value that is walked through, and
+	// printedPerPart how many if it is printed.
+	textPerPart    = 1024
+	printedPerPart = 64
+	// maxComparisons bounds how many parts sets.* and distinct compare. More cost more than any limit.
+	maxComparisons = 8 << 20
 	// maxShortText bounds texts that are numbers, times or addresses, and maxText those
 	// that functions copy as a whole.
 	maxShortText = 256
@@ -79,7 +86,10 @@ func checkSearch(args []ref.Val) error {
 	if searched, wanted := searchOf(args); (searched-wanted)*wanted > maxSearch {
 		return errWork
 	}
-	return checkTexts(maxText)(args)
+	if err := checkTexts(maxText)(args); err != nil {
+		return err
+	}
+	return checkDeep(args)
 }
 
 // searchOf returns the lengths of the searched text and of the wanted text, or 0 and 0 if the wanted text
@@ -95,15 +105,21 @@ func searchOf(args []ref.Val) (searched, wanted uint64) {
 	return searched, wanted
 }
 
+// checkProduct bounds the comparisons of each element with each other, part by part.
 func checkProduct(args []ref.Val) error {
-	work := 1
+	work, elements := 1, 0
 	for _, arg := range args {
 		work *= max(size(arg), 1)
+		elements += size(arg)
+		if work > maxWork {
+			return errWork
+		}
 	}
-	if work > maxWork {
+	parts, complete := walkAll(args, textPerPart)
+	if !complete || work*(parts/max(elements, 1)) > maxComparisons {
 		return errWork
 	}
-	return checkDeep(args)
+	return nil
 }
 
 func checkSquare(args []ref.Val) error {
@@ -111,6 +127,9 @@ func checkSquare(args []ref.Val) error {
 }
 
 func checkJoin(args []ref.Val) error {
+	if err := checkDeep(args); err != nil {
+		return err
+	}
 	list, ok := args[0].(traits.Lister)
 	if !ok {
 		return nil
@@ -140,36 +159,106 @@ func checkReplace(args []ref.Val) error {
 // checkDeep bounds values that are walked as a whole. A part that occurs several times within a value is
 // counted each time, as the walk visits it.
 func checkDeep(args []ref.Val) error {
-	budget := maxDeep
-	for _, arg := range args {
-		if !walk(arg, &budget) {
-			return errWork
-		}
+	if _, complete := walkAll(args, textPerPart); !complete {
+		return errWork
 	}
 	return nil
 }
 
-func walk(v ref.Val, budget *int) bool {
-	if *budget--; *budget < 0 {
-		return false
+// checkPrinted is checkDeep for values that are printed.
+func checkPrinted(args []ref.Val) error {
+	if _, complete := walkAll(args, printedPerPart); !complete {
+		return errWork
 	}
+	return nil
+}
+
+// checkFlatten bounds the elements that are copied: those of the innermost lists once for each level.
+func checkFlatten(args []ref.Val) error {
+	parts, complete := walkAll(args, textPerPart)
+	if !complete || parts*levels(args) > maxWork {
+		return errWork
+	}
+	return nil
+}
+
+// levels returns how many levels of lists are flattened in a value whose parts have been counted.
+func levels(args []ref.Val) int {
+	depth := types.Int(1)
+	if len(args) > 1 {
+		depth, _ = args[1].(types.Int)
+	}
+	return min(nesting(args[0]), int(min(max(depth, 0), maxDeep))+1)
+}
+
+// nesting returns how deep lists are nested in a value whose parts have been counted.
+func nesting(v ref.Val) int {
+	list, ok := v.(traits.Lister)
+	if !ok {
+		return 0
+	}
+	deepest := 0
+	for it := list.Iterator(); it.HasNext() == types.True; {
+		deepest = max(deepest, nesting(it.Next()))
+	}
+	return 1 + deepest
+}
+
+// checkMade bounds the elements of a list that is made of another by taking each element once.
+func checkMade(args []ref.Val) error {
+	n := size(args[0])
+	if len(args) == 3 { // slice
+		start, _ := args[1].(types.Int)
+		end, _ := args[2].(types.Int)
+		n = min(n, int(max(end, 0))-int(min(max(start, 0), max(end, 0))))
+	}
+	if n > maxWork {
+		return errWork
+	}
+	return nil
+}
+
+// walkAll returns how many parts values have, and whether these are all: it stops after maxDeep.
+func walkAll(values []ref.Val, textPerPart int) (parts int, complete bool) {
+	w := walker{budget: maxDeep, textPerPart: textPerPart}
+	for _, v := range values {
+		if !w.walk(v) {
+			return maxDeep, false
+		}
+	}
+	return maxDeep - w.budget, true
+}
+
+// walker walks through values and counts their parts.
+type walker struct {
+	budget, textPerPart int
+}
+
+func (w *walker) walk(v ref.Val) bool {
+	w.budget--
 	switch value := v.(type) {
+	case types.String:
+		w.budget -= len(value) / w.textPerPart
+	case types.Bytes:
+		w.budget -= len(value) / w.textPerPart
 	case traits.Lister:
-		for it := value.Iterator(); it.HasNext() == types.True; {
-			if !walk(it.Next(), budget) {
+		for it := value.Iterator(); w.budget >= 0 && it.HasNext() == types.True; {
+			if !w.walk(it.Next()) {
 				return false
 			}
 		}
 	case traits.Mapper:
-		for it := value.Iterator(); it.HasNext() == types.True; {
-			if !walk(value.Get(it.Next()), budget) {
+		for it := value.Iterator(); w.budget >= 0 && it.HasNext() == types.True; {
+			key := it.Next()
+			w.budget -= int(textBytes(key)) / w.textPerPart
+			if !w.walk(value.Get(key)) {
 				return false
 			}
 		}
 	case *types.Optional:
-		return !value.HasValue() || walk(value.GetValue(), budget)
+		return w.budget >= 0 && (!value.HasValue() || w.walk(value.GetValue()))
 	}
-	return true
+	return w.budget >= 0
 }
 
 // checkQuantity refuses quantities that are cheap to parse and expensive to compare.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
 )
@@ -49,6 +50,8 @@ const (
 // costs estimates the cost of a call as Kubernetes does, and adds the work that Kubernetes does not count.
 type costs struct {
 	library.CostEstimator
+	// walks are the functions that may walk through their arguments.
+	walks sets.Set[string]
 }
 
 var _ interpreter.ActualCostEstimator = costs{}
@@ -58,8 +61,14 @@ func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Va
 	if function == roundFunction {
 		return ptr.To(uint64(0))
 	}
-	cost := c.CostEstimator.CallCost(function, overload, args, result)
 	work := unseenWork(function, overload, args, result)
+	if c.walks.Has(function) {
+		work += workOfParts(args)
+		if _, complete := walkAll(args, textPerPart); !complete {
+			return ptr.To(work) // refused; the estimator would walk through all
+		}
+	}
+	cost := c.CostEstimator.CallCost(function, overload, args, result)
 	switch {
 	case work == 0 && !strings.HasSuffix(overload, constantPattern):
 		return cost
@@ -86,8 +95,6 @@ func usualCost(function string, args []ref.Val) uint64 {
 // is 0 for small values.
 func unseenWork(function, overload string, args []ref.Val, result ref.Val) uint64 {
 	switch function {
-	case operators.Equals, operators.NotEquals, operators.In:
-		return workOfParts(args)
 	case "format":
 		return workOfFormatting(args, result)
 	case "indexOf", "lastIndexOf", "includes":
@@ -120,24 +127,14 @@ func textBytes(values ...ref.Val) (n uint64) {
 
 // partsOf returns the number of parts of values, at most maxDeep: larger values are not compared.
 func partsOf(values ...ref.Val) uint64 {
-	budget := maxDeep
-	for _, v := range values {
-		if !walk(v, &budget) {
-			return maxDeep
-		}
-	}
-	return uint64(maxDeep - budget)
+	parts, _ := walkAll(values, textPerPart)
+	return uint64(parts)
 }
 
-// workOfSearching is the work of looking for a text at every place of another, or for a value among
-// the elements of a list.
+// workOfSearching is the work of looking for a text at every place of another.
 func workOfSearching(args []ref.Val) uint64 {
 	if len(args) == 0 {
 		return 0
-	}
-	if _, ok := args[0].(traits.Lister); ok {
-		parts := partsOf(args[0])
-		return unitsPerPart * (parts - min(parts, 1+uint64(size(args[0]))))
 	}
 	searched, wanted := searchOf(args)
 	if (searched-wanted)*wanted > maxSearch {
@@ -151,7 +148,7 @@ func workOfFormatting(args []ref.Val, result ref.Val) uint64 {
 	if len(args) == 0 {
 		return 0
 	}
-	work := workOfParts(args) + unitsPerFormat + textBytes(args[:1]...)/BytesPerUnit + textBytes(result)/BytesPerUnit
+	work := unitsPerFormat + textBytes(args[:1]...)/BytesPerUnit + textBytes(result)/BytesPerUnit
 	if format, ok := args[0].(types.String); ok {
 		work += unitsPerFormat * uint64(strings.Count(string(format), "%"))
 	}

@@ -8,14 +8,17 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/functions"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // interruptFrequency is the number of macro steps and long calls between two checks of the context. A call
@@ -27,13 +30,18 @@ const interruptFrequency = 1
 type Guard struct {
 	// parser parses without expanding macros.
 	parser *cel.Env
+	// checks look at the arguments of functions before they run, and walks are the functions that may
+	// walk through their arguments.
+	checks map[string]func(args []ref.Val) error
+	walks  sets.Set[string]
 	// implementations are the functions that are guarded, by overload and by name.
 	implementations map[string]*functions.Overload
 	// candidates are the overloads that the checker tries.
 	candidates map[callStyle]candidates
 }
 
-// guarded are the functions whose arguments are checked before each call.
+// guarded are functions whose arguments are looked at before they run. New adds those that may walk
+// through values.
 var guarded = map[string]func(args []ref.Val) error{
 	"quantity":   checkFirst(checkQuantity),
 	"isQuantity": checkFirst(checkQuantity),
@@ -44,13 +52,18 @@ var guarded = map[string]func(args []ref.Val) error{
 	operators.Equals:    checkDeep,
 	operators.NotEquals: checkDeep,
 	operators.In:        checkDeep,
-	"format":            checkDeep,
-	"sets.contains":     checkProduct,
-	"sets.equivalent":   checkProduct,
-	"sets.intersects":   checkProduct,
-	"distinct":          checkSquare,
-	"join":              checkJoin,
-	"replace":           checkReplace,
+	// What begins with @ is no operator here.
+	"@sortByAssociatedKeys": checkDeep,
+	"format":                checkPrinted,
+	"sets.contains":         checkProduct,
+	"sets.equivalent":       checkProduct,
+	"sets.intersects":       checkProduct,
+	"distinct":              checkSquare,
+	"join":                  checkJoin,
+	"flatten":               checkFlatten,
+	"reverse":               checkMade,
+	"slice":                 checkMade,
+	"replace":               checkReplace,
 
 	"charAt": checkTexts(maxText), "substring": checkTexts(maxText), "split": checkTexts(maxText), "indexOf": checkSearch, "lastIndexOf": checkSearch,
 	"double": checkTexts(maxShortText), "int": checkTexts(maxShortText), "uint": checkTexts(maxShortText),
@@ -59,14 +72,47 @@ var guarded = map[string]func(args []ref.Val) error{
 	"url": checkTexts(8 << 10), "isURL": checkTexts(8 << 10),
 }
 
+// shallow are the functions that take lists, maps or values of any type, but look at no more of them
+// than at their size or at one element. All others are guarded by checkDeep, unless guarded has them.
+var shallow = sets.New(
+	"size", "type", "dyn", "first", "last", operators.Add, operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional,
+	operators.NotStrictlyFalse, operators.OldNotStrictlyFalse, "cel.@mapInsert",
+	"optional.of", "optional.ofNonZeroValue", "optional.none", "optional.unwrap", "unwrapOpt", "hasValue", "value", "or", "orValue",
+)
+
+// isWalked reports whether a function may walk through an argument.
+func isWalked(declaration *decls.FunctionDecl) bool {
+	if shallow.Has(declaration.Name()) {
+		return false
+	}
+	for _, overload := range declaration.OverloadDecls() {
+		for _, argument := range overload.ArgTypes() {
+			switch argument.Kind() {
+			case types.ListKind, types.MapKind, types.DynKind, types.AnyKind, types.TypeParamKind:
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // New makes the Guard of an environment. It fails if the environment lacks a function that is to be guarded.
 func New(env *cel.Env) (*Guard, error) {
 	parser, err := env.Extend(cel.ClearMacros())
 	if err != nil {
 		return nil, fmt.Errorf("building the CEL parser: %w", err)
 	}
-	g := &Guard{parser: parser, implementations: map[string]*functions.Overload{}, candidates: candidatesOf(env)}
-	for name := range guarded {
+	g := &Guard{parser: parser, checks: maps.Clone(guarded), walks: sets.New[string](), implementations: map[string]*functions.Overload{}, candidates: candidatesOf(env)}
+	for name, declaration := range env.Functions() {
+		if !isWalked(declaration) {
+			continue
+		}
+		g.walks.Insert(name)
+		if _, ok := guarded[name]; !ok {
+			g.checks[name] = checkDeep
+		}
+	}
+	for name := range g.checks {
 		declaration, ok := env.Functions()[name]
 		if name == operators.Equals || name == operators.NotEquals {
 			continue // the planner has its own
@@ -87,7 +133,7 @@ func New(env *cel.Env) (*Guard, error) {
 
 // Options returns the options with which every program is planned.
 func (g *Guard) Options() []cel.ProgramOption {
-	return []cel.ProgramOption{cel.CostTracking(costs{}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.CheckCalls), cel.CustomDecoratorV2(ContainPanics), cel.CustomDecoratorV2(interrupted)}
+	return []cel.ProgramOption{cel.CostTracking(costs{walks: g.walks}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.CheckCalls), cel.CustomDecoratorV2(ContainPanics), cel.CustomDecoratorV2(interrupted)}
 }
 
 // OptionsFor returns Options, and the options that depend on the expressions that are planned.
@@ -101,7 +147,7 @@ func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.Interpret
 	if !ok {
 		return i, nil
 	}
-	check, ok := guarded[call.Function()]
+	check, ok := g.checks[call.Function()]
 	if !ok || !g.worthGuarding(call) {
 		return i, nil
 	}

@@ -7,6 +7,7 @@ package guard_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,11 @@ func TestEvaluationIsBounded(t *testing.T) {
 		{"a text that is split", `object.split("") == []`, strings.Repeat("a", 1_000_000)},
 		{"a number of many digits", `int(object) == 1`, strings.Repeat("9", 1_000_000)},
 		{"an address of many parts", `isIP(object)`, strings.Repeat("1.", 500_000)},
+		{"a long text that is printed often", `"%s".format([lists.range(50).map(x, object)]) == "x"`, strings.Repeat("a", 1_000_000)},
+		{"a long text that is compared often", `lists.range(200).map(x, object) == lists.range(200).map(x, oldObject)`, strings.Repeat("a", 1_000_000)},
+		{"long texts that are compared with each other", `lists.range(1000).map(x, object).distinct() == []`, strings.Repeat("a", 30_000)},
+		{"a list at the bottom of many", `object.flatten(2000) == []`, nested(1_000, numbers(5_000))},
+		{"many empty texts that are joined", `object.join() == "x"`, slices.Repeat([]any{""}, 110_000)},
 		{"shared parts that are walked", `[1]` + strings.Repeat(".map(a, dyn([a, a]))", 10) + ` == object`, numbers(99_990)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -97,6 +103,14 @@ func TestEvaluationIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nested returns a value in n lists.
+func nested(n int, v any) any {
+	for range n {
+		v = []any{v}
+	}
+	return v
 }
 
 func numbers(n int) []any {

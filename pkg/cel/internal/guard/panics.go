@@ -177,15 +177,15 @@ func listTrackers() []interpreter.CostTrackerOption {
 
 // costOfComparing is the cost of comparing all elements of a list with each other.
 func costOfComparing(args []ref.Val, _ ref.Val) *uint64 {
-	n := uint64(size(args[0]))
-	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10 + workOfElements(n*n/2, args[0]))
+	n := min(uint64(size(args[0])), maxWork) // more is refused
+	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10 + workOfElements(n*n/2, args[0]) + workOfParts(args))
 }
 
 // costOfSets is the cost of searching each element of one list in another, a number of times.
 func costOfSets(times uint64) interpreter.FunctionTracker {
 	return func(args []ref.Val, _ ref.Val) *uint64 {
-		comparisons := times * uint64(size(args[0])) * uint64(size(args[1]))
-		return ptr.To(1 + comparisons + workOfElements(comparisons, args...))
+		comparisons := times * min(product(uint64(size(args[0])), uint64(size(args[1]))), 2*maxWork) // more is refused
+		return ptr.To(1 + comparisons + workOfElements(comparisons, args...) + workOfParts(args))
 	}
 }
 
@@ -198,7 +198,11 @@ func costOfFlattening(args []ref.Val, result ref.Val) *uint64 {
 	if made := uint64(size(result)) / comparisonsPerUnit; made > uint64(size(args[0])) {
 		cost += made
 	}
-	return ptr.To(cost)
+	work := workOfParts(args)
+	if parts, complete := walkAll(args, textPerPart); complete {
+		work += uint64(parts*(max(levels(args), 1)-1)) / comparisonsPerUnit
+	}
+	return ptr.To(cost + work)
 }
 
 type containedCall struct {

@@ -171,21 +171,22 @@ func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
 	return elements, true
 }
 
-// sortedKeys returns the keys of a map in an order that does not change.
+// sortedKeys returns the keys of a map in an order that does not change. Each key is printed once: a
+// key may be long.
 func sortedKeys(m traits.Mapper) []ref.Val {
-	var keys []ref.Val
-	for it := m.Iterator(); it.HasNext() == types.True; {
-		keys = append(keys, it.Next())
+	type printed struct {
+		key  ref.Val
+		text string
 	}
-	slices.SortStableFunc(keys, func(a, b ref.Val) int {
-		textA, textB := fmt.Sprint(a.Value()), fmt.Sprint(b.Value())
-		switch {
-		case textA < textB:
-			return -1
-		case textA > textB:
-			return 1
-		}
-		return 0
-	})
+	var all []printed
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		key := it.Next()
+		all = append(all, printed{key, fmt.Sprint(key.Value())})
+	}
+	slices.SortStableFunc(all, func(a, b printed) int { return strings.Compare(a.text, b.text) })
+	keys := make([]ref.Val, len(all))
+	for i, p := range all {
+		keys[i] = p.key
+	}
 	return keys
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/ptr"
 )
@@ -41,7 +42,14 @@ const (
 	// charactersPerUnit how many characters indexOf compares.
 	runesPerText      = 32
 	charactersPerUnit = 128
-	// unitsPerFormat is the cost of preparing a format, and of writing one argument.
+	// textPerURLUnit is how many bytes of a URL are written or compared for one unit, and queryPerUnit how many
+	// are made a map of parameters.
+	textPerURLUnit = 32
+	queryPerUnit   = 4
+	// quotedPerUnit is how many bytes are quoted for one unit, and versionPerUnit how many are read as a version.
+	quotedPerUnit  = 16
+	versionPerUnit = 8
+	// unitsPerFormat is what it costs to prepare a format, and to write one argument.
 	unitsPerFormat = 48
 	// unitsPerZone is the cost of finding a time zone, which is read from a file.
 	unitsPerZone = 256
@@ -60,6 +68,9 @@ var _ interpreter.ActualCostEstimator = costs{}
 func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	if function == roundFunction {
 		return ptr.To(uint64(0))
+	}
+	if function == surchargeFunction {
+		return ptr.To(costOfSurcharge(overload))
 	}
 	work := unseenWork(function, overload, args, result)
 	if c.walks.Has(function) {
@@ -91,25 +102,41 @@ func usualCost(function string, args []ref.Val) uint64 {
 	return 1
 }
 
-// unseenWork returns the work of a call that neither cel-go nor Kubernetes counts, in units. It
-// is 0 for small values.
+// unseenWork returns the work of a call that neither cel-go nor Kubernetes counts, in units, apart from
+// a walk through its arguments. It is 0 for small values. Every function pays for the texts that it gets and makes, unless
+// it only passes them on: cel-go counts the letters of many to tell what a call costs.
 func unseenWork(function, overload string, args []ref.Val, result ref.Val) uint64 {
+	if passing.Has(function) {
+		return 0
+	}
+	work := (textBytes(args...)+textBytes(result))/textPerUnit + urlBytes(args...)/textPerURLUnit
 	switch function {
 	case "format":
-		return workOfFormatting(args, result)
-	case "indexOf", "lastIndexOf", "includes":
-		return workOfSearching(args)
+		work += workOfFormatting(args, result)
+	case "indexOf", "lastIndexOf":
+		work += workOfSearching(args)
+	case "charAt":
+		work += textBytes(args...) / runesPerText
+	case "strings.quote":
+		work += textBytes(args...) / quotedPerUnit
+	case "isURL", "url":
+		work += textBytes(args...) / textPerURLUnit / 2
+	case "getQuery":
+		work += urlBytes(args...) / queryPerUnit
+	case "semver", "isSemver":
+		work += textBytes(args...) / versionPerUnit
+	case mapInsert:
+		work += uint64(size(args[len(args)-1]))
 	case "getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds", "getMilliseconds":
-		return unitsPerZone * uint64(len(args)-min(len(args), 1))
-	case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Add,
-		"size", "charAt", "bytes", "string", "reverse", "strings.quote", "startsWith", "endsWith":
-		return textBytes(args...) / textPerUnit
-	case "matches", "find", "findAll":
-		return workOfMatching(args, strings.HasSuffix(overload, constantPattern))
+		work += unitsPerZone * uint64(len(args)-min(len(args), 1))
+	case "findAll":
+		work += uint64(size(result)) + workOfMatching(args, strings.HasSuffix(overload, constantPattern))
+	case "matches", "find":
+		work += workOfMatching(args, strings.HasSuffix(overload, constantPattern))
 	case "sort", "@sortByAssociatedKeys":
-		return workOfSorting(args)
+		work += workOfSorting(args)
 	}
-	return 0
+	return work
 }
 
 // textBytes returns the number of bytes of all strings and byte sequences in values.
@@ -125,7 +152,17 @@ func textBytes(values ...ref.Val) (n uint64) {
 	return n
 }
 
-// partsOf returns the number of parts of values, at most maxDeep: larger values are not compared.
+// urlBytes returns about how many bytes the URLs among values have.
+func urlBytes(values ...ref.Val) (n uint64) {
+	for _, v := range values {
+		if u, ok := v.(cel.URL); ok && u.URL != nil {
+			n += uint64(len(u.Scheme) + len(u.Opaque) + len(u.Host) + len(u.Path) + len(u.RawPath) + len(u.RawQuery) + len(u.Fragment))
+		}
+	}
+	return n
+}
+
+// partsOf returns how many parts values have, up to maxDeep: what is larger is not compared.
 func partsOf(values ...ref.Val) uint64 {
 	parts, _ := walkAll(values, textPerPart)
 	return uint64(parts)

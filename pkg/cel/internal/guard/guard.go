@@ -47,7 +47,7 @@ var guarded = map[string]func(args []ref.Val) error{
 	"isQuantity": checkFirst(checkQuantity),
 	"matches":    checkMatch,
 	"find":       checkMatch,
-	"findAll":    checkMatch,
+	"findAll":    checkMatches,
 
 	operators.Equals:    checkDeep,
 	operators.NotEquals: checkDeep,
@@ -69,16 +69,25 @@ var guarded = map[string]func(args []ref.Val) error{
 	"double": checkTexts(maxShortText), "int": checkTexts(maxShortText), "uint": checkTexts(maxShortText),
 	"duration": checkTexts(maxShortText), "timestamp": checkTexts(maxShortText), "ip": checkTexts(maxShortText), "isIP": checkTexts(maxShortText),
 	"cidr": checkTexts(maxShortText), "isCIDR": checkTexts(maxShortText), "semver": checkTexts(maxShortText), "isSemver": checkTexts(maxShortText),
+	"bool": checkTexts(maxShortText), "format.named": checkTexts(maxShortText),
+	"getFullYear": checkTexts(maxShortText), "getMonth": checkTexts(maxShortText), "getDayOfYear": checkTexts(maxShortText), "getDayOfMonth": checkTexts(maxShortText),
+	"getDate": checkTexts(maxShortText), "getDayOfWeek": checkTexts(maxShortText), "getHours": checkTexts(maxShortText), "getMinutes": checkTexts(maxShortText),
+	"getSeconds": checkTexts(maxShortText), "getMilliseconds": checkTexts(maxShortText),
 	"url": checkTexts(8 << 10), "isURL": checkTexts(8 << 10),
 }
 
-// shallow are the functions that take lists, maps or values of any type, but look at no more of them
-// than at their size or at one element. All others are guarded by checkDeep, unless guarded has them.
-var shallow = sets.New(
-	"size", "type", "dyn", "first", "last", operators.Add, operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional,
-	operators.NotStrictlyFalse, operators.OldNotStrictlyFalse, "cel.@mapInsert",
+// passing are the functions that pass values on without reading them.
+var passing = sets.New(
+	"type", "dyn", "first", "last", operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.NotStrictlyFalse,
 	"optional.of", "optional.ofNonZeroValue", "optional.none", "optional.unwrap", "unwrapOpt", "hasValue", "value", "or", "orValue",
 )
+
+// shallow are the functions that take lists, maps or values of any type, but read no more of them
+// than their size, or the keys of a map. All others are guarded by checkDeep, unless guarded has them.
+var shallow = passing.Union(sets.New("size", operators.Add, mapInsert))
+
+// mapInsert is the function with which macros make maps.
+const mapInsert = "cel.@mapInsert"
 
 // isWalked reports whether a function may walk through an argument.
 func isWalked(declaration *decls.FunctionDecl) bool {
@@ -90,6 +99,7 @@ func isWalked(declaration *decls.FunctionDecl) bool {
 			switch argument.Kind() {
 			case types.ListKind, types.MapKind, types.DynKind, types.AnyKind, types.TypeParamKind:
 				return true
+			default:
 			}
 		}
 	}
@@ -138,7 +148,7 @@ func (g *Guard) Options() []cel.ProgramOption {
 
 // OptionsFor returns Options, and the options that depend on the expressions that are planned.
 func (g *Guard) OptionsFor(exprs []ast.Expr) []cel.ProgramOption {
-	return append(g.Options(), cel.CustomDecoratorV2(rounds(exprs)))
+	return append(g.Options(), cel.CustomDecoratorV2(rounds(exprs)), cel.CustomDecoratorV2(surcharges(exprs)))
 }
 
 // CheckCalls is a decorator that checks the arguments of a guarded function before it is called.
@@ -165,8 +175,8 @@ func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.Interpret
 		return nil, fmt.Errorf("the CEL function %s cannot be guarded", call.Function())
 	}
 	if takesPattern(call.Function()) {
-		if hasConstantPattern(call) {
-			return withConstantPattern(call, implementation, check), nil
+		if pattern, constant := constantPatternOf(call); constant {
+			return withConstantPattern(call, implementation, pattern), nil
 		}
 		check = checkDynamicMatch
 	}

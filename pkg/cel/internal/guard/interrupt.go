@@ -27,20 +27,6 @@ type interruptedCall struct {
 	interpreter.InterpretableCall
 }
 
-// interruptedPart is an argument. The context is checked before its evaluation.
-type interruptedPart struct {
-	interpreter.InterpretableV2
-}
-
-func (p interruptedPart) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	interrupt(frame)
-	return p.InterpretableV2.Exec(frame)
-}
-
-func (p interruptedPart) Eval(vars interpreter.Activation) ref.Val {
-	return p.Exec(interpreter.AsFrame(vars))
-}
-
 func (c interruptedCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	interrupt(frame)
 	return c.InterpretableCall.Exec(frame)

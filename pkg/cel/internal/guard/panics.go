@@ -90,20 +90,31 @@ func plainKeys(v ref.Val) ref.Val {
 }
 
 // hashableArgs returns the arguments of a call. The planner replaces a constant list beside the operator in by
-// a set, in which a lookup of a value that Go cannot hash would panic. Such a value is in no set.
+// a set, in which a lookup of a value that Go cannot hash would panic. Such a value is in no set. A text that is
+// longer than all elements is in no set either, and takes time to hash that is not charged.
 func hashableArgs(call interpreter.InterpretableCall) []interpreter.InterpretableV2 {
 	args := call.Args()
 	if call.Function() != operators.In {
 		return args
 	}
-	if _, constant := args[1].(interpreter.InterpretableConst); !constant {
+	set, constant := args[1].(interpreter.InterpretableConst)
+	if !constant {
 		return args
 	}
-	return []interpreter.InterpretableV2{hashable{args[0]}, args[1]}
+	longest := 0
+	if elements, ok := set.Value().(traits.Iterable); ok {
+		for it := elements.Iterator(); it.HasNext() == types.True; {
+			if text, ok := it.Next().(types.String); ok {
+				longest = max(longest, len(text))
+			}
+		}
+	}
+	return []interpreter.InterpretableV2{hashable{args[0], longest}, args[1]}
 }
 
 type hashable struct {
 	interpreter.InterpretableV2
+	longest int
 }
 
 // unequal is a value that equals nothing.
@@ -112,11 +123,18 @@ type unequal struct {
 }
 
 func (h hashable) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return hashableValue(h.InterpretableV2.Exec(frame))
+	return h.value(h.InterpretableV2.Exec(frame))
 }
 
 func (h hashable) Eval(vars interpreter.Activation) ref.Val {
-	return hashableValue(h.InterpretableV2.Eval(vars))
+	return h.value(h.InterpretableV2.Eval(vars))
+}
+
+func (h hashable) value(v ref.Val) ref.Val {
+	if text, ok := v.(types.String); ok && len(text) > h.longest {
+		return &unequal{v}
+	}
+	return hashableValue(v)
 }
 
 // hashableValue returns v, or a value that equals nothing if Go cannot hash v.

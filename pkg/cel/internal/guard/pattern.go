@@ -73,10 +73,19 @@ func checkMatch(args []ref.Val) error {
 	switch {
 	case err != nil:
 		return err
-	case n*size(args[0]) > 16*maxWork:
+	case uint64(n)*textBytes(args[0]) > 16*maxWork:
 		return errWork
 	}
 	return nil
+}
+
+// checkMatches is checkMatch for all matches, each of which is kept: a text of maxText has no more
+// than a match for each byte.
+func checkMatches(args []ref.Val) error {
+	if size(args[0]) > maxText {
+		return errWork
+	}
+	return checkMatch(args)
 }
 
 // checkDynamicMatch is checkMatch for a pattern that is no constant.
@@ -91,31 +100,59 @@ func takesPattern(function string) bool {
 	return function == "matches" || function == "find" || function == "findAll"
 }
 
-// hasConstantPattern reports whether a call takes a pattern that is a constant of the expression.
-func hasConstantPattern(call interpreter.InterpretableCall) bool {
+// constantPatternOf returns the pattern of a call if it is a constant of the expression.
+func constantPatternOf(call interpreter.InterpretableCall) (pattern ref.Val, constant bool) {
 	args := call.Args()
 	if len(args) < 2 {
-		return false
+		return nil, false
 	}
-	_, constant := args[1].(interpreter.InterpretableConst)
-	return constant
+	c, constant := args[1].(interpreter.InterpretableConst)
+	if !constant {
+		return nil, false
+	}
+	return c.Value(), true
 }
 
 // withConstantPattern marks a call for the cost tracker. The planner compiles the constant once, and
-// replaces the call and what is put around it, but keeps its arguments.
-func withConstantPattern(call interpreter.InterpretableCall, implementation *functions.Overload, check func([]ref.Val) error) interpreter.InterpretableV2 {
+// replaces the call and what is put around it, but keeps its arguments: the first one checks itself.
+func withConstantPattern(call interpreter.InterpretableCall, implementation *functions.Overload, pattern ref.Val) interpreter.InterpretableV2 {
+	instructions := uint64(1)
+	if text, ok := pattern.(types.String); ok {
+		instructions = uint64(max(patternSize(string(text)), 1))
+	}
+	limit := 16 * maxWork / instructions
+	if call.Function() == "findAll" {
+		limit = min(limit, maxText)
+	}
 	args := slices.Clone(call.Args())
-	args[0] = interruptedPart{args[0]}
+	args[0] = searchedText{InterpretableV2: args[0], limit: limit}
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID()+constantPattern, args, func(args ...ref.Val) ref.Val {
-		if err := check(args); err != nil {
-			return types.WrapErr(err)
-		}
 		return invoke(implementation, args)
 	})
 }
 
-// patternWork returns the cost of parsing a pattern, in units. It estimates the cost from the text, because
-// parsing takes the time that is to be bounded, even if the pattern is invalid.
+// searchedText is the text that a constant pattern is tried on. It is an error if it is longer than the
+// limit, and an evaluation looks at its context before it.
+type searchedText struct {
+	interpreter.InterpretableV2
+	limit uint64
+}
+
+func (s searchedText) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	interrupt(frame)
+	v := s.InterpretableV2.Exec(frame)
+	if textBytes(v) > s.limit {
+		return types.WrapErr(errWork)
+	}
+	return v
+}
+
+func (s searchedText) Eval(vars interpreter.Activation) ref.Val {
+	return s.Exec(interpreter.AsFrame(vars))
+}
+
+// patternWork returns the units that it takes to parse a pattern. It looks at the text only: to
+// parse the pattern takes the time that is to be bounded, also if the pattern is wrong.
 func patternWork(pattern string) uint64 {
 	work := uint64(unitsPerPattern + unitsPerPatternByte*len(pattern))
 	classes := uint64(strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`))

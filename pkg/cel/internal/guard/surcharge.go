@@ -1,0 +1,148 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"strconv"
+
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
+)
+
+const (
+	// surchargeFunction is the name under which the cost tracker sees an instruction with a surcharge.
+	// No expression can call a function of this name.
+	surchargeFunction = "@surcharge"
+	// operandsPerUnit is how many elements of a literal, or constants that are joined by && or ||, are evaluated
+	// for one unit, and freeOperands how many cost nothing.
+	operandsPerUnit = 8
+	freeOperands    = 16
+)
+
+// surcharge makes an instruction look like a call without arguments to the cost tracker, so that
+// it can cost more. The overload is the cost.
+type surcharge struct {
+	units uint64
+}
+
+// Function implements interpreter.InterpretableCall.
+func (surcharge) Function() string { return surchargeFunction }
+
+// OverloadID implements interpreter.InterpretableCall.
+func (s surcharge) OverloadID() string { return strconv.FormatUint(s.units, 10) }
+
+// Args implements interpreter.InterpretableCall. The values of the operands stay on the stack of the
+// tracker until the instruction around this one removes them. They would be missing there
+// if one of them fails, and nothing would be charged.
+func (surcharge) Args() []interpreter.InterpretableV2 { return nil }
+
+// costOfSurcharge returns the cost that an overload of surchargeFunction says.
+func costOfSurcharge(overload string) uint64 {
+	units, err := strconv.ParseUint(overload, 10, 64)
+	if err != nil {
+		return maxMinimum
+	}
+	return units
+}
+
+// longLiteral is a literal that the cost tracker counts as one of few elements.
+type longLiteral struct {
+	interpreter.InterpretableConstructor
+	surcharge
+}
+
+// longChain are constants that are joined by && or ||, which cost nothing by the cost tracker.
+type longChain struct {
+	interpreter.InterpretableV2
+	surcharge
+}
+
+var (
+	_ interpreter.InterpretableCall        = longLiteral{}
+	_ interpreter.InterpretableConstructor = longLiteral{}
+	_ interpreter.InterpretableCall        = longChain{}
+)
+
+// surcharges returns a decorator that charges literals with many elements, and many constants that are
+// joined by && or ||.
+func surcharges(exprs []ast.Expr) interpreter.InterpretableDecoratorV2 {
+	operands := operandsOf(exprs)
+	return func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+		n := uint64(operands[i.ID()])
+		if n <= freeOperands {
+			return i, nil
+		}
+		switch node := i.(type) {
+		case interpreter.InterpretableConst, interpreter.InterpretableAttribute, interpreter.InterpretableCall:
+		case interpreter.InterpretableConstructor:
+			if isVariable(node) {
+				return longLiteral{node, surcharge{baseCost(node) + n/operandsPerUnit}}, nil
+			}
+		default:
+			return longChain{i, surcharge{n / operandsPerUnit}}, nil
+		}
+		return i, nil
+	}
+}
+
+// isVariable reports whether a literal has an element that is not a constant. The planner makes others once.
+func isVariable(node interpreter.InterpretableConstructor) bool {
+	for _, v := range node.InitVals() {
+		if _, constant := v.(interpreter.InterpretableConst); !constant {
+			return true
+		}
+	}
+	return false
+}
+
+// baseCost is what the cost tracker counts for a literal.
+func baseCost(node interpreter.InterpretableConstructor) uint64 {
+	switch node.Type() {
+	case types.ListType:
+		return common.ListCreateBaseCost
+	case types.MapType:
+		return common.MapCreateBaseCost
+	}
+	return common.StructCreateBaseCost
+}
+
+// operandsOf returns how many elements each list and map literal has, and how many constants are joined by
+// && and || in a part of an expression that is not joined itself.
+func operandsOf(exprs []ast.Expr) map[int64]int {
+	operands, joined := map[int64]int{}, map[int64]bool{}
+	visitor := ast.NewExprVisitor(func(e ast.Expr) {
+		switch e.Kind() {
+		case ast.ComprehensionKind:
+			joined[e.AsComprehension().LoopStep().ID()] = true // a round, which must stay one
+		case ast.ListKind, ast.MapKind:
+			operands[e.ID()] = len(Elements(e))
+		case ast.CallKind:
+			if isLogicCall(e) && !joined[e.ID()] {
+				operands[e.ID()] = joinedConstants(e, joined)
+			}
+		default:
+		}
+	})
+	for _, e := range exprs {
+		ast.PreOrderVisit(e, visitor)
+	}
+	return operands
+}
+
+func joinedConstants(e ast.Expr, joined map[int64]bool) (n int) {
+	switch {
+	case e.Kind() == ast.LiteralKind:
+		return 1
+	case isLogicCall(e):
+		joined[e.ID()] = true
+		for _, arg := range e.AsCall().Args() {
+			n += joinedConstants(arg, joined)
+		}
+	}
+	return n
+}

@@ -96,7 +96,7 @@ var mutants = []mutant{
 	{"contained: calls", "../internal/guard/panics.go", "return containedCall{node}, nil", "return i, nil"},
 	{"contained: maps", "../internal/guard/panics.go", "return containedConstructor{node}, nil", "return i, nil"},
 	{"contained: costs of lists", "../internal/guard/guard.go", ", cel.CostTrackerOptions(listTrackers()...)", ""},
-	{"contained: sets of constants", "../internal/guard/panics.go", "return []interpreter.InterpretableV2{hashable{args[0]}, args[1]}", "return args"},
+	{"contained: sets of constants", "../internal/guard/panics.go", "return []interpreter.InterpretableV2{hashable{args[0], longest}, args[1]}", "return args"},
 	{"contained: keys", "../internal/guard/panics.go", "[]ref.Val{hashableValue(args[0]), args[1]}", "args"},
 }
 

@@ -242,13 +242,19 @@ func (w *walker) walk(v ref.Val) bool {
 	case types.Bytes:
 		w.budget -= len(value) / w.textPerPart
 	case traits.Lister:
-		for it := value.Iterator(); w.budget >= 0 && it.HasNext() == types.True; {
+		if size(v) > w.budget { // to read an element of a sum of lists takes longer the more of them there are
+			return false
+		}
+		for it := value.Iterator(); it.HasNext() == types.True; {
 			if !w.walk(it.Next()) {
 				return false
 			}
 		}
 	case traits.Mapper:
-		for it := value.Iterator(); w.budget >= 0 && it.HasNext() == types.True; {
+		if size(v) > w.budget {
+			return false
+		}
+		for it := value.Iterator(); it.HasNext() == types.True; {
 			key := it.Next()
 			w.budget -= int(textBytes(key)) / w.textPerPart
 			if !w.walk(value.Get(key)) {

@@ -7,6 +7,7 @@ package guard
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
@@ -45,7 +46,7 @@ const (
 	// textPerURLUnit is how many bytes of a URL are written or compared for one unit, and queryPerUnit how many
 	// are made a map of parameters.
 	textPerURLUnit = 32
-	queryPerUnit   = 4
+	queryPerUnit   = 2
 	// quotedPerUnit is how many bytes are quoted for one unit, and versionPerUnit how many are read as a version.
 	quotedPerUnit  = 16
 	versionPerUnit = 8
@@ -74,8 +75,8 @@ func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Va
 	}
 	work := unseenWork(function, overload, args, result)
 	if c.walks.Has(function) {
-		work += workOfParts(args)
-		if _, complete := walkAll(args, textPerPart); !complete {
+		parts, complete := walkAll(args, textPerPart)
+		if work += workOfWalk(uint64(parts), args); !complete {
 			return ptr.To(work) // refused; the estimator would walk through all
 		}
 	}
@@ -96,7 +97,9 @@ func usualCost(function string, args []ref.Val) uint64 {
 		return uint64(size(args[1]))
 	case function == "matches" && len(args) == 2:
 		return (1 + uint64(size(args[0]))/10 + 1) * (uint64(size(args[1]))/4 + 1)
-	case strings.HasPrefix(function, "_") || function == "bytes" || function == "string" || function == "format":
+	case function == "contains" && len(args) == 2:
+		return (textBytes(args[0])/10 + 1) * (textBytes(args[1])/10 + 1)
+	case strings.HasPrefix(function, "_"), slices.Contains([]string{"bytes", "string", "format", "startsWith", "endsWith", "strings.quote"}, function):
 		return 1 + textBytes(args...)/10
 	}
 	return 1
@@ -194,7 +197,10 @@ func workOfFormatting(args []ref.Val, result ref.Val) uint64 {
 
 // workOfParts is the work of walking through values that are not simple.
 func workOfParts(args []ref.Val) uint64 {
-	parts := partsOf(args...)
+	return workOfWalk(partsOf(args...), args)
+}
+
+func workOfWalk(parts uint64, args []ref.Val) uint64 {
 	return unitsPerPart * (parts - min(parts, uint64(len(args))))
 }
 

@@ -20,7 +20,7 @@ const (
 	surchargeFunction = "@surcharge"
 	// operandsPerUnit is how many elements of a literal, or constants that are joined by && or ||, are evaluated
 	// for one unit, and freeOperands how many cost nothing.
-	operandsPerUnit = 8
+	operandsPerUnit = 4
 	freeOperands    = 16
 )
 

@@ -111,7 +111,7 @@ func TestUnseenWorkIsCharged(t *testing.T) {
 		{"a long text that is less than a short one", `object.long < "b"`, 3_900},
 		{"quotes", `strings.quote(object.quotes) == ""`, 3_000},
 		{"keys that are inserted", `object.numbers.slice(0, 1).transformMapEntry(i, x, object.keys).size() == 1`, 5_000},
-		{"a literal of many constants", `[` + strings.Repeat(`"",`, 3100) + `string(object.name)].size() == 1`, 400},
+		{"a literal of many constants", `[` + strings.Repeat(`"",`, 3100) + `string(object.name)].size() == 1`, 700},
 		{"a literal of many constants that fails", `[` + strings.Repeat(`1,`, 3200) + `1 / (size(object.numbers) - 10)].size() == 1 || true`, 400},
 		{"a map of many constants", `{` + strings.Repeat(`"": 1,`, 800) + `string(object.name): 1}.size() == 1 || true`, 200},
 		{"an && of many constants", strings.Repeat("true&&", 1600) + `object.name != ""`, 200},

@@ -64,7 +64,20 @@ func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, e
 	if err != nil {
 		return nil, err
 	}
-	return &TypedCompiler{env: env, guard: g}, nil
+	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil))}, nil
+}
+
+// fieldTypes adds the types of all fields of an object, and of the objects in them.
+func fieldTypes(t *apiservercel.DeclType, known []*cel.Type) []*cel.Type {
+	switch {
+	case t.IsList() || t.IsMap():
+		return fieldTypes(t.ElemType, known)
+	case t.IsObject():
+		for _, f := range t.Fields {
+			known = fieldTypes(f.Type, append(known, f.Type.CelType()))
+		}
+	}
+	return known
 }
 
 // Check says what is wrong with an expression of any type: the first mistakes, with their
@@ -79,11 +92,12 @@ func (c *TypedCompiler) Check(expression string) error {
 // once. It returns the same errors as Check.
 func (c *TypedCompiler) Define(variable NamedExpression) error {
 	t, mistake := c.typeOf(variable.Expression)
-	env, err := c.env.Extend(cel.Variable(string(Variables)+"."+variable.Name, t))
+	name := string(Variables) + "." + variable.Name
+	env, err := c.env.Extend(cel.Variable(name, t))
 	if err != nil {
 		return errors.Join(mistake, fmt.Errorf("variable %q: expression %w: %w", variable.Name, ErrCompile, err))
 	}
-	c.env = env
+	c.env, c.guard = env, c.guard.WithVariable(name, t)
 	return mistake
 }
 
@@ -102,7 +116,7 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 		return cel.DynType, err
 	}
 	checked, err := engine.Check(c.env, c.guard, expression)
-	if errors.Is(err, guard.ErrTypeWork) {
+	if errors.Is(err, guard.ErrTypeWork) || errors.Is(err, guard.ErrTypeParts) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err != nil {

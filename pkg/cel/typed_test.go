@@ -120,6 +120,22 @@ func TestTypedCompilerBounds(t *testing.T) {
 	}
 }
 
+// TestTypedCompilerBoundsTypesTogether checks named expressions that double the type of the one before, whose texts are
+// all within the bounds.
+func TestTypedCompilerBoundsTypesTogether(t *testing.T) {
+	t.Parallel()
+	c := typedCompiler(t)
+	const doubling = ".map(a, {a: a}).map(a, {a: a}).map(a, {a: a}).map(a, {a: a}).map(a, {a: a})"
+	wantMistake(t, c.Define(cel.NamedExpression{Name: "a", Expression: "[1]" + doubling}), "")
+	if err := c.Define(cel.NamedExpression{Name: "b", Expression: "variables.a" + doubling}); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), "more than 256 parts") {
+		t.Errorf("got %v, want ErrCompile for a type that is too large", err)
+	}
+	// What is known of a macro's variable is known of the named expression too.
+	if err := c.Check("variables.a.all(z, [" + strings.Repeat("z, ", 3000) + "z] == [])"); !errors.Is(err, cel.ErrCompile) {
+		t.Errorf("got %v, want ErrCompile for a large type that is compared often", err)
+	}
+}
+
 func TestTypedCompilerNeedsFields(t *testing.T) {
 	t.Parallel()
 	for _, object := range []*apiservercel.DeclType{nil, apiservercel.DynType, apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
 // CompileWithVariables compiles an expression that yields a bool and may refer to named expressions. Each
@@ -64,6 +65,9 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 	native := parsed.NativeRep()
 	if err := in.inline(native); err != nil {
 		return nil, nil, err
+	}
+	if err := guard.CheckPatterns(native.Expr()); err != nil {
+		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}
 	if _, err := e.Guard.CheckTypeWork(native.Expr()); err != nil {
 		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)

@@ -74,12 +74,25 @@ func TestVariablesRefused(t *testing.T) {
 		adding = append(adding, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d + variables.v%[1]d", i)})
 		growing = append(growing, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d && variables.v%[1]d", i)})
 	}
+	// chain makes named expressions, each of which is the one before it, put into a text.
+	chain := func(n int, first, before, after string) []cel.NamedExpression {
+		all := []cel.NamedExpression{{Name: "v0", Expression: first}}
+		for i := 1; i <= n; i++ {
+			all = append(all, cel.NamedExpression{Name: fmt.Sprintf("v%d", i), Expression: fmt.Sprintf("%svariables.v%d%s", before, i-1, after)})
+		}
+		return all
+	}
 	for _, tc := range []struct {
 		name       string
 		variables  []cel.NamedExpression
 		expression string
 		want       string
 	}{
+		{"types that double", chain(2, "[1]", "", strings.Repeat(".map(v, {v: v})", 9)), "variables.v2 == []", "may have more than 256 parts"},
+		{"wrapped types", chain(8, "1", strings.Repeat("optional.of(", 40), strings.Repeat(")", 40)), "variables.v8 == 1", "copies of type variables"},
+		{"deep literals", chain(8, "1", strings.Repeat("[", 15), strings.Repeat("]", 15)), "variables.v8 == []", "copies of type variables"},
+		{"types to be inferred", chain(20, "[]", "["+strings.Repeat("[], ", 60), "]"), "variables.v20 == []", "copies of type variables"},
+		{"large patterns", chain(5, "true", `"x".matches("a{900}") && `, ""), "variables.v5", "regular expressions are larger"},
 		{"unknown", nil, `variables.x == "a"`, `undeclared reference to "variables.x"`},
 		{"itself", []cel.NamedExpression{{Name: "a", Expression: `variables.a`}}, `variables.a`, `variable "a": expression does not compile: undeclared reference to "variables.a"`},
 		{"a cycle", []cel.NamedExpression{{Name: "a", Expression: `variables.b`}, {Name: "b", Expression: `variables.a`}}, `variables.a`, `variable "a"`},

@@ -124,6 +124,20 @@ func (m *measure) pattern(e ast.Expr) {
 	}
 }
 
+// CheckPatterns refuses an expression whose constant patterns are too large together, after named expressions have been
+// put in.
+func CheckPatterns(e ast.Expr) error {
+	m := measure{}
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && takesPattern(e.AsCall().FunctionName()) && m.err == nil {
+			for _, arg := range e.AsCall().Args() {
+				m.pattern(arg)
+			}
+		}
+	}))
+	return m.err
+}
+
 func (m *measure) fail(err error) {
 	if m.err == nil {
 		m.err = err

@@ -38,6 +38,9 @@ type Guard struct {
 	implementations map[string]*functions.Overload
 	// candidates are the overloads that the checker tries.
 	candidates map[callStyle]candidates
+	// identifiers bounds the types of the variables, and fields those of their fields.
+	identifiers map[string]typeBound
+	fields      typeBound
 }
 
 // guarded are functions whose arguments are looked at before they run. New adds those that may walk
@@ -112,7 +115,7 @@ func New(env *cel.Env) (*Guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("building the CEL parser: %w", err)
 	}
-	g := &Guard{parser: parser, checks: maps.Clone(guarded), walks: sets.New[string](), implementations: map[string]*functions.Overload{}, candidates: candidatesOf(env)}
+	g := &Guard{parser: parser, checks: maps.Clone(guarded), walks: sets.New[string](), implementations: map[string]*functions.Overload{}, candidates: candidatesOf(env), identifiers: identifiersOf(env), fields: requestFields}
 	for name, declaration := range env.Functions() {
 		if !isWalked(declaration) {
 			continue

@@ -7,6 +7,7 @@ package guard_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +28,7 @@ func newCompiler(tb testing.TB) *cel.Compiler {
 // for minutes. A regression shows as a test that does not end.
 func TestCompilationIsBounded(t *testing.T) {
 	t.Parallel()
-	const typeWork = "takes more than 262144 copies of type variables"
+	const typeWork, typeParts = "takes more than 262144 copies of type variables", "may have more than 256 parts"
 	compiler := newCompiler(t)
 	for _, tc := range []struct {
 		name, expression, want string
@@ -41,6 +42,9 @@ func TestCompilationIsBounded(t *testing.T) {
 		{"a huge pattern of find", `"x".find("` + strings.Repeat("a{900}", 6) + `") == ""`, "regular expressions are larger"},
 		{"a huge pattern of findAll", `"x".findAll("` + strings.Repeat("a{900}", 6) + `", 1) == []`, "regular expressions are larger"},
 		{"types that double", "[1]" + strings.Repeat(".map(a, {a: a})", 14) + " == []", "more than 10 macros that make lists"},
+		{"types that double and are compared", "[1]" + strings.Repeat(".map(a, {a: a})", 9) + ".all(z, [" + strings.Repeat("z, ", 3000) + "z] == [])", typeParts},
+		{"large types that are compared", "[1]" + strings.Repeat(".map(a, {a: a})", 7) + ".all(z, [" + strings.Repeat("z, ", 3000) + "z] == [])", typeWork},
+		{"types that double where they are compared", unified(20), typeWork},
 		{"wrapped types", strings.Repeat("optional.of(", 60) + "1" + strings.Repeat(")", 60) + " == optional.none()", "more than 48 optional.of"},
 		{"types to be inferred", "[" + strings.Repeat("{},", 2000) + "{}] == []", "more than 64 empty literals"},
 		{"comparisons", strings.Repeat("1==2||", 1700) + "true", typeWork},
@@ -58,6 +62,18 @@ func TestCompilationIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// unified nests macros over lists of unknown types, each of which turns out to be a map that has the next one twice.
+func unified(depth int) string {
+	var macros, comparisons strings.Builder
+	for i := range depth {
+		fmt.Fprintf(&macros, "[[]].all(v%d, ", i)
+		if i > 0 {
+			fmt.Fprintf(&comparisons, "v%[1]d == [{v%[2]d: v%[2]d}] && ", i-1, i)
+		}
+	}
+	return macros.String() + comparisons.String() + "true" + strings.Repeat(")", depth)
 }
 
 // TestEvaluationIsBounded evaluates what the cost limit does not see.
@@ -131,6 +147,8 @@ func TestGuardsLetOrdinaryExpressionsPass(t *testing.T) {
 		`quantity("1.5e3").isGreaterThan(quantity("1Gi")) == false && quantity("1E").isGreaterThan(quantity("1Ei")) == false`,
 		`!isQuantity("elephant") && isQuantity("100m")`,
 		`[[1, 2], [3]].exists(l, 3 in l) && {"a": {"b": [1]}}["a"]["b"][0] == 1`,
+		`[1, 2].map(x, {x: [x]}).all(m, m.all(k, m[k] == [k]))`,
+		unified(3) + " || true",
 		`"abc 123 def".find("[0-9]+") == "123" && "a1b2".findAll("[0-9]").size() == 2`,
 	} {
 		program, err := compiler.Compile(expression)

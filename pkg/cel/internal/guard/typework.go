@@ -7,8 +7,9 @@ package guard
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
-	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 )
@@ -16,61 +17,52 @@ import (
 // The checker of cel-go keeps one map of all type variables that it has found a type for, and
 // copies it for every overload that it tries and for every element of a literal. A generic call,
 // such as an index or a comparison, adds variables. The time therefore grows with the square of
-// the length: 10 KB of `o[0][0]…` took 7.5 seconds. The constants bound and count these copies.
+// the length: 10 KB of `o[0][0]…` took 7.5 seconds. It also walks and prints the types that it compares, which
+// a map with composite keys can double: nine times `.map(v, {v: v})` make a type of 1,500 parts, and 10 KB that compare
+// it with itself took 9 seconds. The constants bound and count both.
 const (
-	// maxTypeWork bounds the type variables that are copied while one expression is checked. A copy
-	// takes some 60 to 140 ns, so that checking takes at most about 35 ms. It leaves room for about 410
-	// comparisons joined by ||, or 90 if each of them has an index into an object.
+	// maxTypeWork bounds the type variables that are copied, and the parts of large types that are walked, while
+	// one expression is checked. Each takes some 60 to 140 ns, so that checking takes at most about 35 ms. It leaves
+	// room for about 410 comparisons joined by ||, or 90 if each of them has an index into an object.
 	maxTypeWork = 1 << 18
-	// compileCostOfAny and compileCostPerByte are the costs of compiling any text and each of its bytes,
+	// maxTypeParts bounds the parts of the type of any expression. That of map[string][]string has four.
+	maxTypeParts = 256
+	// ordinaryTypeParts are the parts of a type that cost nothing to walk, compared with the rest of what is done
+	// for a call.
+	ordinaryTypeParts = 8
+	// compileCostOfAny and compileCostPerByte are what compiling costs for a text and for each byte of it,
 	// in the cost units of CEL: the shortest text takes some 0.15 ms, and parsing some 5 to 10 µs a byte.
-	// Each copied type variable costs one unit more.
+	// Each copied type variable, and each part of a large type that is walked, costs one unit more.
 	compileCostOfAny   = 1000
 	compileCostPerByte = 32
 )
 
-// ErrTypeWork says that checking the types of an expression takes too long.
-var ErrTypeWork = fmt.Errorf("it has too many comparisons, indexes and other calls of generic functions: "+
-	"to check its types takes more than %d copies of type variables", maxTypeWork)
+var (
+	// ErrTypeWork says that checking the types of an expression takes too long.
+	ErrTypeWork = fmt.Errorf("it has too many comparisons, indexes and other calls of generic functions, or of those with large types: "+
+		"to check its types takes more than %d copies of type variables", maxTypeWork)
+	// ErrTypeParts says that an expression has a type that is too large.
+	ErrTypeParts = fmt.Errorf("the type of something in it may have more than %d parts: nest fewer lists, maps and optionals", maxTypeParts)
+)
 
-// CompileCost returns the cost of compiling a text without checking its types, in the cost units of CEL.
+// CompileCost returns what it costs to compile a text until its types are checked, in the cost units of CEL.
 func CompileCost(text string) uint64 {
 	return compileCostOfAny + compileCostPerByte*uint64(len(text))
 }
 
-// candidates are the overloads that the checker tries for a call.
-type candidates struct {
-	// count is the number of the overloads, and variables the number of their type variables.
-	count, variables int
-}
-
-// callStyle distinguishes the functions of a name that are called on a receiver from the others.
-type callStyle struct {
-	name   string
-	member bool
-}
-
-// candidatesOf lists the overloads of an environment.
-func candidatesOf(env *cel.Env) map[callStyle]candidates {
-	result := map[callStyle]candidates{}
-	for name, function := range env.Functions() {
-		for _, overload := range function.OverloadDecls() {
-			style := callStyle{name, overload.IsMemberFunction()}
-			c := result[style]
-			c.count++
-			c.variables += len(overload.TypeParams())
-			result[style] = c
-		}
-	}
-	return result
-}
-
-// CheckTypeWork refuses an expression, with its macros expanded, whose types would take too long to
-// check. It returns an upper bound of the number of copies of type variables.
+// CheckTypeWork refuses an expression, with its macros expanded and its named expressions put in, whose types would
+// take too long to check. It returns an upper bound of the copies of type variables, and of the parts of large types
+// that are walked.
 func (g *Guard) CheckTypeWork(e ast.Expr) (uint64, error) {
-	w := typeWork{candidates: g.candidates}
+	w := typeWork{Guard: g}
 	w.expr(e)
-	if w.copied > maxTypeWork {
+	if w.largest.parts <= maxTypeParts {
+		w.addOpen()
+	}
+	switch {
+	case w.largest.parts > maxTypeParts:
+		return maxTypeWork, ErrTypeParts
+	case w.copied > maxTypeWork:
 		return maxTypeWork, ErrTypeWork
 	}
 	return uint64(w.copied), nil //nolint:gosec // not negative, and bounded
@@ -78,79 +70,229 @@ func (g *Guard) CheckTypeWork(e ast.Expr) (uint64, error) {
 
 // typeWork walks an expression as the checker does.
 type typeWork struct {
-	candidates map[callStyle]candidates
-	// variables is the number of type variables so far, and copied the number of their copies.
+	*Guard
+	// variables are the type variables so far, and copied how often one of them was copied.
 	variables, copied int
+	// binders are the variables of the macros around, the innermost last.
+	binders []binder
+	// largest has the parts and the depth of the largest types so far.
+	largest typeBound
+	// open counts expressions whose types have type variables that are not bound where they are made, openBinders the
+	// variables of macros that have such types, links the places where two of them are made one, and openKeys the maps
+	// whose keys have such types.
+	open, openBinders, links, openKeys int
 }
 
-// try counts copies of the map, to which variables may be added.
-func (w *typeWork) try(count, variables int) {
-	w.variables += variables
+// binder is a variable of a macro.
+type binder struct {
+	name  string
+	bound typeBound
+}
+
+// add adds to what is copied.
+func (w *typeWork) add(n int) {
 	if w.copied <= maxTypeWork { // no overflow
-		w.copied += count * w.variables
+		w.copied += min(n, maxTypeWork+1)
 	}
 }
 
-func (w *typeWork) expr(e ast.Expr) {
+// try counts copies of the map, to which variables may be added, and the types that are compared at each.
+func (w *typeWork) try(count, variables int, compared ...typeBound) {
+	w.variables += variables
+	w.add(count * w.variables)
+	for _, t := range compared {
+		w.add(count * t.work())
+	}
+}
+
+// addOpen counts the types that become known elsewhere. A variable of a macro can connect the types of
+// all places where it stands: `[[]].all(a, [[]].all(b, a == [{b: b}] && …))`. A type can then consist of one of the
+// largest types for each such place, and double at each map that has one as a key.
+func (w *typeWork) addOpen() {
+	connected := min(w.openBinders, w.links)
+	if connected == 0 {
+		return
+	}
+	factor := connected + 1
+	t := typeBound{parts: w.largest.parts * factor << min(w.openKeys, 16), depth: w.largest.depth * factor}
+	w.add(w.open * min(t.parts, maxTypeWork) * t.depth)
+}
+
+// expr counts the work for an expression. It returns a bound of its type.
+func (w *typeWork) expr(e ast.Expr) typeBound {
+	t := w.typeOf(e)
+	w.largest.parts, w.largest.depth = max(w.largest.parts, t.parts), max(w.largest.depth, t.depth)
+	if t.open {
+		w.open++
+	}
+	w.add(t.work()) // every type is walked once more at the end
+	return t
+}
+
+func (w *typeWork) typeOf(e ast.Expr) typeBound {
 	switch e.Kind() {
+	case ast.IdentKind:
+		return w.ident(e.AsIdent())
 	case ast.SelectKind:
-		w.expr(e.AsSelect().Operand())
-		w.try(1, 0)
+		return w.selection(e)
 	case ast.CallKind:
-		w.call(e.AsCall())
+		return w.call(e.AsCall())
 	case ast.ListKind:
-		w.literal(e, 1)
+		return w.literal(e, 1)
 	case ast.MapKind:
-		w.literal(e, 2)
+		return w.literal(e, 2)
 	case ast.StructKind:
 		for _, field := range e.AsStruct().Fields() {
-			w.expr(field.AsStructField().Value())
-			w.try(1, 0)
+			w.try(1, 0, w.expr(field.AsStructField().Value()))
 		}
 	case ast.ComprehensionKind:
-		c := e.AsComprehension()
-		for _, part := range []ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()} {
-			w.expr(part)
-		}
-		w.try(3, 0) // the range, the condition and the step have to fit
+		return w.comprehension(e.AsComprehension())
 	default:
 	}
+	return simpleType
 }
 
-// literal counts a list or a map. The types of an empty one must be inferred.
-func (w *typeWork) literal(e ast.Expr, parameters int) {
-	parts := Elements(e)
-	for _, part := range parts {
-		w.expr(part)
-		w.try(1, 0)
+func (w *typeWork) ident(name string) typeBound {
+	for _, b := range slices.Backward(w.binders) {
+		if b.name == name {
+			return b.bound
+		}
 	}
+	if t, ok := w.identifiers[strings.TrimPrefix(name, ".")]; ok {
+		return t
+	}
+	return listOf(simpleType) // the name of a type has a type as large as a list
+}
+
+func (w *typeWork) selection(e ast.Expr) typeBound {
+	if name, ok := qualifiedName(e); ok {
+		if t, ok := w.identifiers[name]; ok {
+			w.try(1, 0)
+			return t
+		}
+	}
+	operand := w.expr(e.AsSelect().Operand())
+	w.try(1, 0, operand)
+	switch {
+	case e.AsSelect().IsTestOnly():
+		return simpleType
+	case operand.isDyn:
+		return operand
+	}
+	return w.field(operand)
+}
+
+// field is the type of a field, an optional one if the operand is optional.
+func (w *typeWork) field(operand typeBound) typeBound {
+	return typeBound{parts: max(operand.parts-1, w.fields.parts+1), depth: max(operand.depth, w.fields.depth+1), open: operand.open}
+}
+
+// literal counts a list, or a map, whose keys and values take turns. Each gets one type. An empty literal has types that
+// must be found.
+func (w *typeWork) literal(e ast.Expr, parameters int) typeBound {
+	var joined [2]typeBound
+	parts := Elements(e)
 	if len(parts) == 0 {
 		w.try(0, parameters)
+		joined = [2]typeBound{unknownType, unknownType}
+	}
+	for i, part := range parts {
+		t, all := w.expr(part), &joined[i%parameters]
+		w.try(1, 0, t)
+		if i < parameters {
+			*all = t
+			continue
+		}
+		w.link(*all, t)
+		*all = all.join(t)
+	}
+	if parameters == 1 {
+		return listOf(joined[0])
+	}
+	if len(parts) > 0 && joined[0].open {
+		w.openKeys++
+	}
+	return mapOf(joined[0], joined[1])
+}
+
+// link counts that open types are made one.
+func (w *typeWork) link(all ...typeBound) {
+	open := 0
+	for _, t := range all {
+		if t.open {
+			open++
+		}
+	}
+	if open > 1 {
+		w.links++
 	}
 }
 
-func (w *typeWork) call(c ast.CallExpr) {
+func (w *typeWork) comprehension(c ast.ComprehensionExpr) typeBound {
+	over, accumulated := w.expr(c.IterRange()), w.expr(c.AccuInit())
+	outside := len(w.binders)
+	w.bind(c.AccuVar(), accumulated)
+	element := over.inner(1)
+	w.bind(c.IterVar(), element)
+	if c.HasIterVar2() {
+		w.bind(c.IterVar2(), element)
+	}
+	condition, step := w.expr(c.LoopCondition()), w.expr(c.LoopStep())
+	w.binders = append(w.binders[:outside], binder{c.AccuVar(), accumulated.join(step)})
+	w.link(accumulated, step)
+	result := w.expr(c.Result())
+	w.binders = w.binders[:outside]
+	w.try(3, 0, over, condition, step) // they have to fit
+	return result
+}
+
+// bind notes a variable of a macro. What a macro uses itself has no name that an expression could use.
+func (w *typeWork) bind(name string, t typeBound) {
+	if t.open && !strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "#") && name != "__result__" {
+		w.openBinders++
+	}
+	w.binders = append(w.binders, binder{name, t})
+}
+
+func (w *typeWork) call(c ast.CallExpr) typeBound {
+	args := make([]typeBound, 0, len(c.Args())+1)
 	for _, arg := range c.Args() {
-		w.expr(arg)
+		args = append(args, w.expr(arg))
 	}
 	name := c.FunctionName()
 	style := callStyle{name, c.IsMemberFunction()}
 	if c.IsMemberFunction() {
-		w.expr(c.Target())
+		target := w.expr(c.Target())
 		if qualified, ok := qualifiedName(c.Target()); ok {
 			if _, ok := w.candidates[callStyle{qualified + "." + name, false}]; ok {
 				style = callStyle{qualified + "." + name, false}
 			}
 		}
+		if style.member {
+			args = slices.Insert(args, 0, target)
+		}
 	}
 	found := w.candidates[style]
-	if name == operators.LogicalAnd || name == operators.LogicalOr {
+	switch name {
+	case operators.LogicalAnd, operators.LogicalOr:
 		found.count = len(c.Args()) // each of them has to be a bool
+	case operators.OptSelect:
+		w.try(1, 0, args...)
+		if len(args) == 0 || args[0].isDyn {
+			return listOf(dynType)
+		}
+		return w.field(args[0])
 	}
-	w.try(max(found.count, 1), found.variables)
+	w.try(max(found.count, 1), found.variables, args...)
+	w.link(args...)
+	result := found.result(args)
+	if name == mapInsert && len(args) == 3 && args[1].open {
+		w.openKeys++
+	}
+	return result
 }
 
-// qualifiedName returns the qualified name that a chain of selections may spell.
+// qualifiedName returns the name that a chain of selections may be.
 func qualifiedName(e ast.Expr) (string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:

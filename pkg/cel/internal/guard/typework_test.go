@@ -18,6 +18,8 @@ func TestOrdinaryConditionsCompileWithinTheTypeWork(t *testing.T) {
 		{"300 comparisons of fields", strings.Repeat(`object.spec.x == "a" || `, 300) + "false"},
 		{"80 labels", strings.Repeat(`object.metadata.labels["team"] == "a" || `, 80) + "false"},
 		{"a list of 2000 names", `object.metadata.name in [` + strings.Repeat(`"n", `, 1999) + `"n"]`},
+		{"30 macros over what a function finds", strings.Repeat(`object.list.distinct().all(e, e == "a" && e != "b") && `, 30) + "true"},
+		{"maps of lists", strings.Repeat(`{"a": [{"b": [{"c": ["d"]}]}]}["a"][0]["b"][0]["c"][0] == "d" && `, 10) + "true"},
 		{"100 macros", strings.Repeat(`object.list.all(e, e.x == "a") && `, 100) + "true"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -49,5 +51,10 @@ func TestCompileCost(t *testing.T) {
 	}
 	if got, least := cost(generic), cost(plain)+100*100; got < least {
 		t.Errorf("got the cost %d for 100 comparisons, want at least %d", got, least)
+	}
+	// A map of maps seven deep, whose types double, has 256 parts.
+	large := "[1]" + strings.Repeat(".map(a, {a: a})", 7) + ".all(z, [" + strings.Repeat("z,", 50) + "z] == [])"
+	if got, least := cost(large), cost(strings.Repeat(" ", len(large)-4)+"true")+50*255; got < least {
+		t.Errorf("got the cost %d for 50 values of a large type, want at least %d", got, least)
 	}
 }

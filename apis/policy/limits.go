@@ -34,6 +34,9 @@ const (
 	// MaxExpressionBytes bounds a condition, and the expression of a variable. Kubernetes 1.38 has
 	// the same bound for a condition.
 	MaxExpressionBytes = 10240
+	// MaxTotalExpressionBytes bounds the variables and the condition of one policy together, since all
+	// of them are compiled at every write.
+	MaxTotalExpressionBytes = 2 * MaxExpressionBytes
 	// MaxStatusConditions bounds the conditions of the status. Proviso sets two; the others are
 	// for other controllers.
 	MaxStatusConditions = 16

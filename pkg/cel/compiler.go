@@ -133,7 +133,7 @@ func (c *Compiler) compile(expression string) (result compiled) {
 		return result
 	}
 	parsed, work, err := engine.Parse(e.Env, e.Guard, expression)
-	result.cost += work
+	result.cost += work.Copied
 	if err != nil {
 		result.err = fmt.Errorf("expression %w: %w", ErrCompile, err)
 		return result

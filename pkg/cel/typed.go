@@ -25,16 +25,32 @@ import (
 // It holds an environment, which is large: make one when it is needed, and do not keep it.
 // It must not be used concurrently.
 type TypedCompiler struct {
-	env   *cel.Env
-	guard *guard.Guard
+	env    *cel.Env
+	guard  *guard.Guard
+	budget *CheckBudget
 }
+
+// CheckBudget bounds what several TypedCompilers check together. It must not be used concurrently.
+type CheckBudget struct {
+	budget *guard.Budget
+}
+
+// checkedPolicies is how often a policy as large as it may be is checked within one budget. An ordinary one has a tenth of
+// that size, and at most ten kinds.
+const checkedPolicies = 4
+
+// NewCheckBudget returns the budget for one policy and all kinds of objects that it is about.
+func NewCheckBudget() *CheckBudget { return &CheckBudget{guard.NewBudget(checkedPolicies)} }
+
+// ErrBudget says that expressions take too long to compile or to check together.
+var ErrBudget = guard.ErrBudget
 
 var errNotTyped = errors.New("the type of an object must have a name and fields")
 
-// NewTypedCompiler makes a compiler for objects of a type, whose name must differ from the
-// names of the types of the environment. The name of a type can be used in expressions if it is an
-// identifier; with a character such as / it cannot.
-func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, err error) {
+// NewTypedCompiler makes a compiler for objects of a type, whose name must not be that of
+// a type of the environment. The name of a type can be used in expressions if it is an
+// identifier; with a character such as / it cannot. What is checked is taken from the budget.
+func NewTypedCompiler(object *apiservercel.DeclType, budget *CheckBudget) (compiler *TypedCompiler, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			compiler, err = nil, fmt.Errorf("building the typed CEL environment: %v", r)
@@ -64,7 +80,7 @@ func NewTypedCompiler(object *apiservercel.DeclType) (compiler *TypedCompiler, e
 	if err != nil {
 		return nil, err
 	}
-	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil))}, nil
+	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil)), budget: budget}, nil
 }
 
 // fieldTypes adds the types of all fields of an object, and of the objects in them.
@@ -112,15 +128,29 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	if len(expression) > MaxExpressionBytes {
 		return cel.DynType, ErrTooLong
 	}
+	if err := c.budget.budget.SpendText(expression); err != nil {
+		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
 	if err := engine.CheckText(c.guard, expression); err != nil {
 		return cel.DynType, err
 	}
-	checked, err := engine.Check(c.env, c.guard, expression)
-	if errors.Is(err, guard.ErrTypeWork) || errors.Is(err, guard.ErrTypeParts) {
+	checked, err := c.check(expression)
+	if errors.Is(err, guard.ErrTypeWork) || errors.Is(err, guard.ErrTypeParts) || errors.Is(err, ErrBudget) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err != nil {
 		return cel.DynType, err
 	}
 	return checked.OutputType(), nil
+}
+
+func (c *TypedCompiler) check(expression string) (*cel.Ast, error) {
+	parsed, work, err := engine.Parse(c.env, c.guard, expression)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.budget.budget.Spend(work); err != nil {
+		return nil, err
+	}
+	return engine.CheckTypes(c.env, parsed)
 }

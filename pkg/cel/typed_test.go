@@ -31,7 +31,7 @@ func typedCompiler(t *testing.T) *cel.TypedCompiler {
 		"namespace": apiservercel.StringType,
 		"any":       apiservercel.DynType,
 		"spec":      declared("v1/Widget.spec", map[string]*apiservercel.DeclType{"names": apiservercel.NewListType(apiservercel.StringType, -1)}),
-	}))
+	}), cel.NewCheckBudget())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,10 +136,36 @@ func TestTypedCompilerBoundsTypesTogether(t *testing.T) {
 	}
 }
 
+// TestCheckBudget checks long expressions for several kinds, within one budget.
+func TestCheckBudget(t *testing.T) {
+	t.Parallel()
+	budget, long := cel.NewCheckBudget(), strings.Repeat("true||", 1650)+"true"
+	checked := 0
+	for range 10 {
+		c, err := cel.NewTypedCompiler(declared("v1/Widget", map[string]*apiservercel.DeclType{"size": apiservercel.IntType}), budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch err := c.Check(long); {
+		case err == nil:
+			checked++
+		case !errors.Is(err, cel.ErrBudget) || !errors.Is(err, cel.ErrCompile):
+			t.Fatalf("got %v, want ErrBudget", err)
+		default:
+			if err := c.Define(cel.NamedExpression{Name: "a", Expression: "1"}); !errors.Is(err, cel.ErrBudget) {
+				t.Errorf("after the budget is spent: got %v, want ErrBudget", err)
+			}
+		}
+	}
+	if checked < 4 || checked > 9 {
+		t.Errorf("got %d checks of %d bytes, want between 4 and 9", checked, len(long))
+	}
+}
+
 func TestTypedCompilerNeedsFields(t *testing.T) {
 	t.Parallel()
 	for _, object := range []*apiservercel.DeclType{nil, apiservercel.DynType, apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)} {
-		if _, err := cel.NewTypedCompiler(object); err == nil {
+		if _, err := cel.NewTypedCompiler(object, cel.NewCheckBudget()); err == nil {
 			t.Errorf("a compiler for %v was made", object)
 		}
 	}

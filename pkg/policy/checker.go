@@ -6,8 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package policy
 
 import (
+	"errors"
 	"fmt"
-	"sort"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -37,10 +37,9 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if spec.Condition == "" {
 		return nil, nil
 	}
-	variables := namedExpressions(spec.Variables)
-	expression, err := c.compiler.CompileWithVariables(variables, spec.Condition)
+	expression, err := c.compiler.CompileWithVariables(namedExpressions(spec.Variables), spec.Condition)
 	if err != nil {
-		return nil, field.ErrorList{c.blame(spec, variables, err)}
+		return nil, field.ErrorList{blame(spec, err)}
 	}
 	errs = append(errs, refusals(spec, expression, namespaced)...)
 	program := expression.Program()
@@ -84,16 +83,11 @@ func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
 	return result
 }
 
-// blame finds the expression that an error is about: the first variable that does not
-// compile with those before it, or the condition if there is none.
-func (c *Checker) blame(spec *policy.AuthorizationPolicySpec, variables []cel.NamedExpression, err error) *field.Error {
+// blame says which expression an error is about.
+func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
 	path := field.NewPath("spec")
-	first := sort.Search(len(variables), func(i int) bool {
-		_, err := c.compiler.CompileWithVariables(variables[:i+1], "true")
-		return err != nil
-	})
-	if first < len(variables) {
-		return field.Invalid(path.Child("variables").Index(first).Child("expression"), variables[first].Expression, err.Error())
+	if of, ok := errors.AsType[*partial.VariableError](err); ok {
+		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, err.Error())
 	}
 	return field.Invalid(path.Child("condition"), spec.Condition, err.Error())
 }

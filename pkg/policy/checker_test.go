@@ -37,6 +37,7 @@ func TestCheck(t *testing.T) {
 	versioned.APIVersions = []string{"v1"}
 	exec := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods/exec"}}
 	thousand := "[" + strings.Repeat("1, ", 999) + "1]"
+	long := strings.Repeat("true&&", 1600) + "true"
 	costly := thousand + ".map(a, " + thousand + ".map(b, a + b)).size() > 0"
 	paths := api.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}
 	v := func(expressions ...string) []api.Variable {
@@ -68,6 +69,7 @@ func TestCheck(t *testing.T) {
 		{"an unknown variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1"), `variables.v1 == 1`, nil, `spec.condition: Invalid`},
 		{"a mistake in the first variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object.", "1", "2"), `true`, nil, `spec.variables[0].expression: Invalid value: "object.": variable "v0": expression does not compile: ERROR: <input>:1:8`},
 		{"a mistake in the last variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1", "2", "object."), `true`, nil, `spec.variables[2].expression: Invalid`},
+		{"variables that are too long together", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1", long, long, long, "2"), `true`, nil, `spec.variables[3].expression: Invalid`},
 		{"two mistakes", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("1", "a +", "b +", "2"), `c +`, nil, `spec.variables[1].expression: Invalid value: "a +"`},
 		{"a Deny that reads the name of what has none", api.PolicyEffectDeny, []api.PolicyRule{pods}, nil, `request.name == "a"`, nil, `spec.condition: Forbidden: reads request.name, but spec.rules[0]`},
 		{"a NoOpinion that does so in a variable", api.PolicyEffectNoOpinion, []api.PolicyRule{paths, pods}, v("request"), `variables.v0.name == "a"`, nil, `spec.condition: Forbidden: reads request.name, but spec.rules[1]`},

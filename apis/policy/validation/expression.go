@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package validation
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -59,6 +60,18 @@ func validateExpression(expression string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "")}
 	}
 	return validateText(expression, policy.MaxExpressionBytes, path)
+}
+
+// validateTotal bounds the expressions of a policy together.
+func validateTotal(spec *policy.AuthorizationPolicySpec, path *field.Path) field.ErrorList {
+	total := len(spec.Condition)
+	for _, v := range spec.Variables {
+		total += len(v.Expression)
+	}
+	if total <= policy.MaxTotalExpressionBytes {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(path.Child("variables"), fmt.Sprintf("the variables and the condition have %d bytes together, where %d are allowed: make several policies of it", total, policy.MaxTotalExpressionBytes))}
 }
 
 func validateCondition(spec *policy.AuthorizationPolicySpec, path *field.Path) field.ErrorList {

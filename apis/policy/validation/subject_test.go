@@ -82,12 +82,20 @@ func TestValidateVariables(t *testing.T) {
 		{"a blank expression", func(s *spec) { s.Variables[0].Expression = " \n\t" }, []string{"spec.variables[0].expression: Required"}},
 		{"the longest expression", func(s *spec) { s.Variables[0].Expression = strings.Repeat("x", 10240) }, nil},
 		{"too long an expression", func(s *spec) { s.Variables[0].Expression = strings.Repeat("x", 10241) }, []string{"spec.variables[0].expression: Too long"}},
+		{"expressions that are as long together as they may be", func(s *spec) { setTotal(s, 20480) }, nil},
+		{"expressions that are too long together", func(s *spec) { setTotal(s, 20481) }, []string{"spec.variables: Forbidden: the variables and the condition have 20481 bytes together, where 20480 are allowed"}},
 		{"nothing that reads them", func(s *spec) { s.Condition = "" }, []string{"spec.condition: Required value: nothing else reads variables"}},
 	}
 	for _, word := range strings.Fields("true false null in as break const continue else for function if import let loop namespace package return var void while") {
 		cases = append(cases, specCase{"the reserved word " + word, named(word), []string{fmt.Sprintf("spec.variables[0].name: Invalid value: %q: is a reserved word", word)}})
 	}
 	checkSpecs(t, cases)
+}
+
+// setTotal sets three expressions that have a number of bytes together.
+func setTotal(s *spec, bytes int) {
+	s.Variables = []policy.Variable{{Name: "a", Expression: strings.Repeat("x", 10240)}, {Name: "b", Expression: strings.Repeat("x", 100)}}
+	s.Condition = strings.Repeat("x", bytes-10340)
 }
 
 func TestValidateCondition(t *testing.T) {

@@ -110,7 +110,11 @@ func validateSpec(spec *policy.AuthorizationPolicySpec, in scope, path *field.Pa
 	errs = append(errs, validateSubjects(spec.Subjects, path.Child("subjects"))...)
 	errs = append(errs, validateRules(spec.Rules, spec.Effect, in, path.Child("rules"))...)
 	errs = append(errs, validateVariables(spec.Variables, path.Child("variables"))...)
-	return append(errs, validateCondition(spec, path)...)
+	errs = append(errs, validateCondition(spec, path)...)
+	if len(errs) > 0 {
+		return errs
+	}
+	return validateTotal(spec, path)
 }
 
 func validateStatusUpdate(meta, oldMeta *metav1.ObjectMeta, status, oldStatus *policy.AuthorizationPolicyStatus) field.ErrorList {

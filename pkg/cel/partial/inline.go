@@ -20,6 +20,8 @@ import (
 // expression binds itself is renamed if its name is taken.
 type inliner struct {
 	defined map[string]*ast.AST
+	// budget is for all expressions together.
+	budget *guard.Budget
 }
 
 func (in *inliner) inline(native *ast.AST) error {

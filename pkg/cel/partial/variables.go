@@ -18,28 +18,37 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
-// CompileWithVariables compiles an expression that yields a bool and may refer to named expressions. Each
-// of them may refer to earlier ones. A name is replaced by its expression, which is evaluated only where it
-// is needed, and whose error is an error there. Errors wrap cel.ErrCompile and name the variable.
+// VariableError says which variable of CompileWithVariables cannot be used.
+type VariableError struct {
+	// Index is its place among the variables, and Name its name.
+	Index int
+	Name  string
+	// Err wraps cel.ErrCompile.
+	Err error
+}
+
+// Error names the variable.
+func (e *VariableError) Error() string { return fmt.Sprintf("variable %q: %s", e.Name, e.Err) }
+
+// Unwrap returns Err.
+func (e *VariableError) Unwrap() error { return e.Err }
+
+// CompileWithVariables compiles an expression that yields a bool and may refer to named
+// expressions, each of which may refer to those before it. A name stands for its
+// expression: it is evaluated only where it is needed, and an error in it is an error
+// there. Errors wrap cel.ErrCompile; that of a variable is a VariableError. What all of them take together is
+// bounded: the error is cel.ErrBudget then.
 func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text string) (expression *Expression, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", cel.ErrCompile)
 		}
 	}()
-	in := inliner{defined: map[string]*ast.AST{}}
-	for _, v := range variables {
-		if _, ok := in.defined[v.Name]; ok {
-			return nil, fmt.Errorf("variable %q: expression %w: the name is used twice", v.Name, cel.ErrCompile)
+	in := inliner{defined: map[string]*ast.AST{}, budget: guard.NewBudget(1)}
+	for i, v := range variables {
+		if in.defined[v.Name], err = c.define(&in, v); err != nil {
+			return nil, &VariableError{Index: i, Name: v.Name, Err: err}
 		}
-		if !isIdentifier(v.Name) {
-			return nil, fmt.Errorf("variable %q: expression %w: the name is no identifier", v.Name, cel.ErrCompile)
-		}
-		parsed, _, err := c.parseInto(&in, v.Expression)
-		if err != nil {
-			return nil, fmt.Errorf("variable %q: %w", v.Name, err)
-		}
-		in.defined[v.Name] = parsed
 	}
 	_, checked, err := c.parseInto(&in, text)
 	if err != nil {
@@ -48,10 +57,25 @@ func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text st
 	return c.expression(checked)
 }
 
-// parseInto parses an expression, replaces its references to named expressions, and checks the result.
+// define parses and checks a variable.
+func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) {
+	if _, ok := in.defined[v.Name]; ok {
+		return nil, fmt.Errorf("expression %w: the name is used twice", cel.ErrCompile)
+	}
+	if !isIdentifier(v.Name) {
+		return nil, fmt.Errorf("expression %w: the name is no identifier", cel.ErrCompile)
+	}
+	parsed, _, err := c.parseInto(in, v.Expression)
+	return parsed, err
+}
+
+// parseInto parses an expression, puts in what it refers to, and checks the result.
 func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, error) {
 	if len(text) > cel.MaxExpressionBytes {
 		return nil, nil, cel.ErrTooLong
+	}
+	if err := in.budget.SpendText(text); err != nil {
+		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}
 	e := c.environment.Engine()
 	if err := engine.CheckText(e.Guard, text); err != nil {
@@ -66,10 +90,7 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 	if err := in.inline(native); err != nil {
 		return nil, nil, err
 	}
-	if err := guard.CheckPatterns(native.Expr()); err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
-	}
-	if _, err := e.Guard.CheckTypeWork(native.Expr()); err != nil {
+	if err := in.check(e.Guard, native.Expr()); err != nil {
 		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}
 	expr, err := ast.ExprToProto(native.Expr())
@@ -85,4 +106,16 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 		return nil, nil, fmt.Errorf("expression %w: %s", cel.ErrCompile, engine.Describe(issues))
 	}
 	return native, checked, nil
+}
+
+// check refuses an expression that takes too long to compile with what was put in, or with those before it.
+func (in *inliner) check(g *guard.Guard, e ast.Expr) error {
+	if err := guard.CheckPatterns(e); err != nil {
+		return err
+	}
+	work, err := g.CheckTypeWork(e)
+	if err != nil {
+		return err
+	}
+	return in.budget.Spend(work)
 }

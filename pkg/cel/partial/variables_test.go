@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 func TestVariables(t *testing.T) {
@@ -82,12 +83,25 @@ func TestVariablesRefused(t *testing.T) {
 		}
 		return all
 	}
+	const together = "take too long to compile together"
+	long, wide := strings.Repeat("true && ", 1000)+"true", strings.Repeat("[true].all(x, x) && ", 200)+"true"
+	of := func(n int, text string) []cel.NamedExpression {
+		var all []cel.NamedExpression
+		for i := range n {
+			all = append(all, cel.NamedExpression{Name: fmt.Sprintf("v%d", i), Expression: text})
+		}
+		return all
+	}
 	for _, tc := range []struct {
 		name       string
 		variables  []cel.NamedExpression
 		expression string
 		want       string
 	}{
+		{"too long together", of(3, long), "true", `variable "v2": expression does not compile: the expressions ` + together},
+		{"too long with the condition", of(2, long), long, together},
+		{"too large where they are put in", chain(20, wide, "true && ", ""), "true", together},
+		{"too many comparisons together", of(4, strings.Repeat("1==2||", 400)+"true"), "true", together},
 		{"types that double", chain(2, "[1]", "", strings.Repeat(".map(v, {v: v})", 9)), "variables.v2 == []", "may have more than 256 parts"},
 		{"wrapped types", chain(8, "1", strings.Repeat("optional.of(", 40), strings.Repeat(")", 40)), "variables.v8 == 1", "copies of type variables"},
 		{"deep literals", chain(8, "1", strings.Repeat("[", 15), strings.Repeat("]", 15)), "variables.v8 == []", "copies of type variables"},
@@ -108,7 +122,11 @@ func TestVariablesRefused(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := c.CompileWithVariables(tc.variables, tc.expression); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
+			_, err := c.CompileWithVariables(tc.variables, tc.expression)
+			if of, ok := errors.AsType[*partial.VariableError](err); ok && of.Name != tc.variables[of.Index].Name {
+				t.Errorf("got the name %q for the variable %d", of.Name, of.Index)
+			}
+			if !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want ErrCompile with %q", err, tc.want)
 			}
 		})

@@ -69,10 +69,18 @@ func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policy
 	}
 	kinds, failures := kindsOf(c.kinds, policy)
 	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
+	budget := cel.NewCheckBudget()
 	for _, kind := range kinds {
 		t, err := c.typeOf(kind)
 		if err == nil && t != nil {
-			err = check(kind, t, policy, found)
+			err = check(kind, t, policy, budget, found)
+		}
+		if errors.Is(err, cel.ErrBudget) {
+			found[len(policy.Variables)] = append(found[len(policy.Variables)], policyv1alpha1.ExpressionWarning{
+				FieldRef: field.NewPath("spec").String(),
+				Warning:  fmt.Sprintf("%s: not checked, nor are the kinds after it: the expressions are too long to be checked for so many kinds", kind),
+			})
+			break
 		}
 		if err != nil {
 			if failures = append(failures, fmt.Errorf("%s: %w", kind, err)); len(failures) >= maxFailures {
@@ -126,9 +134,10 @@ func (c *Checker) resolve(kind schema.GroupVersionKind) (t *apiservercel.DeclTyp
 	return typeOf(kind, s), nil
 }
 
-// check adds the warnings for one kind to the warnings of each expression, in the order of the fields.
-func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, found [][]policyv1alpha1.ExpressionWarning) error {
-	compiler, err := cel.NewTypedCompiler(t)
+// check adds the warnings for one kind to the warnings of each expression, in the order of the fields. The error is
+// cel.ErrBudget if nothing is left of the budget.
+func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, budget *cel.CheckBudget, found [][]policyv1alpha1.ExpressionWarning) error {
+	compiler, err := cel.NewTypedCompiler(t, budget)
 	if err != nil {
 		return err
 	}
@@ -143,10 +152,18 @@ func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *polic
 	spec := field.NewPath("spec")
 	for i, v := range policy.Variables {
 		err := compiler.Define(cel.NamedExpression{Name: v.Name, Expression: v.Expression})
+		if errors.Is(err, cel.ErrBudget) {
+			return err
+		}
 		warn(i, spec.Child("variables").Index(i).Child("expression"), err)
 	}
-	if policy.Condition != "" {
-		warn(len(policy.Variables), spec.Child("condition"), compiler.Check(policy.Condition))
+	if policy.Condition == "" {
+		return nil
 	}
+	err = compiler.Check(policy.Condition)
+	if errors.Is(err, cel.ErrBudget) {
+		return err
+	}
+	warn(len(policy.Variables), spec.Child("condition"), err)
 	return nil
 }

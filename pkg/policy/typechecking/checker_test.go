@@ -230,3 +230,28 @@ func TestNewNeedsParts(t *testing.T) {
 		t.Error("a checker without kinds was made")
 	}
 }
+
+// TestCheckIsBounded checks a long condition for more kinds than there is time for.
+func TestCheckIsBounded(t *testing.T) {
+	t.Parallel()
+	table, groups := map[string]string{}, []string{}
+	for i := range 10 {
+		group := fmt.Sprintf("g%d.example.com", i)
+		table[group+"/v1/Widget"], groups = widgets["example.com/v1/Widget"], append(groups, group)
+	}
+	s := &schemas{table: table}
+	got, err := checker(t, s, mapper(table)).Check(&policyv1alpha1.AuthorizationPolicySpec{
+		Condition: strings.Repeat("true||", 1650) + "object.spec.size == 1",
+		Rules:     []policyv1alpha1.PolicyRule{rule(strings.Join(groups, ","), "v1", "widgets")},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "spec: g8.example.com/v1, Kind=Widget: not checked, nor are the kinds after it"
+	if lines := warningsOf(got); len(lines) != 1 || !strings.HasPrefix(lines[0], want) {
+		t.Errorf("got %q, want %q", lines, want)
+	}
+	if asked := s.kindsAsked(); len(asked) != 9 {
+		t.Errorf("asked for %d schemas, want 9", len(asked))
+	}
+}

@@ -38,11 +38,11 @@ func Check(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, error) {
 }
 
 // Parse parses an expression. It refuses one whose types cannot be checked within bounds, and returns
-// what it costs to check them, in the cost units of CEL.
-func Parse(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, uint64, error) {
+// what it takes to check them.
+func Parse(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, guard.TypeWork, error) {
 	parsed, issues := env.Parse(expression)
 	if len(issues.Errors()) > 0 {
-		return nil, 0, errors.New(Describe(issues))
+		return nil, guard.TypeWork{}, errors.New(Describe(issues))
 	}
 	work, err := g.CheckTypeWork(parsed.NativeRep().Expr())
 	return parsed, work, err

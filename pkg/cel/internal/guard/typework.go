@@ -50,10 +50,17 @@ func CompileCost(text string) uint64 {
 	return compileCostOfAny + compileCostPerByte*uint64(len(text))
 }
 
+// TypeWork is what it takes to check the types of an expression.
+type TypeWork struct {
+	// Nodes is how many expressions there are in the expression, itself included.
+	Nodes int
+	// Copied is an upper bound of the copies of type variables, and of the parts of large types that are walked.
+	Copied uint64
+}
+
 // CheckTypeWork refuses an expression, with its macros expanded and its named expressions put in, whose types would
-// take too long to check. It returns an upper bound of the copies of type variables, and of the parts of large types
-// that are walked.
-func (g *Guard) CheckTypeWork(e ast.Expr) (uint64, error) {
+// take too long to check.
+func (g *Guard) CheckTypeWork(e ast.Expr) (TypeWork, error) {
 	w := typeWork{Guard: g}
 	w.expr(e)
 	if w.largest.parts <= maxTypeParts {
@@ -61,16 +68,18 @@ func (g *Guard) CheckTypeWork(e ast.Expr) (uint64, error) {
 	}
 	switch {
 	case w.largest.parts > maxTypeParts:
-		return maxTypeWork, ErrTypeParts
+		return TypeWork{w.nodes, maxTypeWork}, ErrTypeParts
 	case w.copied > maxTypeWork:
-		return maxTypeWork, ErrTypeWork
+		return TypeWork{w.nodes, maxTypeWork}, ErrTypeWork
 	}
-	return uint64(w.copied), nil //nolint:gosec // not negative, and bounded
+	return TypeWork{w.nodes, uint64(w.copied)}, nil //nolint:gosec // not negative, and bounded
 }
 
 // typeWork walks an expression as the checker does.
 type typeWork struct {
 	*Guard
+	// nodes counts the expressions.
+	nodes int
 	// variables are the type variables so far, and copied how often one of them was copied.
 	variables, copied int
 	// binders are the variables of the macros around, the innermost last.
@@ -120,6 +129,7 @@ func (w *typeWork) addOpen() {
 
 // expr counts the work for an expression. It returns a bound of its type.
 func (w *typeWork) expr(e ast.Expr) typeBound {
+	w.nodes++
 	t := w.typeOf(e)
 	w.largest.parts, w.largest.depth = max(w.largest.parts, t.parts), max(w.largest.depth, t.depth)
 	if t.open {

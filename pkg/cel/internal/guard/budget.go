@@ -1,0 +1,58 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import "fmt"
+
+// What the expressions of one policy may take together to compile. Each is compiled with the named expressions that it reads,
+// so that the same text may be compiled many times.
+const (
+	// maxTotalBytes is two expressions of the greatest length.
+	maxTotalBytes = 20480
+	// maxTotalNodes bounds the nodes of all expressions, with their macros expanded and named expressions put in. To check
+	// and plan one takes some 10 µs.
+	maxTotalNodes = 16384
+	// maxTotalTypeWork bounds their TypeWork.Copied.
+	maxTotalTypeWork = 2 * maxTypeWork
+)
+
+// ErrBudget says that expressions take too long to compile together.
+var ErrBudget = fmt.Errorf("the expressions take too long to compile together: with variables put in where they are read, they have more than %d bytes, %d parts or %d copies of type variables",
+	maxTotalBytes, maxTotalNodes, maxTotalTypeWork)
+
+// Budget is what is left of the work to compile some expressions. It must not be used concurrently.
+type Budget struct {
+	bytes, nodes int
+	copied       uint64
+}
+
+// NewBudget returns a budget for the expressions of one policy, compiled a number of times.
+func NewBudget(times int) *Budget {
+	return &Budget{bytes: times * maxTotalBytes, nodes: times * maxTotalNodes, copied: uint64(times) * maxTotalTypeWork} //nolint:gosec // not negative
+}
+
+// SpendText takes a text from the budget before it is parsed. Once it has failed, it fails always.
+func (b *Budget) SpendText(text string) error {
+	b.bytes -= len(text)
+	return b.err()
+}
+
+// Spend takes the work to check types from the budget before it is done. Once it has failed, it fails always.
+func (b *Budget) Spend(work TypeWork) error {
+	b.nodes -= work.Nodes
+	if work.Copied > b.copied {
+		b.nodes, b.copied = -1, 0
+	}
+	b.copied -= min(work.Copied, b.copied)
+	return b.err()
+}
+
+func (b *Budget) err() error {
+	if b.bytes < 0 || b.nodes < 0 {
+		return ErrBudget
+	}
+	return nil
+}

@@ -58,6 +58,9 @@ type Controller struct {
 	mu      sync.Mutex
 	dirty   map[engine.Key]bool
 	results map[engine.Key]result
+
+	// pending has the specifications of policies that wait to be compiled and fail closed until then. Only publish uses it.
+	pending map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec
 }
 
 // result is the outcome of compiling a policy.
@@ -78,7 +81,7 @@ func NewController(config Config) (c *Controller, err error) {
 	if config.Client == nil || config.Compiler == nil || config.Source == nil {
 		return nil, errors.New("a controller of policies needs a client, a compiler and a source")
 	}
-	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}}
+	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
 		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
@@ -176,33 +179,6 @@ func (c *Controller) takeDirty() map[engine.Key]bool {
 		}
 	}
 	return dirty
-}
-
-// publish compiles the policies that have changed, and publishes a snapshot with them.
-func (c *Controller) publish(ctx context.Context) {
-	dirty := c.takeDirty()
-	changes := map[engine.Key]*engine.Policy{}
-	for key := range dirty {
-		if ctx.Err() != nil {
-			return
-		}
-		p := c.get(key)
-		if p == nil {
-			changes[key] = nil
-			c.forget(key)
-			continue
-		}
-		if compiled, ok := c.compile(ctx, key, p); ok {
-			changes[key] = compiled
-		}
-		c.Enqueue(key)
-	}
-	if len(changes) == 0 && c.isPublished() {
-		return
-	}
-	snapshot := c.builder.Apply(changes)
-	c.config.Source.Publish(snapshot)
-	c.measure(snapshot)
 }
 
 // compile compiles a policy if its specification has changed. If compilation fails, the last good compilation is

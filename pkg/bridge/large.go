@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
 const (
@@ -68,20 +69,20 @@ type limits struct {
 	// read.
 	buffers chan struct{}
 	// large bounds large reviews, and evaluations all reviews.
-	large, evaluations *slots
+	large, evaluations *slots.Slots
 }
 
 func newLimits() *limits {
 	evaluations := maxEvaluations()
 	return &limits{
 		buffers: make(chan struct{}, maxBuffers),
-		large: newSlots(bounds{
-			all: maxLargeReviews, perUser: maxLargeReviewsPerUser,
-			waiting: maxBuffers, waitingOfOneUser: maxWaitingPerUser, refusal: errNoLargeSlot,
+		large: slots.New(slots.Bounds{
+			All: maxLargeReviews, PerUser: maxLargeReviewsPerUser,
+			Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, Refusal: errNoLargeSlot,
 		}),
-		evaluations: newSlots(bounds{
-			all: evaluations, perUser: evaluations / userShare,
-			waiting: maxWaitingEvaluations, waitingOfOneUser: maxWaitingEvaluationsPerUser, refusal: errNoSlot,
+		evaluations: slots.New(slots.Bounds{
+			All: evaluations, PerUser: evaluations / userShare,
+			Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, Refusal: errNoSlot,
 		}),
 	}
 }
@@ -93,7 +94,7 @@ func maxEvaluations() int {
 
 // buffer waits for a buffer for a large review, until the context ends.
 func (l *limits) buffer(waiting context.Context) (release func(), err error) {
-	if !take(waiting, l.buffers) {
+	if !slots.Take(waiting, l.buffers) {
 		return nil, errNoLargeSlot
 	}
 	return func() { <-l.buffers }, nil
@@ -103,13 +104,13 @@ func (l *limits) buffer(waiting context.Context) (release func(), err error) {
 func (l *limits) of(waiting context.Context, user string, isLarge bool) limit {
 	return func(evaluate func() authorization.Decision) (authorization.Decision, error) {
 		if isLarge {
-			release, err := l.large.acquire(waiting, user)
+			release, err := l.large.Acquire(waiting, user)
 			if err != nil {
 				return authorization.Decision{}, err
 			}
 			defer release()
 		}
-		release, err := l.evaluations.acquire(waiting, user)
+		release, err := l.evaluations.Acquire(waiting, user)
 		if err != nil {
 			return authorization.Decision{}, err
 		}

@@ -23,11 +23,16 @@ import (
 // concurrent use.
 type Checker struct {
 	compiler *partial.Compiler
+	// compilations bounds the compilations at the same time.
+	compilations chan struct{}
 }
+
+// maxCompilations is how many policies are compiled at the same time to be checked, so that reviews have processors left.
+const maxCompilations = 2
 
 // NewChecker returns a Checker. The compiler must be the one that also compiles stored policies.
 func NewChecker(compiler *partial.Compiler) *Checker {
-	return &Checker{compiler: compiler}
+	return &Checker{compiler: compiler, compilations: make(chan struct{}, maxCompilations)}
 }
 
 // Check returns what is wrong with the expressions of a specification, under spec.condition
@@ -37,6 +42,8 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if spec.Condition == "" {
 		return nil, nil
 	}
+	c.compilations <- struct{}{}
+	defer func() { <-c.compilations }()
 	expression, err := c.compiler.CompileWithVariables(namedExpressions(spec.Variables), spec.Condition)
 	if err != nil {
 		return nil, field.ErrorList{blame(spec, err)}

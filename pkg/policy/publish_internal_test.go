@@ -30,7 +30,7 @@ type stepper struct {
 	source *engine.Source
 }
 
-func newStepper(t *testing.T) *stepper {
+func newCompiler(t *testing.T) *partial.Compiler {
 	t.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
@@ -40,8 +40,14 @@ func newStepper(t *testing.T) *stepper {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return compiler
+}
+
+func newStepper(t *testing.T) *stepper {
+	t.Helper()
 	s := &stepper{source: &engine.Source{}}
-	s.Controller, err = NewController(Config{Client: fake.NewSimpleClientset(), Compiler: compiler, Source: s.source, StalenessBound: time.Minute})
+	var err error
+	s.Controller, err = NewController(Config{Client: fake.NewSimpleClientset(), Compiler: newCompiler(t), Source: s.source, StalenessBound: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,9 +37,10 @@ var layers = map[string][]string{
 	"pkg/features":      {},
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
-	"pkg/bridge":        {"apis", "pkg/authorization"},
+	"pkg/slots":         {},
+	"pkg/bridge":        {"apis", "pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
-	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation"},
+	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation", "pkg/slots"},
 	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
 
 	"pkg/cel/bound":                  {"pkg/cel"},

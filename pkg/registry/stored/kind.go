@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package stored
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -51,6 +52,9 @@ type Kind[Spec, Status any] struct {
 	// Check returns errors and warnings about a specification that is valid in structure. It may
 	// be called several times for one write. Nil means that there is nothing else to check.
 	Check func(obj runtime.Object) (warnings []string, errs field.ErrorList)
+	// Begin waits until a creation or an update may begin, and returns what ends it. An error refuses the write. Nil lets
+	// all begin at once.
+	Begin func(ctx context.Context) (end func(), err error)
 	// CreateOnUpdate lets a PUT create an object. Server-side apply can always create one.
 	CreateOnUpdate bool
 	// Guard decides which users may write objects.
@@ -89,7 +93,7 @@ func New[Spec, Status any](k Kind[Spec, Status], scheme *runtime.Scheme, optsGet
 	}
 	status := *store
 	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy[Spec, Status]{objects}, statusStrategy[Spec, Status]{objects}
-	return &REST{Store: store, guard: k.Guard, shortNames: k.ShortNames, categories: k.Categories}, &StatusREST{store: &status}, nil
+	return &REST{Store: store, guard: k.Guard, begin: k.Begin, shortNames: k.ShortNames, categories: k.Categories}, &StatusREST{store: &status}, nil
 }
 
 // attributesOf returns a function that returns the fields and labels for selectors.

@@ -49,6 +49,7 @@ func (Unguarded) MayDeleteUnread(context.Context, string) error { return nil }
 type REST struct {
 	*genericregistry.Store
 	guard                  Guard
+	begin                  func(ctx context.Context) (end func(), err error) // may be nil
 	shortNames, categories []string
 }
 
@@ -70,11 +71,25 @@ func (r *REST) RunsValidatingAdmission() {}
 
 // Create creates an object.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, options *metav1.CreateOptions) (runtime.Object, error) {
+	if r.begin != nil {
+		end, err := r.begin(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer end()
+	}
 	return r.Store.Create(ctx, obj, guarded(r.guard.MayCreate, createValidation), options)
 }
 
 // Update changes an object. It creates the object if the strategy lets a PUT do so, or for server-side apply.
 func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+	if r.begin != nil {
+		end, err := r.begin(ctx)
+		if err != nil {
+			return nil, false, err
+		}
+		defer end()
+	}
 	mayUpdate := func(ctx context.Context, obj, old runtime.Object) error {
 		if err := r.guard.MayUpdate(ctx, obj, old); err != nil || updateValidation == nil {
 			return err

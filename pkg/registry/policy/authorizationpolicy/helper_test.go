@@ -149,6 +149,11 @@ type fixture struct {
 
 func newFixture(t *testing.T, namespaced bool) *fixture {
 	t.Helper()
+	return newFixtureWith(t, namespaced, checker{})
+}
+
+func newFixtureWith(t *testing.T, namespaced bool, checks authorizationpolicy.Checker) *fixture {
+	t.Helper()
 	f := &fixture{chain: &chain{otherwise: allow}, prefix: strings.NewReplacer("/", "-", "#", "-").Replace(t.Name()), resource: "clusterauthorizationpolicies", namespaced: namespaced}
 	authors, err := authorizationpolicy.NewAuthors(f.chain, unrestricted)
 	if err != nil {
@@ -158,7 +163,7 @@ func newFixture(t *testing.T, namespaced bool) *fixture {
 	if namespaced {
 		f.resource, makeStorage = "authorizationpolicies", authorizationpolicy.NewStorage
 	}
-	f.Storage, err = makeStorage(scheme, optionsFor(scheme, f.prefix, f.resource), checker{}, authors)
+	f.Storage, err = makeStorage(scheme, optionsFor(scheme, f.prefix, f.resource), checks, authors)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,97 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorizationpolicy_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/rest"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+)
+
+// held is a checker that does not return for conditions "hold" until it is opened.
+type held struct {
+	open     chan struct{}
+	checking atomic.Int64
+	most     atomic.Int64
+}
+
+func (h *held) Check(spec *policy.AuthorizationPolicySpec, _ bool) ([]string, field.ErrorList) {
+	if spec.Condition != "hold" {
+		return nil, nil
+	}
+	defer h.checking.Add(-1)
+	for n := h.checking.Add(1); ; {
+		if most := h.most.Load(); n <= most || h.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	<-h.open
+	return nil, nil
+}
+
+// TestFloodOfWrites has one author write more policies than may wait, in dry runs. The rest is refused at once, and others write.
+func TestFloodOfWrites(t *testing.T) {
+	t.Parallel()
+	const sent, fit = 60, 2 + 32
+	for name, namespaced := range map[string]bool{"cluster": false, "namespaced": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &held{open: make(chan struct{})}
+			f := newFixtureWith(t, namespaced, h)
+			flooding := f.ctx(t)
+			other := genericapirequest.WithUser(f.anonymous(t), &user.DefaultInfo{Name: "bob"})
+			if namespaced {
+				other = genericapirequest.WithNamespace(other, "other")
+			}
+			create := func(ctx context.Context, name, condition string) error {
+				obj := f.policy(name, policy.PolicyEffectAllow, func(m *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) {
+					m.Namespace, s.Condition = genericapirequest.NamespaceValue(ctx), condition
+				})
+				_, err := f.Policy.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			}
+			results := make(chan error, sent)
+			for i := range sent {
+				go func() { results <- create(flooding, fmt.Sprintf("p%d", i), "hold") }()
+			}
+			for range sent - fit {
+				err := <-results
+				if after, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || after < 1 {
+					t.Fatalf("got %v, want 429 with a delay", err)
+				}
+			}
+			if err := create(other, "one", "true"); err != nil {
+				t.Errorf("another author: %v", err)
+			}
+			_, _, err := f.Policy.Update(flooding, "p", rest.DefaultUpdatedObjectInfo(f.policy("p", policy.PolicyEffectAllow, nil)), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
+			if !apierrors.IsTooManyRequests(err) {
+				t.Errorf("an update in the flood: got %v, want 429", err)
+			}
+			close(h.open)
+			for range fit {
+				if err := <-results; err != nil {
+					t.Errorf("one that waited: %v", err)
+				}
+			}
+			if most := h.most.Load(); most > 2 {
+				t.Errorf("got %d checks for one author at a time, want at most 2", most)
+			}
+			if _, err := f.create(flooding, f.policy("after", policy.PolicyEffectAllow, nil)); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}

@@ -114,17 +114,13 @@ func (w *typeWork) try(count, variables int, compared ...typeBound) {
 	}
 }
 
-// addOpen counts the types that become known elsewhere. A variable of a macro can connect the types of
-// all places where it stands: `[[]].all(a, [[]].all(b, a == [{b: b}] && …))`. A type can then consist of one of the
-// largest types for each such place, and double at each map that has one as a key.
+// addOpen counts the types that become known elsewhere: each may become as large as the largest type. A variable of
+// a macro can connect the types of all places where it stands: `[[]].all(a, [[]].all(b, a == [{b: b}] && …))`. A type
+// can then consist of one of the largest types for each such place, and double at each map that has one as a key.
 func (w *typeWork) addOpen() {
-	connected := min(w.openBinders, w.links)
-	if connected == 0 {
-		return
-	}
-	factor := connected + 1
+	factor := min(w.openBinders, w.links) + 1
 	t := typeBound{parts: w.largest.parts * factor << min(w.openKeys, 16), depth: w.largest.depth * factor}
-	w.add(w.open * min(t.parts, maxTypeWork) * t.depth)
+	w.add(w.open * t.work())
 }
 
 // expr counts the work for an expression. It returns a bound of its type.

@@ -8,6 +8,11 @@ package guard_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
 // TestOrdinaryConditionsCompileWithinTheTypeWork compiles policies of many terms.
@@ -57,4 +62,77 @@ func TestCompileCost(t *testing.T) {
 	if got, least := cost(large), cost(strings.Repeat(" ", len(large)-4)+"true")+50*255; got < least {
 		t.Errorf("got the cost %d for 50 values of a large type, want at least %d", got, least)
 	}
+}
+
+// TestTypesAreBounded compares the bound of the types in an expression with the types that the checker finds.
+func TestTypesAreBounded(t *testing.T) {
+	t.Parallel()
+	environment, err := cel.NewPolicyEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := environment.Engine()
+	for _, text := range []string{
+		`object.a.b[0].c == "x" && has(object.a.b)`,
+		`[[1], [2]].map(x, [x]).map(y, {"a": y})`,
+		`[1].map(x, {x: [x]}).filter(m, m[1] == [1]).map(m, m.map(k, {k: m[k]}))`,
+		`{"a": [1]}.transformMap(k, v, [[v]]).transformList(k, v, {k: v})`,
+		`{"a": [1]}.transformMapEntry(k, v, {k: {k: v}})`,
+		`[[[1]], []].flatten().map(x, [x, x])`,
+		`[{1: {2: [3]}}, {}][0][1][2] == [3]`,
+		`[[1], []].distinct().map(x, [[x]])`,
+		`object.list.distinct().map(x, {"a": x})`,
+		`object.list.sort().map(x, [x])`,
+		`[3, 1].sortBy(x, -x).map(x, [[x]])`,
+		`lists.range(3).map(x, [x]).reverse().slice(0, 1)`,
+		`[?optional.of([1]), ?optional.none()] == [[1]]`,
+		`{?"a": optional.of([[1]])}.map(k, [k])`,
+		`optional.of([1]).optMap(x, [x, [1]]).optFlatMap(x, optional.of([x])).or(optional.none()).orValue([])`,
+		`optional.ofNonZeroValue({"a": [1]}).a.value().map(x, [x]) == [] || object.?a.?b.orValue([]).map(x, [x]) == []`,
+		`object.?a[?0].?b.optMap(x, {"k": [x]}).value()`,
+		`optional.of({"a": [[1]]}).?a.orValue([[2]]).map(x, optional.of(x))`,
+		`optional.of([[1]])[?0].value() + [[1]][0]`,
+		`request.userInfo.extra.map(k, {k: request.userInfo.extra[k]}).map(m, [m])`,
+		`request.userInfo.groups.map(g, g.split(",")).map(l, {l[0]: l})`,
+		`request.fieldSelector.requirements.map(r, r.values.map(v, {r.key: [v]}))`,
+		`namespaceObject.metadata.labels.map(k, {k: [namespaceObject.metadata.labels[k]]})`,
+		`type([[1]]) == type([[2]]) && type(type([1])) == type(type(1))`,
+		`(dryRun ? [[1]] : [[2]]).map(x, dyn(x)).map(x, [[x]])`,
+		`(dryRun ? dyn([1]) : [{1: 2}]).map(x, [x])`,
+		`[[]].map(x, [x]) == [[[]]] && [{}, {"a": [1]}].map(m, [m]) == []`,
+		`"a b".findAll("[a-z]").map(x, {x: x.find("a")}) == []`,
+		`sets.contains([[1]], [[1]]) && [[1]] == [[1]] && [1] in [[1]]`,
+		`[1, 2].map(x, x + 1).map(x, [x] + [x]) + [[3]]`,
+		`[authorizer.group("").resource("pods").check("get")].map(d, {"a": [d]})`,
+		`[duration("1s"), duration("2s")].map(d, {string(d): [timestamp("2000-01-01T00:00:00Z") + d]})`,
+		`[[1]].all(i, v, v.exists(x, [x] == v) && [v] == [[i]])`,
+	} {
+		parsed, issues := e.Env.Parse(text)
+		if issues.Err() != nil {
+			t.Fatal(issues.Err())
+		}
+		parts, depth := e.Guard.LargestType(parsed.NativeRep().Expr())
+		checked, err := engine.CheckTypes(e.Env, parsed)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		for _, found := range checked.NativeRep().TypeMap() {
+			if gotParts, gotDepth := sizeOf(found); gotParts > parts || gotDepth > depth {
+				t.Errorf("%s: got the bounds %d and %d, but there is the type %s", text, parts, depth, found)
+			}
+		}
+		if parts > 32 {
+			t.Errorf("%s: got the bound %d, which is far too high", text, parts)
+		}
+	}
+}
+
+// sizeOf returns the parts and the depth of a type.
+func sizeOf(t *types.Type) (parts, depth int) {
+	for _, p := range t.Parameters() {
+		n, d := sizeOf(p)
+		parts, depth = parts+n, max(depth, d)
+	}
+	return parts + 1, depth + 1
 }

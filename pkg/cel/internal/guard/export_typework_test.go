@@ -1,0 +1,15 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import "github.com/google/cel-go/common/ast"
+
+// LargestType returns the bounds of the parts and of the depth of all types in an expression.
+func (g *Guard) LargestType(e ast.Expr) (parts, depth int) {
+	w := typeWork{Guard: g}
+	w.expr(e)
+	return w.largest.parts, w.largest.depth
+}

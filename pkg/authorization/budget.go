@@ -8,6 +8,7 @@ package authorization
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -57,4 +58,62 @@ func BudgetOf(ctx context.Context) *Budget {
 		return b
 	}
 	return &Budget{}
+}
+
+// PolicyBudgets bound what the conditions of policies may cost while only the request is known:
+// cel.AuthorizationBudget for cluster-scoped policies, and cel.NamespacedAuthorizationBudget for the
+// policies of each namespace. The budgets are separate, so that authors in a namespace can exhaust nothing
+// that policies of the cluster or of another namespace need. The zero value has whole budgets. It is safe for
+// concurrent use.
+type PolicyBudgets struct {
+	mu      sync.Mutex
+	cluster uint64
+	// namespaced has what was spent, by namespace.
+	namespaced map[string]uint64
+}
+
+// Left returns what the policies of a namespace may still cost, or cluster-scoped policies if
+// the namespace is empty.
+func (b *PolicyBudgets) Left(namespace string) uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if namespace == "" {
+		return cel.AuthorizationBudget - b.cluster
+	}
+	return cel.NamespacedAuthorizationBudget - b.namespaced[namespace]
+}
+
+// Spend takes the cost of one evaluation from a budget. If less is left, nothing is left afterwards.
+func (b *PolicyBudgets) Spend(namespace string, cost uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if namespace == "" {
+		b.cluster += min(cost, cel.AuthorizationBudget-b.cluster)
+		return
+	}
+	if b.namespaced == nil {
+		b.namespaced = map[string]uint64{}
+	}
+	b.namespaced[namespace] += min(cost, cel.NamespacedAuthorizationBudget-b.namespaced[namespace])
+}
+
+type policyBudgetsKey struct{}
+
+// WithPolicyBudgets returns a context in which all decisions share one PolicyBudgets. A context that has one
+// keeps it. Without it, each member of a chain has whole budgets for each decision. It is for
+// a caller that makes many decisions for one request.
+func WithPolicyBudgets(ctx context.Context) context.Context {
+	if _, ok := ctx.Value(policyBudgetsKey{}).(*PolicyBudgets); ok {
+		return ctx
+	}
+	return context.WithValue(ctx, policyBudgetsKey{}, &PolicyBudgets{})
+}
+
+// PolicyBudgetsOf returns the budgets that decisions in a context share. It returns whole ones if
+// the context has none.
+func PolicyBudgetsOf(ctx context.Context) *PolicyBudgets {
+	if b, ok := ctx.Value(policyBudgetsKey{}).(*PolicyBudgets); ok {
+		return b
+	}
+	return &PolicyBudgets{}
 }

@@ -453,6 +453,8 @@ func TestConditionalReviewBounds(t *testing.T) {
 		wantReason string // empty if it is allowed
 	}{
 		{name: "many without conditions", policies: policies{denyIf("", "uids")}, groups: 5000, bytes: 8},
+		{name: "as many as may be checked for denials", policies: policies{denyIf("", "uids")}, groups: 8192, bytes: 8},
+		{name: "one more than may be checked for denials", policies: policies{denyIf("", "uids")}, groups: 8193, bytes: 8, wantReason: "more than 8192 parts of the user"},
 		{name: "as many as a review may name", policies: onGroups, groups: api.MaxImpersonatedGroups, bytes: 8},
 		{name: "as many as have conditions at most", policies: policies{denyIf(`impersonatedUser.uid == "7"`, "groups")}, groups: 258, bytes: 8},
 		{name: "one more", policies: policies{denyIf(`impersonatedUser.uid == "7"`, "groups")}, groups: 259, bytes: 8, wantReason: "more than 258 parts of the user have conditions"},

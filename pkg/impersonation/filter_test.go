@@ -207,6 +207,61 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
+// sorts is a condition that is false, costs a twentieth of cel.AuthorizationBudget and takes
+// little time: sorting has the cost of comparing all elements with each other.
+const sorts = `lists.range(240).sort()[0] == 1`
+
+// TestChecksShareOneBudget asks that the checks on all parts of a user cost together what one decision may cost: a
+// requester without any permission can name as many parts as fit into headers, before flow control.
+func TestChecksShareOneBudget(t *testing.T) {
+	t.Parallel()
+	const affordable, named = 20, 40
+	asBob := headers("Impersonate-User", "bob")
+	for i := range named {
+		asBob["Impersonate-Group"] = append(asBob["Impersonate-Group"], fmt.Sprintf("g%02d", i))
+	}
+	onGroups := func(verb, apiGroup string) policies {
+		p := denyIf(sorts, "groups")
+		p.Rules[0].Verbs, p.Rules[0].APIGroups = []string{verb}, []string{apiGroup}
+		return policies{p}
+	}
+	for _, tc := range []struct {
+		name     string
+		policies policies
+		granted  []string // verbs
+		want     string   // the verb that is denied for a group
+	}{
+		{name: "without any permission", policies: policies{denyIf(sorts, "groups")}, want: "constrainedimpersonate"},
+		{name: "with the legacy permission", policies: policies{denyIf(sorts, "groups")}, granted: []string{"impersonate"}, want: "constrainedimpersonate"},
+		{name: "constrained modes", policies: onGroups("impersonate:user-info", "authentication.k8s.io"), granted: []string{"impersonate:user-info", "impersonate-on:user-info:get"}, want: "impersonate:user-info"},
+		{name: "legacy mode", policies: onGroups("impersonate", ""), granted: []string{"impersonate"}, want: "impersonate"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			grants := func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if slices.Contains(tc.granted, a.GetVerb()) && a.GetName() != "*" {
+					return authorizer.DecisionAllow, "", nil
+				}
+				return authorizer.DecisionNoOpinion, "", nil
+			}
+			answer, err := conditionalReviewer(t, tc.policies, grants).Review(t.Context(), getPod, &user.DefaultInfo{Name: "bob", Groups: asBob["Impersonate-Group"]})
+			if err != nil || answer.User != nil {
+				t.Fatalf("a review: got %v, %v, want a refusal", answer.User, err)
+			}
+			denied := slices.IndexFunc(answer.Checks, func(c impersonation.Check) bool {
+				return c.Attributes.Verb == tc.want && c.Decision == authorizer.DecisionDeny && errors.Is(c.Err, cel.ErrCost)
+			})
+			if denied < 0 || answer.Checks[denied].Attributes.Name > fmt.Sprintf("g%02d", affordable) {
+				t.Errorf("a review: no group up to g%d is denied for its cost: %+v", affordable, answer.Checks)
+			}
+			got := send(t.Context(), t, newFilter(t, tc.policies, grants, nil), getPod, asBob)
+			if got.Code != http.StatusForbidden {
+				t.Errorf("a request: got %d %s, want 403", got.Code, got.Body)
+			}
+		})
+	}
+}
+
 func TestFilter(t *testing.T) {
 	t.Parallel()
 	const (

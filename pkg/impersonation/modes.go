@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // modes are the modes of impersonation, for requests and for reviews.
@@ -51,11 +53,15 @@ type result struct {
 // If conditional mode allows some objects only, and legacy mode allows the impersonation, the latter counts, because it is for
 // all objects. A denial by conditional mode is final, also a denial of some objects.
 //
+// The checks of all modes share the budgets of one decision: a requester without any permission can cause a check for
+// each group that it names.
+//
 // The request has the user and the request info that attributes describe in its context, and authorizers are called with ctx.
 func (m modes) run(ctx context.Context, r *http.Request, attributes authorizer.AttributesRecord, wanted *user.DefaultInfo) result {
 	if err := refuseReserved(attributes.User, wanted); err != nil {
 		return result{refusal: err}
 	}
+	ctx = authorization.WithPolicyBudgets(ctx)
 	var constrained result
 	if m.constrained != nil {
 		if constrained = m.constrained.run(ctx, r, wanted); constrained.User != nil {

@@ -20,6 +20,7 @@ import (
 var (
 	errMany       = fmt.Errorf("too much of the user depends on the object: more than %d sets of conditions", api.MaxConditionSets)
 	errParts      = fmt.Errorf("more than %d parts of the user have conditions", maxConditionalParts)
+	errManyParts  = fmt.Errorf("more than %d parts of the user are not allowed by conditional mode", maxDeniedParts)
 	errShape      = errors.New("several authorizers would have to allow it, one after the other")
 	errNested     = errors.New("an authorizer answered with others within it")
 	errFailure    = errors.New("a set of conditions that fails must deny")

@@ -88,7 +88,7 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), left: wholeBudgets}
+	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), budgets: authorization.PolicyBudgetsOf(ctx)}
 	switch a.Part {
 	case Granting:
 		return e.grant(found, s.stale)
@@ -109,8 +109,8 @@ type evaluation struct {
 	// many says that the question is about more than one request, for which there are no
 	// conditions.
 	many bool
-	// left is what evaluations may still cost.
-	left budgets
+	// budgets bound what evaluations may still cost.
+	budgets *authorization.PolicyBudgets
 	// conditions counts the conditions that were made.
 	conditions int
 	// heldBack says that NoOpinion policies, or policies that are out of date, keep all Allow

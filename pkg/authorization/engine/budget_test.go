@@ -189,3 +189,44 @@ func TestBudgetAtAuthorization(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedBudgetAtAuthorization asks that decisions in a context with authorization.PolicyBudgets share them, so
+// that many decisions for one request cost no more than one, and that budgets of other scopes are left alone.
+func TestSharedBudgetAtAuthorization(t *testing.T) {
+	t.Parallel()
+	const no = `request.verb == "get"`
+	for _, tc := range []struct {
+		name  string
+		specs map[string]spec
+		// wantAtMost bounds the decisions until the answer is the last one for good.
+		wantAtMost int
+		wantFirst  string
+		wantLast   string
+	}{
+		{name: "a Deny policy of the cluster", specs: map[string]spec{"p": {Effect: deny, Condition: sorts(no)}}, wantAtMost: 25, wantFirst: "NoOpinion, NoOpinion", wantLast: "Deny, NoOpinion"},
+		{name: "a Deny policy of the namespace", specs: map[string]spec{"n/p": {Effect: deny, Condition: sorts(no)}}, wantAtMost: 3, wantFirst: "NoOpinion, NoOpinion", wantLast: "Deny, NoOpinion"},
+		{name: "an Allow policy of the cluster", specs: map[string]spec{"p": {Effect: allow, Condition: sorts(`request.verb == "update"`)}}, wantAtMost: 25, wantFirst: "NoOpinion, Allow", wantLast: "NoOpinion, NoOpinion"},
+		{name: "a Deny policy of the namespace leaves the cluster alone", specs: map[string]spec{"n/p": {Effect: allow, Condition: sorts(no)}, "z": {Effect: allow, Condition: `request.verb == "update"`}}, wantAtMost: 50, wantFirst: "NoOpinion, Allow", wantLast: "NoOpinion, Allow"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			snapshot := publish(t, tc.specs)
+			ctx := authorization.WithPolicyBudgets(t.Context())
+			if ctx != authorization.WithPolicyBudgets(ctx) {
+				t.Error("a context with budgets does not keep them")
+			}
+			var got []string
+			for range tc.wantAtMost {
+				got = append(got, decidedIn(ctx, t, snapshot, podsOf("update")))
+			}
+			if first, last := got[0], got[len(got)-1]; first != tc.wantFirst || last != tc.wantLast {
+				t.Errorf("got %s first and %s last, want %s and %s", first, last, tc.wantFirst, tc.wantLast)
+			}
+			for range 50 {
+				if got := decided(t, snapshot, podsOf("update")); got != tc.wantFirst {
+					t.Fatalf("without a shared budget: got %s, want %s", got, tc.wantFirst)
+				}
+			}
+		})
+	}
+}

@@ -31,29 +31,13 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if plan == nil {
 		return outcome{Result: partial.Failed(errNoPlan)}
 	}
-	left := e.budgetOf(p)
-	if *left == 0 {
+	left := e.budgets.Left(p.key.Namespace)
+	if left == 0 {
 		return outcome{Result: partial.Failed(errBudget)}
 	}
-	result := plan.EvalWithin(e.ctx, e.question.known(), *left)
-	*left -= min(result.Cost(), *left)
+	result := plan.EvalWithin(e.ctx, e.question.known(), left)
+	e.budgets.Spend(p.key.Namespace, result.Cost())
 	return outcome{Result: result}
-}
-
-// budgets are what the policies of each scope may still cost in one decision. They are separate, so
-// that authors in a namespace can exhaust nothing that policies of the cluster need.
-type budgets struct {
-	cluster, namespaced uint64
-}
-
-var wholeBudgets = budgets{cluster: cel.AuthorizationBudget, namespaced: cel.NamespacedAuthorizationBudget}
-
-// budgetOf returns the budget for policies of the scope of p.
-func (e *evaluation) budgetOf(p *Policy) *uint64 {
-	if p.key.Namespace == "" {
-		return &e.left.cluster
-	}
-	return &e.left.namespaced
 }
 
 var errBudget = fmt.Errorf("%w: while only the request is known, the conditions of cluster-scoped policies may cost %d together, and those of the policies of one namespace %d",

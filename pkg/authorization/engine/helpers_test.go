@@ -142,7 +142,12 @@ func partOf(source *engine.Source, granting bool) *engine.Authorizer {
 // decided shows what the parts decide, as "restricting, granting".
 func decided(tb testing.TB, source *engine.Source, a authorizer.Attributes) string {
 	tb.Helper()
-	ctx := source.Pin(context.Background())
+	return decidedIn(context.Background(), tb, source, a)
+}
+
+func decidedIn(ctx context.Context, tb testing.TB, source *engine.Source, a authorizer.Attributes) string {
+	tb.Helper()
+	ctx = source.Pin(ctx)
 	return show(tb, partOf(source, false).Decide(ctx, a)) + ", " + show(tb, partOf(source, true).Decide(ctx, a))
 }
 

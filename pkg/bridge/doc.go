@@ -21,6 +21,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - If it cannot decide, it returns an error, and kube-apiserver applies its failure policy.
 //     Clients of kube-apiserver cannot cause that by the content, length or number of their
 //     requests: a review that is too long, or not decided in time, is denied.
+//   - Authors of policies in a namespace, and clients that choose the user names of reviews about
+//     it, keep no slot from reviews about other namespaces.
 //   - Only clients with an accepted certificate get an answer.
 //
 // The package depends neither on storage nor on the main server: package apiserver tells it which

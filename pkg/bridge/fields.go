@@ -44,12 +44,12 @@ func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.A
 	if !ok {
 		return false
 	}
-	switch byPolicies, err := within(func() authorization.Decision { return d.config.Chain.Decide(ctx, question).Fold() }); {
+	switch byPolicies, err := d.byPolicies(ctx, question, within); {
 	case err != nil:
 		return false
-	case byPolicies.IsAllow():
+	case byPolicies.Fold().IsAllow():
 		return true
-	case byPolicies.IsDeny():
+	case byPolicies.Fold().IsDeny():
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)

@@ -86,15 +86,37 @@ func (d *FrontDoor) Ready() error {
 // If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server then checks at admission which fields change. See Fields.
 func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
-	return d.decide(ctx, attributes, unlimited)
+	return d.decide(ctx, attributes, unlimited{})
 }
 
-// limit evaluates policies, or returns an error without evaluating them. It does not limit the
-// other parts of a decision, such as questions to kube-apiserver.
-type limit func(evaluate func() authorization.Decision) (authorization.Decision, error)
+// limit bounds the evaluations for a request. Other steps of its decision, such as the question to
+// kube-apiserver, are not limited.
+type limit interface {
+	// namespaced has the policies of the namespace evaluated, in a context that may end before its parent. It does nothing
+	// if it is not their turn in time.
+	namespaced(ctx context.Context, evaluate func(context.Context))
+	// decision has the request decided, or returns an error.
+	decision(evaluate func() authorization.Decision) (authorization.Decision, error)
+}
 
-func unlimited(evaluate func() authorization.Decision) (authorization.Decision, error) {
+// unlimited evaluates everything at once.
+type unlimited struct{}
+
+func (unlimited) namespaced(ctx context.Context, evaluate func(context.Context)) { evaluate(ctx) }
+
+func (unlimited) decision(evaluate func() authorization.Decision) (authorization.Decision, error) {
 	return evaluate(), nil
+}
+
+// byPolicies decides a request by policies. The policies of its namespace are evaluated before all others and apart
+// from them, because their authors choose what they cost: those that are not evaluated in time count as over their
+// budget. A slow policy therefore closes its own namespace only.
+func (d *FrontDoor) byPolicies(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+	if namespaced := d.config.Policies.Namespaced(ctx, attributes); namespaced != nil {
+		within.namespaced(ctx, namespaced.Evaluate)
+		ctx = namespaced.In(ctx)
+	}
+	return within.decision(func() authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
 }
 
 // decide is Decide with limited evaluations.
@@ -107,7 +129,7 @@ func (d *FrontDoor) decide(ctx context.Context, attributes authorizer.Attributes
 	}
 	ctx = d.config.Chain.Pin(ctx)
 	marked := isMarked(attributes.GetUser())
-	decision, err := within(func() authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
+	decision, err := d.byPolicies(ctx, attributes, within)
 	if err != nil {
 		return authorization.Decision{}, err
 	}

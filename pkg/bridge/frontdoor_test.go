@@ -59,6 +59,9 @@ func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.P
 			subject = rbacv1.Subject{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}
 		}
 		key := engine.Key{Name: name}
+		if namespace, in, ok := strings.Cut(name, "/"); ok {
+			key = engine.Key{Namespace: namespace, Name: in}
+		}
 		if result[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: p.effect, Condition: p.condition, Rules: []policyv1alpha1.PolicyRule{p.rule},
 			Subjects: []rbacv1.Subject{subject},

@@ -102,7 +102,7 @@ func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (authoriz
 	}
 	waiting, cancel := waits(r.Context())
 	defer cancel()
-	return h.decide(r.Context(), review, h.limits.of(waiting, review.User, false), func() {})
+	return h.decide(r.Context(), review, h.limits.of(waiting, review, false), func() {})
 }
 
 // answerLarge handles a review that is large or of unknown length.
@@ -127,7 +127,7 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (aut
 	}
 	setReadDeadline(r.Context(), w)
 	begun = true
-	return h.decide(r.Context(), review, h.limits.of(waiting, review.User, true), release)
+	return h.decide(r.Context(), review, h.limits.of(waiting, review, true), release)
 }
 
 // decided is the result of deciding a review.

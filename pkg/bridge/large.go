@@ -7,6 +7,7 @@ package bridge
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"time"
 
@@ -25,6 +26,15 @@ const (
 	// userShare divides the slots: one user name gets at most 1/userShare of them, so that reviews
 	// with one user name do not cause denials for others.
 	userShare = 4
+	// namespaceShare is the share of the slots that one namespace gets. Reviews about one namespace
+	// therefore deny nothing to others, whichever user names they have.
+	namespaceShare = 2
+	// slowNamespaceShare is namespaceShare for the slots in which the policies of namespaces are evaluated.
+	// Their authors choose how long that takes.
+	slowNamespaceShare = 4
+	// namespaceTimeout bounds how long the policies of a namespace are evaluated for one review. Their budgets are worth
+	// some 50 ms in each place of the chain.
+	namespaceTimeout = 250 * time.Millisecond
 	// maxWaitingEvaluations bounds the reviews that wait for an evaluation, and with it their
 	// memory to about 50 MiB. It is a multiple of the 600 requests that kube-apiserver serves at a
 	// time.
@@ -63,28 +73,57 @@ const (
 )
 
 // limits bounds the memory and processor time of reviews. Clients of kube-apiserver choose the
-// size and number of reviews; authors of policies choose the cost of deciding them.
+// size and number of reviews and the users in them; authors of policies choose the cost of deciding them.
 type limits struct {
 	// buffers has a slot for each large review in memory. It is acquired before the review is
 	// read.
 	buffers chan struct{}
-	// large bounds large reviews, and evaluations all reviews.
-	large, evaluations *slots.Slots
+	// namespaced is for the policies of namespaces, and policies for all others.
+	namespaced, policies *pool
 }
 
 func newLimits() *limits {
+	return &limits{buffers: make(chan struct{}, maxBuffers), namespaced: newPool(slowNamespaceShare), policies: newPool(namespaceShare)}
+}
+
+// pool has the slots of evaluations of the same kind.
+type pool struct {
+	// large is for large reviews, and evaluations for all.
+	large, evaluations *slots.Slots
+}
+
+// newPool makes a pool. One namespace gets one slot in so many.
+func newPool(share int) *pool {
 	evaluations := maxEvaluations()
-	return &limits{
-		buffers: make(chan struct{}, maxBuffers),
+	return &pool{
 		large: slots.New(slots.Bounds{
-			All: maxLargeReviews, PerUser: maxLargeReviewsPerUser,
+			All: maxLargeReviews, PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / share,
 			Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, Refusal: errNoLargeSlot,
 		}),
 		evaluations: slots.New(slots.Bounds{
-			All: evaluations, PerUser: evaluations / userShare,
+			All: evaluations, PerUser: evaluations / userShare, PerNamespace: evaluations / share,
 			Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, Refusal: errNoSlot,
 		}),
 	}
+}
+
+// within calls a function that evaluates policies while it has the slots of a review.
+func (p *pool) within(waiting context.Context, review *reviewSpec, isLarge bool, evaluate func()) error {
+	user, namespace := review.User, review.namespace()
+	if isLarge {
+		release, err := p.large.Acquire(waiting, user, namespace)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	release, err := p.evaluations.Acquire(waiting, user, namespace)
+	if err != nil {
+		return err
+	}
+	defer release()
+	evaluate()
+	return nil
 }
 
 // maxEvaluations returns how many reviews are evaluated at the same time.
@@ -100,26 +139,44 @@ func (l *limits) buffer(waiting context.Context) (release func(), err error) {
 	return func() { <-l.buffers }, nil
 }
 
-// of returns the limit of a review, which waits for its slots until the context waiting ends.
-func (l *limits) of(waiting context.Context, user string, isLarge bool) limit {
-	return func(evaluate func() authorization.Decision) (authorization.Decision, error) {
-		if isLarge {
-			release, err := l.large.Acquire(waiting, user)
-			if err != nil {
-				return authorization.Decision{}, err
-			}
-			defer release()
-		}
-		release, err := l.evaluations.Acquire(waiting, user)
-		if err != nil {
-			return authorization.Decision{}, err
-		}
-		defer release()
-		return evaluate(), nil
+// of returns the limit of a review, which waits for its slots until a context ends.
+func (l *limits) of(waiting context.Context, review *reviewSpec, isLarge bool) limit {
+	return slotLimit{limits: l, waiting: waiting, review: review, isLarge: isLarge}
+}
+
+// slotLimit is the limit of one review.
+type slotLimit struct {
+	*limits
+	//nolint:containedctx // lives as long as the review
+	waiting context.Context
+	review  *reviewSpec
+	isLarge bool
+}
+
+// namespaced implements limit.
+func (l slotLimit) namespaced(ctx context.Context, evaluate func(context.Context)) {
+	isLate := false
+	err := l.limits.namespaced.within(l.waiting, l.review, l.isLarge, func() {
+		limited, cancel := context.WithTimeout(ctx, namespaceTimeout)
+		defer cancel()
+		evaluate(limited)
+		isLate = errors.Is(limited.Err(), context.DeadlineExceeded)
+	})
+	switch {
+	case err != nil:
+		unevaluated.WithLabelValues(errNoSlot.cause).Inc()
+	case isLate:
+		unevaluated.WithLabelValues(errTooLate.cause).Inc()
 	}
 }
 
-// waits returns a context that ends when a review that starts now must have acquired its slots.
+// decision implements limit.
+func (l slotLimit) decision(evaluate func() authorization.Decision) (decision authorization.Decision, err error) {
+	err = l.policies.within(l.waiting, l.review, l.isLarge, func() { decision = evaluate() })
+	return decision, err
+}
+
+// waits returns a context that ends when a review that starts now must have its slots.
 func waits(ctx context.Context) (context.Context, context.CancelFunc) {
 	timeout := slotTimeout
 	if deadline, ok := ctx.Deadline(); ok {

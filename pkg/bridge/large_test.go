@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,6 +58,8 @@ const (
 	held    = "held"
 	panics  = "panics"
 	tooSlow = "too-slow"
+	// slowInNamespace is evaluated for longer than the policies of a namespace may take.
+	slowInNamespace = "slow-in-namespace"
 	// panicsLate panics after the deadline.
 	panicsLate = "panics-late"
 	// elsewhere is evaluated at once. Whether it is enforced is known too late.
@@ -94,6 +97,9 @@ func (b *bubble) evaluated(a authorizer.Attributes) authorizer.Attributes {
 		return during{a, func() { <-b.open }}
 	case tooSlow:
 		return during{a, func() { time.Sleep(pastDeadline) }}
+	case slowInNamespace:
+		var once sync.Once
+		return during{a, func() { once.Do(func() { time.Sleep(2 * namespaceTimeout) }) }}
 	case panics:
 		return panicking{a, 0}
 	case panicsLate:
@@ -176,8 +182,12 @@ func (b *bubble) send(t *testing.T, r *http.Request) <-chan reply {
 
 // review is a request about an object, with at least so many bytes.
 func review(user, object string, bytes int) *http.Request {
-	return post(fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q, "uid": %q, "groups": ["system:authenticated"],
-	  "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "name": %q}}}`, user, strings.Repeat("x", bytes), object))
+	return post(reviewBody(user, "", object, bytes))
+}
+
+func reviewBody(user, namespace, object string, bytes int) string {
+	return fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q, "uid": %q, "groups": ["system:authenticated"],
+	  "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "namespace": %q, "name": %q}}}`, user, strings.Repeat("x", bytes), namespace, object)
 }
 
 // ask waits for the answer to a large review, and to a small one.

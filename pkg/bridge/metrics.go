@@ -40,6 +40,10 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of reviews that the front door denied because the policies did not decide them, by cause: too_long, no_slot (too many reviews at the same time) or too_late.",
 	}, []string{"cause"})
+	unevaluated = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "namespaces_unevaluated_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of times that policies of a namespace were not all evaluated for a review, by cause: no_slot (too many reviews about the namespace at the same time) or too_late. They then count as over their budget.",
+	}, []string{"cause"})
 	questions = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of checks of the front door for the verb granular, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
@@ -53,7 +57,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, denials, questions, duration)
+	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, questions, duration)
 })
 
 func observeQuestion(decision authorizer.Decision, err error) {

@@ -104,6 +104,14 @@ func decodeSelector[T any](raw json.RawMessage) (*T, error) {
 	return selector, err
 }
 
+// namespace returns the namespace that a review asks about, if any.
+func (s *reviewSpec) namespace() string {
+	if s.ResourceAttributes == nil {
+		return ""
+	}
+	return s.ResourceAttributes.Namespace
+}
+
 // attributes returns the attributes that a review asks about. An invalid selector is left out,
 // which asks for more than the request would use: the selector comes from the client of
 // kube-apiserver, which must not be able to make a review fail. Parse errors are not reported

@@ -3,135 +3,192 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package slots bounds how much is done at the same time, in all and for one user, and how much waits for that.
+// Package slots bounds how many callers work at the same time and how many wait: in all, for one user name, for one
+// namespace, and for one user name in one namespace.
 //
-// It must not import anything of Proviso.
+// It must not import other packages of Proviso.
 package slots
 
 import (
 	"context"
+	"slices"
 	"sync"
 )
 
-// Slots bounds how many callers work at the same time and how many wait for that, in all and for one user name. It is
-// safe for concurrent use.
+// Slots bounds how many callers work at the same time and how many wait. Clients choose both names: every client with
+// permission to create a SubjectAccessReview chooses the user in it. Therefore no name alone may keep slots from others.
+// Slots is safe for concurrent use.
 type Slots struct {
 	bounds Bounds
 	all    chan struct{}
 
 	mu sync.Mutex
-	// users holds the users who have a caller here.
-	users map[string]*userSlots
-	// waiting counts the callers that wait, of all users.
+	// shares holds the shares that have a caller here.
+	shares map[shareKey]*share
+	// waiting counts the callers that wait.
 	waiting int
 }
 
-// Bounds are the bounds of Slots. All are positive.
+// Bounds are the bounds of Slots. All are positive, except for PerNamespace.
 type Bounds struct {
-	// All and PerUser bound how many callers work at the same time.
-	All, PerUser int
-	// Waiting and WaitingOfOneUser bound how many wait.
+	// All, PerUser and PerNamespace bound how many callers work at the same time. PerNamespace is needed only if callers
+	// have namespaces.
+	All, PerUser, PerNamespace int
+	// Waiting and WaitingOfOneUser bound how many callers wait.
 	Waiting, WaitingOfOneUser int
 	// Refusal is the error for a caller that gets no slot.
 	Refusal error
 }
 
-// userSlots are the slots of one user name.
-type userSlots struct {
+// pairShare is the divisor for the slots of a user name that its callers in one namespace get. The other slots are left
+// to its callers in other namespaces. pairRest is the divisor for the waiting places that are left to those.
+const (
+	pairShare = 2
+	pairRest  = 4
+)
+
+// waitingShareOfNamespace is the divisor for the waiting places that one namespace gets.
+const waitingShareOfNamespace = 4
+
+// shareKey identifies the callers of a share.
+type shareKey struct {
+	kind            shareKind
+	user, namespace string
+}
+
+type shareKind uint8
+
+const (
+	ofUser shareKind = iota
+	ofNamespace
+	ofPair
+)
+
+// share has the slots of some callers.
+type share struct {
+	key   shareKey
 	slots chan struct{}
-	// here counts the callers that wait or have a slot, and waiting those that wait.
-	here, waiting int
+	// here counts the callers that wait or have a slot, and waiting the callers that wait, at most
+	// maxWaiting.
+	here, waiting, maxWaiting int
 }
 
-// New returns Slots that nobody has taken.
+// New returns free Slots.
 func New(b Bounds) *Slots {
-	return &Slots{bounds: b, all: make(chan struct{}, b.All), users: map[string]*userSlots{}}
+	return &Slots{bounds: b, all: make(chan struct{}, b.All), shares: map[shareKey]*share{}}
 }
 
-// Acquire waits for a slot of a user. It fails if too many wait already, or if ctx has ended. A
-// free slot is taken in any case, so that those who wait keep nothing from others.
-func (s *Slots) Acquire(ctx context.Context, user string) (release func(), err error) {
-	own := s.enter(user)
-	if !s.try(own) && !s.wait(ctx, own) {
-		s.leave(user)
+// sharesOf returns new shares for a caller, in the order in which it takes a slot of each: a caller that waits for a slot
+// of its own keeps none from others. Callers without a namespace are bounded by their user alone.
+func (s *Slots) sharesOf(user, namespace string) []*share {
+	b := s.bounds
+	of := func(kind shareKind, user, namespace string, slots, waiting int) *share {
+		return &share{key: shareKey{kind, user, namespace}, slots: make(chan struct{}, slots), maxWaiting: waiting}
+	}
+	whole := of(ofUser, user, "", b.PerUser, b.WaitingOfOneUser)
+	if namespace == "" {
+		return []*share{whole}
+	}
+	return []*share{
+		of(ofPair, user, namespace, b.PerUser/pairShare, b.WaitingOfOneUser-b.WaitingOfOneUser/pairRest),
+		whole,
+		of(ofNamespace, "", namespace, b.PerNamespace, b.Waiting/waitingShareOfNamespace),
+	}
+}
+
+// Acquire waits for a slot for a user in a namespace, which may be empty. It fails if too many callers wait already, or
+// if ctx has ended. A free slot is taken in any case, so that waiting callers keep nothing from others.
+func (s *Slots) Acquire(ctx context.Context, user, namespace string) (release func(), err error) {
+	own := s.enter(user, namespace)
+	if !s.takeAll(own, tryTake) && !s.wait(ctx, own) {
+		s.leave(own)
 		return nil, s.bounds.Refusal
 	}
 	return func() {
 		<-s.all
-		<-own.slots
-		s.leave(user)
+		giveBack(own)
+		s.leave(own)
 	}, nil
 }
 
-// enter counts a caller of a user.
-func (s *Slots) enter(user string) *userSlots {
+// enter counts a caller in its shares.
+func (s *Slots) enter(user, namespace string) []*share {
+	own := s.sharesOf(user, namespace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.users[user]
-	if own == nil {
-		own = &userSlots{slots: make(chan struct{}, s.bounds.PerUser)}
-		s.users[user] = own
+	for i, o := range own {
+		if here := s.shares[o.key]; here != nil {
+			own[i] = here
+		} else {
+			s.shares[o.key] = o
+		}
+		own[i].here++
 	}
-	own.here++
 	return own
 }
 
 // leave ends what enter began.
-func (s *Slots) leave(user string) {
+func (s *Slots) leave(own []*share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := s.users[user]
-	if own.here--; own.here == 0 {
-		delete(s.users, user)
+	for _, o := range own {
+		if o.here--; o.here == 0 {
+			delete(s.shares, o.key)
+		}
 	}
 }
 
-// try takes a slot if that needs no waiting.
-func (s *Slots) try(own *userSlots) bool {
-	if !tryTake(own.slots) {
-		return false
+// takeAll takes a slot of every share and of all, or none.
+func (s *Slots) takeAll(own []*share, take func(slots chan struct{}) bool) bool {
+	for i, o := range own {
+		if !take(o.slots) {
+			giveBack(own[:i])
+			return false
+		}
 	}
-	if !tryTake(s.all) {
-		<-own.slots
+	if !take(s.all) {
+		giveBack(own)
 		return false
 	}
 	return true
 }
 
+func giveBack(own []*share) {
+	for _, o := range own {
+		<-o.slots
+	}
+}
+
 // wait waits for a slot. It returns false at once if too many wait.
-func (s *Slots) wait(ctx context.Context, own *userSlots) bool {
+func (s *Slots) wait(ctx context.Context, own []*share) bool {
 	if !s.queue(own) {
 		return false
 	}
 	defer s.unqueue(own)
-	// The user's share comes first: those that wait for it keep no slot from others.
-	if !Take(ctx, own.slots) {
-		return false
-	}
-	if !Take(ctx, s.all) {
-		<-own.slots
-		return false
-	}
-	return true
+	return s.takeAll(own, func(slots chan struct{}) bool { return Take(ctx, slots) })
 }
 
 // queue counts a caller that waits. It returns false if there are too many.
-func (s *Slots) queue(own *userSlots) bool {
+func (s *Slots) queue(own []*share) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if own.waiting == s.bounds.WaitingOfOneUser || s.waiting == s.bounds.Waiting {
+	if s.waiting == s.bounds.Waiting || slices.ContainsFunc(own, func(o *share) bool { return o.waiting == o.maxWaiting }) {
 		return false
 	}
-	own.waiting++
+	for _, o := range own {
+		o.waiting++
+	}
 	s.waiting++
 	return true
 }
 
 // unqueue ends what queue began.
-func (s *Slots) unqueue(own *userSlots) {
+func (s *Slots) unqueue(own []*share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own.waiting--
+	for _, o := range own {
+		o.waiting--
+	}
 	s.waiting--
 }
 

@@ -24,7 +24,7 @@ func TestSlots(t *testing.T) {
 		release := map[string][]func(){}
 		take := func(ctx context.Context, user string, want error) {
 			t.Helper()
-			end, err := s.Acquire(ctx, user)
+			end, err := s.Acquire(ctx, user, "")
 			if !errors.Is(err, want) {
 				t.Fatalf("%s: got %v, want %v", user, err, want)
 			}
@@ -39,7 +39,7 @@ func TestSlots(t *testing.T) {
 		take(ended, "alice", errRefused)
 		got := make(chan error)
 		go func() {
-			end, err := s.Acquire(t.Context(), "alice")
+			end, err := s.Acquire(t.Context(), "alice", "")
 			if err == nil {
 				defer end()
 			}

@@ -88,7 +88,7 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), budgets: authorization.PolicyBudgetsOf(ctx)}
+	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
 	switch a.Part {
 	case Granting:
 		return e.grant(found, s.stale)
@@ -111,6 +111,8 @@ type evaluation struct {
 	many bool
 	// budgets bound what evaluations may still cost.
 	budgets *authorization.PolicyBudgets
+	// namespaced has the outcomes of the policies of the namespace, if they were evaluated before.
+	namespaced *Namespaced
 	// conditions counts the conditions that were made.
 	conditions int
 	// heldBack says that NoOpinion policies, or policies that are out of date, keep all Allow
@@ -122,7 +124,7 @@ type evaluation struct {
 func (e *evaluation) restrict(found []matching) authorization.Decision {
 	var conditions []authorization.Condition
 	for _, m := range found {
-		if !e.isConditional(m) {
+		if !m.isConditional() {
 			return authorization.Deny(m.policy.reason, nil)
 		}
 	}
@@ -144,7 +146,7 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 }
 
 // isConditional reports whether the condition of a policy decides whether it applies.
-func (e *evaluation) isConditional(m matching) bool {
+func (m matching) isConditional() bool {
 	return m.match == fullMatch && m.policy.condition != nil && m.policy.failure == nil
 }
 
@@ -179,7 +181,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 		return &d
 	}
 	for _, m := range found {
-		if m.policy.conditionEffect() == authorization.EffectNoOpinion && !e.isConditional(m) {
+		if m.policy.conditionEffect() == authorization.EffectNoOpinion && !m.isConditional() {
 			return nil, decide(m.policy, nil)
 		}
 	}
@@ -202,7 +204,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 // unconditionally.
 func (e *evaluation) allow(found []matching) (conditions []authorization.Condition, allowed *Policy) {
 	for _, m := range found {
-		if m.policy.conditionEffect() == authorization.EffectAllow && !e.isConditional(m) {
+		if m.policy.conditionEffect() == authorization.EffectAllow && !m.isConditional() {
 			return nil, m.policy
 		}
 	}

@@ -27,6 +27,9 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if e.many {
 		return outcome{many: true}
 	}
+	if e.namespaced != nil && p.key.Namespace != "" {
+		return e.namespaced.outcomeOf(p)
+	}
 	plan := p.condition.plans[e.question.occasion]
 	if plan == nil {
 		return outcome{Result: partial.Failed(errNoPlan)}

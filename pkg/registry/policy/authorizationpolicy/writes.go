@@ -49,7 +49,7 @@ func newWrites(k kind) *writes {
 func (w *writes) begin(ctx context.Context) (end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return w.slots.Acquire(ctx, w.shareOf(ctx))
+	return w.slots.Acquire(ctx, w.shareOf(ctx), "")
 }
 
 // shareOf names those who share the writes of one. The authors of a namespace may use the names of all of its service accounts.

@@ -83,8 +83,14 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer reads and decides a review. The error is a denial, a StatusError, or the reason why the
-// front door cannot decide.
-func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (authorizationv1.SubjectAccessReviewStatus, error) {
+// front door cannot decide. A panic becomes a denial, because the review may have caused it.
+func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (status authorizationv1.SubjectAccessReviewStatus, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			logPanic(r.Context(), cause)
+			err = errPanicked
+		}
+	}()
 	var none authorizationv1.SubjectAccessReviewStatus
 	if refusal := checkHeader(r); refusal != nil {
 		return none, refusal
@@ -163,12 +169,12 @@ func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within l
 	}
 }
 
-// contained decides a review, and recovers a panic, which would end the process in a goroutine.
+// contained decides a review. A panic becomes a denial: in a goroutine it would end the process.
 func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, within limit) (result decided) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			logPanic(ctx, cause)
-			result = decided{err: apierrors.NewInternalError(errPanic)}
+			result = decided{err: errPanicked}
 		}
 	}()
 	decision, err := h.door.decide(ctx, h.attributesOf(review), within)
@@ -250,8 +256,8 @@ func timeoutOf(r *http.Request) time.Duration {
 	return min(answerTimeout, waits/2)
 }
 
-// withRecovery answers 500 if a handler panics. Handlers write their answer as a last step, so
-// nothing has been written before a panic.
+// withRecovery answers 500 if a handler panics outside of answer. Handlers write their answer as a last
+// step, so nothing has been written before a panic.
 func withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -41,6 +41,7 @@ const (
 	pastDeadline  = answerTimeout + time.Millisecond
 	largeBytes    = 8<<10 + 1
 	reasonNoSlot  = "too many large requests at the same time: try again later, or use a shorter selector"
+	reasonPanic   = "the front door of Proviso failed: its log says where"
 	reasonTooLate = "the policies did not decide in time: try again later"
 )
 
@@ -329,11 +330,12 @@ func TestSlotsAreFreed(t *testing.T) {
 		want    int
 		reason  string
 	}{
-		{name: "a panic", request: func(*testing.T) *http.Request { return review("alice", panics, largeBytes) }, want: 500},
+		{name: "a panic", request: func(*testing.T) *http.Request { return review("alice", panics, largeBytes) }, want: 200, reason: reasonPanic},
 		{name: "a decision that is too slow", request: func(*testing.T) *http.Request { return review("alice", tooSlow, largeBytes) }, want: 200, reason: reasonTooLate},
 		{name: "a body that ends early", request: func(*testing.T) *http.Request {
 			return withBody(io.MultiReader(strings.NewReader(strings.Repeat(" ", largeBytes)), errReader{}))
 		}, want: 400},
+		{name: "a body that panics when it is read", request: func(*testing.T) *http.Request { return withBody(panicReader{}) }, want: 200, reason: reasonPanic},
 		{name: "a body that does not come in time", request: func(*testing.T) *http.Request { return withBody(lateReader{}) }, want: 200, reason: reasonTooLate},
 		{name: "a body that is no review", request: func(*testing.T) *http.Request { return withBody(strings.NewReader("x")) }, want: 400},
 		{name: "a body that is longer than it may be", request: func(*testing.T) *http.Request { return withBody(strings.NewReader(strings.Repeat(" ", 2<<20))) }, want: 200, reason: tooLong.Reason},
@@ -359,6 +361,11 @@ func TestSlotsAreFreed(t *testing.T) {
 		})
 	}
 }
+
+// panicReader panics.
+type panicReader struct{}
+
+func (panicReader) Read([]byte) (int, error) { panic("secret") }
 
 // lateReader is a body that does not come before the deadline.
 type lateReader struct{}

@@ -38,7 +38,7 @@ var (
 	}, []string{"code"})
 	denials = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews that the front door denied because the policies did not decide them, by cause: too_long, no_slot (too many reviews at the same time) or too_late.",
+		Help: "Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many reviews at the same time), too_late, or panic (a mistake in Proviso, which its log shows).",
 	}, []string{"cause"})
 	unevaluated = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "namespaces_unevaluated_total", StabilityLevel: metrics.ALPHA,

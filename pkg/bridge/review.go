@@ -58,6 +58,7 @@ var (
 	// errNoLargeSlot is errNoSlot for large reviews.
 	errNoLargeSlot = &denial{"no_slot", "too many large requests at the same time: try again later, or use a shorter selector"}
 	errTooLate     = &denial{"too_late", "the policies did not decide in time: try again later"}
+	errPanicked    = &denial{"panic", "the front door of Proviso failed: its log says where"}
 )
 
 var reviewType = metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}

@@ -137,14 +137,14 @@ func TestWaitingIsBounded(t *testing.T) {
 // TestEvaluationSlotsAreFreed has more evaluations of one user end in some way than it has slots.
 func TestEvaluationSlotsAreFreed(t *testing.T) {
 	t.Parallel()
-	for object, code := range map[string]int{panics: http.StatusInternalServerError, panicsLate: http.StatusOK, tooSlow: http.StatusOK} {
+	for object, reason := range map[string]string{panics: reasonPanic, panicsLate: reasonTooLate, tooSlow: reasonTooLate} {
 		t.Run(object, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := newBubble(t, nil)
 				for range mostEvaluations() + 1 {
-					if got := b.askSmall(t, "alice", object); got.code != code || got.status.Denied != (code == http.StatusOK) {
-						t.Fatalf("got %s, want %d", got, code)
+					if got := b.askSmall(t, "alice", object); got.code != http.StatusOK || !got.status.Denied || got.status.Reason != reason {
+						t.Fatalf("got %s, want denied: %s", got, reason)
 					}
 				}
 				time.Sleep(pastDeadline) // until the last evaluation ends

@@ -304,12 +304,15 @@ func (s Set) canFail() bool {
 	case kindChain:
 		return slices.ContainsFunc(s.Decision.chain, Set.canFail)
 	case kindConditions:
-		return s.FailureMode != FailureModeNoOpinion && slices.ContainsFunc(s.Decision.conditions, func(c Condition) bool {
-			return c.Type != ConditionTypeCEL && c.Type != ConditionTypeCELBound
-		})
+		return s.FailureMode != FailureModeNoOpinion && slices.ContainsFunc(s.Decision.conditions, Condition.isForeign)
 	default:
 		return false
 	}
+}
+
+// isForeign reports whether the type of a condition may be unknown to an evaluator.
+func (c Condition) isForeign() bool {
+	return c.Type != ConditionTypeCEL && c.Type != ConditionTypeCELBound
 }
 
 // allowedByEveryValue returns the Allow at the end of a simplified chain that allows whatever

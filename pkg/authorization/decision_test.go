@@ -570,7 +570,11 @@ func randomDecision(r *rand.Rand, depth int, values []string) authorization.Deci
 	case n < 6 || depth == 0:
 		var conditions []authorization.Condition
 		for i := range 1 + r.IntN(4) {
-			conditions = append(conditions, condition(i, allEffects[r.IntN(3)], values[r.IntN(len(values))]))
+			c := condition(i, allEffects[r.IntN(3)], values[r.IntN(len(values))])
+			if c.Text != isUnsupported {
+				c.Type = authorization.ConditionTypeCEL
+			}
+			conditions = append(conditions, c)
 		}
 		return authorization.Conditions(conditions...)
 	default:

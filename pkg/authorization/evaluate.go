@@ -113,10 +113,18 @@ func (e *setEvaluation) decide() Decision {
 		return e.noOpinion(noOpinion.because("left the request to later authorizers"))
 	}
 	if len(noOpinion.errs) > 0 {
+		if noOpinion.exhausted {
+			if allow := e.evaluate(EffectAllow); allow.maybeUnsupported() || noOpinion.maybeUnsupported() && allow.mayHold() {
+				return e.failedByMode()
+			}
+		}
 		return e.noOpinion("a NoOpinion condition could not be evaluated, which counts as true")
 	}
 
 	allow := e.evaluate(EffectAllow)
+	if allow.exhausted && len(allow.unsupported) == 0 && noOpinion.maybeUnsupported() {
+		return e.failedByMode()
+	}
 	if allow.decided == nil && len(allow.residual) == 0 && len(allow.unsupported) == 0 {
 		return e.noOpinion(e.nothingAllows())
 	}
@@ -127,6 +135,18 @@ func (e *setEvaluation) decide() Decision {
 		return e.failed(allow)
 	}
 	return e.allowed(noOpinion.residual, allow)
+}
+
+// maybeUnsupported reports whether some of the conditions are, or remain to be, of a type that nobody may be able to
+// evaluate. If a condition of another effect is exhausted, its value could make the set depend on them, and so
+// fail. Then the set fails now: nobody evaluates it again.
+func (o effectOutcome) maybeUnsupported() bool {
+	return len(o.unsupported) > 0 || slices.ContainsFunc(o.residual, Condition.isForeign)
+}
+
+// mayHold reports whether one of the conditions is true, or may be.
+func (o effectOutcome) mayHold() bool {
+	return o.decided != nil || len(o.residual) > 0 || len(o.unsupported) > 0 || o.exhausted
 }
 
 // byID orders conditions so that the same set always gives the same reason.
@@ -245,6 +265,11 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 	if of.exhausted && of.effect == EffectDeny {
 		return Deny("a Deny condition could not be evaluated within the limits, and may be true", joinErrors(e.errs))
 	}
+	return e.failedByMode()
+}
+
+// failedByMode is the answer of a set that failed, by its failure mode.
+func (e *setEvaluation) failedByMode() Decision {
 	if e.mode != FailureModeNoOpinion {
 		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", joinErrors(e.errs))
 	}

@@ -95,6 +95,34 @@ func TestBudgetNeverOpens(t *testing.T) {
 	}
 }
 
+// TestFirstStepOverBudgetNeverOpens: a condition that only the first of two steps cannot afford makes nothing
+// Allow that is not Allow at once, also if others have an unknown type.
+func TestFirstStepOverBudgetNeverOpens(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(17, 18)) //nolint:gosec // not for secrets
+	allowed := 0
+	for range 30000 {
+		d := authorization.Chained(randomSets(r, 2, []string{isTrue, isFalse, isError, isLater, isUnsupported, isExhausted})...)
+		later := map[string]string{}
+		for i := range 4 {
+			later[fmt.Sprintf("example.com/c%d", i)] = []string{isTrue, isFalse, isError}[r.IntN(3)]
+		}
+		first := d.Evaluate(t.Context(), halves{first: true})
+		for _, value := range []string{isTrue, isFalse, isError} {
+			inTwo, atOnce := affordable(later, value, first), affordable(later, value, d)
+			if inTwo.IsAllow() && !atOnce.IsAllow() {
+				t.Fatalf("%+v with %v, and %s what is over the budget: in two steps Allow, at once %s", d.Chain(), later, value, kindOf(atOnce))
+			}
+			if inTwo.IsAllow() {
+				allowed++
+			}
+		}
+	}
+	if allowed < 1000 {
+		t.Errorf("only %d decisions were Allow", allowed)
+	}
+}
+
 // affordable evaluates a decision in which the conditions over the budget have a value.
 func affordable(later map[string]string, value string, d authorization.Decision) authorization.Decision {
 	return d.Evaluate(context.Background(), authorization.ConditionEvaluatorFunc(func(ctx context.Context, c authorization.Condition) authorization.Outcome {
@@ -111,6 +139,7 @@ func TestHalfKnownDoesNotOpen(t *testing.T) {
 	unknown := condition(0, authorization.EffectAllow, isUnsupported)
 	unknownNoOpinion := condition(1, authorization.EffectNoOpinion, isUnsupported)
 	held, denies := condition(2, authorization.EffectAllow, isTrue), condition(3, authorization.EffectDeny, isExhausted)
+	exhausted := condition(0, authorization.EffectAllow, isExhausted)
 	for _, tc := range []struct {
 		name              string
 		first             authorization.Set
@@ -122,6 +151,9 @@ func TestHalfKnownDoesNotOpen(t *testing.T) {
 		{"an unknown type in a nested chain", authorization.Set{AuthorizerName: "n", Decision: authorization.Chained(setOf([]authorization.Condition{unknown}, ""))}, "conditional", "Deny"},
 		{"a Deny condition over the budget", setOf([]authorization.Condition{denies}, ""), "Deny", "Deny"},
 		{"a Deny condition over the budget, failing to NoOpinion", setOf([]authorization.Condition{denies}, authorization.FailureModeNoOpinion), "Deny", "Deny"},
+		{"an Allow condition over the budget beside a NoOpinion condition of an unknown type", setOf([]authorization.Condition{unknownNoOpinion, exhausted}, ""), "Deny", "Deny"},
+		{"an Allow condition over the budget beside a NoOpinion condition of an unknown type, failing to NoOpinion", setOf([]authorization.Condition{unknownNoOpinion, exhausted}, authorization.FailureModeNoOpinion), "Allow", "Allow"},
+		{"an Allow condition over the budget", setOf([]authorization.Condition{exhausted}, ""), "Allow", "Allow"},
 		{"an Allow condition over the budget, failing to NoOpinion", setOf([]authorization.Condition{condition(0, authorization.EffectAllow, isExhausted)}, authorization.FailureModeNoOpinion), "Allow", "Allow"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

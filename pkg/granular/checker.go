@@ -62,7 +62,9 @@ type check struct {
 	answers    map[string]bool
 	changes    *changes.Changes // set in a check of exclusions only
 	budget     budget
-	result     Result
+	// evaluations has the last result of each rule that limits values.
+	evaluations map[evaluationKey]evaluation
+	result      Result
 }
 
 func (c Checker) newCheck(ctx context.Context, attributes authorizer.Attributes) *check {

@@ -22,12 +22,16 @@ const (
 	// maxEvaluations bounds the expressions that one check evaluates, each of which may cost a hundredth
 	// of a condition: some seconds at worst, and less than a tenth of one for short expressions.
 	maxEvaluations = 10_000
+	// maxCopied bounds the parts of the values that one check copies for these evaluations: some 75 MiB.
+	// The value of a field is copied once for all changes in it, so that one rule needs about
+	// as many parts as the old and the new object have. The largest objects have some 100 000.
+	maxCopied = 1 << 20
 )
 
 var errTooManyEvaluations = fmt.Errorf("the request needs more than the %d evaluations of expressions that one may cause", maxEvaluations)
 
 // budget counts the work of one check that grows faster than the object.
-type budget struct{ searched, evaluated int }
+type budget struct{ searched, evaluated, copied int }
 
 // search reports whether one more element of a list may be compared.
 func (b *budget) search() bool {
@@ -44,8 +48,62 @@ func (b *budget) evaluate() error {
 	return nil
 }
 
+// copy reports whether values may be copied for an evaluation.
+func (b *budget) copy(values ...any) bool {
+	for _, value := range values {
+		if b.copied <= maxCopied {
+			b.copied += partsOf(value)
+		}
+	}
+	return b.copied <= maxCopied
+}
+
+// partsOf returns the number of values in a value, and the value itself.
+func partsOf(value any) int {
+	parts := 1
+	switch value := value.(type) {
+	case map[string]any:
+		for _, v := range value {
+			parts += partsOf(v)
+		}
+	case []any:
+		for _, v := range value {
+			parts += partsOf(v)
+		}
+	}
+	return parts
+}
+
 // isSpent reports whether values were not found or not evaluated because the budget was spent.
-func (b *budget) isSpent() bool { return b.searched > maxSearched || b.evaluated == maxEvaluations }
+func (b *budget) isSpent() bool {
+	return b.searched > maxSearched || b.evaluated == maxEvaluations || b.copied > maxCopied
+}
+
+// evaluationKey identifies the evaluations of a rule for changes, or for claims.
+type evaluationKey struct {
+	rule    *mapping.Rule
+	isClaim bool
+}
+
+// evaluation is the result of a rule for one field.
+type evaluation struct {
+	field    fieldpath.Path
+	excluded bool
+}
+
+// once returns the result of evaluate for a rule and its field. The fields in one field
+// follow each other, so the last result of each rule is kept for the next path.
+func (k *check) once(key evaluationKey, field fieldpath.Path, evaluate func() bool) bool {
+	if last, ok := k.evaluations[key]; ok && last.field.Equals(field) {
+		return last.excluded
+	}
+	excluded := evaluate()
+	if k.evaluations == nil {
+		k.evaluations = map[evaluationKey]evaluation{}
+	}
+	k.evaluations[key] = evaluation{field: field, excluded: excluded}
+	return excluded
+}
 
 // isChanged reports whether a change of a field changes what an exclusion is about.
 func (k *check) isChanged(r *mapping.Rule, path fieldpath.Path) bool {
@@ -82,8 +140,10 @@ func (k *check) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
 	if !r.LimitsValues() {
 		return true
 	}
-	before, after, found := k.changes.Values(path, k.budget.search)
-	return !found || k.excludesChange(r, before, after)
+	return k.once(evaluationKey{rule: r}, path, func() bool {
+		before, after, found := k.changes.Values(path, k.budget.search)
+		return !found || k.excludesChange(r, before, after)
+	})
 }
 
 // isClaimed reports whether an exclusion is about a field that an entry of metadata.managedFields
@@ -109,12 +169,17 @@ func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	case !r.LimitsValues():
 		return true
 	}
-	return k.excludesChange(r, value, value) || k.excludesChange(r, value, nil)
+	return k.once(evaluationKey{rule: r, isClaim: true}, within, func() bool {
+		return k.excludesChange(r, value, value) || k.excludesChange(r, value, nil)
+	})
 }
 
 // excludesChange reports whether an exclusion is about a change between two values.
 func (k *check) excludesChange(r *mapping.Rule, before, after any) bool {
 	if k.budget.evaluate() != nil {
+		return true
+	}
+	if !k.budget.copy(before, after) {
 		return true
 	}
 	excluded, err := r.ExcludesChange(k.ctx, before, after)

@@ -1,0 +1,116 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package granular_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/things"
+)
+
+// texts returns n keys of a map with a prefix, and the fieldsV1 node that claims all of them.
+func texts(prefix string, n int) (values, claims map[string]any) {
+	values, claims = map[string]any{}, map[string]any{}
+	for i := range n {
+		key := fmt.Sprintf("%s%05d", prefix, i)
+		values[key], claims["f:"+key] = "x", map[string]any{}
+	}
+	return values, claims
+}
+
+// thingOf is a thing with annotations and a specification. Nil is no value.
+func thingOf(t *testing.T, annotations, spec map[string]any, entries ...map[string]any) *unstructured.Unstructured {
+	t.Helper()
+	o := things.WithManaged(t, entries...)
+	if annotations != nil {
+		o.Object["metadata"].(map[string]any)["annotations"] = annotations
+	}
+	if spec != nil {
+		o.Object["spec"] = spec
+	}
+	return o
+}
+
+// TestNewValuesOfLargeFields: newValues was evaluated with a copy of the whole value for each field
+// that changes in it, or is claimed in it.
+func TestNewValuesOfLargeFields(t *testing.T) {
+	const many = 12_000 // more than the evaluations of one check
+	annotations, claims := texts("k", many)
+	secret := map[string]any{"secret": "x"}
+	spec := map[string]any{}
+	for i := range 10 {
+		spec[fmt.Sprintf("m%d", i)], _ = texts("k", 1000)
+	}
+	spec["z"] = secret
+	withoutSecret := map[string]any{"m0": spec["m0"], "m1": spec["m1"], "m9": spec["m9"]}
+	large, largeClaims := texts("k", 9000)
+	var inTurn []map[string]any // 40 × 2 × 3 × 9000 parts
+	for i := range 40 {
+		inTurn = append(inTurn, things.Entry(fmt.Sprint("carol", i), "Apply", below(map[string]any{"f:a": map[string]any{}, "f:b": map[string]any{}}, "f:spec")))
+	}
+	hasSecret := things.Excluded("metadata.annotations", "annotations", "has(value.secret)")
+	eachHasSecret := policy.FieldPermission{Path: "spec[*]", Permission: "part", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{NewValues: "type(value) == map && has(value.secret)"}}
+	valueOrNone := things.Excluded("metadata.annotations", "annotations", "value == null || has(value.secret)")
+	claim := func(keys ...string) map[string]any { return things.Entry("carol", "Update", below(claims, keys...)) }
+	for _, tc := range []struct {
+		name          string
+		excluded      policy.FieldPermission
+		before, after *unstructured.Unstructured
+		verbs         string
+		want          string
+	}{
+		{name: "changed fields", excluded: hasSecret, before: thingOf(t, nil, nil), after: thingOf(t, annotations, nil)},
+		{name: "claimed fields", excluded: things.Excluded("metadata.annotations", "annotations", "type(value) == map && has(value.secret)"),
+			before: thingOf(t, annotations, nil), after: thingOf(t, annotations, nil, claim("f:metadata", "f:annotations"))},
+		{name: "claimed fields whose removal is excluded", excluded: valueOrNone,
+			before: thingOf(t, annotations, nil), after: thingOf(t, annotations, nil, claim("f:metadata", "f:annotations")), want: "the managers of the field metadata.annotations.k00000"},
+		{name: "a changed field, and claimed ones whose removal is excluded", excluded: valueOrNone,
+			before: thingOf(t, large, nil), after: thingOf(t, map[string]any{"a": "x"}, nil, things.Entry("carol", "Update", below(map[string]any{"f:a": map[string]any{}, "f:b": map[string]any{}}, "f:metadata", "f:annotations"))),
+			want: "the managers of the field metadata.annotations.b"},
+		{name: "each of several fields", excluded: eachHasSecret, before: thingOf(t, nil, nil), after: thingOf(t, nil, withoutSecret)},
+		{name: "one of several fields has the value", excluded: eachHasSecret, before: thingOf(t, nil, nil), after: thingOf(t, nil, spec), want: `"granular:part(z)"`},
+		{name: "one of several fields has the value, with its permission", excluded: eachHasSecret, before: thingOf(t, nil, nil), after: thingOf(t, nil, spec), verbs: "granular:part(z)"},
+		{name: "claims on two fields in turn", excluded: eachHasSecret, before: thingOf(t, nil, map[string]any{"a": large, "b": large}),
+			after: thingOf(t, nil, map[string]any{"a": large, "b": large}, inTurn...), want: `besides; the request changes too much to look at all values`},
+		{name: "claims on one field by many managers", excluded: hasSecretIfAny("spec.a"), before: thingOf(t, nil, map[string]any{"a": large, "b": large}),
+			after: thingOf(t, nil, map[string]any{"a": large, "b": large}, inTurn...)},
+		{name: "claims in one field, with the value", excluded: hasSecretIfAny("spec.a"), before: thingOf(t, nil, map[string]any{"a": secret}),
+			after: thingOf(t, nil, map[string]any{"a": secret}, things.Entry("carol", "Apply", below(largeClaims, "f:spec", "f:a"))), want: "spec.a.k00000"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			changed, err := (changes.Differ{}).Changes(t.Context(), things.Kind, tc.before, tc.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := mapping.NewTable(things.Mapping("m", things.Spec(tc.excluded))).For(things.Machines)
+			checker := granular.Checker{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}}
+			var result granular.Result
+			got := things.Allocated(func() { result = checker.Exclude(t.Context(), rules, changed, updateByBob) })
+			if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
+				t.Errorf("got allowed %t: %s, want %q", result.Allowed, result.Reason, tc.want)
+			}
+			if got > maxCheckAllocated {
+				t.Errorf("the check allocated %d MiB", got>>20)
+			}
+		})
+	}
+}
+
+// maxCheckAllocated bounds the bytes that one check in these tests may allocate.
+const maxCheckAllocated = 128 << 20
+
+// hasSecretIfAny is an exclusion of values with a secret.
+func hasSecretIfAny(path string) policy.FieldPermission {
+	return things.Excluded(path, "part", "type(value) == map && has(value.secret)")
+}

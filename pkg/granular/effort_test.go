@@ -114,3 +114,52 @@ const maxCheckAllocated = 128 << 20
 func hasSecretIfAny(path string) policy.FieldPermission {
 	return things.Excluded(path, "part", "type(value) == map && has(value.secret)")
 }
+
+// TestClaimsInOtherVersions: the rules of another version were made again for each claim in it.
+func TestClaimsInOtherVersions(t *testing.T) {
+	const many = 5000
+	fields := []policy.FieldPermission{things.Excluded("spec.admin", "adminDevices", "")}
+	for i := range 31 {
+		fields = append(fields, things.Field(fmt.Sprintf("spec.field%d", i), fmt.Sprintf("concept%d", i)))
+	}
+	inVersion := func(apiVersion string, entry map[string]any) map[string]any {
+		entry["apiVersion"] = apiVersion
+		return entry
+	}
+	one := []map[string]any{inVersion("example.com/v2", things.Entry("carol", "Update", below(things.Leaves(many), "f:spec")))}
+	var each []map[string]any
+	for i := range many {
+		each = append(each, inVersion(fmt.Sprintf("example.com/v1beta%d", i), things.Entry("carol", "Update", below(things.Leaves(1), "f:spec"))))
+	}
+	for _, tc := range []struct {
+		name     string
+		versions []string // of the mapping
+		entries  []map[string]any
+		verbs    string
+		want     string
+	}{
+		{name: "in a version that the mapping knows", entries: one},
+		{name: "in a version that no mapping knows", versions: []string{"v1"}, entries: one, verbs: "granular:adminDevices"},
+		{name: "in a version that no mapping knows, without permission", versions: []string{"v1"}, entries: one, want: `the verb "granular:adminDevices"`},
+		{name: "in many versions that the mapping knows", entries: each},
+		{name: "in many versions that no mapping knows", versions: []string{"v1"}, entries: each, verbs: "granular:adminDevices"},
+		{name: "in many versions that no mapping knows, without permission", versions: []string{"v1"}, entries: each, want: `the verb "granular:adminDevices"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			changed, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.WithManaged(t), things.WithManaged(t, tc.entries...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := mapping.NewTable(things.Mapping("m", things.Spec(fields...), tc.versions...)).For(things.Machines)
+			checker := granular.Checker{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}}
+			var result granular.Result
+			got := things.Allocated(func() { result = checker.Exclude(t.Context(), rules, changed, updateByBob) })
+			if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) || result.Allowed && result.Fields != many {
+				t.Errorf("got allowed %t of %d fields: %s, want %q", result.Allowed, result.Fields, result.Reason, tc.want)
+			}
+			if got > things.MaxAllocated {
+				t.Errorf("the check allocated %d MiB", got>>20)
+			}
+		})
+	}
+}

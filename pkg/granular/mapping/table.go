@@ -14,6 +14,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -134,13 +135,19 @@ func brokenRules(m *policy.FieldPermissionMapping, err error) []Rule {
 	return []Rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
 }
 
-// Rules are the permissions that the fields of a resource need, in one version. They are immutable.
+// Rules are the permissions that the fields of a resource need, in one version. They do not change, and
+// are safe for concurrent use.
 type Rules struct {
 	rules []Rule // the general before the specific
 
 	table    *Table
 	resource schema.GroupVersionResource
+	mu       sync.Mutex
+	versions map[string]*Rules // of the versions that mappings name, and unnamedVersion
 }
+
+// unnamedVersion stands for all versions that no mapping of a resource names.
+const unnamedVersion = ""
 
 // All returns the rules, the general before the specific.
 func (r *Rules) All() iter.Seq[*Rule] {
@@ -155,16 +162,39 @@ func (r *Rules) All() iter.Seq[*Rule] {
 
 // InVersion returns the rules for the fields of the resource in another version, of the form
 // group/version. The empty version is the version of the rules. A version of another group is one that
-// no mapping names, so that everything in it needs the excluded permissions.
+// no mapping names, so that everything in it needs the excluded permissions. The rules of a version, and
+// the rules of all versions that no mapping names, are made once.
 func (r *Rules) InVersion(apiVersion string) *Rules {
 	if apiVersion == "" || r.table == nil {
 		return r
 	}
-	version := apiVersion
-	if group, name, ok := strings.Cut(apiVersion, "/"); ok && group == r.resource.Group {
-		version = name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.versions == nil {
+		r.versions = r.table.namedVersions(r.resource.GroupResource())
 	}
-	return r.table.For(r.resource.GroupResource().WithVersion(version))
+	group, version, ok := strings.Cut(apiVersion, "/")
+	if !ok {
+		group, version = "", apiVersion
+	}
+	if _, isNamed := r.versions[version]; !isNamed || group != r.resource.Group {
+		version = unnamedVersion
+	}
+	if r.versions[version] == nil {
+		r.versions[version] = r.table.For(r.resource.GroupResource().WithVersion(version))
+	}
+	return r.versions[version]
+}
+
+// namedVersions returns a map with the versions of a resource that mappings name.
+func (t *Table) namedVersions(of schema.GroupResource) map[string]*Rules {
+	versions := map[string]*Rules{}
+	for _, e := range t.byResource[of] {
+		for version := range e.versions {
+			versions[version] = nil
+		}
+	}
+	return versions
 }
 
 // For returns the permissions that the fields of a resource need. Rules that contradict each other cover
@@ -196,7 +226,11 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 func (r Rule) inOtherVersion(version string) Rule {
 	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
 	if r.broken == "" && r.parameter != nil {
-		everything.broken = fmt.Sprintf("%s excludes a field, but not in version %s, of which it does not say what the field is called", r.source, version)
+		here := "version " + version
+		if version == unnamedVersion {
+			here = "this version"
+		}
+		everything.broken = fmt.Sprintf("%s excludes a field, but not in %s, of which it does not say what the field is called", r.source, here)
 	}
 	return everything
 }

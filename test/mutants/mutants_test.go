@@ -64,6 +64,8 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/granular/changes", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: deep objects", File: "differ.go", Old: "case size > 0 && levels == 0:", New: "case false:", Test: "^TestDeepObjects$"},
+		{Name: "granular: many maps", File: "differ.go", Old: "case c.total > c.maxTotal:", New: "case false:", Test: "^TestLargeObjects$"},
+		{Name: "granular: the changes that were found in time", File: "differ.go", Old: "nil); err != nil {\n\t\treturn nil, fmt.Errorf(\"the object %w: %w\", errLate, err)", New: "nil); err != nil && false {\n\t\treturn nil, fmt.Errorf(\"the object %w: %w\", errLate, err)", Test: "^TestComparisonsOfEndedRequests$"},
 	}},
 	{Package: "pkg/granular/changes", Tests: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: deep managed fields", File: "fieldsv1.go", Old: "|| len(w.keys) == maxLevels {", New: "{", Test: "^TestDeepManagedFields$"},

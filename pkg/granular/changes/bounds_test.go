@@ -8,6 +8,7 @@ package changes_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -55,6 +56,78 @@ func TestDeepObjects(t *testing.T) {
 				t.Errorf("the comparison allocated %d MiB", got>>20)
 			}
 		})
+	}
+}
+
+// TestLargeObjects: the bound of each map held, but an object had room for many of them.
+func TestLargeObjects(t *testing.T) {
+	withMaps := func(n, entries int) *unstructured.Unstructured {
+		o := things.Decoded(t, "metadata: {name: one}") // 5 entries with spec
+		spec := map[string]any{}
+		for i := range n {
+			values := map[string]any{}
+			for j := range entries {
+				values[strconv.Itoa(j)] = int64(1)
+			}
+			spec[strconv.Itoa(i)] = values
+		}
+		o.Object["spec"] = spec
+		return o
+	}
+	withLists := func(n, entries int) *unstructured.Unstructured {
+		o := things.Decoded(t, "metadata: {name: one}")
+		list := []any{}
+		for range n {
+			list = append(list, slices.Repeat([]any{int64(1)}, entries))
+		}
+		o.Object["spec"] = list
+		return o
+	}
+	const tooMany = " has more than 100000 entries in its lists and maps, which takes too long to compare"
+	const tooLarge = " has a list or map of more than 20000 entries, which takes too long to compare"
+	small := things.Decoded(t, "metadata: {name: one}")
+	for _, tc := range []struct {
+		name          string
+		before, after *unstructured.Unstructured
+		want          string
+	}{
+		{name: "as many entries as there may be", before: withMaps(35, 2856), after: withMaps(35, 2856)},     // 5 + 35 × 2857
+		{name: "one more entry", before: small, after: withMaps(12, 8332), want: "the new object" + tooMany}, // 5 + 12 × 8333
+		{name: "one more entry before", before: withMaps(12, 8332), after: small, want: "the old object" + tooMany},
+		{name: "more entries of lists", before: small, after: withLists(1000, 100), want: "the new object" + tooMany},
+		{name: "many more", before: withMaps(9, 20_000), after: withMaps(19, 20_000), want: "the old object" + tooMany},
+		{name: "one map that is as large as may be", before: small, after: withMaps(1, 20_000)},
+		{name: "one map that is larger", before: small, after: withMaps(1, 20_001), want: "the new object" + tooLarge},
+		{name: "one list that is larger", before: small, after: withLists(1, 20_001), want: "the new object" + tooLarge},
+		{name: "managed fields have bounds of their own", before: small, after: things.WithManaged(t, things.Entry("carol", "Update", map[string]any{"f:a": things.Leaves(9000), "f:b": things.Leaves(9000)}))},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := (changes.Differ{}).Changes(t.Context(), things.Kind, tc.before, tc.after)
+			if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestComparisonsOfEndedRequests: the comparison of objects ends with the request at each of its steps,
+// and never with a part of the changes.
+func TestComparisonsOfEndedRequests(t *testing.T) {
+	t.Parallel()
+	before := things.Decoded(t, "metadata: {name: one, finalizers: [a, b]}\nspec: {a: {b: {c: x}}}")
+	after := things.Decoded(t, "metadata: {name: one, finalizers: [b, a]}\nspec: {a: {b: {c: y}}}")
+	// The two conversions and the comparison; the object, metadata, the finalizers, spec, a and b.
+	const steps = 3 + 6
+	for left := range steps + 1 {
+		ctx := &endingContext{Context: t.Context(), left: left}
+		changed, err := (changes.Differ{}).Changes(ctx, things.Kind, before, after)
+		switch {
+		case left == steps && (err != nil || len(changed.Paths()) != 2):
+			t.Errorf("got %v, %v after %d questions, want two changes", changed, err, left)
+		case left < steps && (changed != nil || !errors.Is(err, context.Canceled)):
+			t.Errorf("got %v, %v after %d questions, want it to be canceled", changed, err, left)
+		}
 	}
 }
 

@@ -44,11 +44,19 @@ var serverOwned = fieldpath.NewSet(
 // grow by insertion: this many entries take half a second, five times as many half a minute.
 const maxEntries = 20_000
 
+// maxObjectEntries bounds the entries of all lists and maps of an object together, without its
+// metadata.managedFields, which have bounds of their own. Two objects of this size that have no field in common
+// take a second and 140 MiB. It is as many as the fields for which an object of 1.5 MiB, the most that
+// etcd stores, has room.
+const maxObjectEntries = 5 * maxEntries
+
 var (
 	errNoObject   = errors.New("there is no object whose fields could be compared")
 	errUnreadable = errors.New("the schema of the kind could not be read, so that nobody can tell which fields changed")
 	errTooLarge   = fmt.Errorf("has a list or map of more than %d entries, which takes too long to compare", maxEntries)
+	errTooMany    = fmt.Errorf("has more than %d entries in its lists and maps, which takes too long to compare", maxObjectEntries)
 	errTooDeep    = fmt.Errorf("is nested deeper than %d levels, which takes too much memory to compare", maxLevels)
+	errLate       = errors.New("could not be compared in time")
 	errSchema     = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
 )
 
@@ -129,7 +137,7 @@ func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, befor
 	if err != nil {
 		return nil, err
 	}
-	comparison, err := compare(t, contentBefore, contentAfter)
+	comparison, err := compare(ctx, t, contentBefore, contentAfter)
 	if err != nil {
 		return nil, err
 	}
@@ -159,17 +167,23 @@ func takeManagedFields(content map[string]any) any {
 }
 
 // checkSizes returns an error if an object, or its metadata.managedFields, are too large to be compared. The
-// depth of managedFields is bounded where their entries are compared.
+// depth of managedFields is bounded where their entries are compared, which takes time in proportion to their
+// size.
 func checkSizes(content map[string]any, managedFields any) error {
-	if err := checkSize(content, maxLevels); err != nil {
+	object := sizeChecker{maxTotal: maxObjectEntries}
+	if err := object.check(content, maxLevels); err != nil {
 		return err
 	}
-	return checkSize(managedFields, math.MaxInt)
+	managed := sizeChecker{maxTotal: math.MaxInt}
+	return managed.check(managedFields, math.MaxInt)
 }
 
-// checkSize returns an error if something within a value has too many entries to be compared, or
+// sizeChecker counts the entries of the lists and maps in a value.
+type sizeChecker struct{ total, maxTotal int }
+
+// check returns an error if a value has too many entries to be compared, or something within it has, or
 // is more levels below it than these.
-func checkSize(value any, levels int) error {
+func (c *sizeChecker) check(value any, levels int) error {
 	var size int
 	var values iter.Seq[any]
 	switch value := value.(type) {
@@ -178,16 +192,19 @@ func checkSize(value any, levels int) error {
 	case []any:
 		size, values = len(value), slices.Values(value)
 	}
+	c.total += size
 	switch {
 	case size > maxEntries:
 		return errTooLarge
+	case c.total > c.maxTotal:
+		return errTooMany
 	case size > 0 && levels == 0:
 		return errTooDeep
 	case size == 0:
 		return nil
 	}
 	for v := range values {
-		if err := checkSize(v, levels-1); err != nil {
+		if err := c.check(v, levels-1); err != nil {
 			return err
 		}
 	}
@@ -221,15 +238,18 @@ func (c *objectComparison) existing() *fieldpath.Set {
 	return creation.Added
 }
 
-// compare returns what changes between two objects of a type.
-func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) (*objectComparison, error) {
-	typedBefore, err := t.FromUnstructured(contentBefore, typed.AllowDuplicates)
+// compare returns what changes between two objects of a type. It ends between its steps if ctx has ended.
+func compare(ctx context.Context, t typed.ParseableType, contentBefore, contentAfter map[string]any) (*objectComparison, error) {
+	typedBefore, err := convert(ctx, t, contentBefore)
 	if err != nil {
-		return nil, fmt.Errorf("the old object %w", errSchema) // the error quotes the object
+		return nil, fmt.Errorf("the old object %w", err)
 	}
-	typedAfter, err := t.FromUnstructured(contentAfter, typed.AllowDuplicates)
+	typedAfter, err := convert(ctx, t, contentAfter)
 	if err != nil {
-		return nil, fmt.Errorf("the new object %w", errSchema)
+		return nil, fmt.Errorf("the new object %w", err)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("the object %w: %w", errLate, err)
 	}
 	comparison, err := typedBefore.Compare(typedAfter)
 	if err != nil {
@@ -240,10 +260,24 @@ func compare(t typed.ParseableType, contentBefore, contentAfter map[string]any) 
 	touched := comparison.Added.Union(comparison.Removed)
 	changed := touched.Leaves().Union(comparison.Modified)
 	moves := orderWalker{schema: t.Schema, moved: changed}
-	moves.walk(t.TypeRef, contentBefore, contentAfter, nil)
+	if err := moves.walk(ctx, t.TypeRef, contentBefore, contentAfter, nil); err != nil {
+		return nil, fmt.Errorf("the object %w: %w", errLate, err)
+	}
 	changes := &Changes{Fields: changed.RecursiveDifference(serverOwned), before: contentBefore, after: contentAfter}
 	empty := func() (*typed.TypedValue, error) { return t.FromUnstructured(map[string]any{}) }
 	return &objectComparison{changes: changes, touched: touched, modified: comparison.Modified, empty: empty, before: typedBefore}, nil
+}
+
+// convert returns an object with its type.
+func convert(ctx context.Context, t typed.ParseableType, content map[string]any) (*typed.TypedValue, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("%w: %w", errLate, err)
+	}
+	converted, err := t.FromUnstructured(content, typed.AllowDuplicates)
+	if err != nil {
+		return nil, errSchema // the error quotes the object
+	}
+	return converted, nil
 }
 
 // typeOf returns the type of a kind. The reason of a failure is for the operator, and is only logged.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package changes
 
 import (
+	"context"
 	"slices"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -20,34 +21,45 @@ type orderWalker struct {
 	moved  *fieldpath.Set
 }
 
-func (w *orderWalker) walk(of schema.TypeRef, before, after any, path fieldpath.Path) {
+// walk walks two values with the same path. It returns an error if ctx has ended.
+func (w *orderWalker) walk(ctx context.Context, of schema.TypeRef, before, after any, path fieldpath.Path) error {
 	atom, ok := w.schema.Resolve(of)
 	if !ok {
-		return
+		return nil
 	}
 	switch after := after.(type) {
 	case map[string]any:
 		if before, ok := before.(map[string]any); ok && atom.Map != nil && atom.Map.ElementRelationship != schema.Atomic {
-			w.walkMap(atom.Map, before, after, path)
+			return w.walkMap(ctx, atom.Map, before, after, path)
 		}
 	case []any:
 		if before, ok := before.([]any); ok && atom.List != nil && atom.List.ElementRelationship == schema.Associative {
-			w.walkList(atom.List, before, after, path)
+			return w.walkList(ctx, atom.List, before, after, path)
 		}
 	}
+	return nil
 }
 
-func (w *orderWalker) walkMap(of *schema.Map, before, after map[string]any, path fieldpath.Path) {
+func (w *orderWalker) walkMap(ctx context.Context, of *schema.Map, before, after map[string]any, path fieldpath.Path) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	for name, value := range after {
 		element := of.ElementType
 		if field, ok := of.FindField(name); ok {
 			element = field.Type
 		}
-		w.walk(element, before[name], value, append(path, fieldpath.FieldNameElement(name)))
+		if err := w.walk(ctx, element, before[name], value, append(path, fieldpath.FieldNameElement(name))); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
-func (w *orderWalker) walkList(of *schema.List, before, after []any, path fieldpath.Path) {
+func (w *orderWalker) walkList(ctx context.Context, of *schema.List, before, after []any, path fieldpath.Path) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	elementsBefore, elementsAfter := w.elements(of, before), w.elements(of, after)
 	inBefore, inAfter := fieldpath.MakePathElementMap(len(before)), fieldpath.MakePathElementMap(len(after))
 	for i, e := range elementsBefore {
@@ -64,9 +76,12 @@ func (w *orderWalker) walkList(of *schema.List, before, after []any, path fieldp
 	}
 	for i, e := range elementsAfter {
 		if previous, ok := inBefore.Get(e); ok {
-			w.walk(of.ElementType, previous, after[i], append(path, e))
+			if err := w.walk(ctx, of.ElementType, previous, after[i], append(path, e)); err != nil {
+				return err
+			}
 		}
 	}
+	return nil
 }
 
 // elements returns the path elements of the elements of a list.

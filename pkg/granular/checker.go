@@ -90,6 +90,11 @@ func (k *check) recordField(path fieldpath.Path) {
 	}
 }
 
+// fieldAt returns a function that names a changed field.
+func fieldAt(path fieldpath.Path) func() string {
+	return func() string { return "the field " + changes.NameOf(path) }
+}
+
 // refuse returns the result if the field that was recorded last lacks its permission.
 func (k *check) refuse(path fieldpath.Path) Result {
 	if k.result.Unnamed > 0 {
@@ -147,7 +152,7 @@ func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *cha
 		}
 		k.result.Fields++
 		k.recordField(path)
-		if !k.covers(rules, path, "the field "+changes.NameOf(path)) {
+		if !k.covers(rules, path, fieldAt(path)) {
 			return k.refuse(path)
 		}
 	}
@@ -157,7 +162,7 @@ func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *cha
 		}
 		k.result.Fields++
 		k.recordField(c.Field())
-		if !k.covers(rules.InVersion(c.APIVersion), c.Path, c.String()) {
+		if !k.covers(rules.InVersion(c.APIVersion), c.Path, c.String) {
 			return k.refuse(c.Field())
 		}
 	}
@@ -165,9 +170,9 @@ func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *cha
 	return k.result
 }
 
-// covers reports whether a permission covers a field. If not, the result says why; subject is
+// covers reports whether a permission covers a field. If not, the result says why; subject returns
 // the change in words.
-func (k *check) covers(rules *mapping.Rules, path fieldpath.Path, subject string) bool {
+func (k *check) covers(rules *mapping.Rules, path fieldpath.Path, subject func() string) bool {
 	var candidates, notes []string
 	for r := range rules.All() {
 		if !r.Includes(path) {
@@ -191,7 +196,7 @@ func (k *check) covers(rules *mapping.Rules, path fieldpath.Path, subject string
 			candidates = append(candidates, quoted)
 		}
 	}
-	k.result.Reason = refusal(subject, candidates, notes)
+	k.result.Reason = refusal(subject(), candidates, notes)
 	return false
 }
 
@@ -225,7 +230,7 @@ func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *cha
 				k.recordField(path)
 				noted = true
 			}
-			if !k.hasExcluded(r, path, "the field "+changes.NameOf(path)) {
+			if !k.hasExcluded(r, path, fieldAt(path)) {
 				return k.refuse(path)
 			}
 		}
@@ -254,7 +259,7 @@ func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 			k.recordField(c.Field())
 			noted = true
 		}
-		if !k.hasExcluded(r, c.Path, c.String()) {
+		if !k.hasExcluded(r, c.Path, c.String) {
 			return false
 		}
 	}
@@ -262,11 +267,11 @@ func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 }
 
 // hasExcluded reports whether the user has the permission of an excluded field. If not, the
-// result says why; subject is the change in words.
-func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject string) bool {
+// result says why; subject returns the change in words, which is not needed for most fields.
+func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject func() string) bool {
 	verb, err := r.Verb(k.ctx, path, k.budget.evaluate)
 	if err != nil {
-		k.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject, err)
+		k.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject(), err)
 		return false
 	}
 	ok, err := k.isGranted(verb)
@@ -275,7 +280,7 @@ func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject string
 		return false
 	}
 	if !ok {
-		k.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject, verb)
+		k.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject(), verb)
 		if r.LimitsValues() && k.budget.isSpent() {
 			k.result.Reason += "; the request changes too much to look at all values"
 		}

@@ -64,11 +64,13 @@ type check struct {
 	budget     budget
 	// evaluations has the last result of each rule that limits values.
 	evaluations map[evaluationKey]evaluation
-	result      Result
+	// verbs has the last verb of each rule.
+	verbs  map[*mapping.Rule]ruleVerb
+	result Result
 }
 
 func (c Checker) newCheck(ctx context.Context, attributes authorizer.Attributes) *check {
-	return &check{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}}
+	return &check{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}, verbs: map[*mapping.Rule]ruleVerb{}}
 }
 
 // isLate reports whether the request has ended before all fields were checked. The result then says
@@ -132,6 +134,29 @@ func (k *check) isGranted(verb string) (bool, error) {
 	return k.answers[verb], nil
 }
 
+// ruleVerb is the verb that one field needs by a rule, or the reason why there is none.
+type ruleVerb struct {
+	field fieldpath.Path
+	verb  string
+	err   error
+}
+
+// verbOf returns the verb that a field needs by a rule. An expression is evaluated once for all fields in
+// the field of the rule, which follow each other.
+func (k *check) verbOf(r *mapping.Rule, path fieldpath.Path) (string, error) {
+	field, ok := r.FieldAt(path)
+	if !ok {
+		return r.Verb(k.ctx, path, k.budget.evaluate)
+	}
+	last, ok := k.verbs[r]
+	if !ok || !last.field.Equals(field) {
+		last = ruleVerb{field: field}
+		last.verb, last.err = r.Verb(k.ctx, path, k.budget.evaluate)
+		k.verbs[r] = last
+	}
+	return last.verb, last.err
+}
+
 // withVerb is a request with another verb.
 type withVerb struct {
 	authorizer.Attributes
@@ -178,7 +203,7 @@ func (k *check) covers(rules *mapping.Rules, path fieldpath.Path, subject func()
 		if !r.Includes(path) {
 			continue
 		}
-		verb, err := r.Verb(k.ctx, path, k.budget.evaluate)
+		verb, err := k.verbOf(r, path)
 		if err != nil {
 			notes = append(notes, err.Error())
 			continue
@@ -269,7 +294,7 @@ func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 // hasExcluded reports whether the user has the permission of an excluded field. If not, the
 // result says why; subject returns the change in words, which is not needed for most fields.
 func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject func() string) bool {
-	verb, err := r.Verb(k.ctx, path, k.budget.evaluate)
+	verb, err := k.verbOf(r, path)
 	if err != nil {
 		k.result.Reason = fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%v)", subject(), err)
 		return false

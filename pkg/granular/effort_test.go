@@ -169,3 +169,43 @@ func TestClaimsInOtherVersions(t *testing.T) {
 		})
 	}
 }
+
+// TestParametersOfLargeFields: the expression of a parameter was evaluated for each field below one key.
+func TestParametersOfLargeFields(t *testing.T) {
+	const many = 12_000 // more than the evaluations of one check
+	values, claims := texts("k", many)
+	computed := &policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentExpression, Expression: "parameter.lowerAscii()"}
+	part := policy.FieldPermission{Path: "spec[*]", Permission: "part", Parameter: computed, Exclusion: &policy.FieldExclusion{}}
+	after := map[string]any{"A": values, "B": map[string]any{"a": "x"}}
+	entry := things.Entry("carol", "Update", below(claims, "f:spec", "f:A"))
+	for _, tc := range []struct {
+		name          string
+		before, after *unstructured.Unstructured
+		verbs         string
+		want          string
+	}{
+		{name: "changed fields", before: thingOf(t, nil, nil), after: thingOf(t, nil, after), verbs: "granular:part(a) granular:part(b)"},
+		{name: "changed fields of one key without permission", before: thingOf(t, nil, nil), after: thingOf(t, nil, after), verbs: "granular:part(a)", want: `the verb "granular:part(b)"`},
+		{name: "claimed fields", before: thingOf(t, nil, after), after: thingOf(t, nil, after, entry), verbs: "granular:part(a)"},
+		{name: "claimed fields without permission", before: thingOf(t, nil, after), after: thingOf(t, nil, after, entry), verbs: "granular:part(b)", want: `the verb "granular:part(a)"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			changed, err := (changes.Differ{}).Changes(t.Context(), things.Kind, tc.before, tc.after)
+			if err != nil {
+				t.Fatal(err)
+			}
+			rules := mapping.NewTable(things.Mapping("m", things.Spec(part))).For(things.Machines)
+			checker := granular.Checker{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}}
+			result := checker.Exclude(t.Context(), rules, changed, updateByBob)
+			if result.Allowed != (tc.want == "") || !strings.Contains(result.Reason, tc.want) {
+				t.Errorf("excluded: got allowed %t: %s, want %q", result.Allowed, result.Reason, tc.want)
+			}
+			checker = granular.Checker{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}}
+			result = checker.Include(t.Context(), rules, changed, updateByBob)
+			if result.Allowed != (tc.want == "") {
+				t.Errorf("included: got allowed %t: %s, want %q", result.Allowed, result.Reason, tc.want)
+			}
+		})
+	}
+}

@@ -24,7 +24,7 @@ const (
 	maxEvaluations = 10_000
 	// maxCopied bounds the parts of the values that one check copies for these evaluations: some 75 MiB.
 	// The value of a field is copied once for all changes in it, so that one rule needs about
-	// as many parts as the old and the new object have. The largest objects have some 100 000.
+	// as many parts as the old and the new object have, which are at most 200 000.
 	maxCopied = 1 << 20
 )
 

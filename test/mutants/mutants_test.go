@@ -58,6 +58,7 @@ var suites = []mutation.Suite{
 		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if k.budget.evaluate() != nil {", New: "if k.budget.evaluate() != nil && false {"},
 		{Name: "granular: too many copies", File: "exclusion.go", Old: "if !k.budget.copy(before, after) {", New: "if false {", Test: "^TestNewValuesOfLargeFields$"},
 		{Name: "granular: one result for changes and claims", File: "exclusion.go", Old: "evaluationKey{rule: r, isClaim: true}", New: "evaluationKey{rule: r}", Test: "^TestNewValuesOfLargeFields$"},
+		{Name: "granular: the verb of another field", File: "checker.go", Old: "if !ok || !last.field.Equals(field) {", New: "if !ok {", Test: "^TestParametersOfLargeFields$"},
 		{Name: "granular: the result for another field", File: "exclusion.go", Old: "ok && last.field.Equals(field)", New: "ok", Test: "^TestNewValuesOfLargeFields$"},
 		{Name: "granular: claims that cannot be found", File: "exclusion.go", Old: "case !found:\n\t\treturn true", New: "case !found:\n\t\treturn false"},
 		{Name: "granular: expressions that fail", File: "exclusion.go", Old: "return excluded || err != nil", New: "return excluded && err == nil"},

@@ -139,6 +139,8 @@ type rigConfig struct {
 	// behind is what is behind the filters. The answer is 200 with the body if it is nil or returns nil.
 	behind func(ctx context.Context, r *rig) error
 	body   string
+	// panicsLast has the handler panic once it has answered.
+	panicsLast bool
 }
 
 func newRig(tb testing.TB, config rigConfig) *rig {
@@ -164,6 +166,9 @@ func newRig(tb testing.TB, config rigConfig) *rig {
 	}
 	r.handlers, r.admission = generic.Authorization.Authorizer, generic.AdmissionControl
 	r.handler = generic.BuildHandlerChainFunc(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if config.panicsLast {
+			defer panic("after the answer")
+		}
 		if config.behind != nil {
 			if err := config.behind(request.Context(), r); err != nil {
 				responsewriters.ErrorNegotiated(err, codecs, schema.GroupVersion{}, w, request)

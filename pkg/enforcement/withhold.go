@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
@@ -63,6 +64,35 @@ func newWithholding(w http.ResponseWriter, r *http.Request, s *slot, serializer 
 
 // Unwrap returns the wrapped writer.
 func (w *withholding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// serve calls the handler. A panic becomes a withheld answer if the answer of 500 would be one: a patch that tests a value,
+// and then makes a handler panic, would tell by the broken connection whether the value was guessed. All other panics are
+// passed on, and so is the one by which a handler ends a connection on purpose.
+func (w *withholding) serve(handler http.Handler) {
+	defer func() {
+		if reason := recover(); reason != nil && (reason == http.ErrAbortHandler || !w.withholdPanic(reason)) { //nolint:errorlint // net/http compares it, too
+			panic(reason)
+		}
+	}()
+	handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(w), w.request)
+}
+
+// withholdPanic answers in place of a handler that has panicked. It returns false if nothing is withheld.
+func (w *withholding) withholdPanic(reason any) bool {
+	record, withhold := w.slot.withholds(w.request.Context(), http.StatusInternalServerError)
+	if !withhold || w.written && !w.withheld { // what the handler has written is on its way
+		return false
+	}
+	for _, handle := range utilruntime.PanicHandlers {
+		handle(w.request.Context(), reason)
+	}
+	if !w.written {
+		w.resetHeader()
+		w.status, w.written, w.withheld = http.StatusInternalServerError, true, true
+		w.replace(record, w.status)
+	}
+	return true
+}
 
 // WriteHeader writes the status, or another answer in place of the handler's.
 func (w *withholding) WriteHeader(status int) {

@@ -116,6 +116,83 @@ func TestAnswersShowNothingOfTheObject(t *testing.T) {
 	}
 }
 
+// TestPanicsShowNothing has handlers panic, as libraries of patches do on some objects. Users who may not read the object
+// get the answer to a refusal; for all others the panic is the server's to handle.
+func TestPanicsShowNothing(t *testing.T) {
+	t.Parallel()
+	errPanic := errors.New("nil map, " + secret)
+	reader := map[string]authorization.Decision{"patch": fails, "get": allow}
+	for _, tc := range []struct {
+		name, method, path string
+		decisions          map[string]authorization.Decision
+		reason             error
+		wantCode           int // 0 if the panic is passed on
+	}{
+		{"a patch on conditions", http.MethodPatch, oneMachine, map[string]authorization.Decision{"patch": fails}, errPanic, http.StatusForbidden},
+		{"a deletecollection on conditions", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": fails}, errPanic, http.StatusForbidden},
+		{"the handler ends the connection", http.MethodPatch, oneMachine, map[string]authorization.Decision{"patch": fails}, http.ErrAbortHandler, 0},
+		{"may get the object", http.MethodPatch, oneMachine, reader, errPanic, 0},
+		{"allowed without conditions", http.MethodPatch, oneMachine, map[string]authorization.Decision{"patch": allow}, errPanic, 0},
+		{"creates its own object", http.MethodPost, machines, map[string]authorization.Decision{"create": fails}, errPanic, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			behind := func(ctx context.Context, _ *rig) error {
+				warning.AddWarning(ctx, "", "unknown field "+secret)
+				panic(tc.reason)
+			}
+			r := newRig(t, rigConfig{chain: chainOf(t, byVerb(tc.decisions)), storages: storages, behind: behind})
+			var got *httptest.ResponseRecorder
+			reason := func() (reason any) {
+				defer func() { reason = recover() }()
+				got = r.send(tc.method, tc.path)
+				return nil
+			}()
+			if tc.wantCode == 0 {
+				if reason != tc.reason { //nolint:errorlint // it must be the same
+					t.Errorf("got panic %v, want %v", reason, tc.reason)
+				}
+				return
+			}
+			if reason != nil {
+				t.Fatalf("the server panics: %v", reason)
+			}
+			if shown := fmt.Sprint(got.Body, got.Header()); got.Code != tc.wantCode || strings.Contains(shown, secret) || !strings.Contains(shown, "description of fails") {
+				t.Errorf("got %d %s, want the answer to a refusal", got.Code, shown)
+			}
+			if got := r.annotations()["authorization.proviso.dev/withheld-status"]; got != "500" {
+				t.Errorf("got withheld status %q, want 500", got)
+			}
+		})
+	}
+}
+
+// TestPanicsWhileAnswering has handlers panic after they have begun their answer.
+func TestPanicsWhileAnswering(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		answer error // nil for a success
+		want   bool  // that the panic is passed on
+	}{
+		{"an answer that is withheld", invalid, false},
+		{"a success", nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, rigConfig{chain: chainOf(t, byVerb(map[string]authorization.Decision{"patch": holds})), storages: storages, panicsLast: true, behind: func(context.Context, *rig) error { return tc.answer }})
+			defer func() {
+				if passed := recover() != nil; passed != tc.want {
+					t.Errorf("the panic is passed on: %v, want %v", passed, tc.want)
+				}
+			}()
+			if got := r.send(http.MethodPatch, oneMachine); got.Code != http.StatusForbidden || strings.Contains(got.Body.String(), secret) {
+				t.Errorf("got %d %s, want the answer to a refusal", got.Code, got.Body)
+			}
+		})
+	}
+}
+
 // withSubresource has a subresource whose storage runs admission.
 var withSubresource = map[string]rest.Storage{"virtualmachines": &genericregistry.Store{}, "virtualmachines/embedded": &genericregistry.Store{}}
 

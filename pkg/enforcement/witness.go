@@ -10,7 +10,6 @@ import (
 	"net/http"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 	"k8s.io/klog/v2"
 )
 
@@ -27,7 +26,7 @@ func WithWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 		}
 		defer s.annotate(r.Context())
 		watched := newWithholding(w, r, s, serializer)
-		handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(watched), r)
+		watched.serve(handler)
 		watched.finish()
 		if watched.status < http.StatusBadRequest {
 			s.accuse(r.Context())

@@ -119,6 +119,58 @@ func TestGuessesAreAnsweredAlike(t *testing.T) {
 	}
 }
 
+// TestPanicsAreAnsweredAlike sends patches on which the libraries of patches panic, depending on the stored object: a JSON
+// patch that tests a value before, and a strategic merge patch of a list that the object has or has not.
+func TestPanicsAreAnsweredAlike(t *testing.T) {
+	t.Parallel()
+	e := newEnforcing(t, rights{"Allow patch virtualmachines,virtualmachines/status": mine})
+	e.must(t, http.MethodPost, machinesPath, hiddenMachine(named+`,"finalizers":["example.com/a"]`))
+	answer := func(path, contentType, body string) (answer string) {
+		defer func() {
+			if reason := recover(); reason != nil {
+				answer = "the server panics"
+			}
+		}()
+		got := probe{"", http.MethodPatch, path, contentType, body}.send(t.Context(), e.Server, "")
+		return answerOf(got)
+	}
+	for _, path := range []string{alicesMachine, alicesMachine + "/status"} {
+		want := answer(path, mergePatch, `{"metadata":{"labels":{"a":"b"}}}`)
+		if !strings.HasPrefix(want, "403 ") {
+			t.Fatalf("%s: got %s, want that the condition refuses", path, want)
+		}
+		for _, patch := range []struct{ contentType, body string }{
+			{jsonPatch, `[{"op":"test","path":"/metadata/labels/tier","value":"wrong"},{"op":"test","path":""}]`},
+			{jsonPatch, `[{"op":"test","path":"/metadata/labels/tier","value":"` + hidden + `"},{"op":"test","path":""}]`},
+			{strategicPatch, `{"spec":{"$setElementOrder/none":[{"$patch":"replace"}]}}`},
+			{strategicPatch, `{"spec":{"$setElementOrder/disks":[{"$patch":"replace"}]}}`},
+			{strategicPatch, `{"metadata":{"$setElementOrder/finalizers":[{"$patch":"replace"}]}}`},
+		} {
+			if diff := cmp.Diff(want, answer(path, patch.contentType, patch.body)); diff != "" {
+				t.Errorf("%s %s (-refused +got):\n%s", path, patch.body, diff)
+			}
+		}
+	}
+}
+
+// TestPanicsOfPatchesAreErrors has a user who may get and patch everything: a patch that cannot be applied is an error.
+func TestPanicsOfPatchesAreErrors(t *testing.T) {
+	t.Parallel()
+	e := newEnforcing(t, rights{"Allow get,patch virtualmachines,virtualmachines/status": ""})
+	e.must(t, http.MethodPost, machinesPath, machineJSON(named+`,"finalizers":["example.com/a"]`, "x"))
+	for _, path := range []string{alicesMachine, alicesMachine + "/status"} {
+		for contentType, body := range map[string]string{
+			jsonPatch:      `[{"op":"test","path":""}]`,
+			strategicPatch: `{"metadata":{"$setElementOrder/finalizers":[{"$patch":"replace"}]}}`,
+		} {
+			got := probe{"", http.MethodPatch, path, contentType, body}.send(t.Context(), e.Server, "")
+			if got.Code != http.StatusInternalServerError || !strings.Contains(got.Body.String(), "the change cannot be applied") {
+				t.Errorf("%s of %s: got %d %s, want 500", contentType, path, got.Code, got.Body)
+			}
+		}
+	}
+}
+
 // TestVersionsAreNumbers has a user who may do everything: a resource version that is not a number is a bad request, and
 // the answer does not quote it.
 func TestVersionsAreNumbers(t *testing.T) {

@@ -8,10 +8,12 @@ package stored
 import (
 	"context"
 	"errors"
+	"net/http"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage"
 )
@@ -32,7 +34,7 @@ var _ rest.UpdatedObjectInfo = unquoted{}
 // UpdatedObject returns the changed object. It returns an error if the object has a resource
 // version that is not a number.
 func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
-	obj, err := u.UpdatedObjectInfo.UpdatedObject(ctx, old)
+	obj, err := u.compute(ctx, old)
 	if err != nil {
 		return nil, withoutCause(err)
 	}
@@ -40,6 +42,25 @@ func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtim
 		return nil, apierrors.NewBadRequest("metadata.resourceVersion must be a number")
 	}
 	return obj, nil
+}
+
+// compute returns the changed object, or an error if computing it panics. The libraries that apply JSON patches and
+// strategic merge patches panic on some patches, depending on the stored object: after a test that fails, a JSON patch does
+// not reach the operation that panics.
+func (u unquoted) compute(ctx context.Context, old runtime.Object) (obj runtime.Object, err error) {
+	defer func() {
+		reason := recover()
+		if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it, too: it ends the request on purpose
+			panic(reason)
+		}
+		if reason != nil {
+			for _, handle := range utilruntime.PanicHandlers {
+				handle(ctx, reason)
+			}
+			obj, err = nil, errNotApplied
+		}
+	}()
+	return u.UpdatedObjectInfo.UpdatedObject(ctx, old)
 }
 
 // ownPatch is the prefix of apimachinery's errors about an applied configuration that does not fit

@@ -60,6 +60,9 @@ type ExtraConfig struct {
 	// PolicyStalenessBound is how long the store of policies may be unreachable before Allow
 	// policies grant nothing.
 	PolicyStalenessBound time.Duration
+	// End ends the process with an error. The server calls it if its store has gone back to an earlier revision, as after
+	// a restore from a backup. If nil, the server only becomes unready then.
+	End func(cause error)
 	// EnableDemoAPI enables the API group demo.proviso.dev.
 	EnableDemoAPI bool
 	// FrontDoor configures the front door on a listener of its own. Nil disables it.
@@ -158,6 +161,9 @@ func (c *Config) Complete() (CompletedConfig, error) {
 	if err != nil {
 		return CompletedConfig{}, err
 	}
+	if c.ExtraConfig.End == nil {
+		c.ExtraConfig.End = func(error) {}
+	}
 	completed := &completedConfig{extra: c.ExtraConfig, authors: authors, kubeAPIServer: c.GenericConfig.ClientConfig}
 	if err := completed.makeCompilers(); err != nil {
 		return CompletedConfig{}, err
@@ -246,7 +252,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
-	policies, err := c.policyGroup()
+	policies, revisions, err := c.policyGroup()
 	if err != nil {
 		return nil, err
 	}
@@ -262,7 +268,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
-	if err := c.runPolicies(generic); err != nil {
+	if err := c.runPolicies(generic, revisions); err != nil {
 		return nil, err
 	}
 	door, err := c.newFrontDoor()
@@ -273,31 +279,32 @@ func (c CompletedConfig) New() (*Server, error) {
 }
 
 // runPolicies starts the controller that keeps the policies up to date while the server runs.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
-	if err := c.runMappings(generic, client); err != nil {
+	if err := c.runMappings(generic, client, revisions[mappingsResource]); err != nil {
 		return err
 	}
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return err
 	}
-	controller, err := policy.NewController(policy.Config{
+	policies, err := policy.NewController(policy.Config{
 		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
-		Enforced: c.extra.Enforcer.CoversSome,
+		Enforced: c.extra.Enforcer.CoversSome, End: c.extra.End,
+		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
 	if err != nil {
 		return err
 	}
-	if err := generic.AddReadyzChecks(controller.Ready()); err != nil {
+	if err := generic.AddReadyzChecks(policies.Ready()); err != nil {
 		return fmt.Errorf("readiness of policies: %w", err)
 	}
 	return generic.AddPostStartHook("proviso-policies", func(hook genericapiserver.PostStartHookContext) error {
-		go controller.Run(hook)
+		go policies.Run(hook)
 		return nil
 	})
 }
@@ -329,31 +336,44 @@ func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 	return &group
 }
 
-func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, error) {
+// The resources of policy.proviso.dev.
+const (
+	clusterPoliciesResource = "clusterauthorizationpolicies"
+	policiesResource        = "authorizationpolicies"
+	mappingsResource        = "fieldpermissionmappings"
+)
+
+// revision returns the current revision of the store of a resource.
+type revision = func(context.Context) (uint64, error)
+
+// policyGroup returns the API group of policies and mappings, and how to ask for the revisions of their stores, by resource.
+func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, map[string]revision, error) {
 	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies), c.authors)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies), c.authors)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	revisions := map[string]revision{clusterPoliciesResource: cluster.Policy.Revision, policiesResource: namespaced.Policy.Revision}
 	group := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"clusterauthorizationpolicies":        cluster.Policy,
-		"clusterauthorizationpolicies/status": cluster.Status,
-		"authorizationpolicies":               namespaced.Policy,
-		"authorizationpolicies/status":        namespaced.Status,
+		clusterPoliciesResource:             cluster.Policy,
+		clusterPoliciesResource + "/status": cluster.Status,
+		policiesResource:                    namespaced.Policy,
+		policiesResource + "/status":        namespaced.Status,
 	}
 	if c.extra.Mappings != nil {
 		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping, c.extra.Chains.Reviews)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		stored := group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version]
-		stored["fieldpermissionmappings"], stored["fieldpermissionmappings/status"] = mappings.Mapping, mappings.Status
+		stored[mappingsResource], stored[mappingsResource+"/status"] = mappings.Mapping, mappings.Status
+		revisions[mappingsResource] = mappings.Mapping.Revision
 	}
-	return &group, nil
+	return &group, revisions, nil
 }
 
 func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
@@ -362,20 +382,22 @@ func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]st
 }
 
 // runMappings starts the controller that keeps the mappings up to date while the server runs.
-func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface) error {
+func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision) error {
 	if c.extra.Mappings == nil {
 		return nil
 	}
 	mappingcontroller.RegisterMetrics()
-	controller, err := mappingcontroller.New(mappingcontroller.Config{Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound})
+	mappings, err := mappingcontroller.New(mappingcontroller.Config{
+		Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
+	})
 	if err != nil {
 		return err
 	}
-	if err := generic.AddReadyzChecks(controller.Ready()); err != nil {
+	if err := generic.AddReadyzChecks(mappings.Ready()); err != nil {
 		return fmt.Errorf("readiness of mappings: %w", err)
 	}
 	return generic.AddPostStartHook("proviso-field-permission-mappings", func(hook genericapiserver.PostStartHookContext) error {
-		go controller.Run(hook)
+		go mappings.Run(hook)
 		return nil
 	})
 }

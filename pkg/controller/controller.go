@@ -46,8 +46,12 @@ type Config[K comparable] struct {
 	Staleness                      Staleness
 	StalenessBound                 time.Duration
 	StaleMessage, RecoveredMessage string
-	// Probe reads from the store, past every cache.
+	// Probe lists objects of every kind. The watch cache may answer, after it has waited for the store's revision: a probe
+	// fails if the store is out of reach, and if the cache of a kind has stopped. That the store has been restored from a
+	// backup, it does not notice.
 	Probe func(ctx context.Context) error
+	// End ends the process with an error. It is called once if the objects cannot be brought up to date in this process.
+	End func(cause error)
 	// Published reports whether Publish has published something.
 	Published func() bool
 	// Publish publishes the objects as they are in the informers, and enqueues those whose status may have changed. It
@@ -68,10 +72,12 @@ type Controller[K comparable] struct {
 
 var errConfig = errors.New("a controller needs a client, something that is told about staleness, a positive bound of staleness, and functions")
 
+var errNoRevision = errors.New("without its revision, a store that has been restored from a backup would not be noticed")
+
 // New returns a controller without informers.
 func New[K comparable](config Config[K]) (*Controller[K], error) {
 	if config.Client == nil || config.Staleness == nil || config.StalenessBound <= 0 ||
-		config.Probe == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
+		config.Probe == nil || config.End == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
 		return nil, fmt.Errorf("%s: %w", config.Name, errConfig)
 	}
 	return &Controller[K]{
@@ -81,12 +87,18 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 	}, nil
 }
 
-// Follow returns an informer of the objects that list and watch return. The controller runs it. Before a change of an
-// object is published, observe is called with the object.
+// Revision returns the current revision of the store of a kind. It asks the store itself, and no cache.
+type Revision func(ctx context.Context) (uint64, error)
+
+// Follow returns an informer of the objects that list and watch return, and that are in the store with the revision. The
+// controller runs it. Before a change of an object is published, observe is called with the object.
 func (c *Controller[K]) Follow(example runtime.Object,
 	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error), observe func(obj any),
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error), revision Revision, observe func(obj any),
 ) (cache.SharedIndexInformer, error) {
+	if revision == nil {
+		return nil, fmt.Errorf("%s: %w", c.config.Name, errNoRevision)
+	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, watch), c.config.Client), example, 0, cache.Indexers{})
 	note := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -99,6 +111,7 @@ func (c *Controller[K]) Follow(example runtime.Object,
 		}
 	}
 	c.informers = append(c.informers, informer)
+	c.store.revisions = append(c.store.revisions, &revisions{seen: informer.LastSyncResourceVersion, current: revision})
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: note,
 	})
@@ -123,7 +136,7 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	}
 	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
 	group.StartWithContext(ctx, func(ctx context.Context) {
-		c.store.run(ctx, c.config.Probe, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage)
+		c.store.run(ctx, c.config.Probe, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
 	})
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		for c.writeNext(ctx) {

@@ -8,6 +8,7 @@ package controller_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -27,11 +28,18 @@ import (
 
 // consumer records what a controller does. It is also its Staleness.
 type consumer struct {
-	mu        sync.Mutex
-	stale     string
-	probe     error
-	published int
-	observed  []string
+	mu    sync.Mutex
+	stale string
+	probe error
+	// revision is the current revision of the store, or a very late one if it is 0. ended has why the process must end.
+	revision uint64
+	ended    []error
+	// noRevision is why the revision is not known, version the version of the list, and asked and probed count questions.
+	noRevision    error
+	version       string
+	asked, probed int
+	published     int
+	observed      []string
 	// writes counts the calls that write the status of an object, and failures has the errors of the first calls.
 	writes   int
 	failures []error
@@ -61,6 +69,28 @@ func (c *consumer) writeStatus(context.Context, string) error {
 	return nil
 }
 
+func (c *consumer) currentRevision(context.Context) (uint64, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked++
+	if c.revision == 0 {
+		return math.MaxUint64, c.noRevision
+	}
+	return c.revision, c.noRevision
+}
+
+func (c *consumer) setRevision(revision uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision = revision
+}
+
+func (c *consumer) end(cause error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = append(c.ended, cause)
+}
+
 // start runs a controller of mappings for a consumer until the test ends.
 func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Object) *controller.Controller[string] {
 	t.Helper()
@@ -69,6 +99,7 @@ func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Ob
 	started, err := controller.New(controller.Config[string]{
 		Name: "test", QueueName: "test_status", Objects: "the objects", Client: client, Staleness: c, StalenessBound: bound,
 		Probe:     func(context.Context) error { return locked(c, func() error { return c.probe }) },
+		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {
 			c.mu.Lock()
@@ -84,7 +115,7 @@ func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Ob
 	mappings := client.PolicyV1alpha1().FieldPermissionMappings()
 	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return mappings.List(ctx, options)
-	}, mappings.Watch, func(obj any) {
+	}, mappings.Watch, c.currentRevision, func(obj any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.observed = append(c.observed, obj.(*policyv1alpha1.FieldPermissionMapping).Name)
@@ -180,9 +211,33 @@ func TestNewNeedsEverything(t *testing.T) {
 func TestBrokenWatchIsNoticed(t *testing.T) {
 	t.Parallel()
 	c := &consumer{}
+	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		return &policyv1alpha1.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+	}
+	breaks := func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+		w := watch.NewFakeWithChanSize(1, false)
+		expired := apierrors.NewResourceExpired("too old").Status()
+		w.Error(&expired)
+		return w, nil
+	}
+	runWith(t, c, 50*time.Millisecond, list, breaks)
+	eventually(t, "it is stale", func() bool { return c.Stale() != "" })
+}
+
+// runWith runs a controller of what list and watch return until the test ends.
+func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.Context, metav1.ListOptions) (runtime.Object, error),
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
+) {
+	t.Helper()
 	started, err := controller.New(controller.Config[string]{
-		Name: "test", QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: 50 * time.Millisecond,
-		Probe:     func(context.Context) error { return nil },
+		Name: "test", QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: bound,
+		Probe: func(context.Context) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.probed++
+			return nil
+		},
+		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {
 			c.mu.Lock()
@@ -194,21 +249,89 @@ func TestBrokenWatchIsNoticed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := func(context.Context, metav1.ListOptions) (runtime.Object, error) {
-		return &policyv1alpha1.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
-	}
-	breaks := func(context.Context, metav1.ListOptions) (watch.Interface, error) {
-		w := watch.NewFakeWithChanSize(1, false)
-		expired := apierrors.NewResourceExpired("too old").Status()
-		w.Error(&expired)
-		return w, nil
-	}
-	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, list, breaks, func(any) {}); err != nil {
+	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, list, watch, c.currentRevision, func(any) {}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); started.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	eventually(t, "it is stale", func() bool { return c.Stale() != "" })
+}
+
+// TestStoreGoesBack checks that a store that has gone back to an earlier revision makes the objects stale for ever, and
+// ends the process, although it can be read and the watch connection stays open.
+func TestStoreGoesBack(t *testing.T) {
+	t.Parallel()
+	c := &consumer{revision: 20}
+	started := start(t, c, 20*time.Millisecond)
+	eventually(t, "it is ready", func() bool { return started.Ready().Check(nil) == nil })
+	eventually(t, "it has seen a later revision", func() bool {
+		c.setRevision(30)
+		return locked(c, func() bool { return c.asked >= 3 })
+	})
+	if reason := c.Stale(); reason != "" {
+		t.Fatalf("the revision grows: got %q, want that the objects are up to date", reason)
+	}
+	c.setRevision(25)
+	eventually(t, "the process ends", func() bool { return locked(c, func() bool { return len(c.ended) > 0 }) })
+	if err := started.Ready().Check(nil); err == nil || !strings.Contains(err.Error(), "earlier revision") || !strings.Contains(err.Error(), "restart the server") {
+		t.Errorf("got %v, want that the store has gone back to an earlier revision", err)
+	}
+	// The store is written to, and its revision grows: what has been missed stays missed.
+	c.setRevision(40)
+	asked := locked(c, func() int { return c.asked })
+	time.Sleep(50 * time.Millisecond)
+	if got := locked(c, func() int { return c.asked }); got > asked+1 || c.Stale() == "" {
+		t.Errorf("got %d more questions and %q, want that the objects stay stale", got-asked, c.Stale())
+	}
+	if ended := locked(c, func() []error { return c.ended }); len(ended) != 1 || !strings.Contains(ended[0].Error(), "the objects: ") {
+		t.Errorf("got %v, want one error that names the objects", ended)
+	}
+}
+
+// TestStoreIsBehindAnInformer checks that a store whose revision is lower than what an informer has seen is noticed by the
+// first check.
+func TestStoreIsBehindAnInformer(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, seen string
+		revision   uint64
+		want       bool // that the process ends
+	}{
+		{name: "behind", seen: "31", revision: 30, want: true},
+		{name: "equal", seen: "30", revision: 30},
+		{name: "ahead", seen: "29", revision: 30},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := &consumer{revision: tc.revision}
+			runWith(t, c, time.Minute, func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				return &policyv1alpha1.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: tc.seen}}, nil
+			}, func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil })
+			eventually(t, "it has been asked", func() bool { return locked(c, func() bool { return c.probed > 0 || len(c.ended) > 0 }) })
+			if ended := locked(c, func() bool { return len(c.ended) > 0 }); ended != tc.want || (c.Stale() != "") != tc.want {
+				t.Errorf("the process ends: %v, stale: %q; want %v", ended, c.Stale(), tc.want)
+			}
+		})
+	}
+}
+
+// TestUnknownRevisions checks that objects become stale if the revision of the store, or of an informer, is not known.
+func TestUnknownRevisions(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]*consumer{
+		"the store does not answer":       {noRevision: errors.New("no answer")},
+		"the informer has seen no number": {version: "one"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			runWith(t, c, 20*time.Millisecond, func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+				return &policyv1alpha1.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: max(c.version, "1")}}, nil
+			}, func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil })
+			eventually(t, "it is stale", func() bool { return c.Stale() != "" })
+			if ended := locked(c, func() []error { return c.ended }); len(ended) > 0 {
+				t.Errorf("the process ends: %v", ended)
+			}
+		})
+	}
 }

@@ -7,7 +7,9 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -15,7 +17,6 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -26,12 +27,17 @@ import (
 // matter.
 const probesPerBound = 4
 
+// retryInterval is the longest time between probes while they fail. A store that is restored from a backup should be asked
+// for its revision before it has been written to: once the revision has grown to the old one, nothing shows the restore.
+const retryInterval = time.Second
+
 // storeWatch measures for how long the store has been out of reach. A watch connection that stays open does not show it,
 // so the store is probed, too.
 type storeWatch struct {
 	objects     string // in the plural, for people
 	bound       time.Duration
 	connections []*connection
+	revisions   []*revisions
 
 	mu      sync.Mutex
 	reached time.Time
@@ -84,7 +90,13 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 	started := time.Now()
 	probeCtx, cancel := context.WithTimeout(ctx, s.interval())
 	defer cancel()
-	err := probe(probeCtx)
+	err := s.compareRevisions(probeCtx)
+	if errors.Is(err, errWentBack) {
+		return errWentBack.Error(), err
+	}
+	if err == nil {
+		err = probe(probeCtx)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -98,12 +110,13 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 			return fmt.Sprintf("%s have not been watched for more than %s", s.objects, s.bound), err
 		}
 	}
-	return "", nil
+	return "", err
 }
 
-// run checks the store until ctx ends, and logs when the objects become stale and when they are up to date again.
-func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error, staleness Staleness, stale, recovered string) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
+// run checks the store until ctx ends, and logs when the objects become stale and when they are up to date again. If the
+// store has gone back to an earlier revision, the objects stay stale, and run calls end and returns.
+func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error, staleness Staleness, stale, recovered string, end func(error)) {
+	for {
 		reason, cause := s.check(ctx, probe)
 		switch before := staleness.Stale(); {
 		case ctx.Err() != nil:
@@ -114,7 +127,63 @@ func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error,
 			klog.FromContext(ctx).Info(recovered)
 		}
 		staleness.SetStale(reason)
-	}, s.interval())
+		if errors.Is(cause, errWentBack) {
+			klog.FromContext(ctx).Error(cause, "The server ends: the objects cannot be brought up to date in this process", "objects", s.objects)
+			end(fmt.Errorf("%s: %w", s.objects, cause))
+			return
+		}
+		pause := s.interval()
+		if cause != nil {
+			pause = min(pause, retryInterval)
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// errWentBack is shown to everyone.
+var errWentBack = errors.New("the store has gone back to an earlier revision, as after a restore from a backup: restart the server")
+
+// compareRevisions returns an error if a store has gone back to an earlier revision, or does not tell its revision. The
+// watch of such a store waits for a revision that the store may never reach, and the watch cache answers lists with
+// objects of the past. Nothing that this process could read again would be newer than its caches.
+func (s *storeWatch) compareRevisions(ctx context.Context) error {
+	for _, r := range s.revisions {
+		if err := r.compare(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revisions compares the revision of a store with revisions that have been seen. It must not be used concurrently.
+type revisions struct {
+	// seen returns the last resource version that the informer has seen, empty if it has seen none.
+	seen    func() string
+	current Revision
+	highest uint64
+}
+
+func (r *revisions) compare(ctx context.Context) error {
+	if seen := r.seen(); seen != "" { // read first: the revision of a store only grows
+		version, err := strconv.ParseUint(seen, 10, 64)
+		if err != nil {
+			return fmt.Errorf("resource version of an informer: %w", err)
+		}
+		r.highest = max(r.highest, version)
+	}
+	current, err := r.current(ctx)
+	if err != nil {
+		return fmt.Errorf("revision of the store: %w", err)
+	}
+	if current < r.highest {
+		return fmt.Errorf("%w (revision %d after %d)", errWentBack, current, r.highest)
+	}
+	r.highest = current
+	return nil
 }
 
 // connection records since when an informer has had no watch connection, and why.

@@ -45,6 +45,10 @@ type Config struct {
 	// StalenessBound is how long the store may be out of reach before Allow policies grant
 	// nothing. It must be positive.
 	StalenessBound time.Duration
+	// Revision returns the current revision of the store of a resource, as controller.Revision does.
+	Revision func(ctx context.Context, resource string) (uint64, error)
+	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
+	End func(cause error)
 }
 
 // Controller keeps a Source up to date with the policies that are stored, and writes their status. Run must be called
@@ -78,8 +82,8 @@ type result struct {
 
 // NewController returns a Controller.
 func NewController(config Config) (c *Controller, err error) {
-	if config.Client == nil || config.Compiler == nil || config.Source == nil {
-		return nil, errors.New("a controller of policies needs a client, a compiler and a source")
+	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Revision == nil {
+		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")
 	}
 	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
@@ -87,7 +91,7 @@ func NewController(config Config) (c *Controller, err error) {
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Policies may be out of date: Allow policies grant nothing until the store can be read",
 		RecoveredMessage: "Policies are up to date again",
-		Probe:            c.probe, Published: c.isPublished, Publish: c.publish, WriteStatus: c.writeStatus,
+		Probe:            c.probe, End: config.End, Published: c.isPublished, Publish: c.publish, WriteStatus: c.writeStatus,
 	})
 	if err != nil {
 		return nil, err
@@ -96,15 +100,19 @@ func NewController(config Config) (c *Controller, err error) {
 	c.informers[0], err = c.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{},
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return policies.ClusterAuthorizationPolicies().List(ctx, options)
-		}, policies.ClusterAuthorizationPolicies().Watch, c.observe)
+		}, policies.ClusterAuthorizationPolicies().Watch, c.revisionOf("clusterauthorizationpolicies"), c.observe)
 	if err != nil {
 		return nil, err
 	}
 	c.informers[1], err = c.Follow(&policyv1alpha1.AuthorizationPolicy{},
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return policies.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, options)
-		}, policies.AuthorizationPolicies(metav1.NamespaceAll).Watch, c.observe)
+		}, policies.AuthorizationPolicies(metav1.NamespaceAll).Watch, c.revisionOf("authorizationpolicies"), c.observe)
 	return c, err
+}
+
+func (c *Controller) revisionOf(resource string) controller.Revision {
+	return func(ctx context.Context) (uint64, error) { return c.config.Revision(ctx, resource) }
 }
 
 // observe notes that a policy has changed.
@@ -217,8 +225,8 @@ func (c *Controller) forget(key engine.Key) {
 	delete(c.results, key)
 }
 
-// probe reads from the store, past every cache. Each kind is read: what cannot be decoded
-// stops the cache of its kind only, whose watch then stays open and silent.
+// probe lists policies. Each kind is listed: an object that cannot be decoded stops the cache of its kind only, whose
+// watch then stays open and silent.
 func (c *Controller) probe(ctx context.Context) error {
 	policies, one := c.config.Client.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
 	if _, err := policies.ClusterAuthorizationPolicies().List(ctx, one); err != nil {

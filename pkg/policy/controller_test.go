@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -63,6 +64,8 @@ func startRigWith(t *testing.T, client *fake.Clientset, config policy.Config) *r
 	}
 	r := &rig{client: client, source: &engine.Source{}}
 	config.Client, config.Compiler, config.Source = client, compiler, r.source
+	config.Revision = func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }
+	config.End = func(cause error) { t.Errorf("it ends the process: %v", cause) }
 	c, err := policy.NewController(config)
 	if err != nil {
 		t.Fatal(err)

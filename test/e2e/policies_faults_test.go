@@ -388,6 +388,50 @@ func TestStoreOfPoliciesIsGone(t *testing.T) {
 	s.waitUntilInForce(t)
 }
 
+// TestStoreOfPoliciesIsRestored restores etcd from a backup while the server runs. The server ends, since its caches have
+// objects that the store does not have; once it is started again, it decides from the store.
+func TestStoreOfPoliciesIsRestored(t *testing.T) {
+	t.Parallel()
+	s := withStaleness(t, "restored")
+	if err := s.KillEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.BackUpEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StartEtcd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.waitUntilInForce(t)
+	for i := range 20 { // the revision of the backup is not reached again soon
+		late := newFaulty(fmt.Sprintf("late-%d", i), "Allow")
+		if _, err := s.client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), late, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	waitUntil(t, "a policy that is not in the backup is in force", func() bool { return s.asked(t, "late-19") == "allowed, no opinion, no opinion" })
+	if err := s.KillEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RestoreEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.StartEtcd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, "the server has ended", func() bool { return !s.Running() })
+	if log, err := s.Log(); err != nil || !strings.Contains(log, "the store has gone back to an earlier revision") {
+		t.Errorf("the log does not say why: %v", err)
+	}
+	if err := s.StartProviso(t.Context(), "/readyz"); err != nil {
+		t.Fatal(err)
+	}
+	s.waitUntilInForce(t)
+	if got := s.asked(t, "late-19"); got != "no opinion, no opinion, no opinion" {
+		t.Errorf("a policy that is not in the backup: got %s, want that it grants nothing", got)
+	}
+}
+
 // TestUndecodablePolicy stores what is no policy, and no object at all. It cannot be listed, and
 // with it no other of its kind can. The server goes on with what it has, as if the store were
 // gone; after a restart it has nothing, and denies.

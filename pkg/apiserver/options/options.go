@@ -409,6 +409,7 @@ func (o CompletedOptions) Run(ctx context.Context) (err error) {
 	if err := o.checkExclusions(ctx, config, stop); err != nil {
 		return err
 	}
+	config.ExtraConfig.End = stop
 	completed, err := config.Complete()
 	if err != nil {
 		return err

@@ -44,6 +44,10 @@ type Config struct {
 	// StalenessBound is how long the store may be out of reach before permission on fields gives nothing. It must be
 	// positive.
 	StalenessBound time.Duration
+	// Revision returns the current revision of the store of mappings.
+	Revision controller.Revision
+	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
+	End func(cause error)
 }
 
 // Controller keeps a mapping.Source up to date with the mappings that are stored, and writes their status. Run must be
@@ -84,6 +88,7 @@ func New(config Config) (c *Controller, err error) {
 		StaleMessage:     "Mappings of fields may be out of date: permission on fields gives nothing until the store can be read",
 		RecoveredMessage: "Mappings of fields are up to date again",
 		Probe:            c.probe,
+		End:              config.End,
 		Published:        func() bool { return config.Source.Table() != nil },
 		Publish:          func(context.Context) { c.publish() },
 		WriteStatus:      c.writeStatus,
@@ -95,7 +100,7 @@ func New(config Config) (c *Controller, err error) {
 	c.informer, err = c.Follow(&policyv1alpha1.FieldPermissionMapping{},
 		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return mappings.List(ctx, options)
-		}, mappings.Watch, func(any) {})
+		}, mappings.Watch, config.Revision, func(any) {})
 	return c, err
 }
 
@@ -174,7 +179,7 @@ func (c *Controller) remember(current []*policyv1alpha1.FieldPermissionMapping) 
 	c.results = results
 }
 
-// probe reads from the store, past every cache.
+// probe lists mappings.
 func (c *Controller) probe(ctx context.Context) error {
 	_, err := c.config.Client.PolicyV1alpha1().FieldPermissionMappings().List(ctx, metav1.ListOptions{Limit: 1})
 	return err

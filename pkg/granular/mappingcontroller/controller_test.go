@@ -8,6 +8,7 @@ package mappingcontroller_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -35,6 +36,8 @@ type mappingRig struct {
 	ready  func() error
 }
 
+func lastRevision(context.Context) (uint64, error) { return math.MaxUint64, nil }
+
 func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) *mappingRig {
 	t.Helper()
 	return startMappingRigOf(t, client, bound, &mapping.Source{})
@@ -43,7 +46,10 @@ func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) 
 func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration, source *mapping.Source) *mappingRig {
 	t.Helper()
 	r := &mappingRig{client: client, source: source}
-	controller, err := mappingcontroller.New(mappingcontroller.Config{Client: client, Source: r.source, StalenessBound: bound})
+	controller, err := mappingcontroller.New(mappingcontroller.Config{
+		Client: client, Source: r.source, StalenessBound: bound, Revision: lastRevision,
+		End: func(cause error) { t.Errorf("it ends the process: %v", cause) },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,10 +276,13 @@ func TestMappingStaleness(t *testing.T) {
 
 func TestMappingConfig(t *testing.T) {
 	t.Parallel()
+	end := func(error) {}
 	for name, config := range map[string]mappingcontroller.Config{
-		"client": {Source: &mapping.Source{}, StalenessBound: time.Minute},
-		"source": {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute},
-		"bound":  {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}},
+		"client":   {Source: &mapping.Source{}, StalenessBound: time.Minute, Revision: lastRevision, End: end},
+		"source":   {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute, Revision: lastRevision, End: end},
+		"bound":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, Revision: lastRevision, End: end},
+		"revision": {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, End: end},
+		"end":      {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, Revision: lastRevision},
 	} {
 		if _, err := mappingcontroller.New(config); err == nil {
 			t.Errorf("a controller without %s was made", name)

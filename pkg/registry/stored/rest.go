@@ -66,6 +66,11 @@ func (r *REST) ShortNames() []string { return r.shortNames }
 // Categories returns the categories of the resource for kubectl.
 func (r *REST) Categories() []string { return r.categories }
 
+// Revision returns the current revision of the store. It asks etcd, and no cache.
+func (r *REST) Revision(ctx context.Context) (uint64, error) {
+	return r.Storage.Storage.GetCurrentResourceVersion(ctx)
+}
+
 // RunsValidatingAdmission marks a storage that passes every validation callback on to its store.
 func (r *REST) RunsValidatingAdmission() {}
 

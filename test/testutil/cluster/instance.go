@@ -82,6 +82,19 @@ func (i *Instance) StartEtcd(ctx context.Context) error {
 // KillEtcd kills the instance's etcd.
 func (i *Instance) KillEtcd() error { return i.Etcd.stop(syscall.SIGKILL, startTimeout) }
 
+// BackUpEtcd copies what the instance's etcd has stored, which must not run.
+func (i *Instance) BackUpEtcd() error {
+	return os.CopyFS(filepath.Join(i.dir, "etcd-backup"), os.DirFS(filepath.Join(i.dir, "etcd")))
+}
+
+// RestoreEtcd gives the instance's etcd, which must not run, what BackUpEtcd has copied.
+func (i *Instance) RestoreEtcd() error {
+	if err := os.RemoveAll(filepath.Join(i.dir, "etcd")); err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(i.dir, "etcd"), os.DirFS(filepath.Join(i.dir, "etcd-backup")))
+}
+
 // StartProviso starts the server, if it does not run, and waits until it answers a path with 200.
 func (i *Instance) StartProviso(ctx context.Context, path string) error {
 	if !i.Proviso.find() {

@@ -14,8 +14,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
@@ -117,6 +119,81 @@ func TestGuessesAreAnsweredAlike(t *testing.T) {
 			}
 		}
 	}
+}
+
+// slow is a mutating admission plugin that holds up requests of alice until they have timed out and the test goes on.
+type slow struct{ goOn <-chan struct{} }
+
+func (slow) Handles(admission.Operation) bool { return true }
+
+func (s slow) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetUserInfo().GetName() == "alice" {
+		<-ctx.Done()
+		<-s.goOn
+	}
+	return nil
+}
+
+// TestErrorsAfterTimeoutsLogNoValues has requests fail after they have timed out. It is not parallel: what is logged then
+// does not pass the logger of the request.
+//
+//nolint:paralleltest // it replaces the logger of the process
+func TestErrorsAfterTimeoutsLogNoValues(t *testing.T) {
+	log := &lockedBuffer{}
+	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log))))
+	t.Cleanup(klog.ClearLogger)
+	goOn := make(chan struct{})
+	e := newEnforcing(t, rights{"Allow create,patch,update virtualmachines,virtualmachines/status": ""}, func(c *server.Config) {
+		c.Admission = append(c.Admission, slow{goOn})
+	})
+	e.must(t, http.MethodPost, machinesPath, hiddenMachine(named))
+	invalid := machineJSON(named+`,"labels":{"x":"`+hidden+` (label)"}`, "x")
+	for _, p := range []probe{
+		{"patch", http.MethodPatch, alicesMachine, jsonPatch, `[{"op":"copy","from":"/spec/image","path":"/metadata/labels/x"}]`},
+		{"update", http.MethodPut, alicesMachine, jsonType, invalid},
+		{"patch of the status", http.MethodPatch, alicesMachine + "/status", jsonPatch, `[{"op":"copy","from":"/spec/image","path":"/status/phase"}]`},
+		{"create", http.MethodPost, machinesPath, jsonType, strings.Replace(invalid, `"one"`, `"two"`, 1)},
+	} {
+		before := log.String()
+		p.path += "?dryRun=All&timeout=500ms"
+		func() {
+			defer func() { _ = recover() }() // the handler of the request that has timed out is aborted
+			p.send(t.Context(), e.Server, "")
+		}()
+		select {
+		case goOn <- struct{}{}:
+		case <-time.After(wait.ForeverTestTimeout):
+			t.Fatalf("%s: the request has not reached admission", p.name)
+		}
+		var logged string
+		if err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, wait.ForeverTestTimeout, true, func(context.Context) (bool, error) {
+			logged = strings.TrimPrefix(log.String(), before)
+			return strings.Contains(logged, "post-timeout activity"), nil
+		}); err != nil {
+			t.Fatalf("%s: %v: %s", p.name, err, logged)
+		}
+		if strings.Contains(logged, hidden) || !strings.Contains(logged, "422") {
+			t.Errorf("%s: got %s, want the code and no value", p.name, logged)
+		}
+	}
+}
+
+// lockedBuffer is a buffer that may be read while others write to it.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
 }
 
 // TestPanicsAreAnsweredAlike sends patches on which the libraries of patches panic, depending on the stored object: a JSON

@@ -83,7 +83,8 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		}
 		defer end()
 	}
-	return r.Store.Create(ctx, obj, guarded(r.guard.MayCreate, createValidation), options)
+	created, err := r.Store.Create(ctx, obj, guarded(r.guard.MayCreate, createValidation), options)
+	return created, quiet(err)
 }
 
 // Update changes an object. It creates the object if the strategy lets a PUT do so, or for server-side apply.
@@ -102,27 +103,30 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 		return updateValidation(ctx, obj, old)
 	}
 	objInfo = unquoted{objInfo, r.Storage.Versioner()}
-	return r.Store.Update(ctx, name, objInfo, guarded(r.guard.MayCreate, createValidation), mayUpdate, forceAllowCreate, options)
+	updated, created, err := r.Store.Update(ctx, name, objInfo, guarded(r.guard.MayCreate, createValidation), mayUpdate, forceAllowCreate, options)
+	return updated, created, quiet(err)
 }
 
 // Delete deletes an object.
 func (r *REST) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if ignoresReadErrors(options) {
 		if err := r.guard.MayDeleteUnread(ctx, name); err != nil {
-			return nil, false, err
+			return nil, false, quiet(err)
 		}
 	}
-	return r.Store.Delete(ctx, name, guarded(r.guard.MayDelete, deleteValidation), options)
+	deleted, atOnce, err := r.Store.Delete(ctx, name, guarded(r.guard.MayDelete, deleteValidation), options)
+	return deleted, atOnce, quiet(err)
 }
 
 // DeleteCollection deletes objects, with the same checks for each as in Delete.
 func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions, listOptions *metainternalversion.ListOptions) (runtime.Object, error) {
 	if ignoresReadErrors(options) {
 		if err := r.guard.MayDeleteUnread(ctx, ""); err != nil {
-			return nil, err
+			return nil, quiet(err)
 		}
 	}
-	return r.Store.DeleteCollection(ctx, guarded(r.guard.MayDelete, deleteValidation), options, listOptions)
+	deleted, err := r.Store.DeleteCollection(ctx, guarded(r.guard.MayDelete, deleteValidation), options, listOptions)
+	return deleted, quiet(err)
 }
 
 // GetCorruptObjDeleter returns the deleter of objects that the store cannot read, or nil if the
@@ -143,9 +147,10 @@ type corruptDeleter struct {
 
 func (d *corruptDeleter) Delete(ctx context.Context, name string, deleteValidation rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	if err := d.guard.MayDeleteUnread(ctx, name); err != nil {
-		return nil, false, err
+		return nil, false, quiet(err)
 	}
-	return d.deleter.Delete(ctx, name, deleteValidation, options)
+	deleted, atOnce, err := d.deleter.Delete(ctx, name, deleteValidation, options)
+	return deleted, atOnce, quiet(err)
 }
 
 // guarded returns a validation that calls the guard and then the next validation, which may be

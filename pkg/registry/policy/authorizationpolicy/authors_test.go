@@ -88,7 +88,7 @@ func TestGrant(t *testing.T) {
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("got %v, want it to be created", err)
-			case tc.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "42")):
+			case tc.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), tc.want) || strings.Contains(messageOf(err), "42")):
 				t.Errorf("got  %v\nwant 403 with %s", err, tc.want)
 			}
 			if tc.wantAsked == nil {
@@ -111,7 +111,7 @@ func TestQuestionsOfANamespace(t *testing.T) {
 	f := newFixture(t, true)
 	f.chain.reset(nil, noOpinion)
 	_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, nil))
-	if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
+	if !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
 		t.Errorf("got %v, want a refusal that names the namespace", err)
 	}
 	want := []string{"alice: escalate policy.proviso.dev/v1alpha1/authorizationpolicies  n/one", "alice: get /*/pods  n/"}
@@ -176,7 +176,7 @@ func TestNobodyWritesPolicies(t *testing.T) {
 	eachKind(t, func(t *testing.T, f *fixture) {
 		f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
 		ctx := f.anonymous(t)
-		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "the request has no user") {
+		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), "the request has no user") {
 			t.Errorf("create: got %v, want 403", err)
 		}
 		if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, changing(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} })); !apierrors.IsForbidden(err) {
@@ -237,7 +237,7 @@ func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	if _, err := f.create(f.ctx(t), allowing("one", "get")); err != nil {
 		t.Errorf("a verb that is not restricted: %v", err)
 	}
-	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
+	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
 		t.Errorf("every verb: got %v, want 403 that names the restriction", err)
 	}
 	f.chain.reset(nil, allow)

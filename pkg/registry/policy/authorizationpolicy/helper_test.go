@@ -7,6 +7,7 @@ package authorizationpolicy_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -267,4 +269,13 @@ func (f *fixture) dump(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// messageOf returns the message that clients get with an error, empty if the error is no Status.
+func messageOf(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return ""
+	}
+	return status.Status().Message
 }

@@ -139,7 +139,7 @@ func TestWritesAreValidated(t *testing.T) {
 				f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
 				_, err := f.create(f.ctx(t), f.policy("two", policy.PolicyEffectAllow, tc.change))
 				for what, got := range map[string]error{"create": err, "update": updating(tc.change)(f.ctx(t), f, nil)} {
-					if !apierrors.IsInvalid(got) || !strings.Contains(got.Error(), tc.want) || strings.Contains(got.Error(), tc.not) {
+					if !apierrors.IsInvalid(got) || !strings.Contains(messageOf(got), tc.want) || strings.Contains(messageOf(got), tc.not) {
 						t.Errorf("%s: got %v, want 422 with %q", what, got, tc.want)
 					}
 				}

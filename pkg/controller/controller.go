@@ -32,6 +32,8 @@ type Staleness interface {
 	Stale() string
 	// SetStale sets what Stale returns.
 	SetStale(reason string)
+	// SetFresh says that the objects were up to date at a time. Longer than bound after it, Stale returns lapsed.
+	SetFresh(at time.Time, bound time.Duration, lapsed string)
 }
 
 // Config configures a Controller whose objects are known by keys of type K. All fields are needed.
@@ -41,8 +43,8 @@ type Config[K comparable] struct {
 	Name, QueueName, Objects string
 	// Client reaches the store through this server.
 	Client versioned.Interface
-	// Staleness is told when the store has been out of reach for longer than StalenessBound, which must be positive, and
-	// when it is back. StaleMessage and RecoveredMessage are logged then.
+	// Staleness is told each time that the store has been checked, so that objects are stale StalenessBound after the last
+	// good check, and when the store has been out of reach for longer. The bound must be positive. StaleMessage and RecoveredMessage are logged then.
 	Staleness                      Staleness
 	StalenessBound                 time.Duration
 	StaleMessage, RecoveredMessage string
@@ -135,6 +137,7 @@ func (c *Controller[K]) Run(ctx context.Context) {
 		return
 	}
 	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
+	c.store.begin(c.config.Staleness) // before objects are published, so that they never count as up to date without end
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		c.store.run(ctx, c.config.Probe, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
 	})

@@ -23,17 +23,20 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/controller"
 )
 
 // consumer records what a controller does. It is also its Staleness.
 type consumer struct {
+	authorization.Freshness
 	mu    sync.Mutex
-	stale string
 	probe error
 	// revision is the current revision of the store, or a very late one if it is 0. ended has why the process must end.
 	revision uint64
 	ended    []error
+	// standStill, if set, is what questions for the revision wait for, without regard to their context.
+	standStill <-chan struct{}
 	// noRevision is why the revision is not known, version the version of the list, and asked and probed count questions.
 	noRevision    error
 	version       string
@@ -43,14 +46,6 @@ type consumer struct {
 	// writes counts the calls that write the status of an object, and failures has the errors of the first calls.
 	writes   int
 	failures []error
-}
-
-func (c *consumer) Stale() string { return locked(c, func() string { return c.stale }) }
-
-func (c *consumer) SetStale(reason string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stale = reason
 }
 
 func locked[T any](c *consumer, f func() T) T {
@@ -70,6 +65,9 @@ func (c *consumer) writeStatus(context.Context, string) error {
 }
 
 func (c *consumer) currentRevision(context.Context) (uint64, error) {
+	if standStill := locked(c, func() <-chan struct{} { return c.standStill }); standStill != nil {
+		<-standStill
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked++
@@ -333,5 +331,23 @@ func TestUnknownRevisions(t *testing.T) {
 				t.Errorf("the process ends: %v", ended)
 			}
 		})
+	}
+}
+
+// TestChecksThatStopAreNoticed checks that objects become stale if no check ends any more, as while the process stands still:
+// nothing is left then that could say so.
+func TestChecksThatStopAreNoticed(t *testing.T) {
+	t.Parallel()
+	c := &consumer{}
+	started := start(t, c, 20*time.Millisecond)
+	eventually(t, "it is ready", func() bool { return started.Ready().Check(nil) == nil })
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	c.mu.Lock()
+	c.standStill = stop
+	c.mu.Unlock()
+	eventually(t, "it is stale", func() bool { return c.Stale() != "" })
+	if err := started.Ready().Check(nil); err == nil || !strings.Contains(err.Error(), "the store has not been checked for more than 20ms") {
+		t.Errorf("got %v, want that the store has not been checked", err)
 	}
 }

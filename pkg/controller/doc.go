@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 //   - Nothing is published before every informer has synced.
 //   - A store that cannot be read for longer than the staleness bound is reported to the consumer of the objects, also if
 //     the watch connections stay open.
+//   - Objects count as up to date until the staleness bound after the last good check, also if no check runs any more.
 //   - A store that has gone back to an earlier revision, as after a restore from a backup, makes the objects stale and ends
 //     the process: the caches of the process keep objects that the store does not have.
 //   - Objects are published by one goroutine, and status is written by another. A status that cannot be written is retried

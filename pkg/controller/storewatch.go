@@ -84,15 +84,15 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 	}
 }
 
-// check probes the store. It returns why the objects may be out of date, empty if they are not, and the last error. The
-// error may name objects and is for the log only; the reason is for everyone.
-func (s *storeWatch) check(ctx context.Context, probe func(context.Context) error) (reason string, cause error) {
+// check probes the store. It returns since when the objects may be out of date, and, if that is longer than the bound, why;
+// and the last error. The error may name objects and is for the log only; the reason is for everyone.
+func (s *storeWatch) check(ctx context.Context, probe func(context.Context) error) (since time.Time, reason string, cause error) {
 	started := time.Now()
 	probeCtx, cancel := context.WithTimeout(ctx, s.interval())
 	defer cancel()
 	err := s.compareRevisions(probeCtx)
 	if errors.Is(err, errWentBack) {
-		return errWentBack.Error(), err
+		return time.Time{}, errWentBack.Error(), err
 	}
 	if err == nil {
 		err = probe(probeCtx)
@@ -102,31 +102,55 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 	if err == nil {
 		s.reached = started
 	}
-	if silence := time.Since(s.reached); silence > s.bound {
-		return fmt.Sprintf("the store has been out of reach for more than %s", s.bound), err
+	since = s.reached
+	if time.Since(s.reached) > s.bound {
+		return since, fmt.Sprintf("the store has been out of reach for more than %s", s.bound), err
 	}
 	for _, c := range s.connections {
-		if silence, err := c.lostFor(); silence > s.bound {
-			return fmt.Sprintf("%s have not been watched for more than %s", s.objects, s.bound), err
+		lost, lostCause := c.lostSince()
+		switch {
+		case lost.IsZero():
+			continue
+		case time.Since(lost) > s.bound:
+			return lost, fmt.Sprintf("%s have not been watched for more than %s", s.objects, s.bound), lostCause
+		case lost.Before(since):
+			since = lost
 		}
 	}
-	return "", err
+	return since, "", err
+}
+
+// begin says that the objects were up to date when the store was last reached.
+func (s *storeWatch) begin(staleness Staleness) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	staleness.SetFresh(s.reached, s.bound, s.lapsed())
+}
+
+// lapsed is why objects may be out of date if no check has said so.
+func (s *storeWatch) lapsed() string {
+	return fmt.Sprintf("the store has not been checked for more than %s", s.bound)
 }
 
 // run checks the store until ctx ends, and logs when the objects become stale and when they are up to date again. If the
 // store has gone back to an earlier revision, the objects stay stale, and run calls end and returns.
 func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error, staleness Staleness, stale, recovered string, end func(error)) {
-	for {
-		reason, cause := s.check(ctx, probe)
-		switch before := staleness.Stale(); {
+	for logged := false; ; {
+		since, reason, cause := s.check(ctx, probe)
+		switch {
 		case ctx.Err() != nil:
 			return // the check failed because the server stops
-		case before == "" && reason != "":
+		case !logged && reason != "":
 			klog.FromContext(ctx).Error(cause, stale, "reason", reason)
-		case before != "" && reason == "":
+		case logged && reason == "":
 			klog.FromContext(ctx).Info(recovered)
 		}
-		staleness.SetStale(reason)
+		logged = reason != ""
+		if reason == "" {
+			staleness.SetFresh(since, s.bound, s.lapsed())
+		} else {
+			staleness.SetStale(reason)
+		}
 		if errors.Is(cause, errWentBack) {
 			klog.FromContext(ctx).Error(cause, "The server ends: the objects cannot be brought up to date in this process", "objects", s.objects)
 			end(fmt.Errorf("%s: %w", s.objects, cause))
@@ -228,11 +252,9 @@ func (c *connection) established() {
 	c.since, c.cause = time.Time{}, nil
 }
 
-func (c *connection) lostFor() (time.Duration, error) {
+// lostSince returns since when there is no connection, zero if there is one, and why.
+func (c *connection) lostSince() (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.since.IsZero() {
-		return 0, nil
-	}
-	return time.Since(c.since), c.cause
+	return c.since, c.cause
 }

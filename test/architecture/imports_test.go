@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},
 	"pkg/cel/internal/guard":         {},
 	"pkg/granular/changes":           {},
-	"pkg/granular/mapping":           {"apis", "pkg/cel", "pkg/granular/changes"},
+	"pkg/granular/mapping":           {"apis", "pkg/authorization", "pkg/cel", "pkg/granular/changes"},
 	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular/mapping"},
 
 	"pkg/apiserver": {

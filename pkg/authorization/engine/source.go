@@ -8,6 +8,8 @@ package engine
 import (
 	"context"
 	"sync/atomic"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // state is what a decision is made from.
@@ -19,9 +21,11 @@ type state struct {
 
 // Source holds the current snapshot. The zero value has none yet, and everything that is
 // decided from it is denied. It is safe for concurrent use.
+//
+// While the snapshot may be out of date, Allow policies grant nothing, and Deny and NoOpinion policies stay in force.
 type Source struct {
+	authorization.Freshness
 	snapshot atomic.Pointer[Snapshot]
-	stale    atomic.Pointer[string]
 }
 
 // Publish makes a snapshot the current one.
@@ -29,18 +33,6 @@ func (s *Source) Publish(snapshot *Snapshot) { s.snapshot.Store(snapshot) }
 
 // Snapshot returns the current snapshot, or nil if there is none yet.
 func (s *Source) Snapshot() *Snapshot { return s.snapshot.Load() }
-
-// SetStale says why the snapshot may be out of date: Allow policies then grant nothing,
-// while Deny and NoOpinion policies stay in force. The empty reason says that it is not.
-func (s *Source) SetStale(reason string) { s.stale.Store(&reason) }
-
-// Stale returns why the snapshot may be out of date, or nothing.
-func (s *Source) Stale() string {
-	if reason := s.stale.Load(); reason != nil {
-		return *reason
-	}
-	return ""
-}
 
 type pinned struct{ source *Source }
 

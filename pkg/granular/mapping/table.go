@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // Table has the permissions that the fields of every resource need, from the built-in mapping, from
@@ -273,11 +274,12 @@ func breakContradictions(rules []Rule) {
 }
 
 // Source holds the current Table. Its zero value has none yet, and no markers. Until mappings are
-// published, permission on fields allows nothing, and all writes may be excluded. It is safe for concurrent use.
+// published, permission on fields allows nothing, and all writes may be excluded. While the mappings may be out of
+// date, excluded fields stay excluded, and permission on fields allows nothing. It is safe for concurrent use.
 type Source struct {
+	authorization.Freshness
 	markers *Markers
 	table   atomic.Pointer[Table]
-	stale   atomic.Pointer[string]
 }
 
 // NewSource makes a Source with the markers in schemas. They take effect when mappings are published.
@@ -293,14 +295,3 @@ func (s *Source) Store(table *Table) { s.table.Store(table) }
 
 // Table returns the current Table, nil if none has been loaded.
 func (s *Source) Table() *Table { return s.table.Load() }
-
-// SetStale sets the reason why the mappings may be out of date; the empty string means that they are not.
-func (s *Source) SetStale(reason string) { s.stale.Store(&reason) }
-
-// Stale returns why the mappings may be out of date, empty if they are not.
-func (s *Source) Stale() string {
-	if reason := s.stale.Load(); reason != nil {
-		return *reason
-	}
-	return ""
-}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package policy
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,7 +48,10 @@ func newStepper(t *testing.T) *stepper {
 	t.Helper()
 	s := &stepper{source: &engine.Source{}}
 	var err error
-	s.Controller, err = NewController(Config{Client: fake.NewSimpleClientset(), Compiler: newCompiler(t), Source: s.source, StalenessBound: time.Minute})
+	s.Controller, err = NewController(Config{
+		Client: fake.NewSimpleClientset(), Compiler: newCompiler(t), Source: s.source, StalenessBound: time.Minute,
+		Revision: func(context.Context, string) (uint64, error) { return 1, nil }, End: func(error) {},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,8 +70,8 @@ type ExtraConfig struct {
 	// Mappings say which permissions fields need, and the server keeps them up to date. Nil
 	// means that it stores none.
 	Mappings *mapping.Source
-	// ConditionalImpersonation is the feature gate: requests may be made as somebody else in
-	// the mode conditional, and reviews know it.
+	// ConditionalImpersonation is the feature gate: the mode conditional is available to requests that
+	// impersonate, and to ImpersonationReviews.
 	ConditionalImpersonation bool
 	// Enforcer enforces conditions on requests.
 	Enforcer *enforcement.Enforcer

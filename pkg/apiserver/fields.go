@@ -95,8 +95,8 @@ func ownFields(openAPI *common.OpenAPIV3Config) (changes.Types, *mapping.Markers
 	return types, markers, err
 }
 
-// schemaReader reads what is published. That nobody has a schema of a kind is known only if
-// all servers behind the one that is asked are there.
+// schemaReader returns a reader of published schemas. It returns ErrNoSchema only if all servers behind
+// kube-apiserver are available, because otherwise the schema may be missing for the moment only.
 func schemaReader(published *typechecking.Discovery) changes.SchemaReader {
 	return func(kind schema.GroupVersionKind) (*spec.Schema, error) {
 		found, err := published.ResolveSchema(kind)

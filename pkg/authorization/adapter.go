@@ -31,7 +31,7 @@ func (u upstreamDecider) Decide(ctx context.Context, attributes authorizer.Attri
 	return FromUpstream("", u.ConditionsAwareAuthorize(ctx, attributes))
 }
 
-// as returns a Decider, or the authorizer that it was made of, as a T.
+// as returns a Decider as a T, or the authorizer that it wraps.
 func as[T any](d Decider) (T, bool) {
 	if upstream, ok := d.(upstreamDecider); ok {
 		t, ok := upstream.Authorizer.(T)

@@ -32,8 +32,8 @@ type Attributes struct {
 	authorizer.AttributesRecord
 	// Mode is the mode of the caller. Empty means that conditions must not be returned.
 	Mode Mode
-	// Caller is who asks, which may be somebody else than the user of the request. It is
-	// nil where nobody is to see the answer.
+	// Caller is the user who sent the review, who may differ from the user of the request. It is nil
+	// if the answer is not shown to a caller.
 	Caller user.Info
 }
 
@@ -156,7 +156,7 @@ func SubjectOf(spec *authorization.SubjectAccessReviewSpec) user.Info {
 	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: extra}
 }
 
-// SelectorErrors describes selectors that were left out, in the words of
+// SelectorErrors describes selectors that were left out, with the messages of
 // kube-apiserver, so that they can be shown with the decision. It is empty if there
 // are none.
 func SelectorErrors(attributes authorizer.Attributes) string {

@@ -34,8 +34,8 @@ type CELEvaluator struct {
 	// Values is the data. Authorizer and RequestResource are added by the evaluator.
 	Values cel.Values
 	// Partial is set when only the variables of impersonation are known yet. It compiles
-	// conditions so that what depends on others stays as a residual, in which those of
-	// impersonation do not occur any more.
+	// conditions so that the parts that depend on other variables stay as a residual, in which the
+	// variables of impersonation no longer occur.
 	Partial *partial.Compiler
 	// Secondary answers the checks that conditions make with authorizer. If nil, a
 	// condition that makes one fails.
@@ -66,8 +66,8 @@ func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outco
 	return EvaluateProgram(ctx, program, e.Values, e.Secondary)
 }
 
-// errNotCompiled marks the failure of a condition that cannot be compiled here. Whoever
-// made it may still be able to.
+// errNotCompiled marks the failure of a condition that cannot be compiled here. The author of the
+// condition may still be able to compile it.
 var errNotCompiled = errors.New("not compiled")
 
 type notCompiledError struct{ error }

@@ -173,9 +173,9 @@ func (s Set) authoredBy(d Decider) Set {
 	return s.eachMadeBy(author)
 }
 
-// madeBy names who made the conditions in a set that a member answered with. What is
-// nested in it goes back to the member in the same nest: its own members, by whose names
-// it finds out whom to ask, are only those at the top.
+// madeBy sets the author of the conditions in a set that a member returned. Conditions from a nested chain
+// are returned to the member inside an equally nested decision, because the member routes by the names
+// of its top-level authorizers only.
 func (s Set) madeBy(author ConditionsAuthor) Set {
 	switch s.Decision.kind {
 	case kindConditions:
@@ -209,8 +209,8 @@ func (n *nest) EvaluateConditions(ctx context.Context, decision authorizer.Condi
 	return n.author.EvaluateConditions(ctx, ToUpstream(nested), data)
 }
 
-// Authored returns sets that the chain made and that went over the wire, with their
-// authors: the members by whose names they go. Sets of anybody else have none.
+// Authored returns sets that the chain made and that went over the wire, with their authors: the members
+// with the names of the sets. Other sets have no author.
 func (c *Chain) Authored(sets ...Set) []Set {
 	members := c.pinned(c.Pin(context.Background()))
 	authored := make([]Set, 0, len(sets))

@@ -82,7 +82,7 @@ const (
 )
 
 // Outcome is what a condition evaluates to: True, False, an error, a residual on data
-// that is still unknown, or Unsupported, the zero value: nobody here can tell.
+// that is still unknown, or Unsupported, the zero value: this process cannot evaluate it.
 type Outcome struct {
 	kind     outcomeKind
 	err      error
@@ -117,12 +117,12 @@ func (o Outcome) Because(reason string) Outcome {
 }
 
 // Residual says that the condition now is the one given, whose value depends on data
-// that is still unknown. Effect and ID are those of the original.
+// that is still unknown. It has the Effect and the ID of the original.
 func Residual(condition Condition) Outcome {
 	return Outcome{kind: outcomeResidual, residual: condition}
 }
 
-// Unsupported says that nobody here can evaluate the condition, and why.
+// Unsupported says that this process cannot evaluate the condition, and why.
 func Unsupported(err error) Outcome { return Outcome{kind: outcomeUnsupported, err: err} }
 
 // Exhausted returns the outcome of a condition that has a value, but not one that this
@@ -145,7 +145,7 @@ func (o Outcome) IsError() bool { return o.kind == outcomeError }
 // IsResidual reports whether the value still depends on unknown data.
 func (o Outcome) IsResidual() bool { return o.kind == outcomeResidual }
 
-// IsUnsupported reports whether nobody here could evaluate the condition.
+// IsUnsupported reports whether this process could not evaluate the condition.
 func (o Outcome) IsUnsupported() bool { return o.kind == outcomeUnsupported }
 
 // Err returns the error of an erring or unsupported outcome.

@@ -48,8 +48,8 @@ type Set struct {
 	FailureMode FailureMode
 	// Decision is what the authorizer answered.
 	Decision Decision
-	// Author made the set, and is asked for its value where its conditions cannot be
-	// evaluated in this process. If nil, nobody can be asked.
+	// Author made the set. It evaluates the set if the conditions cannot be evaluated in this process.
+	// If nil, such a set fails.
 	Author ConditionsAuthor
 }
 

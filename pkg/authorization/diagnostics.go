@@ -13,8 +13,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 )
 
-// diagnostics gathers what authorizers without an opinion had to say, for the case
-// that nobody has one.
+// diagnostics gathers the reasons and errors of authorizers without an opinion, for the case that all
+// authorizers have none.
 type diagnostics struct {
 	reasons []string
 	errs    []error

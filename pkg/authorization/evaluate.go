@@ -95,9 +95,9 @@ type setEvaluator interface {
 }
 
 // decide implements KEP-5681, "Computing a concrete decision from a ConditionSet",
-// extended by residuals and by conditions that nobody here can evaluate: a set that could
-// come out differently depending on one of those is its author's to evaluate; without an
-// author it is a failure, which the failure mode decides.
+// extended by residuals and by conditions that this process cannot evaluate. If the result of a set could
+// depend on such a condition, the author evaluates the set. Without an author the set fails, and the
+// failure mode decides.
 func (e *setEvaluation) decide() Decision {
 	deny := e.evaluate(EffectDeny)
 	if deny.decided != nil {
@@ -137,9 +137,9 @@ func (e *setEvaluation) decide() Decision {
 	return e.allowed(noOpinion.residual, allow)
 }
 
-// maybeUnsupported reports whether some of the conditions are, or remain to be, of a type that nobody may be able to
-// evaluate. If a condition of another effect is exhausted, its value could make the set depend on them, and so
-// fail. Then the set fails now: nobody evaluates it again.
+// maybeUnsupported reports whether some of the conditions, or of their residuals, have a type that may have no
+// evaluator. If a condition of another effect is exhausted, its value could make the set depend on them, and so
+// fail. Then the set fails now, because it is not evaluated again.
 func (o effectOutcome) maybeUnsupported() bool {
 	return len(o.unsupported) > 0 || slices.ContainsFunc(o.residual, Condition.isForeign)
 }
@@ -169,7 +169,7 @@ type setEvaluation struct {
 	errs        []error
 }
 
-// effectOutcome is what the conditions of one effect came to.
+// effectOutcome is the result of the conditions of one effect.
 type effectOutcome struct {
 	effect      Effect
 	decided     *Condition // the first that is true
@@ -250,14 +250,14 @@ func conditionError(c Condition, err error) error {
 	return fmt.Errorf("condition %s with effect %s: %w", c.Label(), c.Effect, err)
 }
 
-// failed is the set's answer when conditions of one effect failed. If it is for want of
-// somebody who can evaluate them, that is up to the author while there is time. Otherwise
-// Deny is final, and NoOpinion still leaves the Deny conditions that depend on unknown data in force.
+// failed returns the result of a set whose conditions of one effect failed. If they failed only because this
+// process cannot evaluate them, the author evaluates the set while there is time. Otherwise Deny is final, and
+// NoOpinion still keeps the Deny conditions that depend on unknown data.
 func (e *setEvaluation) failed(of effectOutcome) Decision {
 	if len(of.unsupported) > 0 && len(of.errs) == 0 && e.author != nil && e.ctx.Err() == nil {
 		decision := e.author()
 		if decision.IsNoOpinion() {
-			// The author need not know that nobody else can tell which conditions these were.
+			// The author does not know which conditions only it could evaluate.
 			return NoOpinion(joinReasons(e.nothingAllows(), decision.reason), decision.err)
 		}
 		return decision

@@ -53,8 +53,7 @@ func classify(err error) error {
 }
 
 // WithoutValues returns an evaluator that evaluates like another one, but whose errors do not
-// quote the data: they say only of which class the failure is (cel.FailureClass). It is for
-// requests, whose user may not be allowed to read the stored object. In reviews the caller has
+// quote the data: they have only the class of the failure (cel.FailureClass). Requests need it, because their user may not be allowed to read the stored object. In reviews the caller has
 // sent the object, and may see the full errors.
 func WithoutValues(evaluator ConditionEvaluator) ConditionEvaluator {
 	if asker, ok := evaluator.(setEvaluator); ok {

@@ -30,8 +30,8 @@ type Lazy struct {
 	done bool  // nobody else is to be asked
 }
 
-// Begin asks the chain about a request, until a member could allow it or all have been
-// asked. It pins the members anew.
+// Begin asks the members about a request, until one could allow it or all have been asked. It pins the members
+// to their current sources.
 func (c *Chain) Begin(ctx context.Context, attributes authorizer.Attributes) *Lazy {
 	return c.begin(ctx, c.Pin(context.Background()), attributes)
 }
@@ -58,8 +58,8 @@ func (l *Lazy) Pin(ctx context.Context) context.Context { return pinnedContext{c
 // Revision returns the revision of what the members decide from, of those that tell.
 func (l *Lazy) Revision() string { return l.chain.revision(l.pins) }
 
-// Decision returns what has been answered so far. If it cannot become allowed, nobody is
-// left who could allow.
+// Decision returns the decision so far. If it cannot become allowed, no other member could allow the
+// request.
 func (l *Lazy) Decision() Decision {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -55,8 +55,8 @@ var (
 // seconds, after which every call has timed out.
 var microseconds = []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, .1, .2, .5, 1, 2, 5, 10}
 
-// RegisterMetrics registers the metrics of the package, once. Whoever uses one calls it
-// before: registering a metric that is in use is a race.
+// RegisterMetrics registers the metrics of the package, once. It must be called before a metric is used,
+// because registering a metric that is in use is a race.
 var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(authorizerDecisions, authorizerErrors, authorizerDuration, evaluations, conditionBytes)
 })
@@ -106,7 +106,7 @@ func (o Outcome) label() string {
 	}
 }
 
-// typeLabel keeps types that anybody may invent from making time series.
+// typeLabel keeps types that clients invent from making time series.
 func typeLabel(conditionType string) string {
 	switch conditionType {
 	case ConditionTypeCEL, ConditionTypeCELBound:

@@ -67,7 +67,7 @@ func (c upstreamCondition) GetCondition() string   { return c.Text }
 func (c upstreamCondition) GetDescription() string { return c.Description }
 
 // Evaluate evaluates in process where the condition can. An unconvertible outcome is
-// unevaluatable, which upstream treats as an error unless somebody else can tell.
+// unevaluatable, which upstream treats as an error unless another evaluator has a value.
 func (c upstreamCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 	if c.EvaluateFunc == nil {
 		return authorizer.ConditionsEvaluationResultUnevaluatable()
@@ -87,7 +87,7 @@ func (c upstreamCondition) Evaluate(ctx context.Context, data authorizer.Conditi
 var errUnknownUpstreamDecision = errors.New("unknown kind of decision")
 
 // FromUpstream reads a decision in the types of k8s.io/apiserver. It finds the names
-// and failure modes that ToUpstream put there; conditions of anybody else fail with
+// and failure modes that ToUpstream put there; all other conditions fail with
 // Deny, and name is the authorizer of a lone set of them.
 func FromUpstream(name string, d authorizer.ConditionsAwareDecision) Decision {
 	switch {
@@ -138,7 +138,7 @@ func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 		if ours, ok := c.(upstreamCondition); ok {
 			condition, owner = ours.Condition, ours.set
 		}
-		// Where a condition stands says what it does, whatever it was made for.
+		// The list that has the condition decides its effect, and not the effect that it was made with.
 		condition.Effect = effect
 		all = append(all, condition)
 		owners[owner] = true
@@ -188,8 +188,8 @@ func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) Condi
 	return EvaluatorForCaller(data, next, nil)
 }
 
-// EvaluatorForCaller is EvaluatorFor on behalf of somebody who sent the conditions: authors,
-// who may look up what others may do, are asked only if permit returns no error.
+// EvaluatorForCaller is EvaluatorFor on behalf of a caller who sent the conditions. Authors may make secondary
+// checks, so they are asked only if permit returns no error.
 func EvaluatorForCaller(data authorizer.ConditionsData, next ConditionEvaluator, permit func(context.Context) error) ConditionEvaluator {
 	RegisterMetrics()
 	return &dataEvaluator{data: data, next: next, permit: permit}
@@ -221,7 +221,8 @@ func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outc
 
 var errAuthorAllows = errors.New("the author of a condition set that cannot allow has answered with Allow")
 
-// evaluateSet asks the author of a set. An Allow for a set that cannot become allowed is a failure. What it cannot answer fails as its mode says.
+// evaluateSet asks the author of a set. An Allow for a set that cannot become allowed is a failure. A set
+// that the author cannot evaluate fails by its failure mode.
 func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	if e.permit != nil {
 		if err := e.permit(ctx); err != nil {

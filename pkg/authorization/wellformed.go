@@ -48,7 +48,7 @@ func hasDuplicates(conditions []Condition) bool {
 }
 
 // isPlainID reports whether an ID is a label key with a domain that is not in k8s.io or
-// kubernetes.io, as those of policies are.
+// kubernetes.io, like the IDs of policies.
 func isPlainID(id string) bool {
 	domain, name, ok := strings.Cut(id, "/")
 	if !ok || len(domain) > content.DNS1123SubdomainMaxLength || len(name) > content.LabelValueMaxLength || isOfKubernetes(domain) {

@@ -15,8 +15,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
-// Policies are compiled in steps, after each of which a snapshot is published, so that nobody's policies keep those of others from
-// being in force. What a policy takes is estimated from the bytes of its expressions, 10 to 50 µs each at worst.
+// Policies are compiled in steps, and each step publishes a snapshot, so that the policies of one author do not delay
+// the policies of others. The time that a policy takes is estimated from the bytes of its expressions, at most 10 to
+// 50 µs each.
 const (
 	// firstStepBytes is for the namespaced policies of the first snapshot, enough for a thousand ordinary ones. A server without
 	// a snapshot denies everything.
@@ -35,8 +36,8 @@ func (c *Controller) publish(ctx context.Context) {
 	}
 }
 
-// publishStep publishes a snapshot with some of the policies that have changed. Those that are left over keep the
-// compilation that is in force, or fail closed if there is none. It reports whether any are left over.
+// publishStep publishes a snapshot with some of the policies that have changed. The others keep their current
+// compilation, or fail closed if they have none. It reports whether others are left.
 func (c *Controller) publishStep(ctx context.Context) (more bool) {
 	left, isFirst := stepBytes, !c.isPublished()
 	if isFirst {
@@ -80,8 +81,8 @@ type waiting struct {
 	turn int
 }
 
-// waiting takes the policies that have changed, in the order in which they are to be compiled: those of the cluster first, then
-// one of each namespace in turn, restrictions before others. Those that are gone it adds to the changes.
+// waiting takes the policies that have changed, in the order in which they are to be compiled: cluster-scoped policies
+// first, then one of each namespace in turn, restrictions before others. It adds deleted policies to the changes.
 func (c *Controller) waiting(changes map[engine.Key]*engine.Policy) []waiting {
 	var all []waiting
 	for key := range c.takeDirty() {
@@ -113,7 +114,7 @@ func (c *Controller) waiting(changes map[engine.Key]*engine.Policy) []waiting {
 	return all
 }
 
-// postpone leaves a policy to a later step. One of which no compilation is in force fails closed until then.
+// postpone leaves a policy to a later step. A policy without a compilation fails closed until then.
 func (c *Controller) postpone(w waiting, changes map[engine.Key]*engine.Policy) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
-	"k8s.io/klog/v2/textlogger"
 
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
@@ -137,11 +136,9 @@ func (s slow) Admit(ctx context.Context, a admission.Attributes, _ admission.Obj
 // TestErrorsAfterTimeoutsLogNoValues has requests fail after they have timed out. It is not parallel: what is logged then
 // does not pass the logger of the request.
 //
-//nolint:paralleltest // it replaces the logger of the process
+//nolint:paralleltest // it replaces the output of the logger of the process
 func TestErrorsAfterTimeoutsLogNoValues(t *testing.T) {
-	log := &lockedBuffer{}
-	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(log))))
-	t.Cleanup(klog.ClearLogger)
+	log := captureLog(t)
 	goOn := make(chan struct{})
 	e := newEnforcing(t, rights{"Allow create,patch,update virtualmachines,virtualmachines/status": ""}, func(c *server.Config) {
 		c.Admission = append(c.Admission, slow{goOn})
@@ -176,6 +173,17 @@ func TestErrorsAfterTimeoutsLogNoValues(t *testing.T) {
 			t.Errorf("%s: got %s, want the code and no value", p.name, logged)
 		}
 	}
+}
+
+// captureLog returns what the process logs until the test ends. It does not replace the logger of the process, which
+// would be a race with the servers of earlier tests.
+func captureLog(t *testing.T) *lockedBuffer {
+	t.Helper()
+	log := &lockedBuffer{}
+	klog.LogToStderr(false)
+	klog.SetOutput(log)
+	t.Cleanup(func() { klog.LogToStderr(true) })
+	return log
 }
 
 // lockedBuffer is a buffer that may be read while others write to it.
@@ -272,11 +280,9 @@ func TestVersionsAreNumbers(t *testing.T) {
 // the patch without the fields that they are merged by. It is not parallel: what reaches the log does so without the
 // logger of the request.
 //
-//nolint:paralleltest // it replaces the logger of the process
+//nolint:paralleltest // it replaces the output of the logger of the process
 func TestFailingPatchesLogNoValues(t *testing.T) {
-	var log bytes.Buffer
-	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log))))
-	t.Cleanup(klog.ClearLogger)
+	log := captureLog(t)
 	e := newEnforcing(t, rights{"Allow get,patch virtualmachines,virtualmachines/status": ""})
 	e.must(t, http.MethodPost, machinesPath, hiddenMachine(named))
 	for _, path := range []string{alicesMachine, alicesMachine + "/status"} {
@@ -293,7 +299,7 @@ func TestFailingPatchesLogNoValues(t *testing.T) {
 			{"", http.MethodPatch, path + "?fieldManager=probe", applyPatch, machineJSON(named+`,"resourceVersion":"`+hidden+`"`, "x")},
 			{"", http.MethodPatch, path + "?fieldManager=probe", applyPatch, strings.Replace(machineJSON(named, "x"), `"spec":{`, `"spec":{"none":"`+hidden+`",`, 1)},
 		} {
-			before := log.Len()
+			before := len(log.String())
 			got := p.send(t.Context(), e.Server, "")
 			if logged := log.String()[before:]; strings.Contains(logged, hidden) || strings.Contains(logged, "not an metav1.Status") {
 				t.Errorf("%s of %s: got %d %s, and it is logged: %s", p.contentType, p.body, got.Code, got.Body, logged)

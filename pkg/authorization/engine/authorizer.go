@@ -252,7 +252,7 @@ func nothingAllows(found []matching) string {
 	return reason.String()
 }
 
-// outcome is what a condition comes to with what is known.
+// outcome is the result of a condition with the known data.
 type outcome struct {
 	partial.Result
 	// many says that the question is too wide for the condition to be evaluated.

@@ -53,7 +53,7 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Description: p.description,
 	}
 	if o.many {
-		// It is folded; whoever evaluates it all the same must not open anything.
+		// The condition is folded. If it is evaluated all the same, it must not allow anything.
 		c.Text = strconv.FormatBool(c.Effect != authorization.EffectAllow)
 		return c
 	}

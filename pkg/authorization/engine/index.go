@@ -24,7 +24,7 @@ const (
 
 var seed = maphash.MakeSeed()
 
-// index finds policies by subject, and those of one subject by namespace, verb, group and
+// index finds policies by subject, and the policies of one subject by namespace, verb, group and
 // resource. It is immutable.
 type index struct {
 	shards    [shardCount]map[subject]*bucket
@@ -67,8 +67,8 @@ func (p *Policy) keys() []requestKey {
 	return keys
 }
 
-// copy returns a bucket that may be changed. What the lists of byRequest hold must not be
-// changed: only a builder appends to them, and nobody who holds a shorter list sees that.
+// copy returns a bucket that may be changed, except for the elements of the lists in byRequest. Only a
+// builder appends to these lists, which holders of a shorter list do not see.
 func (b *bucket) copy() *bucket {
 	if b == nil {
 		return &bucket{}
@@ -179,7 +179,7 @@ func (b *builder) ownShard(i int) map[subject]*bucket {
 	return b.shards[i]
 }
 
-// ifAny returns the policy if it is about everybody.
+// ifAny returns the policy if it is about all users.
 func ifAny(p *Policy) *Policy {
 	if p == nil || len(p.subjects) > 0 {
 		return nil

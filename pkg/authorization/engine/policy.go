@@ -96,8 +96,7 @@ func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partia
 	return p, err
 }
 
-// Broken makes a policy that could not be compiled, and of which no earlier compilation
-// is known: it denies what its rules match, unless its effect is Allow; then it grants
+// Broken makes a policy that could not be compiled and has no earlier compilation: it denies what its rules match, unless its effect is Allow; then it grants
 // nothing.
 func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error) *Policy {
 	p := newPolicy(key, spec)
@@ -169,8 +168,8 @@ func hasUnknownKind(s rbacv1.Subject) bool {
 	return s.Kind != rbacv1.UserKind && s.Kind != rbacv1.GroupKind && s.Kind != rbacv1.ServiceAccountKind
 }
 
-// subjectsOf returns the subjects of a policy, none meaning everybody. A subject of another
-// kind than those of RBAC is not compiled; it counts as a user.
+// subjectsOf returns the subjects of a policy. No subject means all users. A subject of a kind that RBAC
+// does not have is not compiled; it counts as a user.
 func subjectsOf(spec *policyv1alpha1.AuthorizationPolicySpec) []subject {
 	if len(spec.Subjects) == 0 {
 		if spec.Effect == policyv1alpha1.PolicyEffectAllow {

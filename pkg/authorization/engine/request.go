@@ -58,8 +58,8 @@ func listOf(values []string) []any {
 	return list
 }
 
-// requirement is one requirement of a selector. The operators are those of
-// metav1.LabelSelectorRequirement, for fields too.
+// requirement is one requirement of a selector. It has the operators of metav1.LabelSelectorRequirement,
+// for fields too.
 type requirement struct {
 	key      string
 	operator metav1.LabelSelectorOperator
@@ -104,7 +104,8 @@ func labelSelector(a authorizer.Attributes) []requirement {
 	return result
 }
 
-// requestFields are the data of requestData, of which policies usually read a field or two.
+// requestFields are the data of requestData. They are made one by one, because policies usually read a field
+// or two.
 type requestFields struct {
 	authorizer.Attributes
 

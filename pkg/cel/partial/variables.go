@@ -33,11 +33,10 @@ func (e *VariableError) Error() string { return fmt.Sprintf("variable %q: %s", e
 // Unwrap returns Err.
 func (e *VariableError) Unwrap() error { return e.Err }
 
-// CompileWithVariables compiles an expression that yields a bool and may refer to named
-// expressions, each of which may refer to those before it. A name stands for its
-// expression: it is evaluated only where it is needed, and an error in it is an error
-// there. Errors wrap cel.ErrCompile; that of a variable is a VariableError. What all of them take together is
-// bounded: the error is cel.ErrBudget then.
+// CompileWithVariables compiles an expression that yields a bool and may refer to named expressions. Each
+// of them may refer to earlier ones. A name is replaced by its expression, which is evaluated only where it
+// is needed, and whose error is an error there. Errors wrap cel.ErrCompile. The error about a variable is a
+// VariableError, and the error beyond the budget of all expressions together wraps cel.ErrBudget.
 func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text string) (expression *Expression, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -25,7 +25,7 @@ const (
 	// one expression is checked. Each takes some 60 to 140 ns, so that checking takes at most about 35 ms. It leaves
 	// room for about 410 comparisons joined by ||, or 90 if each of them has an index into an object.
 	maxTypeWork = 1 << 18
-	// maxTypeParts bounds the parts of the type of any expression. That of map[string][]string has four.
+	// maxTypeParts bounds the parts of the type of any expression. The type map[string][]string has four.
 	maxTypeParts = 256
 	// ordinaryTypeParts are the parts of a type that cost nothing to walk, compared with the rest of what is done
 	// for a call.

@@ -108,7 +108,7 @@ func TestNoFieldsAtTheFrontDoor(t *testing.T) {
 		door     FrontDoorConfig
 		want     bool
 	}{
-		"nobody to ask":   {&mapping.Source{}, FrontDoorConfig{}, false},
+		"no authorizer":   {&mapping.Source{}, FrontDoorConfig{}, false},
 		"no mappings":     {nil, FrontDoorConfig{Fields: chain}, false},
 		"everything":      {&mapping.Source{}, FrontDoorConfig{Fields: chain}, true},
 		"the gate is off": {nil, FrontDoorConfig{}, false},

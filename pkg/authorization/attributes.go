@@ -256,7 +256,7 @@ func fieldRequirementsOf(requirements []metav1.FieldSelectorRequirement) (fields
 	return result, utilerrors.NewAggregate(errs)
 }
 
-// HasReservedExtra reports whether a user has the extra that is reserved for what remains of
+// HasReservedExtra reports whether a user has the extra that is reserved for residual conditions of
 // an impersonation between servers. Keys have no case once they have been through the headers
 // of a front proxy. Nil is a user without it.
 func HasReservedExtra(u user.Info) bool {

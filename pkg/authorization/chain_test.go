@@ -234,8 +234,8 @@ func TestReviewSaysWhoEnforces(t *testing.T) {
 		wantWarning string
 	}{
 		{"enforced here", allowIf, create, true, enforced, false, ""},
-		{"not this verb", allowIf, get, true, enforced, false, "nobody here enforces conditions on get things"},
-		{"nothing is", allowIf, create, true, nil, false, "nobody here enforces conditions on create things"},
+		{"not this verb", allowIf, get, true, enforced, false, "this server does not enforce conditions on get things"},
+		{"nothing is", allowIf, create, true, nil, false, "this server does not enforce conditions on create things"},
 		{"unconditional", authorization.Allow("", nil), get, true, nil, true, ""},
 		{"the feature is off", allowIf, create, false, enforced, true, ""},
 		{"the feature is off, and it could be denied", denyIf, create, false, enforced, true, ""},

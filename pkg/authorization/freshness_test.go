@@ -12,7 +12,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// TestFreshness takes what is said last. Checks of an hour ago are those of a process that stood still for an hour.
+// TestFreshness: the last call decides. A check an hour ago stands for a process that was stopped for an hour.
 func TestFreshness(t *testing.T) {
 	t.Parallel()
 	const lapsed = "the store has not been checked"

@@ -62,7 +62,7 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 
 const (
 	warningMany        = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
-	warningNotEnforced = "nobody here enforces conditions on %s: who acts on this answer must evaluate them with an AuthorizationConditionsReview"
+	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
 )
 
 // Warnings returns what a caller should know who is given conditions on a request: nothing if

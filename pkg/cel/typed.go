@@ -47,9 +47,9 @@ var ErrBudget = guard.ErrBudget
 
 var errNotTyped = errors.New("the type of an object must have a name and fields")
 
-// NewTypedCompiler makes a compiler for objects of a type, whose name must not be that of
-// a type of the environment. The name of a type can be used in expressions if it is an
-// identifier; with a character such as / it cannot. What is checked is taken from the budget.
+// NewTypedCompiler makes a compiler for objects of a type, whose name must differ from the names of the
+// types of the environment. The name of a type can be used in expressions if it is an identifier; with a
+// character such as / it cannot. Each check is charged to the budget.
 func NewTypedCompiler(object *apiservercel.DeclType, budget *CheckBudget) (compiler *TypedCompiler, err error) {
 	defer func() {
 		if r := recover(); r != nil {

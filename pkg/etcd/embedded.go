@@ -43,7 +43,7 @@ func Endpoint(dir string) (string, error) {
 	}
 	socket := filepath.Join(absolute, "client.sock")
 	if len(socket) > maxSocketPath {
-		return "", fmt.Errorf("data directory %q: the path is too long for a unix socket in it, of which %d bytes are possible", absolute, maxSocketPath)
+		return "", fmt.Errorf("data directory %q: the path is too long for a unix socket in it, which can have %d bytes", absolute, maxSocketPath)
 	}
 	return "unix://" + socket, nil
 }

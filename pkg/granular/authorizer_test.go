@@ -159,7 +159,7 @@ func TestEvaluation(t *testing.T) {
 			`changing the field metadata.labels.x needs the verb "granular:metadata" or "granular:labels" or "granular:label(x)"`},
 		{"nothing", "granular", updateOf(t, plain, plain), authorizer.DecisionAllow, ""},
 		{"an excluded field", "granular granular:metadata", updateOf(t, plain, "metadata: {name: a, annotations: {boom: z}}"), authorizer.DecisionDeny,
-			`metadata.annotations.boom is excluded from general permission: changing it needs the verb "granular:selfDestruction" besides`},
+			`metadata.annotations.boom is excluded from general permission: changing it also needs the verb "granular:selfDestruction"`},
 		{"an excluded field with its permission", "granular granular:metadata granular:selfDestruction", updateOf(t, plain, "metadata: {name: a, annotations: {boom: z}}"), authorizer.DecisionAllow, ""},
 		{"an update without old object", "*", updateOf(t, "", plain), authorizer.DecisionDeny, "there is no old object"},
 		{"a connection is none of the fields, and nothing to include", "*", func() write { w := updateOf(t, plain, plain); w.operation = "CONNECT"; return w }(), authorizer.DecisionNoOpinion, "only creations and updates"},
@@ -362,7 +362,7 @@ func TestSubresourceOfAnotherKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for verbs, want := range map[string]string{"": `the field target.name is excluded from general permission: changing it needs the verb "granular:placement" besides`, "granular:placement": ""} {
+	for verbs, want := range map[string]string{"": `the field target.name is excluded from general permission: changing it also needs the verb "granular:placement"`, "granular:placement": ""} {
 		got := granular.Checker{Authorizer: &grants{verbs: strings.Fields(verbs)}}.Exclude(t.Context(), table.For(things.Machines), changed, updateByBob)
 		if got.Allowed != (want == "") || got.Reason != want {
 			t.Errorf("with %q: got allowed %t: %s, want %q", verbs, got.Allowed, got.Reason, want)

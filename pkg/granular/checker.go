@@ -49,7 +49,7 @@ type Result struct {
 	Unnamed int
 	// Verbs are the verbs that were asked for, in this order, each once.
 	Verbs []string
-	// Err is the error because of which the write is not allowed, nil if a permission is missing.
+	// Err is the error that prevented the check. It is nil if a permission is missing.
 	Err error
 }
 
@@ -305,7 +305,7 @@ func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject func()
 		return false
 	}
 	if !ok {
-		k.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it needs the verb %q besides", subject(), verb)
+		k.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it also needs the verb %q", subject(), verb)
 		if r.LimitsValues() && k.budget.isSpent() {
 			k.result.Reason += "; the request changes too much to look at all values"
 		}

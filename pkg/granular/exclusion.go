@@ -19,8 +19,8 @@ const (
 	// of a second. A list of n elements that all change takes 2n², and 3 MiB have room for
 	// hundreds of thousands of finalizers.
 	maxSearched = 1 << 22
-	// maxEvaluations bounds the expressions that one check evaluates, each of which may cost a hundredth
-	// of a condition: some seconds at worst, and less than a tenth of one for short expressions.
+	// maxEvaluations bounds the expressions that one check evaluates. Each one may cost a hundredth of a
+	// condition: some seconds at worst, and less than a tenth of one for short expressions.
 	maxEvaluations = 10_000
 	// maxCopied bounds the parts of the values that one check copies for these evaluations: some 75 MiB.
 	// The value of a field is copied once for all changes in it, so that one rule needs about

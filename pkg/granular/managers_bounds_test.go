@@ -37,7 +37,7 @@ func below(node map[string]any, keys ...string) map[string]any {
 	return node
 }
 
-// chain is a node with a path of some levels, each of which is owned.
+// chain is a node with a path of some levels. Each level is owned.
 func chain(levels int) map[string]any {
 	node := map[string]any{}
 	for range levels {
@@ -63,7 +63,7 @@ func TestDeepManagedFields(t *testing.T) {
 		return things.WithManaged(t, things.Entry("carol", "Update", below(below(node, strings.Split(strings.Repeat("f:a ", 120)+"f:a", " ")...), ownLabel...)))
 	}
 	none := things.WithManaged(t)
-	notUnderstood := "an entry of which cannot be understood"
+	notUnderstood := "with an entry that cannot be understood"
 	replicas := things.Excluded("spec.replicas", "replicas", "")
 	for _, tc := range []struct {
 		name          string
@@ -82,7 +82,7 @@ func TestDeepManagedFields(t *testing.T) {
 		{name: "a deep entry that stays", before: own(9000), after: labelled(own(9000)), verbs: labelVerbs},
 		{name: "a deep entry, where a field is excluded", before: none, after: own(9000), verbs: "update", excluded: []policy.FieldPermission{replicas}, want: notUnderstood},
 		{name: "a deep entry, with the permission of what is excluded", before: none, after: own(9000), verbs: "update granular:replicas", excluded: []policy.FieldPermission{replicas}},
-		{name: "many fields on a low level, one of which changes", before: manyDeep("f:x"), after: manyDeep("f:y"), verbs: labelVerbs},
+		{name: "many fields on a low level, and one of them changes", before: manyDeep("f:x"), after: manyDeep("f:y"), verbs: labelVerbs},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := updateFrom(tc.before, tc.after, "carol")
@@ -178,7 +178,7 @@ func TestManyManagedFieldsEntries(t *testing.T) {
 		{name: "entries that the server merges", before: thingWith(merged), after: thingWith(buckets)},
 		{name: "entries that come", before: thingWith(nil), after: thingWith(applied), want: "what other field managers own"},
 		{name: "entries that stay", before: thingWith(applied), after: thingWith(applied[:18_999]), want: `the field ["0"] (metadata.managedFields)`},
-		{name: "an entry twice, behind many", before: thingWith(nil), after: thingWith(append(applied[:18_999:18_999], applied[0])), want: "an entry of which cannot be understood"},
+		{name: "an entry twice, behind many", before: thingWith(nil), after: thingWith(append(applied[:18_999:18_999], applied[0])), want: "with an entry that cannot be understood"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			data := updateFrom(tc.before, tc.after, "carol")

@@ -242,16 +242,16 @@ func TestForgedManagedFields(t *testing.T) {
 			entryNamed(o, "deployer")["time"] = "2027-01-01T00:00:00Z"
 			things.SetManaged(o, append(things.Managed(o), e))
 		}},
-		{name: "an entry that cannot be understood", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
+		{name: "an entry that cannot be understood", verbs: "*", want: "with an entry that cannot be understood", forge: func(o *unstructured.Unstructured) {
 			entryNamed(o, "deployer")["fieldsV1"] = map[string]any{"f:spec": map[string]any{"x:y": map[string]any{}}}
 		}},
-		{name: "an entry without type", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
+		{name: "an entry without type", verbs: "*", want: "with an entry that cannot be understood", forge: func(o *unstructured.Unstructured) {
 			delete(entryNamed(o, "deployer"), "fieldsType")
 		}},
-		{name: "an entry twice", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
+		{name: "an entry twice", verbs: "*", want: "with an entry that cannot be understood", forge: func(o *unstructured.Unstructured) {
 			things.SetManaged(o, append(things.Managed(o), things.Managed(o.DeepCopy())[0]))
 		}},
-		{name: "no list", verbs: "*", want: "an entry of which cannot be understood", forge: func(o *unstructured.Unstructured) {
+		{name: "no list", verbs: "*", want: "with an entry that cannot be understood", forge: func(o *unstructured.Unstructured) {
 			o.Object["metadata"].(map[string]any)["managedFields"] = "x"
 		}},
 	} {
@@ -528,7 +528,7 @@ func TestManagedFieldsOfExcludedFields(t *testing.T) {
 		{"the field of an element", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "f:image"), `the field spec.containers[name="c"].image`},
 		{"the key of an element", "a", image, "update", gain("f:spec", "f:containers", `k:{"name":"c"}`, "f:name"), ""},
 		{"a loss", "a", replicas(""), "update", func(o *unstructured.Unstructured) { things.SetManaged(o, nil) }, "the field spec.replicas"},
-		{"a loss of what cannot be understood", "a", replicas(""), "update", func(o *unstructured.Unstructured) { things.SetManaged(o, []any{"x"}) }, "an entry of which cannot be understood"},
+		{"a loss of what cannot be understood", "a", replicas(""), "update", func(o *unstructured.Unstructured) { things.SetManaged(o, []any{"x"}) }, "with an entry that cannot be understood"},
 		{"a loss of what cannot be understood, with permission", "a", replicas(""), "update granular:replicas", func(o *unstructured.Unstructured) { things.SetManaged(o, []any{"x"}) }, ""},
 		{"the field in another version", "'off'", replicas("value == 'on'"), "update", func(o *unstructured.Unstructured) {
 			gain("f:spec", "f:replicas")(o)

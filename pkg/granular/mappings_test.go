@@ -55,7 +55,7 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 	for _, tc := range []struct {
 		name          string
 		mappings      []*policy.FieldPermissionMapping
-		version       string // that of the request, if it is not v1
+		version       string // of the request, if it is not v1
 		before, after string
 		verbs         string
 		exclude       bool
@@ -76,12 +76,12 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 		{"a mapping with the same key of another list", mark(things.Parameterized("spec.containers[*].ports[*]", "gate", policy.FieldPermissionParameter{Key: "name"})), "", none, port, "granular:gate(main)", false, `spec.containers[*].ports[*] has permission "gate" by`},
 		{"a mapping whose expression fails", mark(things.Parameterized("spec.tags[*]", "word", computed)), "v2", plain, plain + "spec: {tags: [x/y]}", "granular:word(x)", false, "the expression failed"},
 		{"a more general permission covers what contradicts", mark(things.Parameterized("spec.tags[*]", "letter", prefixed)), "", plain, plain + "spec: {tags: [x/y]}", "granular:specification", false, ""},
-		{"excluded by a schema", nil, "", plain, plain + "spec: {replicas: x}", "granular:specification", true, `the field spec.replicas is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
+		{"excluded by a schema", nil, "", plain, plain + "spec: {replicas: x}", "granular:specification", true, `the field spec.replicas is excluded from general permission: changing it also needs the verb "granular:replicas"`},
 		{"excluded by a schema, with its permission", nil, "", plain, plain + "spec: {replicas: x}", "granular:replicas", true, ""},
 		{"another field", nil, "", plain, plain + "spec: {tags: [x]}", "", true, ""},
-		{"a version that nobody knows", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `spec.tags["x"] is excluded from general permission: changing it needs the verb "granular:replicas" besides`},
+		{"a version without a mapping", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `spec.tags["x"] is excluded from general permission: changing it also needs the verb "granular:replicas"`},
 		{"a version that a mapping knows", mark(things.Excluded("spec.copies", "replicas", ""), "v2"), "v2", plain, plain + "spec: {tags: [x]}", "", true, ""},
-		{"excluded by a mapping, too, for some values", mark(things.Excluded("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas" besides`},
+		{"excluded by a mapping, too, for some values", mark(things.Excluded("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -115,8 +115,8 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 	}
 }
 
-// TestMappingWithoutResources excludes everything of everything: nobody can tell what it was
-// to protect. Without an exclusion it is nothing.
+// TestMappingWithoutResources: a mapping without resources that excludes a field excludes all fields of all resources,
+// because it does not say which resource it protects. Without an exclusion it has no effect.
 func TestMappingWithoutResources(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -144,7 +144,7 @@ func TestMappingWithoutResources(t *testing.T) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 		if (table.Digest() == mapping.NewTable().Digest()) == tc.want {
-			t.Errorf("%s: the digest is that of other mappings", name)
+			t.Errorf("%s: the digest equals the digest of other mappings", name)
 		}
 	}
 }

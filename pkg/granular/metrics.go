@@ -22,7 +22,7 @@ const (
 var (
 	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Writes whose changed fields were checked, by side, include or exclude, and by result: allow, refuse, or error for one that was refused because nobody could tell.",
+		Help: "Writes whose changed fields were checked, by side, include or exclude, and by result: allow, refuse, or error if the check failed and the write was refused.",
 	}, []string{"side", "result"})
 	checks = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "checks", StabilityLevel: metrics.ALPHA,

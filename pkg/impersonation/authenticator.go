@@ -39,7 +39,7 @@ type Authenticator struct {
 
 var _ authenticator.Request = &Authenticator{}
 
-var errNotFrontProxy = errors.New("only front proxies may say what remains of an impersonation")
+var errNotFrontProxy = errors.New("only front proxies may send residual conditions of an impersonation")
 
 // AuthenticateRequest authenticates a request. If the extra cannot be read, it adds a denial to the request.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
@@ -57,11 +57,11 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	}
 	sets, err := DecodeExtra(a.Compiler, values)
 	if err != nil {
-		klog.FromContext(r.Context()).Info("What remains of an impersonation cannot be read, so the request is denied", "err", err)
-		sets = []authorization.Set{{Decision: authorization.Deny(fmt.Sprintf("what remains of the impersonation cannot be read: %v", err), nil)}}
+		klog.FromContext(r.Context()).Info("Residual conditions of an impersonation cannot be read, so the request is denied", "err", err)
+		sets = []authorization.Set{{Decision: authorization.Deny(fmt.Sprintf("the residual conditions of the impersonation cannot be read: %v", err), nil)}}
 	}
 	if err := a.EnforceResidual(r.Context(), sets...); err != nil {
-		return nil, false, fmt.Errorf("what remains of the impersonation is not in force: %w", err)
+		return nil, false, fmt.Errorf("the residual conditions of the impersonation are not enforced: %w", err)
 	}
 	accepted := *response
 	accepted.User = withoutExtra(response.User)

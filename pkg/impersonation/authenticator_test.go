@@ -62,7 +62,7 @@ func TestAuthenticator(t *testing.T) {
 	const (
 		reserved = "X-Remote-Extra-Authorization.proviso.dev%2fimpersonation-Conditions"
 		wantSet  = "0.impersonation.proviso.dev Deny example.com/d: object.x == 1"
-		unread   = "denied: what remains of the impersonation cannot be read"
+		unread   = "denied: the residual conditions of the impersonation cannot be read"
 	)
 	proxied := func(pairs ...string) http.Header {
 		return headers(append([]string{"X-Certificate", "proxy", "X-Remote-User", "bob", "X-Remote-Group", "g", "X-Remote-Extra-K", "v"}, pairs...)...)
@@ -83,7 +83,7 @@ func TestAuthenticator(t *testing.T) {
 		{name: "a front proxy", headers: proxied(reserved, value), want: bob, wantResidual: []string{wantSet}},
 		{name: "a front proxy twice", headers: proxied(reserved, value, reserved, value), want: bob, wantResidual: []string{wantSet, "1" + wantSet[1:]}},
 		{name: "a front proxy in other cases", headers: proxied(strings.ReplaceAll(strings.ToUpper(reserved), "X-REMOTE-EXTRA-", "X-Remote-Extra-"), value), want: bob, wantResidual: []string{wantSet}},
-		{name: "a front proxy with a token besides", headers: proxied(reserved, value, "Authorization", "x"), want: bob, wantResidual: []string{wantSet}},
+		{name: "a front proxy that also sends a token", headers: proxied(reserved, value, "Authorization", "x"), want: bob, wantResidual: []string{wantSet}},
 		{name: "an upper-case key is another", headers: proxied("X-Remote-Extra-%41uthorization.proviso.dev%2fimpersonation-Conditions", value),
 			want: &user.DefaultInfo{Name: "bob", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}, "Authorization.proviso.dev/impersonation-conditions": {value}}}},
 
@@ -95,7 +95,7 @@ func TestAuthenticator(t *testing.T) {
 		{name: "one good, one bad", headers: proxied(reserved, value, reserved, "x"), want: bob, wantResidual: []string{unread}},
 		{name: "residual not enforced", headers: proxied(reserved, value), adjust: func(a *impersonation.Authenticator) {
 			a.EnforceResidual = func(context.Context, ...authorization.Set) error { return errResidual }
-		}, wantErr: "not in force: made by the test"},
+		}, wantErr: "are not enforced: made by the test"},
 
 		// Nobody else is believed.
 		{name: "a token", headers: headers("X-Token-Extra", value), wantErr: "only front proxies"},

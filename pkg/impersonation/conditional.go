@@ -200,7 +200,7 @@ func (u *userChecks) evaluate(ctx context.Context, check Check, decision authori
 		return check.denied(reasonUnenforceable, err), residual{}
 	}
 	check.OnObject = decision.CanBecomeAllowed()
-	check.Decision, check.Reason = authorizer.DecisionNoOpinion, "nobody can allow it, whatever the object is"
+	check.Decision, check.Reason = authorizer.DecisionNoOpinion, "no authorizer can allow it for any object"
 	if check.OnObject {
 		check.Reason = "allowed on conditions on the object"
 	}

@@ -36,7 +36,7 @@ const MaxExtraBytes = 16 * 1024
 var (
 	errExtraTooLong = fmt.Errorf("the conditions that remain of the impersonation take more than the %d bytes that can be carried on", MaxExtraBytes)
 	errMangled      = fmt.Errorf("%w: they are not as they were written", authorization.ErrInvalidConditions)
-	errReserved     = errors.New("the extra " + ExtraConditions + " is reserved for what remains of an impersonation between servers")
+	errReserved     = errors.New("the extra " + ExtraConditions + " is reserved for the residual conditions of an impersonation between servers")
 )
 
 // EncodeExtra encodes residual conditions as the value of the extra ExtraConditions.

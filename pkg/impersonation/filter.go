@@ -88,7 +88,7 @@ func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	result := f.modes.run(ctx, r, recordOf(attributes), wanted)
 	if len(result.Residual) > 0 {
 		if err := f.enforceResidual(ctx, result.Residual...); err != nil {
-			result.User, result.refusal = nil, apierrors.NewInternalError(fmt.Errorf("what remains of the impersonation is not in force: %w", err))
+			result.User, result.refusal = nil, apierrors.NewInternalError(fmt.Errorf("the residual conditions of the impersonation are not enforced: %w", err))
 		}
 	}
 	duration := time.Since(start)

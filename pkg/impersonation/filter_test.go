@@ -321,8 +321,8 @@ func TestFilter(t *testing.T) {
 		{name: "legacy is denied some", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, want: bobs, wantResidual: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1"}},
 		{name: "legacy is denied some by a later part", headers: headers("Impersonate-User", "bob", "Impersonate-Group", "g"), policies: policies{denyIf(`object.x == 1`, "groups")}, granted: []string{legacy, "impersonate groups g"},
 			want: &user.DefaultInfo{Name: "bob", Groups: []string{"g", "system:authenticated"}}, wantResidual: []string{"0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: object.x == 1"}},
-		{name: "residual not enforced", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, adjust: failingResidual, wantCode: 500, wantBody: "not in force: made by the test"},
-		{name: "legacy, residual not enforced", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, adjust: failingResidual, wantCode: 500, wantBody: "not in force"},
+		{name: "residual not enforced", headers: asBob, policies: policies{allowIf(`object.x == 1`, "users")}, adjust: failingResidual, wantCode: 500, wantBody: "are not enforced: made by the test"},
+		{name: "legacy, residual not enforced", headers: asBob, policies: policies{denyIf(`object.x == 1`, "users")}, granted: []string{legacy}, adjust: failingResidual, wantCode: 500, wantBody: "are not enforced"},
 		{name: "no residual", headers: asBob, policies: policies{allowIf("", "users")}, adjust: failingResidual, want: bobs, wantConstraint: "constrainedimpersonate"},
 		{name: "cannot be said", headers: asBob, policies: policies{allowIf(`object.x == 1 || authorizer.path("/x").check("get").allowed()`, "users")}, granted: []string{legacy}, wantCode: 403, wantBody: "cannot be enforced"},
 

@@ -171,7 +171,7 @@ func TestController(t *testing.T) {
 		t.Errorf("without policies: got %s", got)
 	}
 	r.put(t, newPolicy("Allow", `object.a == request.userInfo.username`))
-	r.eventually(t, "the policy is in force", func() bool { return r.decide(t) == `Allow if object.a == "alice"` })
+	r.eventually(t, "the policy takes effect", func() bool { return r.decide(t) == `Allow if object.a == "alice"` })
 	r.eventually(t, "its status says so", func() bool {
 		ready, effective := r.condition(t, "Ready"), r.condition(t, "Effective")
 		return ready != nil && ready.Reason == policyv1alpha1.ReasonCompiled && effective != nil && effective.Reason == policy.ReasonNotEnforced

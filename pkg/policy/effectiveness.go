@@ -45,7 +45,7 @@ func (c *Controller) effectiveness(spec *policyv1alpha1.AuthorizationPolicySpec,
 		effective.Message = strings.Join(elsewhere, ", ") + ": the resources are served by others, who ask this server through the front door only; reviews show the policy"
 	case len(unenforced) > 0:
 		effective.Status, effective.Reason = metav1.ConditionFalse, ReasonConditionNotEnforced
-		effective.Message = abridged(unenforced) + ": nobody enforces the condition there, which depends on more than the request: an Allow policy grants nothing, and others apply as if it held; reviews show it"
+		effective.Message = abridged(unenforced) + ": the condition is not enforced there, because it depends on more than the request. An Allow policy grants nothing there, and other policies apply as if the condition were true. Reviews show it"
 	}
 	return effective
 }

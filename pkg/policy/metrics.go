@@ -29,7 +29,7 @@ const (
 var (
 	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "policies", StabilityLevel: metrics.ALPHA,
-		Help: "Number of policies by state: ready, last_good (does not compile, an earlier compilation is in force) or broken (does not compile, fails closed).",
+		Help: "Number of policies by state: ready, last_good (does not compile, an earlier compilation is used) or broken (does not compile, fails closed).",
 	}, []string{"state"})
 	compileFailures = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "compile_failures_total", StabilityLevel: metrics.ALPHA,

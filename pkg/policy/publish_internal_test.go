@@ -81,7 +81,7 @@ func (s *stepper) put(t *testing.T, key engine.Key, uid string, effect policyv1a
 	}
 }
 
-// decide asks both parts whether anybody may get secrets of a namespace.
+// decide returns the decision of both parts on a get of a secret in a namespace.
 func (s *stepper) decide(t *testing.T, namespace string) string {
 	t.Helper()
 	attributes := authorizer.AttributesRecord{
@@ -100,7 +100,7 @@ func (s *stepper) decide(t *testing.T, namespace string) string {
 	return "no opinion"
 }
 
-// large is a condition of which a step has room for three, and the first step for 51.
+// large is a long condition: a step has room for three of its length, and the first step for 51.
 var large = `request.name == "x" || ` + strings.Repeat(" ", 10000) + "false"
 
 // TestSlowPoliciesDoNotHoldUpOthers starts with more policies of one namespace than one snapshot has time for, and changes another.

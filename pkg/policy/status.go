@@ -52,12 +52,12 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
 	status := p.status.DeepCopy()
 	status.ObservedGeneration = p.meta.Generation
-	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the policy is in force"}
+	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the policy takes effect"}
 	if r.failure != nil {
 		// Replicas may differ in whether they have an earlier compilation; what they write
 		// must not.
 		ready.Status, ready.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonCompileFailed
-		ready.Message = r.failure.Error() + ". The last compilation that succeeded stays in force where there is one; otherwise " + closedAnswer(p.spec.Effect)
+		ready.Message = r.failure.Error() + ". The last successful compilation still takes effect, if there is one; otherwise " + closedAnswer(p.spec.Effect)
 	}
 	effective := c.effectiveness(p.spec, r.readsMore)
 	for _, condition := range []metav1.Condition{ready, effective} {

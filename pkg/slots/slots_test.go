@@ -16,7 +16,7 @@ import (
 
 var errRefused = errors.New("refused")
 
-// TestSlots takes the slots of one user, those that wait, and those of others.
+// TestSlots takes all slots of one user, fills the queue of that user, and then takes the slots of other users.
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

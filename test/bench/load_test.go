@@ -123,9 +123,9 @@ func percentile(latencies []time.Duration, p int) time.Duration {
 // in one run, so that a busy machine is busy for all of them. One operation is one turn of each.
 // The metrics are reviews per second, the median, and the processor time of both servers for each
 // way, and for the ways of Proviso their ratios to kube-apiserver: rate/kube is better if larger,
-// p50/kube and cpu/kube if smaller. The way "refused" is a review that Proviso refuses because it is
-// invalid, without a question to kube-apiserver: what one more server costs at least. A review at
-// Proviso asks kube-apiserver, so that its median is not less than that of kube and refused together.
+// p50/kube and cpu/kube if smaller. The way "refused" is an invalid review, which Proviso refuses without
+// asking kube-apiserver. It shows the least cost of one more server: a valid review also asks
+// kube-apiserver, so its median is at least the sum of the medians of "kube" and "refused".
 func BenchmarkSubjectAccessReview(b *testing.B) {
 	c := start(b)
 	prepareConditional(b, c)

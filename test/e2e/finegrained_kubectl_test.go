@@ -172,7 +172,7 @@ func TestFineGrainedBehindKubeAPIServer(t *testing.T) {
 	f.checkWithheld(t)
 	const (
 		safe      = `needs the verb "granular:metadata" or "granular:labels" or "granular:label(other.com)"`
-		excluded  = `the field spec.adminAccess is excluded from general permission: changing it needs the verb "granular:adminDevices" besides`
+		excluded  = `the field spec.adminAccess is excluded from general permission: changing it also needs the verb "granular:adminDevices"`
 		condition = `{"status":{"conditions":[{"type":"%s","status":"True","reason":"ROUTE","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`
 		applied   = "apiVersion: demo.proviso.dev/v1alpha1\nkind: VirtualMachine\nmetadata: {name: web, namespace: demo, %s}\n"
 		created   = "apiVersion: demo.proviso.dev/v1alpha1\nkind: VirtualMachine\nmetadata: {name: new, namespace: demo, labels: {super.safe.com/a: b}}\nspec: {image: debian-12}\n"

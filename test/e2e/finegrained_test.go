@@ -91,7 +91,7 @@ func TestFineGrained(t *testing.T) {
 		{"another disk", "e2e-tagger", merge, `{"spec":{"disks":[{"name":"root","sizeGiB":1}]}}`, "", `needs the verb "granular:specification" or "granular:storage" or "granular:disk(root)"`},
 		{"its condition", "e2e-supersafe", merge, `{"status":{"conditions":[{"type":"SuperSafe","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status", ""},
 		{"another condition", "e2e-supersafe", merge, `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}`, "status", `status.conditions[type="Ready"]`},
-		{"the excluded value", "e2e-writer", merge, `{"spec":{"adminAccess":true}}`, "", `the field spec.adminAccess is excluded from general permission: changing it needs the verb "granular:adminDevices" besides`},
+		{"the excluded value", "e2e-writer", merge, `{"spec":{"adminAccess":true}}`, "", `the field spec.adminAccess is excluded from general permission: changing it also needs the verb "granular:adminDevices"`},
 		{"another value", "e2e-writer", merge, `{"spec":{"adminAccess":false}}`, "", ""},
 		{"another field", "e2e-writer", merge, `{"spec":{"image":"other"}}`, "", ""},
 		{"the excluded value with its permission", "e2e-owner", merge, `{"spec":{"adminAccess":true}}`, "", ""},

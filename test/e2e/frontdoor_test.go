@@ -93,7 +93,7 @@ func TestFrontDoorAllows(t *testing.T) {
   effect: Allow
   rules: [{verbs: [get, list], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
 `)
-	waitUntil(t, "the policy is in force", func() bool { return !refused() })
+	waitUntil(t, "the policy takes effect", func() bool { return !refused() })
 	if out := mustKubectl(t, "carol", "get", "virtualmachines", "--namespace", namespace, "-o", "name"); out != "" {
 		t.Errorf("got %s, want no machines", out)
 	}
@@ -129,7 +129,7 @@ func TestFrontDoorDenies(t *testing.T) {
   rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [c]}]
 `)
 	const want = `denied by AuthorizationPolicy "front-door-denies/not-this-one": nobody reads "c"`
-	waitUntil(t, "the policy is in force", func() bool {
+	waitUntil(t, "the policy takes effect", func() bool {
 		_, errs, err := kubectl(t, "carol", "get", "configmap", "c", "--namespace", namespace)
 		return err != nil && strings.Contains(errs, "Forbidden") && strings.Contains(errs, want)
 	})
@@ -204,7 +204,7 @@ func TestFrontDoorConditions(t *testing.T) {
 		{"when Proviso asks", withMarker(carolAsks("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace)), false, false, ""},
 		{"every version", carolAsks("create", "demo.proviso.dev", "*", "virtualmachines", namespace), false, false, ""},
 		{"no version, which is every version", carolAsks("create", "demo.proviso.dev", "", "virtualmachines", namespace), false, false, ""},
-		{"a read, which nobody admits", carolAsks("get", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "cannot be evaluated for this request"},
+		{"a read, which has no admission", carolAsks("get", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "cannot be evaluated for this request"},
 		{"a creation that kube-apiserver admits", carolAsks("create", "", "v1", "configmaps", namespace), false, false, "cannot be evaluated for this request"},
 		{"a conditional Deny elsewhere", carolAsks("update", "", "v1", "configmaps", namespace), false, true, "front-door-conditions.namespace.policy.proviso.dev/not-empty"},
 		{"a conditional Deny elsewhere, when Proviso asks", withMarker(carolAsks("update", "", "v1", "configmaps", namespace)), false, false, ""},
@@ -221,7 +221,7 @@ func TestFrontDoorConditions(t *testing.T) {
   rules: [{verbs: [get], apiGroups: [""], resources: [configmaps]}]
   condition: object.data != null
 `)
-	waitUntil(t, "the policy is in force", func() bool { return accessReview(t, carolAsks("get", "", "v1", "configmaps", namespace)).Denied })
+	waitUntil(t, "the policy takes effect", func() bool { return accessReview(t, carolAsks("get", "", "v1", "configmaps", namespace)).Denied })
 	_, proviso := clients(t, "admin")
 	answer, err := proviso.AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
 		User: "carol", Groups: []string{"system:authenticated"},
@@ -254,7 +254,7 @@ spec:
 		t.Fatalf("%v: %s", err, errs)
 	}
 	get := carolAsks("get", "", "v1", "configmaps", namespace)
-	waitUntil(t, "the policy is in force", func() bool { return accessReview(t, get).Denied })
+	waitUntil(t, "the policy takes effect", func() bool { return accessReview(t, get).Denied })
 	for _, tc := range []struct {
 		user   string
 		groups []string

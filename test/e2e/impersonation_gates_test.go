@@ -187,7 +187,7 @@ func TestPrivilegedImpersonation(t *testing.T) {
 		_, err := to(c).DemoV1alpha1().VirtualMachines("demo").List(t.Context(), metav1.ListOptions{})
 		return err
 	}
-	retry(t, func() error { // until the policy is in force
+	retry(t, func() error { // until the policy takes effect
 		err := as(&rest.Config{TLSClientConfig: rest.TLSClientConfig{CertFile: certFile, KeyFile: keyFile}})
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "constrainedimpersonate") {
 			return fmt.Errorf("whoever has the legacy permission: got %w, want the policy to deny", err)

@@ -124,9 +124,9 @@ func TestMappingsFail(t *testing.T) {
 	grantMachines(t, "e2e-mapped-labels", "granular", "granular:labels")
 	grantMachines(t, "e2e-mapped-writer", "create", "update", "patch")
 	m := newMapped(t, "mapped")
-	const excluded = `needs the verb "granular:adminDevices" besides`
-	m.expect(t, "the mapping is in force", "", "", excluded)
-	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "in force", "1 0 0")
+	const excluded = `needs the verb "granular:adminDevices"`
+	m.expect(t, "the mapping takes effect", "", "", excluded)
+	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "takes effect", "1 0 0")
 
 	m.put(t, "noise", "spec.adminAccess", "noise", nil)
 	for _, name := range []string{"admin-access", "noise"} {
@@ -136,7 +136,7 @@ func TestMappingsFail(t *testing.T) {
 	if err := m.client.PolicyV1alpha1().FieldPermissionMappings().Delete(t.Context(), "noise", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "in force", "1 0 0")
+	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "takes effect", "1 0 0")
 
 	store := m.store(t)
 	path := func(path string) func(map[string]any) {
@@ -151,7 +151,7 @@ func TestMappingsFail(t *testing.T) {
 	m.status(t, "admin-access", metav1.ConditionFalse, "CompileFailed", "spec.fields[0].path", "0 0 1")
 	spoilKey(t, store, mappingKey+"admin-access", path("spec.adminAccess"))
 	m.expect(t, "it is mended", "", "", excluded)
-	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "in force", "1 0 0")
+	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "takes effect", "1 0 0")
 
 	// What cannot be decoded keeps all mappings from being read, while objects can be written.
 	if _, err := store.Put(t.Context(), mappingKey+"undecodable", "{not json"); err != nil {

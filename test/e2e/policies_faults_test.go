@@ -361,7 +361,7 @@ func TestListsWaitForTheCache(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
 		s := newSeparate(t, fmt.Sprintf("consistent-%d", i), "--policy-staleness-bound=1s")
-		waitUntil(t, "the server is known to everybody", func() bool { code, _ := s.get(t, "/metrics"); return code == http.StatusOK })
+		waitUntil(t, "the server knows the admin", func() bool { code, _ := s.get(t, "/metrics"); return code == http.StatusOK })
 		waitUntil(t, "a list has waited", func() bool {
 			_, metrics := s.get(t, "/metrics")
 			return regexp.MustCompile(`(?m)^apiserver_watch_cache_consistent_read_total\{.*group="policy.proviso.dev".*success="true"\} [1-9]`).MatchString(metrics)
@@ -409,7 +409,7 @@ func TestStoreOfPoliciesIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitUntil(t, "a policy that is not in the backup is in force", func() bool { return s.asked(t, "late-19") == "allowed, no opinion, no opinion" })
+	waitUntil(t, "a policy that is not in the backup decides", func() bool { return s.asked(t, "late-19") == "allowed, no opinion, no opinion" })
 	if err := s.KillEtcd(); err != nil {
 		t.Fatal(err)
 	}

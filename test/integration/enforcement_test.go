@@ -714,7 +714,7 @@ func TestGate(t *testing.T) {
 				if has := strings.Contains(got.Body.String(), "conditionsChain"); got.Code != http.StatusCreated || has != on {
 					t.Errorf("review of %s: got %d %s, want conditions %v", verb, got.Code, got.Body, on)
 				}
-				if warned := strings.Contains(got.Header().Get("Warning"), "nobody here enforces"); warned != (on && wantWarning) {
+				if warned := strings.Contains(got.Header().Get("Warning"), "does not enforce conditions"); warned != (on && wantWarning) {
 					t.Errorf("review of %s: got warning %q", verb, got.Header().Get("Warning"))
 				}
 			}

@@ -307,7 +307,7 @@ func TestImpersonationReviewOnTheObject(t *testing.T) {
 		wantWarning      string
 	}{
 		{"enforced", conditions, "create", true, ""},
-		{"not enforced", conditions, "list", true, `nobody here enforces conditions on list subjectaccessreviews.authorization.k8s.io`},
+		{"not enforced", conditions, "list", true, `this server does not enforce conditions on list subjectaccessreviews.authorization.k8s.io`},
 		{"not asked for", "", "create", false, ""},
 		{"not asked for, not enforced", "", "list", false, ""},
 	} {

@@ -275,7 +275,7 @@ func TestRenamedFields(t *testing.T) {
 		{"another disk", "disker", merge, `{"spec":{"disks":[{"name":"root","size":1},{"name":"data","size":2}]}}`, `{"spec":{"volumes":[{"label":"root","capacity":1},{"label":"data","capacity":2}]}}`,
 			`changing the field spec.disks[name="data"].size needs the verb "granular:specification" or "granular:disk(data)"`, `changing the field spec.volumes[label="data"].capacity needs the verb "granular:specification" or "granular:disk(data)"`},
 		{"an excluded field", "writer", merge, `{"spec":{"boom":true}}`, `{"spec":{"detonation":true}}`,
-			`the field spec.boom is excluded from general permission: changing it needs the verb "granular:selfDestruction" besides`, `the field spec.detonation is excluded from general permission: changing it needs the verb "granular:selfDestruction" besides`},
+			`the field spec.boom is excluded from general permission: changing it also needs the verb "granular:selfDestruction"`, `the field spec.detonation is excluded from general permission: changing it also needs the verb "granular:selfDestruction"`},
 		{"an excluded field with its permission", "owner", merge, `{"spec":{"boom":true}}`, `{"spec":{"detonation":true}}`, "", ""},
 		{"a field that a mapping excludes", "owner", merge, `{"spec":{"secret":"other"}}`, `{"spec":{"hidden":"other"}}`, `the field spec.secret is excluded`, `the field spec.hidden is excluded`},
 		// The field was written in v1, and its manager loses it there: values cannot be compared across versions.
@@ -327,7 +327,7 @@ func checkGadget(t *testing.T, got *httptest.ResponseRecorder, want string) {
 // called, so that nothing can be written without its permission.
 func TestVersionsThatNobodyKnows(t *testing.T) {
 	t.Parallel()
-	const needs = `changing it needs the verb "granular:selfDestruction" besides`
+	const needs = `changing it also needs the verb "granular:selfDestruction"`
 	known := &policy.FieldPermissionMapping{Spec: policy.FieldPermissionMappingSpec{
 		Resources: []policy.FieldPermissionResource{{APIGroup: gadgetGroup, APIVersions: []string{"v3"}, Resource: "gadgets"}},
 		Fields:    []policy.FieldPermission{{Path: "spec.detonation", Permission: "selfDestruction", Exclusion: &policy.FieldExclusion{}}},

@@ -43,7 +43,7 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	return outcome{Result: result}
 }
 
-var errBudget = fmt.Errorf("%w: while only the request is known, the conditions of cluster-scoped policies may cost %d together, and those of the policies of one namespace %d",
+var errBudget = fmt.Errorf("%w: while only the request is known, the conditions of cluster-scoped policies may cost %d together, and the conditions of the policies of one namespace %d",
 	cel.ErrCost, uint64(cel.AuthorizationBudget), uint64(cel.NamespacedAuthorizationBudget))
 
 // condition makes the condition that remains of a policy. Its text is made when it is

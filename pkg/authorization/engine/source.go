@@ -19,10 +19,10 @@ type state struct {
 	stale string
 }
 
-// Source holds the current snapshot. The zero value has none yet, and everything that is
-// decided from it is denied. It is safe for concurrent use.
+// Source holds the current snapshot. The zero value has no snapshot, and denies every request. It is safe for
+// concurrent use.
 //
-// While the snapshot may be out of date, Allow policies grant nothing, and Deny and NoOpinion policies stay in force.
+// While the snapshot may be out of date, Allow policies grant nothing. Deny and NoOpinion policies still decide.
 type Source struct {
 	authorization.Freshness
 	snapshot atomic.Pointer[Snapshot]

@@ -91,7 +91,7 @@ var mutants = []mutant{
 	{"results: concrete", "tree.go", " || !isConcrete(result)", ""},
 
 	{"bound: whole objects", "../bound/form.go", "if len(path) == 0 || !t.IsObject() {\n\t\tf.all = true", "if len(path) == 0 || !t.IsObject() {"},
-	{"bound: the request is that of the condition", "../bound/compiler.go", "return v.request, true", "return v.Values.ResolveName(name)"},
+	{"bound: the request of the condition", "../bound/compiler.go", "return v.request, true", "return v.Values.ResolveName(name)"},
 
 	{"contained: calls", "../internal/guard/panics.go", "return containedCall{node}, nil", "return i, nil"},
 	{"contained: maps", "../internal/guard/panics.go", "return containedConstructor{node}, nil", "return i, nil"},

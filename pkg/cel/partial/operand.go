@@ -21,7 +21,7 @@ import (
 
 // errInexpressible says that a residual would contain a value that has no text, such as a string that is
 // not UTF-8.
-var errInexpressible = fmt.Errorf("%w: a value in what remains cannot be expressed", cel.ErrEvaluation)
+var errInexpressible = fmt.Errorf("%w: a value in the residual cannot be written", cel.ErrEvaluation)
 
 // errAttempt says that an attempt has used up its part of the budget.
 var errAttempt = fmt.Errorf("%w: a part of it costs too much", cel.ErrCost)

@@ -12,8 +12,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// TestValuesThatHoldThemselvesAreRefused evaluates what is known of a condition at authorization. What is known
-// has 8^9 parts, which no function may walk through.
+// TestValuesThatHoldThemselvesAreRefused evaluates conditions at authorization. The known data has 8^9 parts, because
+// lists contain one list several times, and no function may walk through all of them.
 func TestValuesThatHoldThemselvesAreRefused(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)

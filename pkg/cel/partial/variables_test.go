@@ -75,7 +75,7 @@ func TestVariablesRefused(t *testing.T) {
 		adding = append(adding, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d + variables.v%[1]d", i)})
 		growing = append(growing, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d && variables.v%[1]d", i)})
 	}
-	// chain makes named expressions, each of which is the one before it, put into a text.
+	// chain makes named expressions. Each one is a text that contains the one before it.
 	chain := func(n int, first, before, after string) []cel.NamedExpression {
 		all := []cel.NamedExpression{{Name: "v0", Expression: first}}
 		for i := 1; i <= n; i++ {

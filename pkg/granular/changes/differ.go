@@ -52,12 +52,12 @@ const maxObjectEntries = 5 * maxEntries
 
 var (
 	errNoObject   = errors.New("there is no object whose fields could be compared")
-	errUnreadable = errors.New("the schema of the kind could not be read, so that nobody can tell which fields changed")
+	errUnreadable = errors.New("the schema of the kind could not be read, so the changed fields are unknown")
 	errTooLarge   = fmt.Errorf("has a list or map of more than %d entries, which takes too long to compare", maxEntries)
 	errTooMany    = fmt.Errorf("has more than %d entries in its lists and maps, which takes too long to compare", maxObjectEntries)
 	errTooDeep    = fmt.Errorf("is nested deeper than %d levels, which takes too much memory to compare", maxLevels)
 	errLate       = errors.New("could not be compared in time")
-	errSchema     = errors.New("does not fit the schema of its kind, so that nobody can tell which of its fields changed")
+	errSchema     = errors.New("does not fit the schema of its kind, so its changed fields are unknown")
 )
 
 // Differ finds the fields that a write changes. The zero value has no schemas.

@@ -328,7 +328,7 @@ func (c Claim) Field() fieldpath.Path {
 // String describes what the claim changes, for a refusal.
 func (c Claim) String() string {
 	if len(c.Path) == 0 {
-		return "metadata.managedFields, an entry of which cannot be understood,"
+		return "metadata.managedFields, with an entry that cannot be understood,"
 	}
 	return fmt.Sprintf("the managers of the field %s (metadata.managedFields)", NameOf(c.Path))
 }

@@ -78,7 +78,7 @@ func TestPublished(t *testing.T) {
 	const (
 		typed   = `status.conditions[type="A"].type`
 		untyped = `status.conditions`
-		closed  = "the schema of the kind could not be read, so that nobody can tell which fields changed: example.com/v1, Kind=Thing"
+		closed  = "the schema of the kind could not be read, so the changed fields are unknown: example.com/v1, Kind=Thing"
 	)
 	noConditions := publishedThing()
 	delete(noConditions.Properties, "status")
@@ -99,7 +99,7 @@ func TestPublished(t *testing.T) {
 			{"it comes", publishedThing(), nil, 1, typed, 2},
 			{"it is remembered", nil, failure, changes.SchemaExpiry - 1, typed, 2},
 			{"it is not used for longer", nil, failure, 1, closed, 3},
-			{"nobody is asked all the time", publishedThing(), nil, changes.SchemaRetry - 1, closed, 3},
+			{"the publisher is not asked all the time", publishedThing(), nil, changes.SchemaRetry - 1, closed, 3},
 			{"it is back", publishedThing(), nil, 1, typed, 4},
 			{"it changes", noConditions, nil, changes.SchemaExpiry, "the new object does not fit the schema of its kind", 5},
 			{"it disappears", nil, errNone, changes.SchemaExpiry, untyped, 6},

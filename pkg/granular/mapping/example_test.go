@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
-// The verbs of which the user needs one to change a label, the most general first.
+// The user needs one of these verbs to change a label. The most general verb is first.
 func ExampleTable_For() {
 	label := fieldpath.MakePathOrDie("metadata", "labels", "example.com/tier")
 	rules := mapping.NewTable().For(schema.GroupVersionResource{Version: "v1", Resource: "pods"})

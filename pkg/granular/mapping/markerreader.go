@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	errRoot      = errors.New("is about no field; permission on the whole object is that of the verb of the request")
+	errRoot      = errors.New("must be on a field: the permission on the whole object is the verb of the request")
 	errNoSource  = errors.New("names no source: a map, a set or a list with keys must have it as " + markerSource + ", the field itself or one that it is in")
 	errNotKey    = errors.New("must be at a map, at a set, at a list with one key or at the key of a list: there is no key here")
 	errTwoKeys   = errors.New("names two keys in the path of one field")

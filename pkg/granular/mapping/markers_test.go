@@ -73,7 +73,7 @@ func TestMarkers(t *testing.T) {
 			"spec.b granular:beauty", ""},
 		{"keys that are no identifiers", specOf("$ref-kind.x: {type: string, (verb: reference}"), `spec["$ref-kind.x"] granular:reference`, ""},
 		{"a name that should be another", specOf("nodeName: {type: string, (verb: nodeName}, x: {type: string, (verb: setX}"), "spec.nodeName granular:nodeName; spec.x granular:setX",
-			`the schema of Thing in example.com/v1: spec.nodeName: permission "nodeName" is the name of a field; it should be that of a concept, under which fields of other kinds and versions fit, too
+			`the schema of Thing in example.com/v1: spec.nodeName: permission "nodeName" is the name of a field; use the name of a concept that also fits fields of other kinds and versions
 the schema of Thing in example.com/v1: spec.x: permission "setX" should be a noun, but begins with "set"`},
 		{"within something of one piece", specOf("disks: {type: array, items: {type: object, properties: {size: {type: integer, (verb: capacity}}}}"), "spec.disks[*].size granular:capacity",
 			`the schema of Thing in example.com/v1: spec.disks[*].size: permission "capacity" is of no use: what the field is in changes as a whole`},
@@ -137,7 +137,7 @@ func TestMalformedMarkers(t *testing.T) {
 		{"a field and its type, differently", specOf("a: {allOf: [{$ref: '#/components/schemas/other'}], (verb: storage}") + "other: {type: object, (verb: volumes}", `spec.a: x-kubernetes-permission-verb says one thing at the field and another at its type: "storage" and "volumes"`},
 		{"a list and its elements, for the elements", specOf("a: {type: array, (set, (verb: word, (source: k, (by: k, items: {type: string, (verb: letters}}"), "spec.a[*]: the field has two permissions"},
 		{"one name with two parameters", specOf("a: {type: object, (verb: word, (source: k, (by: k, additionalProperties: {type: string}}, b: {type: string, (verb: word}"), `spec.b: permission "word" has another parameter in another place of the schema`},
-		{"the whole object", "thing: {type: object, (verb: everything}", "the object: x-kubernetes-permission-verb is about no field"},
+		{"the whole object", "thing: {type: object, (verb: everything}", "the object: x-kubernetes-permission-verb must be on a field"},
 		{"what is built in, differently", specOf("replicas: {type: integer, (verb: copies}"), `spec.replicas: x-kubernetes-permission-verb "copies" is not the built-in permission replicas`},
 		{"what the server owns", "thing: {type: object, properties: {metadata: {type: object, properties: {uid: {type: string, (verb: identity}}}}}", "metadata.uid: the server owns metadata.uid"},
 		{"a schema that contains itself", specOf("a: {$ref: '#/components/schemas/other'}") + "other: {type: object, properties: {more: {$ref: '#/components/schemas/other'}, x: {type: string, (verb: beauty}}}", "spec.a.more: the schema contains itself"},

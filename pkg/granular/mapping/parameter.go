@@ -29,7 +29,7 @@ const (
 	computed                              // the result of an expression
 )
 
-// parameter describes how the parameter of a verb is made of the key that a [*] of a pattern matches.
+// parameter describes how the parameter of a verb is derived from the key that a [*] of a pattern matches.
 type parameter struct {
 	step       int    // the index of the [*] in the pattern
 	key        string // of the elements of a list; empty for the only one

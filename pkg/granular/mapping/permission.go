@@ -65,7 +65,7 @@ func ValidatePermission(permission string, fields []string) (warnings []string, 
 		}
 	}
 	if permission == last {
-		warnings = append(warnings, fmt.Sprintf("permission %q is the name of a field; it should be that of a concept, under which fields of other kinds and versions fit, too", permission))
+		warnings = append(warnings, fmt.Sprintf("permission %q is the name of a field; use the name of a concept that also fits fields of other kinds and versions", permission))
 	}
 	if word := firstWord(permission); slices.Contains(actions, word) && word != permission {
 		warnings = append(warnings, fmt.Sprintf("permission %q should be a noun, but begins with %q", permission, word))

@@ -27,7 +27,7 @@ func TestProblems(t *testing.T) {
 		mappings []*policy.FieldPermissionMapping
 		want     map[string]mapping.Problem // a part of the reason
 	}{
-		{"none", []*policy.FieldPermissionMapping{things.Mapping("m", words)}, map[string]mapping.Problem{"m": {}, "of nobody": {}}},
+		{"none", []*policy.FieldPermissionMapping{things.Mapping("m", words)}, map[string]mapping.Problem{"m": {}, "unknown": {}}},
 		{"the same twice", []*policy.FieldPermissionMapping{things.Mapping("m", words), things.Mapping("n", words)}, map[string]mapping.Problem{"m": {}, "n": {}}},
 		{"a contradiction", []*policy.FieldPermissionMapping{things.Mapping("m", words), things.Mapping("n", terms)}, map[string]mapping.Problem{
 			"m": {Reason: between}, "n": {Reason: `has permission "terms" by FieldPermissionMapping "n" and "words" by FieldPermissionMapping "m"`},

@@ -231,7 +231,7 @@ func (r Rule) inOtherVersion(version string) Rule {
 		if version == unnamedVersion {
 			here = "this version"
 		}
-		everything.broken = fmt.Sprintf("%s excludes a field, but not in %s, of which it does not say what the field is called", r.source, here)
+		everything.broken = fmt.Sprintf("%s excludes a field, but has no path for it in %s", r.source, here)
 	}
 	return everything
 }

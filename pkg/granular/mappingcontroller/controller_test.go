@@ -136,7 +136,7 @@ func TestMappings(t *testing.T) {
 	m := newMapping("one", "spec.boom", "selfDestruction", always)
 	r.put(t, m)
 	r.eventually(t, "created", func() bool { return r.excludes("pods") })
-	r.eventually(t, "its status is written", func() bool { return r.status(t, "one") == "True Compiled: the mapping is in force" })
+	r.eventually(t, "its status is written", func() bool { return r.status(t, "one") == "True Compiled: the mapping takes effect" })
 	m.Spec.Resources[0].Resource = "nodes"
 	r.put(t, m)
 	r.eventually(t, "changed", func() bool { return r.excludes("nodes") && !r.excludes("pods") })
@@ -158,12 +158,12 @@ func TestMappingStatus(t *testing.T) {
 			return strings.HasPrefix(got, strings.SplitN(want, " ... ", 2)[0]) && strings.HasSuffix(got, want[strings.LastIndex(want, "...")+len("..."):])
 		})
 	}
-	const ready = "True Compiled: ... in force"
+	const ready = "True Compiled: ... takes effect"
 	r.put(t, newMapping("one", "spec.boom", "selfDestruction", always))
 	says("one", ready)
 	r.put(t, newMapping("two", "spec.boom", "noise", nil))
-	says("one", `False Contradicted: in pods, spec.boom has permission "selfDestruction" by FieldPermissionMapping "one" and "noise" by FieldPermissionMapping "two". ... nobody may change it`)
-	says("two", `False Contradicted: in pods, spec.boom has permission "noise" by FieldPermissionMapping "two" and "selfDestruction" by FieldPermissionMapping "one". ... nobody may change it`)
+	says("one", `False Contradicted: in pods, spec.boom has permission "selfDestruction" by FieldPermissionMapping "one" and "noise" by FieldPermissionMapping "two". ... it cannot be changed`)
+	says("two", `False Contradicted: in pods, spec.boom has permission "noise" by FieldPermissionMapping "two" and "selfDestruction" by FieldPermissionMapping "one". ... it cannot be changed`)
 	r.put(t, newMapping("two", "spec.bang", "noise", nil))
 	says("one", ready)
 	says("two", ready)
@@ -174,7 +174,7 @@ func TestMappingStatus(t *testing.T) {
 	nowhere := newMapping("two", "spec.bang", "noise", always)
 	nowhere.Spec.Resources = nil
 	r.put(t, nowhere)
-	says("two", "False CompileFailed: spec.resources: Required value ... does not say of which resources")
+	says("two", "False CompileFailed: spec.resources: Required value ... excludes fields without naming resources")
 	if !r.excludes("nodes") {
 		t.Error("a mapping that excludes fields of nobody knows what excludes nothing")
 	}

@@ -41,14 +41,14 @@ func (c *Controller) statusOf(m *policyv1alpha1.FieldPermissionMapping) (status 
 	if !r.isOf(m) {
 		return nil, false
 	}
-	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the mapping is in force", ObservedGeneration: m.Generation}
+	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the mapping takes effect", ObservedGeneration: m.Generation}
 	switch {
 	case r.problem.Invalid:
 		ready.Status, ready.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonCompileFailed
 		ready.Message = r.problem.Reason + ". Nothing is granted by the mapping" + closedMapping(&m.Spec)
 	case r.problem.Reason != "":
 		ready.Status, ready.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonContradicted
-		ready.Message = r.problem.Reason + ". Neither covers the field; what is excluded stays so, and nobody may change it"
+		ready.Message = r.problem.Reason + ". Neither mapping covers the field. If it is excluded, it cannot be changed"
 	}
 	status = m.Status.DeepCopy()
 	status.ObservedGeneration = m.Generation
@@ -63,7 +63,7 @@ func closedMapping(spec *policyv1alpha1.FieldPermissionMappingSpec) string {
 	case !slices.ContainsFunc(spec.Fields, excludes):
 		return ""
 	case len(spec.Resources) == 0:
-		return ", and nothing can be written until it is mended: it excludes fields, and does not say of which resources"
+		return ", and nothing can be written until it is corrected: it excludes fields without naming resources"
 	}
 	return ", and its resources cannot be written until it is mended, since it excludes fields"
 }

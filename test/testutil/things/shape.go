@@ -19,8 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
-// Shape describes a type. The schema that the code under test reads is made of it, and so are random
-// values and the independent comparison.
+// Shape describes a type. The schema for the code under test, random values and the independent comparison are
+// derived from it.
 type Shape struct {
 	Kind     string // scalar, object, map, listMap, set, atomicList or atomicMap
 	Fields   map[string]*Shape

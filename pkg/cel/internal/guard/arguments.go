@@ -173,7 +173,7 @@ func checkPrinted(args []ref.Val) error {
 	return nil
 }
 
-// checkFlatten bounds the elements that are copied: those of the innermost lists once for each level.
+// checkFlatten bounds the elements that are copied. The elements of the innermost lists are copied once for each level.
 func checkFlatten(args []ref.Val) error {
 	parts, complete := walkAll(args, textPerPart)
 	if !complete || parts*levels(args) > maxWork {
@@ -204,7 +204,7 @@ func nesting(v ref.Val) int {
 	return 1 + deepest
 }
 
-// checkMade bounds the elements of a list that is made of another by taking each element once.
+// checkMade bounds the list that a function such as reverse or slice builds from the elements of another list.
 func checkMade(args []ref.Val) error {
 	n := size(args[0])
 	if len(args) == 3 { // slice

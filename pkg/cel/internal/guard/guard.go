@@ -38,7 +38,7 @@ type Guard struct {
 	implementations map[string]*functions.Overload
 	// candidates are the overloads that the checker tries.
 	candidates map[callStyle]candidates
-	// identifiers bounds the types of the variables, and fields those of their fields.
+	// identifiers bounds the types of the variables, and fields bounds the types of their fields.
 	identifiers map[string]typeBound
 	fields      typeBound
 }
@@ -55,7 +55,7 @@ var guarded = map[string]func(args []ref.Val) error{
 	operators.Equals:    checkDeep,
 	operators.NotEquals: checkDeep,
 	operators.In:        checkDeep,
-	// What begins with @ is no operator here.
+	// A name that begins with @ is a function of a macro, and not an operator.
 	"@sortByAssociatedKeys": checkDeep,
 	"format":                checkPrinted,
 	"sets.contains":         checkProduct,

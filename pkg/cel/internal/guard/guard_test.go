@@ -64,7 +64,7 @@ func TestCompilationIsBounded(t *testing.T) {
 	}
 }
 
-// unified nests macros over lists of unknown types, each of which turns out to be a map that has the next one twice.
+// unified nests macros over lists of unknown types. A comparison makes each type a map with the next type as key and value.
 func unified(depth int) string {
 	var macros, comparisons strings.Builder
 	for i := range depth {

@@ -79,8 +79,8 @@ func checkMatch(args []ref.Val) error {
 	return nil
 }
 
-// checkMatches is checkMatch for all matches, each of which is kept: a text of maxText has no more
-// than a match for each byte.
+// checkMatches is checkMatch for findAll, which keeps all matches. A text has at most one match for each byte, so
+// that maxText bounds them.
 func checkMatches(args []ref.Val) error {
 	if size(args[0]) > maxText {
 		return errWork

@@ -14,7 +14,7 @@ import (
 
 // typeBound is an upper bound of the size of a type.
 type typeBound struct {
-	// parts is how many types the type is made of, itself included, and depth how deep they are nested.
+	// parts is the number of types within the type, including itself, and depth is the depth of their nesting.
 	parts, depth int
 	// isDyn says that the type is dyn.
 	isDyn bool
@@ -157,7 +157,7 @@ func candidatesOf(env *cel.Env) map[callStyle]candidates {
 	return result
 }
 
-// result bounds the type of a call. Where the checker finds several results it takes dyn.
+// result bounds the type of a call. If several overloads with different results fit, the checker takes dyn.
 func (c candidates) result(args []typeBound) typeBound {
 	result := c.simple
 	fitting := 0

@@ -252,7 +252,7 @@ func (w *typeWork) comprehension(c ast.ComprehensionExpr) typeBound {
 	return result
 }
 
-// bind notes a variable of a macro. What a macro uses itself has no name that an expression could use.
+// bind adds a variable of a macro. Variables that the macro itself uses have names that no expression can contain.
 func (w *typeWork) bind(name string, t typeBound) {
 	if t.open && !strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "#") && name != "__result__" {
 		w.openBinders++

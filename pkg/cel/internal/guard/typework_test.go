@@ -52,7 +52,7 @@ func TestCompileCost(t *testing.T) {
 		}
 	}
 	if cost(plain) != 1000+32*uint64(len(plain)) {
-		t.Errorf("got the cost %d for calls that are not generic, want that of the text", cost(plain))
+		t.Errorf("got the cost %d for calls that are not generic, want the cost of the text", cost(plain))
 	}
 	if got, least := cost(generic), cost(plain)+100*100; got < least {
 		t.Errorf("got the cost %d for 100 comparisons, want at least %d", got, least)

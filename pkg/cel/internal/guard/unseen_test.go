@@ -156,7 +156,7 @@ func TestLongTextsAreRefused(t *testing.T) {
 	}
 }
 
-// TestMembershipInConstants looks for texts, of which some are longer than all elements, in literals.
+// TestMembershipInConstants searches literals for texts, also for texts that are longer than all elements.
 func TestMembershipInConstants(t *testing.T) {
 	t.Parallel()
 	compiler := newCompiler(t)

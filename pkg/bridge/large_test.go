@@ -422,21 +422,34 @@ func TestDecisionThatDoesNotEndIsDenied(t *testing.T) {
 	}
 }
 
-// TestSlotIsKeptUntilTheEvaluationEnds asks that an evaluation which is answered late still
-// counts: otherwise its sender could start others without a bound.
+// TestSlotIsKeptUntilTheEvaluationEnds asks that an evaluation keeps its slot after its review was
+// answered at the deadline: otherwise the sender could start evaluations without a bound.
 func TestSlotIsKeptUntilTheEvaluationEnds(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, nil)
-		for _, replied := range b.hold(t, "alice", mostOfOneUser) {
-			wantDenied(t, "an evaluation that does not end", <-replied, reasonTooLate, answerTimeout)
-		}
-		wantDenied(t, "one more", b.ask(t, "alice", "c"), reasonNoSlot, slotTimeout)
-		wantNoOpinion(t, "one of another user", b.ask(t, "bob", "c"), 0)
-		close(b.open)
-		synctest.Wait()
-		wantNoOpinion(t, "one more once they have ended", b.ask(t, "alice", "c"), 0)
-	})
+	for _, tc := range []struct {
+		name        string
+		bytes, most int
+		reason      string
+	}{
+		{name: "large reviews", bytes: largeBytes, most: mostOfOneUser, reason: reasonNoSlot},
+		{name: "small reviews", most: mostEvaluationsOfOneUser(), reason: reasonBusy},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, nil)
+				ask := func(user string) reply { return <-b.send(t, review(user, "c", tc.bytes)) }
+				for _, replied := range b.holdSized(t, "alice", tc.most, tc.bytes) {
+					wantDenied(t, "an evaluation that does not end", <-replied, reasonTooLate, answerTimeout)
+				}
+				wantDenied(t, "one more", ask("alice"), tc.reason, slotTimeout)
+				wantNoOpinion(t, "one of another user", ask("bob"), 0)
+				close(b.open)
+				synctest.Wait()
+				wantNoOpinion(t, "one more once they have ended", ask("alice"), 0)
+			})
+		})
+	}
 }
 
 // TestLatePanicIsContained asks that a panic after the answer does not end the process, and

@@ -157,22 +157,6 @@ func TestEvaluationSlotsAreFreed(t *testing.T) {
 	}
 }
 
-// TestLateEvaluationKeepsItsSlot asks that an evaluation which is answered late still counts.
-func TestLateEvaluationKeepsItsSlot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := newBubble(t, nil)
-		for _, replied := range b.holdSized(t, "alice", mostEvaluationsOfOneUser(), 0) {
-			wantDenied(t, "an evaluation that does not end", <-replied, reasonTooLate, answerTimeout)
-		}
-		wantDenied(t, "one more", b.askSmall(t, "alice", "c"), reasonBusy, slotTimeout)
-		wantNoOpinion(t, "one of another user", b.askSmall(t, "bob", "c"), 0)
-		close(b.open)
-		synctest.Wait()
-		wantNoOpinion(t, "one more once they have ended", b.askSmall(t, "alice", "c"), 0)
-	})
-}
-
 // TestQuestionAboutFieldsTakesNoSlot has kube-apiserver answer the questions of one user slowly.
 // They take no slot from the user's other reviews.
 func TestQuestionAboutFieldsTakesNoSlot(t *testing.T) {

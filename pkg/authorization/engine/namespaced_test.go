@@ -13,23 +13,8 @@ import (
 	"testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
-
-// frontDoorChain has the places of the front door.
-func frontDoorChain(tb testing.TB, source *engine.Source) *authorization.Chain {
-	tb.Helper()
-	chain, err := authorization.NewChain(
-		authorization.Member{Name: engine.RestrictingName, Decider: &engine.Authorizer{Source: source, Part: engine.Restricting}},
-		authorization.Member{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.GrantingCluster}},
-		authorization.Member{Name: engine.NamespacedName, Decider: &engine.Authorizer{Source: source, Part: engine.GrantingNamespaced}},
-	)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return chain
-}
 
 // randomPolicies are policies of the cluster and of two namespaces, with conditions that hold or not, fail, cost
 // much, or depend on the object.
@@ -53,7 +38,7 @@ func TestNamespacedDecidesTheSame(t *testing.T) {
 	for range 300 {
 		specs := randomPolicies(r)
 		source := publish(t, specs)
-		chain := frontDoorChain(t, source)
+		chain := placesChain(t, source)
 		ctx, a := source.Pin(t.Context()), podsOf("update")
 		want := show(t, chain.Decide(ctx, a))
 		if namespaced := source.Namespaced(ctx, a); namespaced != nil {
@@ -96,7 +81,7 @@ func TestNamespacedInTime(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source := publish(t, tc.specs)
-			chain, a := frontDoorChain(t, source), podsOf("update")
+			chain, a := placesChain(t, source), podsOf("update")
 			namespaced := source.Namespaced(t.Context(), a)
 			if (namespaced == nil) != tc.wantNone {
 				t.Fatalf("got %v, want none: %t", namespaced, tc.wantNone)

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package architecture_test
 
 import (
+	"go/scanner"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -24,19 +26,20 @@ var turns = map[string]*regexp.Regexp{
 	"rare words":        regexp.MustCompile(`(?i)\b(anew|besides|made of|comes? to|came to|in the words|in force)\b`),
 }
 
-// The most matches of each turn in a thousand lines: comment lines of hand-written Go outside tests, and lines
-// of documents that are not blank.
+// The most matches of each turn in a thousand: comment lines and messages of hand-written Go outside tests,
+// and lines of documents that are not blank.
 const (
 	mostInCode      = 1.5
 	mostInDocuments = 3.0
 )
 
-// TestWords counts turns of phrase that make readers read twice.
+// TestWords counts turns of phrase that make readers read twice. Messages are the string literals with a
+// blank: errors, reasons, warnings, help of flags and metrics.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	comment := regexp.MustCompile(`^\s*// ?(.*)`)
-	code, documents := map[string][]string{}, map[string][]string{}
-	var inCode, inDocuments int
+	code, messages, documents := map[string][]string{}, map[string][]string{}, map[string][]string{}
+	var inCode, inMessages, inDocuments int
 	err := filepath.WalkDir(root(t), func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -56,6 +59,12 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		if isCode {
+			for _, message := range messagesOf(content) {
+				inMessages++
+				match(messages, message, path)
+			}
+		}
 		for line := range strings.Lines(string(content)) {
 			line = strings.TrimRight(line, "\n")
 			switch m := comment.FindStringSubmatch(line); {
@@ -72,15 +81,41 @@ func TestWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if inCode < 1000 || inDocuments < 1000 {
-		t.Fatalf("got %d comment lines and %d lines of documents: they are not found", inCode, inDocuments)
-	}
-	for turn := range turns {
-		if most := mostInCode * float64(inCode) / 1000; float64(len(code[turn])) > most {
-			t.Errorf("%s: %d in comments, want at most %.0f:\n%s", turn, len(code[turn]), most, strings.Join(code[turn], "\n"))
+	for _, counted := range []struct {
+		what  string
+		found map[string][]string
+		lines int
+		most  float64 // in a thousand lines
+	}{
+		{"comments", code, inCode, mostInCode},
+		{"messages", messages, inMessages, mostInCode},
+		{"documents", documents, inDocuments, mostInDocuments},
+	} {
+		if counted.lines < 1000 {
+			t.Errorf("got %d %s: they are not found", counted.lines, counted.what)
 		}
-		if most := mostInDocuments * float64(inDocuments) / 1000; float64(len(documents[turn])) > most {
-			t.Errorf("%s: %d in documents, want at most %.0f:\n%s", turn, len(documents[turn]), most, strings.Join(documents[turn], "\n"))
+		for turn := range turns {
+			found, most := counted.found[turn], counted.most*float64(counted.lines)/1000
+			if float64(len(found)) > most {
+				t.Errorf("%s: %d in %s, want at most %.0f:\n%s", turn, len(found), counted.what, most, strings.Join(found, "\n"))
+			}
+		}
+	}
+}
+
+// messagesOf returns the string literals with a blank in a Go file.
+func messagesOf(content []byte) []string {
+	var messages []string
+	var s scanner.Scanner
+	files := token.NewFileSet()
+	s.Init(files.AddFile("", files.Base(), len(content)), content, nil, 0)
+	for {
+		_, kind, literal := s.Scan()
+		switch {
+		case kind == token.EOF:
+			return messages
+		case kind == token.STRING && strings.Contains(literal, " "):
+			messages = append(messages, literal)
 		}
 	}
 }

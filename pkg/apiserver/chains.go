@@ -242,14 +242,13 @@ func (c *chainConfig) includedFields() (authorization.Decider, error) {
 	return c.fields(granular.NewInclude)
 }
 
-func (c *chainConfig) fields(build func(granular.Config) (authorizer.Authorizer, error)) (authorization.Decider, error) {
+func (c *chainConfig) fields(build func(granular.Config) (authorization.Decider, error)) (authorization.Decider, error) {
 	if c.Fields == nil {
 		return nil, nil
 	}
 	config := *c.Fields
 	config.Authorizer = c.checks
-	built, err := build(config)
-	return authorization.DeciderOf(built), err
+	return build(config)
 }
 
 // reference is an authorizer that calls a chain that may not be built yet. It is used for members

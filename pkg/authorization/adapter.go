@@ -15,13 +15,16 @@ import (
 // and nil for nil. The Decider evaluates its conditions as the authorizer does, and is pinned and
 // expanded if the authorizer is a Pinner or an Expander.
 func DeciderOf(a authorizer.Authorizer) Decider {
-	if a == nil {
+	switch a := a.(type) {
+	case nil:
 		return nil
+	case adapter: // it has the method Decide, and hides what else its Decider is
+		return a.Decider
+	case Decider:
+		return a
+	default:
+		return upstreamDecider{a}
 	}
-	if d, ok := a.(Decider); ok {
-		return d
-	}
-	return upstreamDecider{a}
 }
 
 // upstreamDecider is an authorizer that does not know this package.

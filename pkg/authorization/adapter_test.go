@@ -73,6 +73,9 @@ func TestDeciderOf(t *testing.T) {
 	if d := authorization.DeciderOf(chain); d != authorization.Decider(chain) {
 		t.Errorf("a Decider: got %v, want the same", d)
 	}
+	if d := authorization.DeciderOf(authorization.AuthorizerOf(chain)); d != authorization.Decider(chain) {
+		t.Errorf("the authorizer of a Decider: got %v, want the Decider", d)
+	}
 	moves := &moving{}
 	if pinned := authorization.Pin(t.Context(), authorization.DeciderOf(moves)); pinned == t.Context() {
 		t.Error("an authorizer that is a Pinner was not pinned")

@@ -72,18 +72,18 @@ type fieldAuthorizer struct {
 // NewInclude makes the authorizer for users without permission on the whole object: if a user has the
 // verb granular, it allows writes on the condition that a permission covers each field that changes. It
 // belongs after every authorizer that could give the general permission.
-func NewInclude(config Config) (authorizer.Authorizer, error) {
+func NewInclude(config Config) (authorization.Decider, error) {
 	return newAuthorizer(modeInclude, config)
 }
 
 // NewExclude makes the authorizer that denies changes of excluded fields by users without the permission
 // on them, even if they have permission on the whole object. It only denies, and belongs before every
 // authorizer that could allow.
-func NewExclude(config Config) (authorizer.Authorizer, error) {
+func NewExclude(config Config) (authorization.Decider, error) {
 	return newAuthorizer(modeExclude, config)
 }
 
-func newAuthorizer(mode string, config Config) (authorizer.Authorizer, error) {
+func newAuthorizer(mode string, config Config) (authorization.Decider, error) {
 	if config.Authorizer == nil || config.Table == nil {
 		return nil, errConfig
 	}
@@ -91,12 +91,12 @@ func newAuthorizer(mode string, config Config) (authorizer.Authorizer, error) {
 	return &fieldAuthorizer{Config: config, mode: mode}, nil
 }
 
-var _ authorizer.Authorizer = &fieldAuthorizer{}
+var _ authorization.ConditionsAuthor = &fieldAuthorizer{}
 
-// ConditionsAwareAuthorize answers with a condition on the fields of a write, or not at all.
-func (a *fieldAuthorizer) ConditionsAwareAuthorize(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+// Decide returns a condition on the fields of a write, or an unconditional decision.
+func (a *fieldAuthorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil {
-		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+		return authorization.NoOpinion("", nil)
 	}
 	if a.mode == modeExclude {
 		return a.exclude(attributes)
@@ -104,15 +104,15 @@ func (a *fieldAuthorizer) ConditionsAwareAuthorize(ctx context.Context, attribut
 	return a.include(ctx, attributes)
 }
 
-func (a *fieldAuthorizer) exclude(attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (a *fieldAuthorizer) exclude(attributes authorizer.Attributes) authorization.Decision {
 	table := a.Table()
 	isWrite := attributes.GetVerb() == wildcard || slices.Contains(writes, attributes.GetVerb())
 	if isWrite && table == nil {
-		return authorizer.ConditionsAwareDecisionDeny("", errNotLoaded)
+		return authorization.Deny("", errNotLoaded)
 	}
 	resource := schema.GroupResource{Group: attributes.GetAPIGroup(), Resource: attributes.GetResource()}
 	if !isWrite || !table.Excludes(resource) {
-		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+		return authorization.NoOpinion("", nil)
 	}
 	return a.conditional(table, attributes, authorization.Condition{
 		ID: ExcludeID, Effect: authorization.EffectDeny,
@@ -120,21 +120,21 @@ func (a *fieldAuthorizer) exclude(attributes authorizer.Attributes) authorizer.C
 	})
 }
 
-func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Attributes) authorizer.ConditionsAwareDecision {
+func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	table := a.Table()
 	question, ok := Question(attributes)
 	if table == nil || !ok {
-		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+		return authorization.NoOpinion("", nil)
 	}
 	if err := a.stale(); err != nil {
-		return authorizer.ConditionsAwareDecisionNoOpinion(err.Error(), nil)
+		return authorization.NoOpinion(err.Error(), nil)
 	}
 	decision, _, err := a.Authorizer.Authorize(ctx, question)
 	switch {
 	case err != nil:
-		return authorizer.ConditionsAwareDecisionNoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, mapping.Verb))
+		return authorization.NoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, mapping.Verb))
 	case decision != authorizer.DecisionAllow:
-		return authorizer.ConditionsAwareDecisionNoOpinion("", nil)
+		return authorization.NoOpinion("", nil)
 	}
 	return a.conditional(table, attributes, authorization.Condition{
 		ID: IncludeID, Effect: authorization.EffectAllow,
@@ -163,16 +163,16 @@ func Question(attributes authorizer.Attributes) (question authorizer.Attributes,
 	return withVerb{attributes, mapping.Verb}, true
 }
 
-func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorizer.ConditionsAwareDecision {
+func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorization.Decision {
 	text, err := json.Marshal(subjectOf(a.mode, table, attributes))
 	if err == nil && len(text) > maxConditionBytes {
 		err = errTooLong
 	}
 	if err != nil {
 		if a.mode == modeExclude {
-			return authorizer.ConditionsAwareDecisionDeny("", err)
+			return authorization.Deny("", err)
 		}
-		return authorizer.ConditionsAwareDecisionNoOpinion("", err)
+		return authorization.NoOpinion("", err)
 	}
 	c.Type, c.Text = ConditionType, string(text)
 	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
@@ -180,7 +180,7 @@ func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorize
 		trailFrom(ctx).add(a.mode, result)
 		return a.outcome(result)
 	}
-	return authorization.ToUpstream(authorization.Conditions(c))
+	return authorization.Conditions(c)
 }
 
 // outcome returns the outcome of the condition: the Allow condition is true if the fields are covered,
@@ -190,11 +190,6 @@ func (a *fieldAuthorizer) outcome(result Result) authorization.Outcome {
 		return authorization.Bool(!result.Allowed).Because(result.Reason)
 	}
 	return authorization.Bool(result.Allowed).Because(result.Reason)
-}
-
-// Authorize returns the decision for callers that do not support conditions.
-func (a *fieldAuthorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	return authorization.FromUpstream("", a.ConditionsAwareAuthorize(ctx, attributes)).Fold().Concrete()
 }
 
 var (
@@ -266,7 +261,7 @@ func writerOf(data authorizer.ConditionsData) changes.Writer {
 
 func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
 
-// EvaluateConditions evaluates conditions that ConditionsAwareAuthorize made, also after
+// EvaluateConditions evaluates conditions that Decide made, also after
 // they went over the wire. It uses the current mappings, and refuses if they have changed since. The data
 // must have the user of the condition. The groups are taken from the data, so that callers must have the
 // permission to ask about any user.

@@ -132,13 +132,14 @@ func TestWhoIsAsked(t *testing.T) {
 	}
 }
 
-func mustMake(t *testing.T, makeOne func(granular.Config) (authorizer.Authorizer, error), config granular.Config) authorizer.Authorizer {
+// mustMake returns one of the authorizers with the interface of k8s.io/apiserver.
+func mustMake(t *testing.T, makeOne func(granular.Config) (authorization.Decider, error), config granular.Config) authorizer.Authorizer {
 	t.Helper()
 	made, err := makeOne(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return made
+	return authorization.AuthorizerOf(made)
 }
 
 // TestEvaluation evaluates in process, through a chain, and after the wire: all say the
@@ -255,7 +256,7 @@ func TestForgedConditions(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			for side, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
+			for side, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
 				now := table
 				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Table: func() *mapping.Table { return now }})
 				d := overTheWire(t, a.ConditionsAwareAuthorize(t.Context(), updateByBob), tc.change)
@@ -277,7 +278,7 @@ func TestForgedConditions(t *testing.T) {
 func TestForeignDecisions(t *testing.T) {
 	t.Parallel()
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: b}")
-	for _, makeOne := range []func(granular.Config) (authorizer.Authorizer, error){granular.NewInclude, granular.NewExclude} {
+	for _, makeOne := range []func(granular.Config) (authorization.Decider, error){granular.NewInclude, granular.NewExclude} {
 		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{}, Table: tableOf()})
 		if d, _, err := a.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionDeny("", nil), data); d != authorizer.DecisionDeny || err == nil {
 			t.Errorf("a Deny: got %v, %v", d, err)

@@ -101,12 +101,12 @@ func decide(t testing.TB, data write, verbs string, fields ...policy.FieldPermis
 	}
 	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: things.Types(t), Table: func() *mapping.Table { return table }}
 	var members []authorization.Member
-	for name, makeOne := range map[string]func(granular.Config) (authorizer.Authorizer, error){"exclude": granular.NewExclude, "include": granular.NewInclude} {
+	for name, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"exclude": granular.NewExclude, "include": granular.NewInclude} {
 		made, err := makeOne(config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		members = append(members, authorization.Member{Name: name, Decider: authorization.DeciderOf(made)})
+		members = append(members, authorization.Member{Name: name, Decider: made})
 	}
 	if members[0].Name != "exclude" {
 		members[0], members[1] = members[1], members[0]

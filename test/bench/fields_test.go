@@ -168,7 +168,7 @@ func (k fieldKind) updates(b *testing.B, user *verbs, types changes.Types, field
 		if err != nil {
 			b.Fatal(err)
 		}
-		members = []authorization.Member{{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, members[0], {Name: "include", Decider: authorization.DeciderOf(include)}}
+		members = []authorization.Member{{Name: "exclude", Decider: exclude}, members[0], {Name: "include", Decider: include}}
 	}
 	chain, err := authorization.NewChain(members...)
 	if err != nil {

@@ -196,7 +196,7 @@ func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, 
 		t.Fatal(err)
 	}
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, authorization.Member{Name: "verbs", Decider: authorization.DeciderOf(knows)}, authorization.Member{Name: "include", Decider: authorization.DeciderOf(include)})
+		authorization.Member{Name: "exclude", Decider: exclude}, authorization.Member{Name: "verbs", Decider: authorization.DeciderOf(knows)}, authorization.Member{Name: "include", Decider: include})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,11 +32,11 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
@@ -243,7 +243,7 @@ func (c *completedConfig) believeFrontProxies(generic *genericapiserver.Config) 
 type Server struct {
 	GenericAPIServer *genericapiserver.GenericAPIServer
 	// FrontDoor is nil if the front door is disabled.
-	FrontDoor *bridge.Server
+	FrontDoor *frontdoor.Server
 }
 
 // New assembles the server.

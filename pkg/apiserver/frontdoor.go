@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
@@ -31,7 +31,7 @@ var errNoClientCA = errors.New("the front door needs a CA for client certificate
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request.
-func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
+func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -39,24 +39,24 @@ func (c CompletedConfig) newFrontDoor() (*bridge.Server, error) {
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	door, err := bridge.NewFrontDoor(bridge.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
+	door, err := frontdoor.New(frontdoor.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
 	if err != nil {
 		return nil, err
 	}
-	clients, err := bridge.NewClients(config.Serving.ClientCA.VerifyOptions, config.AllowedNames)
+	clients, err := frontdoor.NewClients(config.Serving.ClientCA.VerifyOptions, config.AllowedNames)
 	if err != nil {
 		return nil, err
 	}
-	return bridge.NewServer(config.Serving, bridge.NewHandler(door, clients))
+	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(door, clients))
 }
 
 // fieldsOf returns the check for permission on fields, or nil if the server does not check fields.
 // A connection changes no fields, so that the check does not apply to it.
-func (c CompletedConfig) fieldsOf(config *FrontDoorConfig) *bridge.Fields {
+func (c CompletedConfig) fieldsOf(config *FrontDoorConfig) *frontdoor.Fields {
 	if c.extra.Mappings == nil || config.Fields == nil {
 		return nil
 	}
-	return &bridge.Fields{KubeAPIServer: config.Fields, Question: func(attributes authorizer.Attributes) (authorizer.Attributes, bool) {
+	return &frontdoor.Fields{KubeAPIServer: config.Fields, Question: func(attributes authorizer.Attributes) (authorizer.Attributes, bool) {
 		if c.extra.Enforcer.Connects(attributes) {
 			return nil, false
 		}

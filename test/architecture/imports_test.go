@@ -38,7 +38,7 @@ var layers = map[string][]string{
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
 	"pkg/slots":         {},
-	"pkg/bridge":        {"apis", "pkg/authorization", "pkg/slots"},
+	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation", "pkg/slots"},
 	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
@@ -57,7 +57,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/bridge", "pkg/enforcement", "pkg/features", "pkg/granular", "pkg/impersonation",
+		"pkg/admission", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/granular", "pkg/impersonation",
 	},
 
 	"cmd":  {"pkg/apiserver"},
@@ -214,8 +214,8 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/registry/policy/authorizationpolicy", "pkg/policy", true},
 		{"cmd/proviso-apiserver", "pkg/cel", true},
 		{"pkg/policy/typechecking", "pkg/registry", true},
-		{"pkg/bridge", "pkg/policy", true},
-		{"pkg/registry/authorization/subjectaccessreview", "pkg/bridge", true},
+		{"pkg/frontdoor", "pkg/policy", true},
+		{"pkg/registry/authorization/subjectaccessreview", "pkg/frontdoor", true},
 		{"pkg/granular/changes", "pkg/granular/mapping", true},
 		{"pkg/granular/mapping", "pkg/granular", true},
 		{"pkg/authorization", "pkg/authorization/engine", true},

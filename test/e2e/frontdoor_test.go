@@ -25,7 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // inNamespace makes a namespace in which carol, who may do nothing elsewhere, may read
@@ -340,7 +340,7 @@ func TestFrontDoorClients(t *testing.T) {
 	t.Parallel()
 	ask := func(c *http.Client) int {
 		t.Helper()
-		code, _ := post(t, c, stack.FrontDoorURL()+bridge.AuthorizePath, carolReads)
+		code, _ := post(t, c, stack.FrontDoorURL()+frontdoor.AuthorizePath, carolReads)
 		return code
 	}
 	certFile, keyFile, err := stack.FrontDoorCertificate()
@@ -399,7 +399,7 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if code, body := post(t, withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), alone.FrontDoorURL+bridge.AuthorizePath, carolReads); code != http.StatusOK || !strings.Contains(body, `"denied":true`) {
+	if code, body := post(t, withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), alone.FrontDoorURL+frontdoor.AuthorizePath, carolReads); code != http.StatusOK || !strings.Contains(body, `"denied":true`) {
 		t.Errorf("with kube-apiserver down: got %d %s, want denied", code, body)
 	}
 	if list, err := policies(alone.URL).List(t.Context(), metav1.ListOptions{}); err == nil {

@@ -82,10 +82,10 @@ var suites = []mutation.Suite{
 		{Name: "impersonation: a denial in conditional mode", File: "modes.go", Old: "if conditional.final || ", New: "if ", Test: "^TestFilter$"},
 		{Name: "impersonation: denials of some objects in legacy mode", File: "modes.go", Old: "legacy.Residual = conditional.denials", New: "legacy.Residual = nil", Test: "^TestFilter$"},
 	}},
-	{Package: "pkg/bridge", Test: "^Test", Mutants: []mutation.Mutant{
-		{Name: "bridge: policies that are not loaded", File: "frontdoor.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
-		{Name: "bridge: the marker", File: "frontdoor.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
-		{Name: "bridge: conditions that nobody enforces", File: "frontdoor.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
+	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "frontdoor: policies that are not loaded", File: "decide.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
+		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
+		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},
 	{Package: "pkg/registry/authorization/authorizationconditionsreview", Test: "^TestReview", Mutants: []mutation.Mutant{
 		{Name: "review: types of served kinds", File: "kinds.go", Old: "|| !k.scheme.Recognizes(gvk) {", New: "|| true {"},

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -42,6 +43,13 @@ import (
 
 // UserHeader is the header with the user of a request.
 const UserHeader = "X-Test-User"
+
+// maxCopy bounds what the copies in one JSON patch add, in bytes. It is the bound of the generic server.
+const maxCopy = 3 << 20
+
+// The generic server sets the bound of copies in a variable of the patch library if it is not less already. Servers of earlier
+// tests may read the variable meanwhile, so it is set here, before there are any, to a bound that is less.
+func init() { jsonpatch.AccumulatedCopySizeLimit = maxCopy - 1 }
 
 // Config configures the server.
 type Config struct {

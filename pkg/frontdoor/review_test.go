@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"io"
@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // TestTooLongIsAnsweredByItsLength sends no body: over HTTP/2, which kube-apiserver uses, the answer
@@ -57,7 +57,7 @@ func TestTooLongIsAnsweredOverHTTP1(t *testing.T) {
 	client := s.client(t, s.clientPair(t, "kube-apiserver"))
 	client.Transport.(*http.Transport).ForceAttemptHTTP2 = false
 	for range 3 {
-		response, err := client.Post("https://"+s.address+bridge.AuthorizePath, "application/json", strings.NewReader(strings.Repeat(" ", 8<<20)))
+		response, err := client.Post("https://"+s.address+frontdoor.AuthorizePath, "application/json", strings.NewReader(strings.Repeat(" ", 8<<20)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func BenchmarkLargeReview(b *testing.B) {
 			s := newListener(b, newDoor(b, publish(b, policies), enforcesMachines))
 			client, body := s.client(b, s.clientPair(b, "kube-apiserver")), denseReview()
 			for b.Loop() {
-				response, err := client.Post("https://"+s.address+bridge.AuthorizePath, "application/json", strings.NewReader(body))
+				response, err := client.Post("https://"+s.address+frontdoor.AuthorizePath, "application/json", strings.NewReader(body))
 				if err != nil {
 					b.Fatal(err)
 				}

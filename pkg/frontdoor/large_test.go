@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"context"
@@ -27,7 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // The bounds of the front door, as docs/front-door.md has them.
@@ -115,13 +115,13 @@ func newBubble(t *testing.T, policies map[string]policy) *bubble {
 }
 
 // newBubbleAsking is newBubble for a front door that asks for permission on fields.
-func newBubbleAsking(t *testing.T, policies map[string]policy, fields *bridge.Fields) *bubble {
+func newBubbleAsking(t *testing.T, policies map[string]policy, fields *frontdoor.Fields) *bubble {
 	t.Helper()
 	b := &bubble{open: make(chan struct{})}
 	all := map[string]policy{"reads-uid": readsUID}
 	maps.Copy(all, policies)
 	source := publish(t, all)
-	door, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(t, source), Policies: source, Fields: fields, Enforces: func(a authorizer.Attributes) bool {
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Fields: fields, Enforces: func(a authorizer.Attributes) bool {
 		if a.GetName() == elsewhere {
 			time.Sleep(pastDeadline)
 		}
@@ -147,11 +147,11 @@ func newBubbleAsking(t *testing.T, policies map[string]policy, fields *bridge.Fi
 	if err != nil {
 		t.Fatal(err)
 	}
-	clients, err := bridge.NewClients(provider.VerifyOptions, nil)
+	clients, err := frontdoor.NewClients(provider.VerifyOptions, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.handler, b.client = bridge.NewHandlerChanging(door, clients, b.evaluated), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
+	b.handler, b.client = frontdoor.NewHandlerChanging(door, clients, b.evaluated), &tls.ConnectionState{PeerCertificates: []*x509.Certificate{certificate.Leaf}}
 	return b
 }
 

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 const question = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice",
@@ -37,7 +37,7 @@ type answer struct {
 
 // listen serves a door to a client whose certificate is right, and returns a function that
 // asks.
-func listen(t *testing.T, door *bridge.FrontDoor) func(*http.Request) answer {
+func listen(t *testing.T, door *frontdoor.Decider) func(*http.Request) answer {
 	t.Helper()
 	s := newListener(t, door)
 	client := s.client(t, s.clientPair(t, "kube-apiserver"))
@@ -58,7 +58,7 @@ func listen(t *testing.T, door *bridge.FrontDoor) func(*http.Request) answer {
 }
 
 func post(body string) *http.Request {
-	r := httptest.NewRequest(http.MethodPost, bridge.AuthorizePath, strings.NewReader(body))
+	r := httptest.NewRequest(http.MethodPost, frontdoor.AuthorizePath, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
 }
@@ -145,10 +145,10 @@ func TestBadRequests(t *testing.T) {
 		want    int
 		message string
 	}{
-		{"GET", request("GET", bridge.AuthorizePath, "application/json", ""), 405, "by POST"},
-		{"PUT", request("PUT", bridge.AuthorizePath, "application/json", question), 405, "by POST"},
-		{"no content type", request("POST", bridge.AuthorizePath, "", question), 415, "application/json"},
-		{"another content type", request("POST", bridge.AuthorizePath, "application/yaml", question), 415, "application/json"},
+		{"GET", request("GET", frontdoor.AuthorizePath, "application/json", ""), 405, "by POST"},
+		{"PUT", request("PUT", frontdoor.AuthorizePath, "application/json", question), 405, "by POST"},
+		{"no content type", request("POST", frontdoor.AuthorizePath, "", question), 415, "application/json"},
+		{"another content type", request("POST", frontdoor.AuthorizePath, "application/yaml", question), 415, "application/json"},
 		{"nothing", post(""), 400, "not valid JSON"},
 		{"no object", post(`[]`), 400, "not valid JSON"},
 		{"null", post(`null`), 400, "the body is not a SubjectAccessReview"},
@@ -198,11 +198,11 @@ func (errReader) Read([]byte) (int, error) { return 0, errors.New("connection re
 // TestUnavailable asks that what nobody can tell is an error that is not repeated.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
-	if got := listen(t, newDoor(t, publish(t, nil), enforcesMachines))(httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil)); got.code != http.StatusOK {
+	if got := listen(t, newDoor(t, publish(t, nil), enforcesMachines))(httptest.NewRequest(http.MethodGet, frontdoor.ReadyPath, nil)); got.code != http.StatusOK {
 		t.Errorf("ready, with policies: got %+v", got)
 	}
 	ask := listen(t, newDoor(t, emptySource(), enforcesMachines))
-	for _, request := range []*http.Request{post(question), httptest.NewRequest(http.MethodGet, bridge.ReadyPath, nil)} {
+	for _, request := range []*http.Request{post(question), httptest.NewRequest(http.MethodGet, frontdoor.ReadyPath, nil)} {
 		got := ask(request)
 		if got.code != http.StatusServiceUnavailable || !strings.Contains(got.body, "policies have not been loaded yet") || got.header.Get("Retry-After") != "" {
 			t.Errorf("%s: got %+v", request.URL.Path, got)
@@ -238,7 +238,7 @@ func TestPanic(t *testing.T) {
 
 // TestMetrics counts what is answered. It must not be parallel: others are answered too.
 func TestMetrics(t *testing.T) {
-	bridge.RegisterMetrics()
+	frontdoor.RegisterMetrics()
 	legacyregistry.Reset()
 	allowing, denying := listen(t, newDoor(t, publish(t, always), enforcesMachines)), listen(t, newDoor(t, publish(t, never), enforcesMachines))
 	allowing(post(question))

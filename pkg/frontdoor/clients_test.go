@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
@@ -46,7 +46,7 @@ func newAuthority(t testing.TB, name string) *pki.Authority {
 	return ca
 }
 
-func newListener(t testing.TB, door *bridge.FrontDoor, names ...string) *listener {
+func newListener(t testing.TB, door *frontdoor.Decider, names ...string) *listener {
 	t.Helper()
 	ca := newAuthority(t, "ca")
 	pair, err := ca.Server("server", "127.0.0.1")
@@ -63,12 +63,12 @@ func newListener(t testing.TB, door *bridge.FrontDoor, names ...string) *listene
 	if serving.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	clients, err := bridge.NewClients(serving.ClientCA.VerifyOptions, names)
+	clients, err := frontdoor.NewClients(serving.ClientCA.VerifyOptions, names)
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := bridge.NewHandler(door, clients)
-	server, err := bridge.NewServer(serving, handler)
+	handler := frontdoor.NewHandler(door, clients)
+	server, err := frontdoor.NewServer(serving, handler)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (l *listener) state(t *testing.T, name string) *tls.ConnectionState {
 
 func (l *listener) ask(t testing.TB, client *http.Client) (code int, body string) {
 	t.Helper()
-	response, err := client.Post("https://"+l.address+bridge.AuthorizePath, "application/json", strings.NewReader(question))
+	response, err := client.Post("https://"+l.address+frontdoor.AuthorizePath, "application/json", strings.NewReader(question))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,10 +251,10 @@ func TestStop(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	if clients, err := bridge.NewClients(nil, nil); err == nil {
+	if clients, err := frontdoor.NewClients(nil, nil); err == nil {
 		t.Errorf("clients without a CA: got %v", clients)
 	}
-	if server, err := bridge.NewServer(&genericapiserver.SecureServingInfo{}, http.NotFoundHandler()); err == nil {
+	if server, err := frontdoor.NewServer(&genericapiserver.SecureServingInfo{}, http.NotFoundHandler()); err == nil {
 		t.Errorf("a server without a port: got %v", server)
 	}
 }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package bridge implements the front door, an authorization webhook for kube-apiserver.
+// Package frontdoor implements the front door, an authorization webhook for kube-apiserver.
 // kube-apiserver authorizes a request before it proxies it, and calls the front door before RBAC,
 // so that policies apply to requests that pass through kube-apiserver.
 //
@@ -27,4 +27,4 @@ SPDX-License-Identifier: Apache-2.0
 //
 // The package depends neither on storage nor on the main server: package apiserver tells it which
 // requests this server enforces.
-package bridge
+package frontdoor

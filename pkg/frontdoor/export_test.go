@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge
+package frontdoor
 
 import (
 	"net/http"
@@ -13,6 +13,6 @@ import (
 
 // NewHandlerChanging is NewHandler with attributes that a test changes, for example so that the
 // evaluation of a condition blocks.
-func NewHandlerChanging(door *FrontDoor, clients *Clients, change func(authorizer.Attributes) authorizer.Attributes) http.Handler {
+func NewHandlerChanging(door *Decider, clients *Clients, change func(authorizer.Attributes) authorizer.Attributes) http.Handler {
 	return newHandler(door, clients, func(review *reviewSpec) authorizer.Attributes { return change(review.attributes()) })
 }

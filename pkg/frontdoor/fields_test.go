@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
 // kube stands for kube-apiserver and its RBAC, by which alice has the verb granular unless
 // it says otherwise. As kube-apiserver does, it asks the front door first.
 type kube struct {
-	door    *bridge.FrontDoor
+	door    *frontdoor.Decider
 	answer  authorizer.Decision
 	err     error
 	blocks  bool
@@ -65,12 +65,12 @@ func enforcesWrites(a authorizer.Attributes) bool {
 	return ok && a.GetAPIGroup() == "demo.proviso.dev" && a.GetAPIVersion() == "v1alpha1" && a.GetResource() == "virtualmachines"
 }
 
-func newFieldsDoor(t *testing.T, policies map[string]policy, k *kube) *bridge.FrontDoor {
+func newFieldsDoor(t *testing.T, policies map[string]policy, k *kube) *frontdoor.Decider {
 	t.Helper()
 	source := publish(t, policies)
-	door, err := bridge.NewFrontDoor(bridge.Config{
+	door, err := frontdoor.New(frontdoor.Config{
 		Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites,
-		Fields: &bridge.Fields{Question: granular.Question, KubeAPIServer: k},
+		Fields: &frontdoor.Fields{Question: granular.Question, KubeAPIServer: k},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -163,9 +163,9 @@ func TestNoFields(t *testing.T) {
 	if err != nil || !got.IsNoOpinion() {
 		t.Errorf("got %s, %v", show(got), err)
 	}
-	for _, fields := range []*bridge.Fields{{}, {Question: granular.Question}, {KubeAPIServer: &kube{}}} {
+	for _, fields := range []*frontdoor.Fields{{}, {Question: granular.Question}, {KubeAPIServer: &kube{}}} {
 		source := &engine.Source{}
-		if _, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites, Fields: fields}); err == nil {
+		if _, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites, Fields: fields}); err == nil {
 			t.Errorf("%+v: a front door was made", fields)
 		}
 	}

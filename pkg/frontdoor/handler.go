@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge
+package frontdoor
 
 import (
 	"context"
@@ -39,11 +39,11 @@ const answerTimeout = 1500 * time.Millisecond
 const mediaType = "application/json"
 
 // NewHandler returns the handler of the listener. It answers only requests of clients.
-func NewHandler(door *FrontDoor, clients *Clients) http.Handler {
+func NewHandler(door *Decider, clients *Clients) http.Handler {
 	return newHandler(door, clients, (*reviewSpec).attributes)
 }
 
-func newHandler(door *FrontDoor, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
+func newHandler(door *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
 	RegisterMetrics()
 	mux := http.NewServeMux()
 	mux.Handle(AuthorizePath, &reviewHandler{door: door, limits: newLimits(), attributesOf: attributesOf})
@@ -53,7 +53,7 @@ func newHandler(door *FrontDoor, clients *Clients, attributesOf func(*reviewSpec
 
 // reviewHandler answers SubjectAccessReviews of authorization.k8s.io/v1.
 type reviewHandler struct {
-	door   *FrontDoor
+	door   *Decider
 	limits *limits
 	// attributesOf returns the request that a review asks about.
 	attributesOf func(*reviewSpec) authorizer.Attributes
@@ -192,7 +192,7 @@ func untilDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // ready answers 200 if the policies are loaded and up to date, and 503 otherwise.
-func (d *FrontDoor) ready(w http.ResponseWriter, _ *http.Request) {
+func (d *Decider) ready(w http.ResponseWriter, _ *http.Request) {
 	if err := d.Ready(); err != nil {
 		refuse(w, apierrors.NewServiceUnavailable(err.Error()))
 		return

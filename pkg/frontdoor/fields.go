@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge
+package frontdoor
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type Fields struct {
 // mayChangeFields reports whether a request on which policies have no opinion is allowed because
 // the user may change some fields. As in the server, a policy may also grant or deny the verb
 // granular. An error counts as no.
-func (d *FrontDoor) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
+func (d *Decider) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
 	if d.config.Fields == nil || !d.config.Enforces(attributes) || authorization.AsksAboutMany(attributes) {
 		return false
 	}

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"fmt"
@@ -15,9 +15,9 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // BenchmarkOneAuthorsPolicies measures a request that sixteen policies of one namespace match, of which
@@ -54,7 +54,7 @@ func BenchmarkOneAuthorsPolicies(b *testing.B) {
 			}
 			source := &engine.Source{}
 			source.Publish(engine.NewBuilder().Apply(changes))
-			door, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(b, source), Policies: source, Enforces: func(authorizer.Attributes) bool { return false }})
+			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(b, source), Policies: source, Enforces: func(authorizer.Attributes) bool { return false }})
 			if err != nil {
 				b.Fatal(err)
 			}

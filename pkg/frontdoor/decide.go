@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge
+package frontdoor
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
-// FrontDoor decides requests for kube-apiserver. It is safe for concurrent use.
-type FrontDoor struct {
+// Decider decides requests for kube-apiserver. It is safe for concurrent use.
+type Decider struct {
 	config Config
 }
 
-// Config configures a FrontDoor.
+// Config configures a Decider.
 type Config struct {
 	// Chain decides. Its members must decide from Policies, and must not evaluate conditions,
 	// because their secondary checks would ask kube-apiserver.
@@ -41,15 +41,15 @@ type Config struct {
 	Fields *Fields
 }
 
-// NewFrontDoor returns a FrontDoor. It returns an error if config is incomplete.
-func NewFrontDoor(config Config) (*FrontDoor, error) {
+// New returns a Decider. It returns an error if config is incomplete.
+func New(config Config) (*Decider, error) {
 	switch fields := config.Fields; {
 	case config.Chain == nil || config.Policies == nil || config.Enforces == nil:
 		return nil, errors.New("a front door needs Chain, Policies and Enforces")
 	case fields != nil && (fields.Question == nil || fields.KubeAPIServer == nil):
 		return nil, errors.New("the fields of a front door need Question and KubeAPIServer")
 	}
-	return &FrontDoor{config: config}, nil
+	return &Decider{config: config}, nil
 }
 
 // The errors of Ready and Decide.
@@ -59,7 +59,7 @@ var (
 )
 
 // Ready returns an error that says why the front door is not ready, or nil.
-func (d *FrontDoor) Ready() error {
+func (d *Decider) Ready() error {
 	if d.config.Policies.Snapshot() == nil {
 		return errNotLoaded
 	}
@@ -85,7 +85,7 @@ func (d *FrontDoor) Ready() error {
 //
 // If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server then checks at admission which fields change. See Fields.
-func (d *FrontDoor) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
+func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
 	return d.decide(ctx, attributes, unlimited{})
 }
 
@@ -111,7 +111,7 @@ func (unlimited) decision(evaluate func() authorization.Decision) (authorization
 // byPolicies decides a request by policies. The policies of its namespace are evaluated before all others and apart
 // from them, because their authors choose what they cost: those that are not evaluated in time count as over their
 // budget. A slow policy therefore closes its own namespace only.
-func (d *FrontDoor) byPolicies(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
 	if namespaced := d.config.Policies.Namespaced(ctx, attributes); namespaced != nil {
 		within.namespaced(ctx, namespaced.Evaluate)
 		ctx = namespaced.In(ctx)
@@ -120,7 +120,7 @@ func (d *FrontDoor) byPolicies(ctx context.Context, attributes authorizer.Attrib
 }
 
 // decide is Decide with limited evaluations.
-func (d *FrontDoor) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
 	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
@@ -152,7 +152,7 @@ const (
 )
 
 // unconditional converts a conditional decision as Decide describes.
-func (d *FrontDoor) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
+func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
 	enforced := d.config.Enforces(attributes) && !authorization.AsksAboutMany(attributes)
 	conditions := conditionLabels(decision)
 	switch {

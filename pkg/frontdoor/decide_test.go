@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-	"github.com/proviso-authz/proviso/pkg/bridge"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // policy is a policy of the tests: for alice, on everything, unless it says otherwise.
@@ -98,9 +98,9 @@ func chainOf(tb testing.TB, source *engine.Source) *authorization.Chain {
 	return chain
 }
 
-func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *bridge.FrontDoor {
+func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *frontdoor.Decider {
 	tb.Helper()
-	door, err := bridge.NewFrontDoor(bridge.Config{Chain: chainOf(tb, source), Policies: source, Enforces: enforces})
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(tb, source), Policies: source, Enforces: enforces})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -367,12 +367,12 @@ func TestNotLoaded(t *testing.T) {
 func TestNewFrontDoorRefuses(t *testing.T) {
 	t.Parallel()
 	source := &engine.Source{}
-	for missing, config := range map[string]bridge.Config{
+	for missing, config := range map[string]frontdoor.Config{
 		"a chain":                  {Policies: source, Enforces: enforcesMachines},
 		"policies":                 {Chain: chainOf(t, source), Enforces: enforcesMachines},
 		"knowing what is enforced": {Chain: chainOf(t, source), Policies: source},
 	} {
-		if door, err := bridge.NewFrontDoor(config); err == nil {
+		if door, err := frontdoor.New(config); err == nil {
 			t.Errorf("without %s: got %v", missing, door)
 		}
 	}

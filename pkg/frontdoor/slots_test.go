@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package bridge_test
+package frontdoor_test
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/proviso-authz/proviso/pkg/bridge"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // The bounds of evaluations, as docs/front-door.md has them.
@@ -163,7 +163,7 @@ func TestQuestionAboutFieldsTakesNoSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
-		b := newBubbleAsking(t, nil, &bridge.Fields{
+		b := newBubbleAsking(t, nil, &frontdoor.Fields{
 			Question: func(a authorizer.Attributes) (authorizer.Attributes, bool) {
 				return a, a.GetName() == "fields"
 			},

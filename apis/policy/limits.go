@@ -49,6 +49,10 @@ const (
 	// MaxWarningBytes bounds the text of such a warning. The compiler quotes the source for every
 	// error.
 	MaxWarningBytes = 4096
+	// MaxRuleEnforcements bounds what a status says about rules. The condition Effective sums up all of it.
+	MaxRuleEnforcements = 64
+	// MaxEnforcementMessageBytes bounds the explanation of one result.
+	MaxEnforcementMessageBytes = 1024
 	// MaxMappedFields bounds the fields of a mapping. The pod, the kind of Kubernetes with the
 	// most fields, has a few hundred, and few of them need a permission of their own.
 	MaxMappedFields = 256

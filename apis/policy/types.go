@@ -28,10 +28,39 @@ const (
 const (
 	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
-	// PolicyEffective is False if a rule describes requests that the policy may not decide:
-	// requests to other servers, which call Proviso through the front door only, or requests
-	// on which no server enforces the condition.
+	// PolicyEffective is True if the policy decides all requests that its rules describe, with its condition. Its
+	// reason is Enforced, CompileFailed, or the worst result of status.enforcement.
 	PolicyEffective = "Effective"
+)
+
+// EnforcementPlace is where requests that a rule of a policy describes are decided.
+type EnforcementPlace string
+
+const (
+	// EnforcedAtServer means this server, which serves the requests.
+	EnforcedAtServer EnforcementPlace = "Server"
+	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about all requests if it is configured to.
+	EnforcedAtFrontDoor EnforcementPlace = "FrontDoor"
+	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
+	EnforcedAtReviews EnforcementPlace = "Reviews"
+)
+
+// EnforcementResult is what a policy does to requests in one place.
+type EnforcementResult string
+
+const (
+	// ResultEnforced means that the effect applies to the requests for which the condition is true.
+	ResultEnforced EnforcementResult = "Enforced"
+	// ResultGrantsNothing means that an Allow policy allows no request, because its condition cannot be evaluated.
+	ResultGrantsNothing EnforcementResult = "GrantsNothing"
+	// ResultWithholdsUnconditionally means that a NoOpinion policy applies without its condition, which cannot be
+	// evaluated: Allow policies allow no request.
+	ResultWithholdsUnconditionally EnforcementResult = "WithholdsUnconditionally"
+	// ResultDeniesUnconditionally means that a Deny policy applies without its condition, which cannot be evaluated:
+	// every request for which the condition is not false already at authorization is denied.
+	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
+	// ResultNotEnforced means that the policy decides no request.
+	ResultNotEnforced EnforcementResult = "NotEnforced"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -154,6 +183,25 @@ type AuthorizationPolicyStatus struct {
 	// TypeChecking has the errors in expressions that were found by means of the schemas of
 	// the resources. The policy is applied in spite of them.
 	TypeChecking *TypeChecking
+	// Enforcement says what the rules do, and where; at most MaxRuleEnforcements entries. It is empty for a policy that does
+	// not compile.
+	Enforcement []RuleEnforcement
+}
+
+// RuleEnforcement is what one rule does to some of the requests that it describes.
+type RuleEnforcement struct {
+	// Rule is the index of the rule in the specification, from 0.
+	Rule int32
+	// Verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	Verbs []string
+	// Resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their paths.
+	Resources []string
+	// At is where the requests are decided.
+	At EnforcementPlace
+	// Result is what the policy does there.
+	Result EnforcementResult
+	// Message explains the result; at most MaxEnforcementMessageBytes.
+	Message string
 }
 
 // TypeChecking is the result of checking expressions against schemas.

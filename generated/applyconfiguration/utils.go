@@ -59,6 +59,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionResourceApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
 		return &applyconfigurationpolicyv1alpha1.PolicyRuleApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("RuleEnforcement"):
+		return &applyconfigurationpolicyv1alpha1.RuleEnforcementApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("TypeChecking"):
 		return &applyconfigurationpolicyv1alpha1.TypeCheckingApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("Variable"):

@@ -67,6 +67,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName():        schema_proviso_apis_policy_v1alpha1_FieldPermissionParameter(ref),
 		policyv1alpha1.FieldPermissionResource{}.OpenAPIModelName():         schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref),
 		policyv1alpha1.PolicyRule{}.OpenAPIModelName():                      schema_proviso_apis_policy_v1alpha1_PolicyRule(ref),
+		policyv1alpha1.RuleEnforcement{}.OpenAPIModelName():                 schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref),
 		policyv1alpha1.TypeChecking{}.OpenAPIModelName():                    schema_proviso_apis_policy_v1alpha1_TypeChecking(ref),
 		policyv1alpha1.Variable{}.OpenAPIModelName():                        schema_proviso_apis_policy_v1alpha1_Variable(ref),
 		v1.BoundObjectReference{}.OpenAPIModelName():                        schema_k8sio_api_authentication_v1_BoundObjectReference(ref),
@@ -1939,11 +1940,29 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 							Ref:         ref(policyv1alpha1.TypeChecking{}.OpenAPIModelName()),
 						},
 					},
+					"enforcement": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.RuleEnforcement{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			policyv1alpha1.TypeChecking{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			policyv1alpha1.RuleEnforcement{}.OpenAPIModelName(), policyv1alpha1.TypeChecking{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2552,6 +2571,91 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 					},
 				},
 				Required: []string{"verbs"},
+			},
+		},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "RuleEnforcement is what one rule does to some of the requests that it describes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"rule": {
+						SchemaProps: spec.SchemaProps{
+							Description: "rule is the index of the rule in spec.rules, from 0.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+					"verbs": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their paths.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"at": {
+						SchemaProps: spec.SchemaProps{
+							Description: "at is where the requests are decided.\n\nPossible enum values:\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"FrontDoor", "Reviews", "Server"},
+						},
+					},
+					"result": {
+						SchemaProps: spec.SchemaProps{
+							Description: "result is what the policy does there.\n\nPossible enum values:\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"DeniesUnconditionally", "Enforced", "GrantsNothing", "NotEnforced", "WithholdsUnconditionally"},
+						},
+					},
+					"message": {
+						SchemaProps: spec.SchemaProps{
+							Description: "message explains the result; at most 1024 bytes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+				},
+				Required: []string{"rule", "verbs", "resources", "at", "result"},
 			},
 		},
 	}

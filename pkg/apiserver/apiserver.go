@@ -41,6 +41,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
 	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
@@ -294,7 +295,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	}
 	policies, err := policy.NewController(policy.Config{
 		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
-		Enforced: c.extra.Enforcer.CoversSome, End: c.extra.End,
+		Server: c.enforcementServer(), End: c.extra.End,
 		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
 	if err != nil {
@@ -307,6 +308,11 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 		go policies.Run(hook)
 		return nil
 	})
+}
+
+// enforcementServer describes to the status of policies where requests are decided.
+func (c CompletedConfig) enforcementServer() enforcementstatus.Server {
+	return enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil}
 }
 
 // typeChecker returns a checker that uses the schemas of this server and of kube-apiserver.
@@ -348,11 +354,11 @@ type revision = func(context.Context) (uint64, error)
 
 // policyGroup returns the API group of policies and mappings, and how to ask for the revisions of their stores, by resource.
 func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, map[string]revision, error) {
-	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies), c.authors)
+	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies, c.enforcementServer()), c.authors)
 	if err != nil {
 		return nil, nil, err
 	}
-	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies), c.authors)
+	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies, c.enforcementServer()), c.authors)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -41,6 +41,8 @@ type coverage struct {
 	// verbs are the verbs for which admission sees every object. For other verbs, conditions are
 	// folded.
 	verbs sets.Set[string]
+	// others are the other verbs that the endpoint serves, as far as its storage shows them.
+	others sets.Set[string]
 }
 
 // classifier records the endpoints whose requests reach admission. The zero value has none.
@@ -76,31 +78,41 @@ func coverageOf(storage rest.Storage) coverage {
 	if isConnection(storage) {
 		return coverage{connected: true, verbs: connectVerbs(storage.(rest.Connecter))}
 	}
-	switch storage.(type) {
-	case *genericregistry.Store, AdmissionRunner:
-	default:
-		return coverage{}
-	}
-	verbs := sets.Set[string]{}
-	for verb, serves := range map[string]bool{
+	verbs := served(map[string]bool{
 		"create":           implements[rest.Creater](storage) || implements[rest.NamedCreater](storage),
 		"update":           implements[rest.Updater](storage),
 		"patch":            implements[rest.Patcher](storage),
 		"delete":           implements[rest.GracefulDeleter](storage),
 		"deletecollection": implements[rest.CollectionDeleter](storage),
-	} {
-		if serves {
-			verbs.Insert(verb)
-		}
-	}
-	if store, ok := storage.(*genericregistry.Store); ok {
-		if _, graceful := store.DeleteStrategy.(rest.RESTGracefulDeleteStrategy); graceful {
+	})
+	others := served(map[string]bool{
+		"get":   implements[rest.Getter](storage) || implements[rest.GetterWithOptions](storage),
+		"list":  implements[rest.Lister](storage),
+		"watch": implements[rest.Watcher](storage),
+	})
+	switch storage := storage.(type) {
+	case *genericregistry.Store:
+		if _, graceful := storage.DeleteStrategy.(rest.RESTGracefulDeleteStrategy); graceful {
 			// The store answers a second deletion, which changes nothing, with the object and
 			// without running admission.
 			verbs.Delete("delete", "deletecollection")
+			others.Insert("delete", "deletecollection")
+		}
+	case AdmissionRunner:
+	default:
+		return coverage{others: verbs.Union(others)}
+	}
+	return coverage{verbs: verbs, others: others}
+}
+
+func served(verbs map[string]bool) sets.Set[string] {
+	found := sets.Set[string]{}
+	for verb, isServed := range verbs {
+		if isServed {
+			found.Insert(verb)
 		}
 	}
-	return coverage{verbs: verbs}
+	return found
 }
 
 // connectVerbs returns the verbs that the methods of a connection map to, and create, which a
@@ -162,9 +174,9 @@ func (c *classifier) coverage(a authorizer.Attributes) coverage {
 	return c.endpoints[endpoint{schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, a.GetSubresource()}]
 }
 
-// coversSome reports whether admission sees at least one of the requests that attributes with *
-// stand for.
-func (c *classifier) coversSome(a authorizer.Attributes) bool {
+// some reports about the requests that attributes with * stand for: whether admission sees some of them, and whether others
+// are served that it does not see.
+func (c *classifier) some(a authorizer.Attributes) (covered, others bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for e, seen := range c.endpoints {
@@ -172,11 +184,10 @@ func (c *classifier) coversSome(a authorizer.Attributes) bool {
 			!matches(a.GetResource(), e.Resource) || !matches(a.GetSubresource(), e.subresource) {
 			continue
 		}
-		if seen.verbs.Has(a.GetVerb()) || a.GetVerb() == "*" && seen.verbs.Len() > 0 {
-			return true
-		}
+		covered = covered || seen.verbs.Has(a.GetVerb())
+		others = others || seen.others.Has(a.GetVerb())
 	}
-	return false
+	return covered, others
 }
 
 func matches(pattern, value string) bool { return pattern == "*" || pattern == value }

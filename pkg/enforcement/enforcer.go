@@ -124,10 +124,15 @@ func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.covers(attributes)
 }
 
-// CoversSome reports whether this server enforces conditions on at least one of the requests that
-// attributes stand for: their verb, group, version, resource and subresource may be *.
-func (e *Enforcer) CoversSome(attributes authorizer.Attributes) bool {
-	return e.enforces() && e.classifier.coversSome(attributes)
+// Coverage reports about the requests that attributes stand for, whose group, version, resource and subresource may be *:
+// whether this server enforces conditions on some of them, and whether it serves others on which conditions are folded.
+// Both are false if this server serves no such request.
+func (e *Enforcer) Coverage(attributes authorizer.Attributes) (enforced, folded bool) {
+	covered, others := e.classifier.some(attributes)
+	if !e.enforces() {
+		return false, covered || others
+	}
+	return covered, others
 }
 
 // Connects reports whether a request, whatever its verb, is a connection rather than a write of an

@@ -17,12 +17,14 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
 // Checker compiles the expressions of policies before they are stored. It is safe for
 // concurrent use.
 type Checker struct {
 	compiler *partial.Compiler
+	server   enforcementstatus.Server
 	// compilations bounds the compilations at the same time.
 	compilations chan struct{}
 }
@@ -30,9 +32,10 @@ type Checker struct {
 // maxCompilations is how many policies are compiled at the same time to be checked, so that reviews have processors left.
 const maxCompilations = 2
 
-// NewChecker returns a Checker. The compiler must be the one that also compiles stored policies.
-func NewChecker(compiler *partial.Compiler) *Checker {
-	return &Checker{compiler: compiler, compilations: make(chan struct{}, maxCompilations)}
+// NewChecker returns a Checker. The compiler must be the one that also compiles stored policies, and server describes where
+// their requests are decided.
+func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server) *Checker {
+	return &Checker{compiler: compiler, server: server, compilations: make(chan struct{}, maxCompilations)}
 }
 
 // Check returns what is wrong with the expressions of a specification, under spec.condition
@@ -40,7 +43,7 @@ func NewChecker(compiler *partial.Compiler) *Checker {
 // valid in structure.
 func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList) {
 	if spec.Condition == "" {
-		return nil, nil
+		return c.enforcementWarnings(spec, false), nil
 	}
 	c.compilations <- struct{}{}
 	defer func() { <-c.compilations }()
@@ -53,7 +56,22 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		warnings = versionWarnings(spec.Rules)
 	}
-	return warnings, errs
+	return append(warnings, c.enforcementWarnings(spec, !program.ReadsOnly(cel.Request))...), errs
+}
+
+// enforcementWarnings tell where the policy is not enforced, or not on its condition.
+func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, readsMore bool) []string {
+	var stored policyv1alpha1.AuthorizationPolicySpec
+	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, &stored, nil); err != nil {
+		return nil
+	}
+	var warnings []string
+	for _, e := range c.server.Of(&stored, readsMore) {
+		if e.Result != policyv1alpha1.ResultEnforced {
+			warnings = append(warnings, "spec."+enforcementstatus.Text(&e))
+		}
+	}
+	return warnings
 }
 
 // refusals are the errors of a condition that compiles.

@@ -10,13 +10,14 @@ import (
 	"testing/synctest"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
 // TestChecksTakeTurns checks a policy while as many as may be are compiled.
 func TestChecksTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		checker := NewChecker(newCompiler(t))
+		checker := NewChecker(newCompiler(t), enforcementstatus.Server{})
 		for range maxCompilations {
 			checker.compilations <- struct{}{}
 		}

@@ -7,16 +7,26 @@ package policy_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	api "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
+// newChecker returns a checker for a server that enforces conditions on everything that it serves.
 func newChecker(t *testing.T) *policy.Checker {
+	t.Helper()
+	return newCheckerOf(t, enforcementstatus.Server{FrontDoor: true, Coverage: func(authorizer.Attributes) (enforced, folded bool) { return true, false }})
+}
+
+func newCheckerOf(t *testing.T, server enforcementstatus.Server) *policy.Checker {
 	t.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
@@ -26,16 +36,16 @@ func newChecker(t *testing.T) *policy.Checker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy.NewChecker(compiler)
+	return policy.NewChecker(compiler, server)
 }
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	checker := newChecker(t)
-	pods := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods"}}
+	pods := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, Resources: []string{"pods"}}
 	versioned := pods
 	versioned.APIVersions = []string{"v1"}
-	exec := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods/exec"}}
+	exec := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, Resources: []string{"pods/exec"}}
 	thousand := "[" + strings.Repeat("1, ", 999) + "1]"
 	long := strings.Repeat("true&&", 1600) + "true"
 	costly := thousand + ".map(a, " + thousand + ".map(b, a + b)).size() > 0"
@@ -59,8 +69,8 @@ func TestCheck(t *testing.T) {
 	}{
 		{"no condition", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, "", nil, ""},
 		{"a condition on the request", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("request.name"), `variables.v0 == "a"`, nil, ""},
-		{"a condition on the object", api.PolicyEffectAllow, []api.PolicyRule{versioned, paths}, nil, `has(object.a)`, nil, ""},
-		{"without versions", api.PolicyEffectAllow, []api.PolicyRule{versioned, pods, paths, pods}, nil, `has(object.a)`, []string{"spec.rules[1]." + version, "spec.rules[3]." + version}, ""},
+		{"a condition on the object", api.PolicyEffectAllow, []api.PolicyRule{versioned, paths}, nil, `has(object.a)`, []string{"spec.rules[1] (get /metrics): this server", "spec.rules[1] (get /metrics): kube-apiserver"}, ""},
+		{"without versions", api.PolicyEffectAllow, []api.PolicyRule{versioned, pods, paths, pods}, nil, `has(object.a)`, []string{"spec.rules[1]." + version, "spec.rules[3]." + version, "spec.rules[2] (get /metrics): this", "spec.rules[2] (get /metrics): kube"}, ""},
 		{"of the old object", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, `has(oldObject.a)`, []string{"spec.rules[0]." + version}, ""},
 		{"in a variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object", "has(variables.v0.a)"), `variables.v1`, []string{"spec.rules[0]." + version}, ""},
 		{"a variable that nothing reads", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object"), `true`, nil, ""},
@@ -137,5 +147,36 @@ func TestCheckOfCost(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", errs, tc.want)
 			}
 		})
+	}
+}
+
+// TestWarningsAboutEnforcement writes policies that this server enforces in part.
+func TestWarningsAboutEnforcement(t *testing.T) {
+	t.Parallel()
+	pods := []api.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods"}, APIVersions: []string{"v1"}}}
+	const reads = `object.a == 1`
+	for _, tc := range []struct {
+		name      string
+		frontDoor bool
+		effect    api.PolicyEffect
+		condition string
+		want      []string
+	}{
+		{"decided at the front door", true, api.PolicyEffectDeny, `request.name == "a" || true`, nil},
+		{"no condition", true, api.PolicyEffectDeny, "", nil},
+		{"no front door", false, api.PolicyEffectDeny, "", []string{"spec.rules[0] (create pods): the front door is disabled, so that only reviews show the policy"}},
+		{"an Allow that is folded", true, api.PolicyEffectAllow, reads, []string{"spec.rules[0] (create pods): kube-apiserver evaluates no condition of this server, so that the policy allows none of them"}},
+		{"a Deny that is folded", true, api.PolicyEffectDeny, reads, []string{"spec.rules[0] (create pods): kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false"}},
+		{"a NoOpinion that is folded", true, api.PolicyEffectNoOpinion, reads, []string{"spec.rules[0] (create pods): kube-apiserver evaluates no condition of this server, so that no Allow policy allows any of them, whether or not the condition holds"}},
+		{"a mistake", true, api.PolicyEffectDeny, `object.`, nil},
+	} {
+		rules := slices.Clone(pods)
+		if strings.Contains(tc.condition, "request.name") {
+			rules[0].Verbs = []string{"get"}
+		}
+		got, _ := newCheckerOf(t, enforcementstatus.Server{FrontDoor: tc.frontDoor}).Check(&api.AuthorizationPolicySpec{Effect: tc.effect, Rules: rules, Condition: tc.condition}, false)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }

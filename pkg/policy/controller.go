@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -26,6 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/controller"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
@@ -39,9 +39,8 @@ type Config struct {
 	Source *engine.Source
 	// Types checks expressions against schemas. If nil, that is not done.
 	Types *typechecking.Checker
-	// Enforced reports whether conditions are enforced on some of the requests that attributes
-	// with * stand for. If nil, they are enforced on none.
-	Enforced func(attributes authorizer.Attributes) bool
+	// Server describes where requests are decided, for the status of policies.
+	Server enforcementstatus.Server
 	// StalenessBound is how long the store may be out of reach before Allow policies grant
 	// nothing. It must be positive.
 	StalenessBound time.Duration

@@ -174,7 +174,7 @@ func TestController(t *testing.T) {
 	r.eventually(t, "the policy takes effect", func() bool { return r.decide(t) == `Allow if object.a == "alice"` })
 	r.eventually(t, "its status says so", func() bool {
 		ready, effective := r.condition(t, "Ready"), r.condition(t, "Effective")
-		return ready != nil && ready.Reason == policyv1alpha1.ReasonCompiled && effective != nil && effective.Reason == policy.ReasonNotEnforced
+		return ready != nil && ready.Reason == policyv1alpha1.ReasonCompiled && effective != nil && effective.Reason == string(policyv1alpha1.ResultNotEnforced)
 	})
 	r.put(t, newPolicy("Deny", ""))
 	r.eventually(t, "the change is in force", func() bool { return r.decide(t) == "deny" })

@@ -14,18 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-)
-
-// The reasons of the conditions in the status of a policy.
-const (
-	// ReasonEnforced says that requests are decided by the policy.
-	ReasonEnforced = "Enforced"
-	// ReasonNotEnforced says that a rule names resources that another server serves. Only the front door applies the
-	// policy to them.
-	ReasonNotEnforced = "NotEnforced"
-	// ReasonConditionNotEnforced says that no server enforces the condition. An Allow policy then grants nothing; a
-	// Deny or NoOpinion policy applies whether or not its condition holds.
-	ReasonConditionNotEnforced = "ConditionNotEnforced"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
 // writeStatus writes the status of a policy.
@@ -59,7 +48,12 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		ready.Status, ready.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonCompileFailed
 		ready.Message = r.failure.Error() + ". The last successful compilation still takes effect, if there is one; otherwise " + closedAnswer(p.spec.Effect)
 	}
-	effective := c.effectiveness(p.spec, r.readsMore)
+	effective := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionFalse, Reason: policyv1alpha1.ReasonCompileFailed, Message: "see the condition Ready"}
+	status.Enforcement = nil
+	if r.failure == nil {
+		enforcement := c.config.Server.Of(p.spec, r.readsMore)
+		status.Enforcement, effective = enforcementstatus.Bounded(enforcement), enforcementstatus.Effective(enforcement)
+	}
 	for _, condition := range []metav1.Condition{ready, effective} {
 		condition.ObservedGeneration = p.meta.Generation
 		meta.SetStatusCondition(&status.Conditions, condition)

@@ -87,6 +87,13 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},
+	{Package: "pkg/policy/enforcementstatus", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "status: a folded condition", File: "enforcementstatus.go", Old: "case !readsMore || evaluated:", New: "case true:"},
+		{Name: "status: what is served and folded", File: "enforcementstatus.go", Old: "if folded || isNamed && !enforced {", New: "if isNamed && !enforced {"},
+		{Name: "status: what is not served", File: "enforcementstatus.go", Old: "if !isServed && group != \"*\" {", New: "if false {"},
+		{Name: "status: no front door", File: "enforcementstatus.go", Old: "if s.FrontDoor {", New: "if true {"},
+		{Name: "status: the worst result", File: "effective.go", Old: "slices.Backward(severity[1:])", New: "slices.All(severity[1:])"},
+	}},
 	{Package: "pkg/registry/authorization/authorizationconditionsreview", Test: "^TestReview", Mutants: []mutation.Mutant{
 		{Name: "review: types of served kinds", File: "kinds.go", Old: "|| !k.scheme.Recognizes(gvk) {", New: "|| true {"},
 	}},

@@ -28,10 +28,41 @@ const (
 const (
 	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
-	// PolicyEffective is False if a rule describes requests that the policy may not decide:
-	// requests to other servers, which call Proviso through the front door only, or requests
-	// on which no server enforces the condition.
+	// PolicyEffective is True if the policy decides all requests that its rules describe, with its condition. Its
+	// reason is Enforced, CompileFailed, or the worst result of status.enforcement.
 	PolicyEffective = "Effective"
+)
+
+// EnforcementPlace is where requests that a rule of a policy describes are decided.
+// +enum
+type EnforcementPlace string
+
+const (
+	// EnforcedAtServer means this server, which serves the requests.
+	EnforcedAtServer EnforcementPlace = "Server"
+	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about all requests if it is configured to.
+	EnforcedAtFrontDoor EnforcementPlace = "FrontDoor"
+	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
+	EnforcedAtReviews EnforcementPlace = "Reviews"
+)
+
+// EnforcementResult is what a policy does to requests in one place.
+// +enum
+type EnforcementResult string
+
+const (
+	// ResultEnforced means that the effect applies to the requests for which the condition is true.
+	ResultEnforced EnforcementResult = "Enforced"
+	// ResultGrantsNothing means that an Allow policy allows no request, because its condition cannot be evaluated.
+	ResultGrantsNothing EnforcementResult = "GrantsNothing"
+	// ResultWithholdsUnconditionally means that a NoOpinion policy applies without its condition, which cannot be
+	// evaluated: Allow policies allow no request.
+	ResultWithholdsUnconditionally EnforcementResult = "WithholdsUnconditionally"
+	// ResultDeniesUnconditionally means that a Deny policy applies without its condition, which cannot be evaluated:
+	// every request for which the condition is not false already at authorization is denied.
+	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
+	// ResultNotEnforced means that the policy decides no request.
+	ResultNotEnforced EnforcementResult = "NotEnforced"
 )
 
 // The reasons of the condition Ready of a policy or a mapping.
@@ -202,6 +233,30 @@ type AuthorizationPolicyStatus struct {
 	// the resources. The policy is applied in spite of them.
 	// +optional
 	TypeChecking *TypeChecking `json:"typeChecking,omitempty"`
+	// enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.
+	// +optional
+	// +listType=atomic
+	Enforcement []RuleEnforcement `json:"enforcement,omitempty"`
+}
+
+// RuleEnforcement is what one rule does to some of the requests that it describes.
+type RuleEnforcement struct {
+	// rule is the index of the rule in spec.rules, from 0.
+	Rule int32 `json:"rule"`
+	// verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	// +listType=atomic
+	Verbs []string `json:"verbs"`
+	// resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their
+	// paths.
+	// +listType=atomic
+	Resources []string `json:"resources"`
+	// at is where the requests are decided.
+	At EnforcementPlace `json:"at"`
+	// result is what the policy does there.
+	Result EnforcementResult `json:"result"`
+	// message explains the result; at most 1024 bytes.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // TypeChecking is the result of checking expressions against schemas.

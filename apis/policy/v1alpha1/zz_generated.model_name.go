@@ -91,6 +91,11 @@ func (in PolicyRule) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RuleEnforcement) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.RuleEnforcement"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in TypeChecking) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.TypeChecking"
 }

@@ -15,6 +15,8 @@ SPDX-License-Identifier: Apache-2.0
 package validation
 
 import (
+	"fmt"
+
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -122,6 +124,39 @@ func validateStatusUpdate(meta, oldMeta *metav1.ObjectMeta, status, oldStatus *p
 	errs = append(errs, validateObserved(meta, status.ObservedGeneration, oldStatus.ObservedGeneration, status.Conditions)...)
 	if status.TypeChecking != nil {
 		errs = append(errs, validateWarnings(status.TypeChecking.ExpressionWarnings, field.NewPath("status", "typeChecking", "expressionWarnings"))...)
+	}
+	return append(errs, validateEnforcement(status.Enforcement, field.NewPath("status", "enforcement"))...)
+}
+
+// validateEnforcement does not check the values of At and Result: later versions have more of them.
+func validateEnforcement(entries []policy.RuleEnforcement, path *field.Path) field.ErrorList {
+	if len(entries) > policy.MaxRuleEnforcements {
+		return field.ErrorList{field.TooMany(path, len(entries), policy.MaxRuleEnforcements)}
+	}
+	var errs field.ErrorList
+	for i := range entries {
+		e, entry := &entries[i], path.Index(i)
+		if e.Rule < 0 || e.Rule >= policy.MaxRules {
+			errs = append(errs, field.Invalid(entry.Child("rule"), e.Rule, fmt.Sprintf("must be between 0 and %d", policy.MaxRules-1)))
+		}
+		errs = append(errs, validateNames(e.Verbs, entry.Child("verbs"))...)
+		errs = append(errs, validateNames(e.Resources, entry.Child("resources"))...)
+		errs = append(errs, validateText(string(e.At), policy.MaxEntryBytes, entry.Child("at"))...)
+		errs = append(errs, validateText(string(e.Result), policy.MaxEntryBytes, entry.Child("result"))...)
+		if len(e.Message) > policy.MaxEnforcementMessageBytes {
+			errs = append(errs, field.TooLong(entry.Child("message"), "", policy.MaxEnforcementMessageBytes))
+		}
+	}
+	return errs
+}
+
+func validateNames(names []string, path *field.Path) field.ErrorList {
+	if len(names) > policy.MaxRuleEntries {
+		return field.ErrorList{field.TooMany(path, len(names), policy.MaxRuleEntries)}
+	}
+	var errs field.ErrorList
+	for i, name := range names {
+		errs = append(errs, validateText(name, policy.MaxReferenceBytes, path.Index(i))...)
 	}
 	return errs
 }

@@ -217,6 +217,7 @@ func TestValidateStatusUpdate(t *testing.T) {
 		return &policy.TypeChecking{ExpressionWarnings: w}
 	}
 	warning := policy.ExpressionWarning{FieldRef: "spec.condition", Warning: "undefined field"}
+	enforcement := policy.RuleEnforcement{Rule: 63, Verbs: []string{"get"}, Resources: []string{"pods"}, At: "Barrier", Result: "Audited", Message: "text"}
 	for _, tc := range []struct {
 		name   string
 		status status
@@ -238,6 +239,15 @@ func TestValidateStatusUpdate(t *testing.T) {
 			[]string{"status.typeChecking.expressionWarnings[0].fieldRef: Required", "status.typeChecking.expressionWarnings[0].warning: Required"}},
 		{"too long a warning", status{ObservedGeneration: 2, TypeChecking: warnings(policy.ExpressionWarning{FieldRef: strings.Repeat("x", 257), Warning: strings.Repeat("x", 4097)})},
 			[]string{"status.typeChecking.expressionWarnings[0].fieldRef: Too long", "status.typeChecking.expressionWarnings[0].warning: Too long"}},
+		{"enforcement, with values of a later version", status{ObservedGeneration: 2, Enforcement: repeat(enforcement, 64)}, nil},
+		{"too much enforcement", status{ObservedGeneration: 2, Enforcement: repeat(enforcement, 65)}, []string{"status.enforcement: Too many: 65"}},
+		{"enforcement without values", status{ObservedGeneration: 2, Enforcement: []policy.RuleEnforcement{{}}},
+			[]string{"status.enforcement[0].at: Required", "status.enforcement[0].result: Required"}},
+		{"enforcement of no rule", status{ObservedGeneration: 2, Enforcement: []policy.RuleEnforcement{{Rule: -1, At: "A", Result: "B"}, {Rule: 64, At: "A", Result: "B"}}},
+			[]string{"status.enforcement[0].rule: Invalid value: -1", "status.enforcement[1].rule: Invalid value: 64"}},
+		{"enforcement out of bounds", status{ObservedGeneration: 2, Enforcement: []policy.RuleEnforcement{{
+			Verbs: repeat("get", 65), Resources: []string{"", strings.Repeat("x", 1025)}, At: "A", Result: "B", Message: strings.Repeat("x", 1025),
+		}}}, []string{"status.enforcement[0].verbs: Too many: 65", "status.enforcement[0].resources[0]: Required", "status.enforcement[0].resources[1]: Too long", "status.enforcement[0].message: Too long"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

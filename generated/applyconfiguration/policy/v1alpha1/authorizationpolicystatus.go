@@ -23,6 +23,8 @@ type AuthorizationPolicyStatusApplyConfiguration struct {
 	// typeChecking has the errors in expressions that were found by means of the schemas of
 	// the resources. The policy is applied in spite of them.
 	TypeChecking *TypeCheckingApplyConfiguration `json:"typeChecking,omitempty"`
+	// enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.
+	Enforcement []RuleEnforcementApplyConfiguration `json:"enforcement,omitempty"`
 }
 
 // AuthorizationPolicyStatusApplyConfiguration constructs a declarative configuration of the AuthorizationPolicyStatus type for use with
@@ -57,5 +59,18 @@ func (b *AuthorizationPolicyStatusApplyConfiguration) WithConditions(values ...*
 // If called multiple times, the TypeChecking field is set to the value of the last call.
 func (b *AuthorizationPolicyStatusApplyConfiguration) WithTypeChecking(value *TypeCheckingApplyConfiguration) *AuthorizationPolicyStatusApplyConfiguration {
 	b.TypeChecking = value
+	return b
+}
+
+// WithEnforcement adds the given value to the Enforcement field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Enforcement field.
+func (b *AuthorizationPolicyStatusApplyConfiguration) WithEnforcement(values ...*RuleEnforcementApplyConfiguration) *AuthorizationPolicyStatusApplyConfiguration {
+	for i := range values {
+		if values[i] == nil {
+			panic("nil value passed to WithEnforcement")
+		}
+		b.Enforcement = append(b.Enforcement, *values[i])
+	}
 	return b
 }

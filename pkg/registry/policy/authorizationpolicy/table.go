@@ -27,8 +27,8 @@ var table = stored.Table{
 		{Name: "Resources", Type: "string", Description: "Resources and paths of requests that match"},
 		{Name: "Condition", Type: "string", Description: "Condition for the effect, shortened"},
 		{Name: "Ready", Type: "string", Description: "Whether the current version of the policy is applied"},
+		{Name: "Effective", Type: "string", Description: "Whether the policy decides all requests that its rules describe"},
 		{Name: "Age", Type: "string", Description: "Time since the policy was created"},
-		{Name: "Effective", Type: "string", Priority: 1, Description: "Whether the policy can have an effect"},
 		{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the policy"},
 	},
 	Cells: func(obj runtime.Object, name, age string) ([]any, error) {
@@ -38,8 +38,8 @@ var table = stored.Table{
 		}
 		return []any{
 			name, string(p.Spec.Effect), subjectsOf(p.Spec), resourcesOf(p.Spec), shorten(p.Spec.Condition),
-			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), age,
-			stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), stored.LineCell(p.Spec.Description),
+			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), age,
+			stored.LineCell(p.Spec.Description),
 		}, nil
 	},
 }

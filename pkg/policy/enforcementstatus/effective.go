@@ -1,0 +1,88 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcementstatus
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+// maxListed bounds how many verbs and resources a message lists.
+const maxListed = 8
+
+// message explains an outcome. It never has more than MaxEnforcementMessageBytes.
+func message(o outcome, readsMore bool) string {
+	const atServer, atFrontDoor = "this server evaluates the condition on no object for these requests", "kube-apiserver evaluates no condition of this server"
+	place := atServer
+	if o.at == policyv1alpha1.EnforcedAtFrontDoor {
+		place = atFrontDoor
+	}
+	switch o.result {
+	case policyv1alpha1.ResultEnforced:
+		if readsMore {
+			return "the condition is evaluated at admission"
+		}
+		return "requests are decided at authorization"
+	case policyv1alpha1.ResultGrantsNothing:
+		return place + ", so that the policy allows none of them"
+	case policyv1alpha1.ResultWithholdsUnconditionally:
+		return place + ", so that no Allow policy allows any of them, whether or not the condition holds"
+	case policyv1alpha1.ResultDeniesUnconditionally:
+		return place + ", so that all of them are denied for which the request alone does not make the condition false"
+	default:
+		return "the front door is disabled, so that only reviews show the policy"
+	}
+}
+
+// Effective returns the condition Effective of a policy, from all that its rules do. It is True if everything is
+// enforced.
+func Effective(entries []policyv1alpha1.RuleEnforcement) metav1.Condition {
+	condition := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionTrue, Reason: string(policyv1alpha1.ResultEnforced)}
+	worst := worstOf(entries)
+	if len(worst) == 0 {
+		condition.Message = "all requests that the rules describe are decided by the policy"
+		return condition
+	}
+	condition.Status, condition.Reason = metav1.ConditionFalse, string(worst[0].Result)
+	condition.Message = Text(&worst[0])
+	if more := len(worst) - 1; more > 0 {
+		condition.Message += fmt.Sprintf(". The same applies to %d more, see status.enforcement", more)
+	}
+	return condition
+}
+
+// worstOf returns the entries with the result of the greatest severity, none if everything is enforced.
+func worstOf(entries []policyv1alpha1.RuleEnforcement) []policyv1alpha1.RuleEnforcement {
+	var worst []policyv1alpha1.RuleEnforcement
+	for _, result := range slices.Backward(severity[1:]) {
+		for i := range entries {
+			if entries[i].Result == result {
+				worst = append(worst, entries[i])
+			}
+		}
+		if len(worst) > 0 {
+			return worst
+		}
+	}
+	return nil
+}
+
+// Text is one line about an entry, such as "rules[0]: get, list pods at the front door: …".
+func Text(e *policyv1alpha1.RuleEnforcement) string {
+	return fmt.Sprintf("rules[%d] (%s %s): %s", e.Rule, listed(e.Verbs), listed(e.Resources), e.Message)
+}
+
+func listed(names []string) string {
+	if len(names) > maxListed {
+		names = append(slices.Clone(names[:maxListed]), "…")
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,167 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcementstatus
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/apis/demo"
+	"github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+// Server describes where requests are decided. The zero value serves nothing and has no front door.
+type Server struct {
+	// Coverage reports about the requests that attributes stand for, whose group, version, resource and subresource may be
+	// *: whether this server enforces conditions on some of them, and whether it serves others on which conditions are
+	// folded. If nil, it reports neither.
+	Coverage func(attributes authorizer.Attributes) (enforced, folded bool)
+	// FrontDoor reports whether the front door is enabled.
+	FrontDoor bool
+}
+
+// servedGroups are the groups whose requests this server decides. That of the demo API counts whether or not it is
+// served.
+var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alpha1.GroupName}
+
+// standardVerbs are the verbs that * of a rule is resolved to.
+var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+// Of returns what the rules of a policy do, in their order. readsMore says that the condition depends on more than the
+// request. The number of entries is not bounded; see Bounded.
+func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, readsMore bool) []policyv1alpha1.RuleEnforcement {
+	var entries []policyv1alpha1.RuleEnforcement
+	for i := range spec.Rules {
+		found := findings{}
+		rule := &spec.Rules[i]
+		for _, path := range rule.NonResourceURLs {
+			for _, place := range []policyv1alpha1.EnforcementPlace{policyv1alpha1.EnforcedAtServer, s.others()} {
+				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, readsMore, false))
+			}
+		}
+		for _, group := range rule.APIGroups {
+			for _, path := range rule.Resources {
+				s.resource(found, spec.Effect, readsMore, group, path, rule)
+			}
+		}
+		for _, outcome := range outcomes {
+			for _, part := range found.parts(outcome) {
+				entries = append(entries, policyv1alpha1.RuleEnforcement{
+					Rule: int32(i), Verbs: part.verbs, Resources: part.resources, //nolint:gosec // a policy has at most 64 rules
+					At: outcome.at, Result: outcome.result, Message: message(outcome, readsMore),
+				})
+			}
+		}
+	}
+	return entries
+}
+
+// others is the place where requests to other servers are decided.
+func (s Server) others() policyv1alpha1.EnforcementPlace {
+	if s.FrontDoor {
+		return policyv1alpha1.EnforcedAtFrontDoor
+	}
+	return policyv1alpha1.EnforcedAtReviews
+}
+
+// resource adds what a rule does to requests for one entry of its resources in one of its groups.
+func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, readsMore bool, group, path string, rule *policyv1alpha1.PolicyRule) {
+	name := qualified(group, path)
+	if group == "*" || !slices.Contains(servedGroups, group) {
+		found.addAll(name, rule.Verbs, s.outcome(s.others(), effect, readsMore, false))
+	}
+	if group != "*" && !slices.Contains(servedGroups, group) {
+		return
+	}
+	if !readsMore {
+		found.addAll(name, rule.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, readsMore, true))
+		return
+	}
+	folding := s.outcome(policyv1alpha1.EnforcedAtServer, effect, readsMore, false)
+	isServed := false
+	for _, verb := range resolved(rule.Verbs) {
+		enforced, folded := s.coverage(group, path, verb, rule.APIVersions)
+		isServed = isServed || enforced || folded
+		if enforced {
+			found.add(name, verb, s.outcome(policyv1alpha1.EnforcedAtServer, effect, readsMore, true))
+		}
+		// What this server does not serve, it may be asked about in reviews, where the condition is folded as well.
+		isNamed := group != "*" && !slices.Contains(rule.Verbs, "*")
+		if folded || isNamed && !enforced {
+			found.add(name, verb, folding)
+		}
+	}
+	if !isServed && group != "*" {
+		found.addAll(name, rule.Verbs, folding)
+	}
+}
+
+// coverage is Coverage for one entry of a rule.
+func (s Server) coverage(group, path, verb string, versions []string) (enforced, folded bool) {
+	if s.Coverage == nil {
+		return false, false
+	}
+	resource, subresource, _ := strings.Cut(path, "/")
+	if path == "*" { // subresources, too
+		subresource = "*"
+	}
+	if len(versions) == 0 {
+		versions = []string{"*"}
+	}
+	for _, version := range versions {
+		e, f := s.Coverage(authorizer.AttributesRecord{
+			Verb: verb, APIGroup: group, APIVersion: version, Resource: resource, Subresource: subresource, ResourceRequest: true,
+		})
+		enforced, folded = enforced || e, folded || f
+	}
+	return enforced, folded
+}
+
+// resolved returns the verbs of a rule, with the standard verbs for *.
+func resolved(verbs []string) []string {
+	if slices.Contains(verbs, "*") {
+		return standardVerbs
+	}
+	return verbs
+}
+
+// qualified returns a resource of a rule with its group, as kubectl writes it.
+func qualified(group, path string) string {
+	resource, subresource, hasSubresource := strings.Cut(path, "/")
+	if group != "" {
+		resource += "." + group
+	}
+	if hasSubresource {
+		resource += "/" + subresource
+	}
+	return resource
+}
+
+// outcome is what a policy does in one place. A condition that reads more than the request applies only where it is
+// evaluated.
+func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, readsMore, evaluated bool) outcome {
+	switch {
+	case at == policyv1alpha1.EnforcedAtReviews:
+		return outcome{at, policyv1alpha1.ResultNotEnforced}
+	case !readsMore || evaluated:
+		return outcome{at, policyv1alpha1.ResultEnforced}
+	case effect == policyv1alpha1.PolicyEffectAllow:
+		return outcome{at, policyv1alpha1.ResultGrantsNothing}
+	case effect == policyv1alpha1.PolicyEffectNoOpinion:
+		return outcome{at, policyv1alpha1.ResultWithholdsUnconditionally}
+	default:
+		return outcome{at, policyv1alpha1.ResultDeniesUnconditionally}
+	}
+}
+
+// Bounded returns as many entries as a status may have. The first ones are kept.
+func Bounded(entries []policyv1alpha1.RuleEnforcement) []policyv1alpha1.RuleEnforcement {
+	return entries[:min(len(entries), policy.MaxRuleEnforcements)]
+}

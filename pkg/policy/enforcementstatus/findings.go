@@ -1,0 +1,91 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcementstatus
+
+import (
+	"slices"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+// outcome is a result in a place.
+type outcome struct {
+	at     policyv1alpha1.EnforcementPlace
+	result policyv1alpha1.EnforcementResult
+}
+
+// outcomes are all outcomes, in the order in which a status has them for one rule. For the reason of the condition
+// Effective, the order of severity counts.
+var outcomes = []outcome{
+	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultEnforced},
+	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultGrantsNothing},
+	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultWithholdsUnconditionally},
+	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultDeniesUnconditionally},
+	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultEnforced},
+	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultGrantsNothing},
+	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultWithholdsUnconditionally},
+	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultDeniesUnconditionally},
+	{policyv1alpha1.EnforcedAtReviews, policyv1alpha1.ResultNotEnforced},
+}
+
+// severity orders results: that of an entry with the greatest severity is the reason of the condition Effective.
+var severity = []policyv1alpha1.EnforcementResult{
+	policyv1alpha1.ResultEnforced, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultGrantsNothing,
+	policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally,
+}
+
+// findings are the verbs of each resource that have an outcome, in the order in which they were found.
+type findings map[outcome]*part
+
+// part is some verbs of some resources.
+type part struct {
+	resources []string
+	verbs     []string
+	// byResource has the verbs of each resource, before resources with the same verbs are put together.
+	byResource map[string][]string
+}
+
+func (f findings) add(resource, verb string, o outcome) {
+	p := f[o]
+	if p == nil {
+		p = &part{byResource: map[string][]string{}}
+		f[o] = p
+	}
+	verbs, known := p.byResource[resource]
+	if !known {
+		p.resources = append(p.resources, resource)
+	}
+	if !slices.Contains(verbs, verb) {
+		p.byResource[resource] = append(verbs, verb)
+	}
+}
+
+func (f findings) addAll(resource string, verbs []string, o outcome) {
+	for _, verb := range verbs {
+		f.add(resource, verb, o)
+	}
+}
+
+// parts returns what has an outcome, with resources that have the same verbs together, as far as one entry of a status
+// may have them.
+func (f findings) parts(o outcome) []part {
+	all := f[o]
+	if all == nil {
+		return nil
+	}
+	var parts []part
+	for _, resource := range all.resources {
+		verbs := all.byResource[resource]
+		same := func(p part) bool { return len(p.resources) < policy.MaxRuleEntries && slices.Equal(p.verbs, verbs) }
+		if i := slices.IndexFunc(parts, same); i >= 0 {
+			parts[i].resources = append(parts[i].resources, resource)
+			continue
+		}
+		parts = append(parts, part{resources: []string{resource}, verbs: verbs})
+	}
+	return parts
+}

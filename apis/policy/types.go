@@ -128,8 +128,7 @@ type AuthorizationPolicySpec struct {
 	// Effect is Allow, Deny or NoOpinion.
 	Effect PolicyEffect
 	// Subjects are the users, groups and service accounts whose requests match; at most 256.
-	// If omitted, an Allow policy applies to the group system:authenticated, and a policy with
-	// another effect applies to all users.
+	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	Subjects []rbacv1.Subject
 	// Rules describe the requests. A request matches if at least one rule matches. At least 1
 	// and at most 64.
@@ -150,9 +149,10 @@ type PolicyRule struct {
 	// APIGroups are the API groups of the resources; the empty string is the core group, and *
 	// means all groups. Required with resources.
 	APIGroups []string
-	// APIVersions are the versions for which the condition was written. If omitted, all
-	// versions. In another version, an Allow policy does not allow the request, and a Deny or
-	// NoOpinion policy applies without evaluating its condition.
+	// APIVersions are the versions for which the condition was written. Required if it reads object
+	// or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy
+	// does not allow the request, and a Deny or NoOpinion policy applies without evaluating its
+	// condition.
 	APIVersions []string
 	// Resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
 	// this subresource of every resource; and * for all resources and subresources.

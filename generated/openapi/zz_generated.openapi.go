@@ -1829,7 +1829,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subjects are the users, groups and service accounts whose requests match; at most 256. If omitted, an Allow policy applies to the group system:authenticated, and a policy with another effect applies to all users.",
+							Description: "subjects are the users, groups and service accounts whose requests match; at most 256. Required with the effect Allow. If omitted, a policy with another effect applies to all users.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2500,7 +2500,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions for which the condition was written. If omitted, all versions. In another version, an Allow policy does not allow the request, and a Deny or NoOpinion policy applies without evaluating its condition.",
+							Description: "apiVersions are the versions for which the condition was written. Required if it reads object or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy does not allow the request, and a Deny or NoOpinion policy applies without evaluating its condition.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

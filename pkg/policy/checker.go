@@ -54,9 +54,9 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	errs = append(errs, refusals(spec, expression, namespaced)...)
 	program := expression.Program()
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
-		warnings = versionWarnings(spec.Rules)
+		errs = append(errs, missingVersions(spec.Rules)...)
 	}
-	return append(warnings, c.enforcementWarnings(spec, !program.ReadsOnly(cel.Request))...), errs
+	return c.enforcementWarnings(spec, !program.ReadsOnly(cel.Request)), errs
 }
 
 // enforcementWarnings tell where the policy is not enforced, or not on its condition.
@@ -117,14 +117,15 @@ func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
 	return field.Invalid(path.Child("condition"), spec.Condition, err.Error())
 }
 
-func versionWarnings(rules []policy.PolicyRule) []string {
-	var warnings []string
+// missingVersions are the errors of the rules of a condition that reads an object.
+func missingVersions(rules []policy.PolicyRule) (errs field.ErrorList) {
 	for i, rule := range rules {
 		if len(rule.Resources) > 0 && len(rule.APIVersions) == 0 {
-			warnings = append(warnings, fmt.Sprintf("spec.rules[%d].apiVersions: the condition reads an object, whose fields differ between versions: name those that it is written for, or * for all", i))
+			path := field.NewPath("spec", "rules").Index(i).Child("apiVersions")
+			errs = append(errs, field.Required(path, "the condition reads an object, whose fields differ between versions: name those for which it is written, or * for all"))
 		}
 	}
-	return warnings
+	return errs
 }
 
 // compile compiles a stored policy. It returns an error for a policy that would be refused if it were written today.

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -63,7 +64,7 @@ func (s *stepper) put(t *testing.T, key engine.Key, uid string, effect policyv1a
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, UID: types.UID(uid)}
 	spec := policyv1alpha1.AuthorizationPolicySpec{
-		Effect: effect, Condition: condition,
+		Effect: effect, Condition: condition, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: user.AllAuthenticated}},
 		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
 	}
 	var err error

@@ -140,7 +140,7 @@ spec:
   description: alice writes machines of class dev
   effect: Allow
   subjects: [{kind: User, name: alice}]
-  rules: [{verbs: [patch], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
+  rules: [{verbs: [patch], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}]
   condition: has(object.spec.storageClassName) && object.spec.storageClassName == "dev"
 ---
 apiVersion: policy.proviso.dev/v1alpha1

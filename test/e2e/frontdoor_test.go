@@ -91,6 +91,7 @@ func TestFrontDoorAllows(t *testing.T) {
 	}
 	namespacedPolicy(t, namespace, "carol-looks", `
   effect: Allow
+  subjects: [{kind: User, name: carol}]
   rules: [{verbs: [get, list], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
 `)
 	waitUntil(t, "the policy takes effect", func() bool { return !refused() })
@@ -180,6 +181,7 @@ func TestFrontDoorConditions(t *testing.T) {
 	inNamespace(t, namespace)
 	namespacedPolicy(t, namespace, "debian-only", `
   effect: Allow
+  subjects: [{kind: Group, name: "system:authenticated"}]
   rules:
   - {verbs: [create, get], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines, virtualmachines/console]}
   - {verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
@@ -187,7 +189,7 @@ func TestFrontDoorConditions(t *testing.T) {
 `)
 	namespacedPolicy(t, namespace, "not-empty", `
   effect: Deny
-  rules: [{verbs: [update], apiGroups: ["", demo.proviso.dev], resources: [configmaps, secrets, virtualmachines]}]
+  rules: [{verbs: [update], apiGroups: ["", demo.proviso.dev], apiVersions: [v1, v1alpha1], resources: [configmaps, secrets, virtualmachines]}]
   condition: object.data == null
 `)
 	waitUntil(t, "the policies are in force", func() bool {
@@ -218,7 +220,7 @@ func TestFrontDoorConditions(t *testing.T) {
 	// ConfigMaps by RBAC, and only the policy is in the way.
 	namespacedPolicy(t, namespace, "not-full", `
   effect: Deny
-  rules: [{verbs: [get], apiGroups: [""], resources: [configmaps]}]
+  rules: [{verbs: [get], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
   condition: object.data != null
 `)
 	waitUntil(t, "the policy takes effect", func() bool { return accessReview(t, carolAsks("get", "", "v1", "configmaps", namespace)).Denied })

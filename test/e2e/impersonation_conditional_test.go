@@ -26,7 +26,7 @@ func impersonationPolicies() []policyv1alpha1.AuthorizationPolicySpec {
 	policy := func(condition, resource, name string) policyv1alpha1.AuthorizationPolicySpec {
 		return policyv1alpha1.AuthorizationPolicySpec{
 			Effect: policyv1alpha1.PolicyEffectAllow, Subjects: []rbacv1.Subject{{Kind: "User", Name: "e2e-deputy"}}, Condition: condition,
-			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{resource}, ResourceNames: []string{name}}},
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{resource}, ResourceNames: []string{name}}},
 		}
 	}
 	return []policyv1alpha1.AuthorizationPolicySpec{

@@ -355,7 +355,7 @@ func TestImpersonationBetweenServers(t *testing.T) {
 	rule := func(effect policyv1alpha1.PolicyEffect, requester, condition string) policyv1alpha1.AuthorizationPolicySpec {
 		return policyv1alpha1.AuthorizationPolicySpec{
 			Effect: effect, Condition: condition, Description: "only with the label mark", Subjects: []rbacv1.Subject{{Kind: "User", Name: requester}},
-			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}}},
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"users"}}},
 		}
 	}
 	const isMarked = `has(object.metadata.labels) && "mark" in object.metadata.labels`

@@ -83,7 +83,7 @@ func TestImpersonationGates(t *testing.T) {
 	admin := to(on, config(t, "admin-direct"))
 	policy := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "e2e-ig"}, Spec: policyv1alpha1.AuthorizationPolicySpec{
 		Effect: policyv1alpha1.PolicyEffectAllow, Subjects: []rbacv1.Subject{{Kind: "User", Name: requester}}, Condition: `impersonatedRequest.verb == "list"`,
-		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, ResourceNames: []string{targets["conditional"]}}},
+		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"users"}, ResourceNames: []string{targets["conditional"]}}},
 	}}
 	if _, err := admin.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -176,7 +176,7 @@ func TestPrivilegedImpersonation(t *testing.T) {
 	policies := to(config(t, "admin-direct")).PolicyV1alpha1().ClusterAuthorizationPolicies()
 	if _, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: meta, Spec: policyv1alpha1.AuthorizationPolicySpec{
 		Effect: policyv1alpha1.PolicyEffectDeny,
-		Rules:  []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"users"}, ResourceNames: []string{target}}},
+		Rules:  []policyv1alpha1.PolicyRule{{Verbs: []string{"constrainedimpersonate"}, APIGroups: []string{"authentication.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"users"}, ResourceNames: []string{target}}},
 	}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

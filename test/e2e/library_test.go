@@ -120,7 +120,7 @@ spec:
   description: bob writes no machines of class prod
   effect: Deny
   subjects: [{kind: User, name: bob}]
-  rules: [{verbs: [create, update], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
+  rules: [{verbs: [create, update], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}]
   condition: object.spec.storageClassName == "prod"
 `
 

@@ -46,6 +46,7 @@ kind: ClusterAuthorizationPolicy
 metadata: {name: one}
 spec:
   effect: Allow
+  subjects: [{kind: Group, name: "system:authenticated"}]
   rules: [{verbs: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]
   condition: request.apiGroup == "" && request.userInfo.username == "bob"
 ---
@@ -54,6 +55,7 @@ kind: ClusterAuthorizationPolicy
 metadata: {name: two}
 spec:
   effect: Allow
+  subjects: [{kind: Group, name: "system:authenticated"}]
   rules: [{verbs: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]
   condition: |
     request.apiGroup == ""

@@ -37,8 +37,8 @@ spec:
   effect: Allow
   subjects: [{kind: User, name: e2e-withheld}]
   rules:
-  - {verbs: [patch, delete], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}
-  - {verbs: [patch, delete], apiGroups: [policy.proviso.dev], resources: [clusterauthorizationpolicies, authorizationpolicies]}
+  - {verbs: [patch, delete], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
+  - {verbs: [patch, delete], apiGroups: [policy.proviso.dev], apiVersions: [v1alpha1], resources: [clusterauthorizationpolicies, authorizationpolicies]}
   condition: oldObject.metadata.?labels.open.orValue("") == "yes"
 `
 

@@ -71,7 +71,7 @@ func (r rights) compile(tb testing.TB) map[engine.Key]*engine.Policy {
 		spec := &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: policyv1alpha1.PolicyEffect(words[0]), Condition: condition,
 			Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}},
-			Rules:    []policyv1alpha1.PolicyRule{{Verbs: strings.Split(words[1], ","), APIGroups: []string{demo.GroupName}, Resources: strings.Split(words[2], ",")}},
+			Rules:    []policyv1alpha1.PolicyRule{{Verbs: strings.Split(words[1], ","), APIGroups: []string{demo.GroupName}, APIVersions: []string{"*"}, Resources: strings.Split(words[2], ",")}},
 		}
 		name := strings.ToLower(strings.NewReplacer(" ", "-", ",", "-", "/", "-").Replace(what))
 		key := engine.Key{Name: strings.Trim(name[:min(len(name), 63)], "-")}

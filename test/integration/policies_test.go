@@ -64,13 +64,17 @@ func send(s *server.Server, user, method, path, contentType, body string) *httpt
 	})
 }
 
-// policyJSON is a policy of either kind. Further fields of the specification come last.
+// policyJSON is a policy of either kind, about all users who are authenticated unless it has other subjects. Further
+// fields of the specification come last.
 func policyJSON(collection, name, effect, more string) string {
+	if !strings.Contains(more, `"subjects"`) {
+		more += `,"subjects":[{"kind":"Group","name":"system:authenticated"}]`
+	}
 	kind := "ClusterAuthorizationPolicy"
 	if collection == namespacedPolicies {
 		kind = "AuthorizationPolicy"
 	}
-	return fmt.Sprintf(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":%q,"metadata":{"name":%q},"spec":{"effect":%q,"rules":[{"verbs":["get"],"apiGroups":[""],"resources":["pods"]}]%s}}`, kind, name, effect, more)
+	return fmt.Sprintf(`{"apiVersion":"policy.proviso.dev/v1alpha1","kind":%q,"metadata":{"name":%q},"spec":{"effect":%q,"rules":[{"verbs":["get"],"apiGroups":[""],"apiVersions":["v1"],"resources":["pods"]}]%s}}`, kind, name, effect, more)
 }
 
 // mustSend fails the test unless the request succeeds, and decodes the policy.
@@ -270,7 +274,7 @@ func TestPolicyBadInput(t *testing.T) {
 	}{
 		{"a misspelt field", `,"subject":[]`, 400, `unknown field \"spec.subject\"`},
 		{"a field twice", `,"effect":"Deny"`, 400, `duplicate field \"spec.effect\"`},
-		{"an empty list of subjects", `,"subjects":[]`, 422, "spec.subjects: Invalid value"},
+		{"an empty list of subjects", `,"subjects":[]`, 422, "spec.subjects: Required value"},
 		{"a condition that does not compile", `,"condition":"object.x =="`, 422, "spec.condition: Invalid value: "},
 		{"a condition that is no bool", `,"condition":"\"x\""`, 422, "it must yield bool"},
 		{"a variable that does not compile", `,"variables":[{"name":"a","expression":"1"},{"name":"b","expression":"oops"}],"condition":"true"`, 422, "spec.variables[1].expression: Invalid value"},
@@ -306,7 +310,7 @@ func TestPolicyWarnings(t *testing.T) {
 	body = strings.Replace(body, `["get"]`, `["create"]`, 1)
 	response := send(s, "admin", http.MethodPost, clusterPolicies, "application/json", body)
 	got := strings.Join(response.Header().Values("Warning"), "\n")
-	for _, want := range []string{"spec.rules[0].apiVersions: the condition reads an object", "spec.rules[0].resourceNames: a POST has no name at authorization"} {
+	for _, want := range []string{"spec.rules[0] (create pods): the front door is disabled", "spec.rules[0].resourceNames: a POST has no name at authorization"} {
 		if response.Code != http.StatusCreated || !strings.Contains(got, want) {
 			t.Errorf("got %d with the warnings %s, want %q among them", response.Code, got, want)
 		}
@@ -338,7 +342,7 @@ func TestPolicyDiscovery(t *testing.T) {
 func TestPolicyTable(t *testing.T) {
 	t.Parallel()
 	eachCollection(t, func(t *testing.T, s *server.Server, collection string) {
-		mustSend(t, s, "admin", http.MethodPost, collection, "application/json", policyJSON(collection, "one", "Deny", `,"condition":"request.name == \"a\""`))
+		mustSend(t, s, "admin", http.MethodPost, collection, "application/json", policyJSON(collection, "one", "Deny", `,"subjects":null,"condition":"request.name == \"a\""`))
 		for _, path := range []string{"", "/one"} {
 			recorder := s.Answer(func() *http.Request {
 				request := httptest.NewRequest(http.MethodGet, collection+path, nil)

@@ -151,8 +151,7 @@ type AuthorizationPolicySpec struct {
 	// effect is Allow, Deny or NoOpinion.
 	Effect PolicyEffect `json:"effect"`
 	// subjects are the users, groups and service accounts whose requests match; at most 256.
-	// If omitted, an Allow policy applies to the group system:authenticated, and a policy with
-	// another effect applies to all users.
+	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	// +optional
 	// +listType=atomic
 	Subjects []rbacv1.Subject `json:"subjects,omitempty"`
@@ -185,9 +184,10 @@ type PolicyRule struct {
 	// +optional
 	// +listType=atomic
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// apiVersions are the versions for which the condition was written. If omitted, all
-	// versions. In another version, an Allow policy does not allow the request, and a Deny or
-	// NoOpinion policy applies without evaluating its condition.
+	// apiVersions are the versions for which the condition was written. Required if it reads object
+	// or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy
+	// does not allow the request, and a Deny or NoOpinion policy applies without evaluating its
+	// condition.
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty"`

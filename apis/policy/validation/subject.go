@@ -16,11 +16,13 @@ import (
 
 var subjectKinds = []string{rbacv1.UserKind, rbacv1.GroupKind, rbacv1.ServiceAccountKind}
 
-func validateSubjects(subjects []rbacv1.Subject, path *field.Path) field.ErrorList {
+func validateSubjects(subjects []rbacv1.Subject, effect policy.PolicyEffect, path *field.Path) field.ErrorList {
 	switch {
+	case len(subjects) == 0 && effect == policy.PolicyEffectAllow:
+		return field.ErrorList{field.Required(path, "an Allow policy must name its subjects; the group system:authenticated has all users who are authenticated")}
 	case subjects != nil && len(subjects) == 0:
 		// In RBAC an empty list matches no user, but here an omitted list matches all users.
-		return field.ErrorList{field.Invalid(path, "[]", "must not be empty: omit it to match system:authenticated for the effect Allow, and all users for the other effects; to match no user, delete the policy")}
+		return field.ErrorList{field.Invalid(path, "[]", "must not be empty: omit it to match all users; to match no user, delete the policy")}
 	case len(subjects) > policy.MaxSubjects:
 		return field.ErrorList{field.TooMany(path, len(subjects), policy.MaxSubjects)}
 	}

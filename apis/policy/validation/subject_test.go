@@ -28,8 +28,10 @@ func TestValidateSubjects(t *testing.T) {
 		return func(p *spec) { p.Subjects = []rbacv1.Subject{s} }
 	}
 	checkSpecs(t, []specCase{
-		{"omitted", func(s *spec) { s.Subjects = nil }, nil},
-		{"empty", func(s *spec) { s.Subjects = []rbacv1.Subject{} }, []string{`spec.subjects: Invalid value: "[]": must not be empty: omit it to match`}},
+		{"omitted", func(s *spec) { s.Effect, s.Subjects = "Deny", nil }, nil},
+		{"omitted from an Allow policy", func(s *spec) { s.Subjects = nil }, []string{"spec.subjects: Required value: an Allow policy must name its subjects"}},
+		{"empty in an Allow policy", func(s *spec) { s.Subjects = []rbacv1.Subject{} }, []string{"spec.subjects: Required value: an Allow policy must name its subjects"}},
+		{"empty", func(s *spec) { s.Effect, s.Subjects = "NoOpinion", []rbacv1.Subject{} }, []string{`spec.subjects: Invalid value: "[]": must not be empty: omit it to match`}},
 		{"as many as possible", func(s *spec) { s.Subjects = many(256) }, nil},
 		{"too many", func(s *spec) { s.Subjects = many(257) }, []string{"spec.subjects: Too many: 257"}},
 		{"the same twice", func(s *spec) { s.Subjects = append(many(1), many(1)...) }, []string{`spec.subjects[1]: Duplicate value: "User u0"`}},

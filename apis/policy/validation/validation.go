@@ -109,7 +109,7 @@ func validateSpec(spec *policy.AuthorizationPolicySpec, in scope, path *field.Pa
 	case !effects.Has(spec.Effect):
 		errs = append(errs, field.NotSupported(path.Child("effect"), spec.Effect, sets.List(effects)))
 	}
-	errs = append(errs, validateSubjects(spec.Subjects, path.Child("subjects"))...)
+	errs = append(errs, validateSubjects(spec.Subjects, spec.Effect, path.Child("subjects"))...)
 	errs = append(errs, validateRules(spec.Rules, spec.Effect, in, path.Child("rules"))...)
 	errs = append(errs, validateVariables(spec.Variables, path.Child("variables"))...)
 	errs = append(errs, validateCondition(spec, path)...)

@@ -24,8 +24,7 @@ type AuthorizationPolicySpecApplyConfiguration struct {
 	// effect is Allow, Deny or NoOpinion.
 	Effect *policyv1alpha1.PolicyEffect `json:"effect,omitempty"`
 	// subjects are the users, groups and service accounts whose requests match; at most 256.
-	// If omitted, an Allow policy applies to the group system:authenticated, and a policy with
-	// another effect applies to all users.
+	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	Subjects []v1.Subject `json:"subjects,omitempty"`
 	// rules describe the requests. A request matches if at least one rule matches. At least 1
 	// and at most 64.

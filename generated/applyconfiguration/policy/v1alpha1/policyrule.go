@@ -17,9 +17,10 @@ type PolicyRuleApplyConfiguration struct {
 	// apiGroups are the API groups of the resources; the empty string is the core group, and *
 	// means all groups. Required with resources.
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// apiVersions are the versions for which the condition was written. If omitted, all
-	// versions. In another version, an Allow policy does not allow the request, and a Deny or
-	// NoOpinion policy applies without evaluating its condition.
+	// apiVersions are the versions for which the condition was written. Required if it reads object
+	// or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy
+	// does not allow the request, and a Deny or NoOpinion policy applies without evaluating its
+	// condition.
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
 	// this subresource of every resource; and * for all resources and subresources.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -206,7 +207,7 @@ func (f *fixture) anonymous(t *testing.T) context.Context {
 // policy makes a policy of the kind.
 func (f *fixture) policy(name string, effect policy.PolicyEffect, change func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec)) runtime.Object {
 	meta := metav1.ObjectMeta{Name: name, Namespace: f.namespace()}
-	spec := policy.AuthorizationPolicySpec{Effect: effect, Rules: []policy.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}
+	spec := policy.AuthorizationPolicySpec{Effect: effect, Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "Group", Name: user.AllAuthenticated}}, Rules: []policy.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}}}
 	if change != nil {
 		change(&meta, &spec)
 	}

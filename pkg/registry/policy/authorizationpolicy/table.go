@@ -44,12 +44,9 @@ var table = stored.Table{
 	},
 }
 
-// subjectsOf returns the names of the subjects. The meaning of an omitted list depends on the effect.
+// subjectsOf returns the names of the subjects. An omitted list means all users.
 func subjectsOf(spec *policy.AuthorizationPolicySpec) string {
 	if len(spec.Subjects) == 0 {
-		if spec.Effect == policy.PolicyEffectAllow {
-			return "Group:system:authenticated"
-		}
 		return "<all users>"
 	}
 	var entries []string

@@ -61,7 +61,7 @@ func printed() *policy.ClusterAuthorizationPolicyList {
 					Condition: strings.Repeat("ä", 61),
 				},
 			},
-			{ObjectMeta: metav1.ObjectMeta{Name: "fits"}, Spec: policy.AuthorizationPolicySpec{Effect: "Allow", Rules: []policy.PolicyRule{rule("a", "b", "c")}, Condition: strings.Repeat("ä", 60)}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "fits"}, Spec: policy.AuthorizationPolicySpec{Effect: "Allow", Subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:authenticated"}}, Rules: []policy.PolicyRule{rule("a", "b", "c")}, Condition: strings.Repeat("ä", 60)}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "everybody"}, Spec: policy.AuthorizationPolicySpec{Effect: "NoOpinion", Rules: []policy.PolicyRule{rule("*")}}},
 		},
 	}

@@ -86,7 +86,7 @@ func newLimits() *limits {
 	return &limits{buffers: make(chan struct{}, maxBuffers), namespaced: newPool(slowNamespaceShare), policies: newPool(namespaceShare)}
 }
 
-// pool has the slots of evaluations of the same kind.
+// pool has the slots of evaluations of the same kind. A large review takes a slot of both at the same time.
 type pool struct {
 	// large is for large reviews, and evaluations for all.
 	large, evaluations *slots.Slots
@@ -94,30 +94,24 @@ type pool struct {
 
 // newPool makes a pool. One namespace gets one slot in so many.
 func newPool(share int) *pool {
-	evaluations := maxEvaluations()
-	return &pool{
-		large: slots.New(slots.Bounds{
-			All: maxLargeReviews, PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / share,
-			Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, Refusal: errNoLargeSlot,
-		}),
-		evaluations: slots.New(slots.Bounds{
-			All: evaluations, PerUser: evaluations / userShare, PerNamespace: evaluations / share,
-			Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, Refusal: errNoSlot,
-		}),
-	}
+	most := maxEvaluations()
+	evaluations := slots.New(slots.Bounds{
+		All: most, PerUser: most / userShare, PerNamespace: most / share,
+		Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, Refusal: errNoSlot,
+	})
+	return &pool{evaluations: evaluations, large: evaluations.Within(slots.Bounds{
+		All: maxLargeReviews, PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / share,
+		Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, Refusal: errNoLargeSlot,
+	})}
 }
 
 // within calls a function that evaluates policies while it has the slots of a review.
 func (p *pool) within(waiting context.Context, review *reviewSpec, isLarge bool, evaluate func()) error {
-	user, namespace := review.User, review.namespace()
+	own := p.evaluations
 	if isLarge {
-		release, err := p.large.Acquire(waiting, user, namespace)
-		if err != nil {
-			return err
-		}
-		defer release()
+		own = p.large
 	}
-	release, err := p.evaluations.Acquire(waiting, user, namespace)
+	release, err := own.Acquire(waiting, review.User, review.namespace())
 	if err != nil {
 		return err
 	}

@@ -151,3 +151,61 @@ func TestReviewsOfOneUserInANamespace(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitingReviewsHoldNoSlots has reviews wait for a slot of a slow namespace, or of a user with many slow reviews. Other reviews
+// need only slots for which they do not wait, and are decided at once.
+func TestWaitingReviewsHoldNoSlots(t *testing.T) {
+	t.Parallel()
+	invented := func(i int) string { return fmt.Sprint("invented-", i) }
+	carol := func(int) string { return "carol" }
+	slow := map[string]policy{}
+	for _, namespace := range []string{"a", "b", "c", "d", "other"} {
+		slow[namespace+"/p"] = slowNamespace["attacked/p"]
+	}
+	for _, tc := range []struct {
+		name string
+		hold func(*testing.T, *bubble)
+		// user and namespace are of the other reviews.
+		user, namespace string
+	}{
+		{name: "the slots of their user, while two namespaces are slow", user: "carol", namespace: "other", hold: func(t *testing.T, b *bubble) {
+			t.Helper()
+			for _, namespace := range []string{"a", "b"} {
+				b.holdIn(t, namespace, mostEvaluations()/4, 0, invented)
+				b.holdIn(t, namespace, mostEvaluationsOfOneUser(), 0, carol)
+			}
+		}},
+		{name: "the slots of their namespace, while their users are slow", user: "dave", namespace: "other", hold: func(t *testing.T, b *bubble) {
+			t.Helper()
+			for user, elsewhere := range map[string][]string{"alice": {"a", "b"}, "bob": {"c", "d"}} {
+				for _, namespace := range append(elsewhere, "other") {
+					b.holdIn(t, namespace, mostEvaluationsOfOneUser()/2, 0, func(int) string { return user })
+				}
+			}
+		}},
+		{name: "the slots of large reviews, while namespaces are slow", user: "dave", namespace: "a", hold: func(t *testing.T, b *bubble) {
+			t.Helper()
+			b.holdIn(t, "b", mostEvaluations()/4, 0, invented)
+			b.holdIn(t, "c", mostEvaluations()/4, 0, invented)
+			b.holdIn(t, "d", mostEvaluations()/4, 0, invented)
+			for _, namespace := range []string{"b", "c", "d"} {
+				b.holdIn(t, namespace, mostLarge/4, largeBytes, invented)
+			}
+			b.holdIn(t, "b", mostOfOneUser, largeBytes, func(int) string { return "dave" })
+			b.holdIn(t, "c", mostOfOneUser, largeBytes, func(int) string { return "dave" })
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := newBubble(t, slow)
+				tc.hold(t, b)
+				for _, bytes := range []int{0, largeBytes} {
+					wantNoOpinion(t, fmt.Sprintf("another review of %d bytes", bytes), <-b.send(t, inNamespace(tc.user, tc.namespace, "c", bytes)), 0)
+				}
+				close(b.open)
+				time.Sleep(pastDeadline)
+			})
+		})
+	}
+}

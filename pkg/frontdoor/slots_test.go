@@ -49,7 +49,9 @@ func TestEvaluationWithoutSlotIsDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, never)
 		replies := b.holdEvery(t)
+		large := b.send(t, review("bob", "c", largeBytes))
 		wantDenied(t, "a small review", b.askSmall(t, "bob", "c"), reasonBusy, slotTimeout)
+		wantDenied(t, "a large review", <-large, reasonBusy, slotTimeout)
 		wantDenied(t, "a small review that a policy denies", b.askSmall(t, "alice", "c"), reasonBusy, slotTimeout)
 		close(b.open)
 		for _, replied := range replies {

@@ -82,7 +82,13 @@ var suites = []mutation.Suite{
 		{Name: "impersonation: a denial in conditional mode", File: "modes.go", Old: "if conditional.final || ", New: "if ", Test: "^TestFilter$"},
 		{Name: "impersonation: denials of some objects in legacy mode", File: "modes.go", Old: "legacy.Residual = conditional.denials", New: "legacy.Residual = nil", Test: "^TestFilter$"},
 	}},
+	{Package: "pkg/slots", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "slots: shares that are full", File: "slots.go", Old: "\t\tif own.isFull() {\n", New: "\t\tif own.isFull() && own.key.kind != ofNamespace {\n"},
+		{Name: "slots: callers that gave up", File: "slots.go", Old: "\tq.leave(c)\n\tq.forget(c)\n", New: "\tq.forget(c)\n"},
+		{Name: "slots: callers that wait", File: "slots.go", Old: "if own.waiting == own.maxWaiting {", New: "if false {"},
+	}},
 	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "evaluations.Within(slots.Bounds{", New: "slots.New(slots.Bounds{", Test: "^TestEvaluationWithoutSlotIsDenied$"},
 		{Name: "frontdoor: policies that are not loaded", File: "decide.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
 		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},

@@ -82,6 +82,10 @@ var suites = []mutation.Suite{
 		{Name: "impersonation: a denial in conditional mode", File: "modes.go", Old: "if conditional.final || ", New: "if ", Test: "^TestFilter$"},
 		{Name: "impersonation: denials of some objects in legacy mode", File: "modes.go", Old: "legacy.Residual = conditional.denials", New: "legacy.Residual = nil", Test: "^TestFilter$"},
 	}},
+	{Package: "pkg/cel/internal/guard", Tests: "pkg/cel/partial", Test: "^TestVariablesRefused$", Mutants: []mutation.Mutant{
+		{Name: "patterns: together in one expression", File: "expression.go", Old: "m.patternWork > maxPatternWork", New: "patternWork(text) > maxPatternWork"},
+		{Name: "patterns: together in one policy", File: "typework.go", Old: "uint64(w.copied) + w.patterns", New: "uint64(w.copied)"},
+	}},
 	{Package: "pkg/slots", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "slots: shares that are full", File: "slots.go", Old: "\t\tif own.isFull() {\n", New: "\t\tif own.isFull() && own.key.kind != ofNamespace {\n"},
 		{Name: "slots: callers that gave up", File: "slots.go", Old: "\tq.leave(c)\n\tq.forget(c)\n", New: "\tq.forget(c)\n"},

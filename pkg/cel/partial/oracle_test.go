@@ -359,7 +359,7 @@ var plainExceptions = []struct{ name, ours, plain string }{
 	{name: "the cost, which cel-go estimates otherwise for functions over lists", plain: "cost limit exceeded"},
 	{name: "a pattern is too large", ours: "its regular expressions are larger"},
 	{name: "a pattern of the object is too long", ours: "a regular expression that is not a constant is longer"},
-	{name: "a pattern takes too long to parse", ours: "a regular expression takes too long to parse"},
+	{name: "a pattern takes too long to parse", ours: "regular expressions take too long to parse"},
 }
 
 // varies reports whether an expression gives different verdicts for the same data: the

@@ -85,6 +85,7 @@ func TestVariablesRefused(t *testing.T) {
 	}
 	const together = "take too long to compile together"
 	long, wide := strings.Repeat("true && ", 1000)+"true", strings.Repeat("[true].all(x, x) && ", 200)+"true"
+	const slowPattern = `object.s.matches("(?i)[!-\uD7FF]")`
 	of := func(n int, text string) []cel.NamedExpression {
 		var all []cel.NamedExpression
 		for i := range n {
@@ -107,6 +108,8 @@ func TestVariablesRefused(t *testing.T) {
 		{"deep literals", chain(8, "1", strings.Repeat("[", 15), strings.Repeat("]", 15)), "variables.v8 == []", "copies of type variables"},
 		{"types to be inferred", chain(20, "[]", "["+strings.Repeat("[], ", 60), "]"), "variables.v20 == []", "copies of type variables"},
 		{"large patterns", chain(5, "true", `"x".matches("a{900}") && `, ""), "variables.v5", "regular expressions are larger"},
+		{"patterns that take long, put in many times", chain(3, slowPattern, "", " || false"), "variables.v3 || variables.v3", "regular expressions take too long to parse"},
+		{"patterns that take long, of many variables", of(20, slowPattern), "true", together},
 		{"unknown", nil, `variables.x == "a"`, `undeclared reference to "variables.x"`},
 		{"itself", []cel.NamedExpression{{Name: "a", Expression: `variables.a`}}, `variables.a`, `variable "a": expression does not compile: undeclared reference to "variables.a"`},
 		{"a cycle", []cel.NamedExpression{{Name: "a", Expression: `variables.b`}, {Name: "b", Expression: `variables.a`}}, `variables.a`, `variable "a"`},

@@ -20,7 +20,7 @@ const (
 )
 
 // ErrBudget says that expressions take too long to compile together.
-var ErrBudget = fmt.Errorf("the expressions take too long to compile together: with variables put in where they are read, they have more than %d bytes, %d parts or %d copies of type variables",
+var ErrBudget = fmt.Errorf("the expressions take too long to compile together: with variables put in where they are read, they have more than %d bytes, %d parts, or %d copies of type variables and units of regular expressions",
 	maxTotalBytes, maxTotalNodes, maxTotalTypeWork)
 
 // Budget is what is left of the work to compile some expressions. It must not be used concurrently.

@@ -48,6 +48,8 @@ func (g *Guard) CheckText(expression string) error {
 type measure struct {
 	err                                        error
 	patterns, transformations, wrappers, empty int
+	// patternWork is what it takes to parse the patterns.
+	patternWork uint64
 }
 
 // expr returns the size of the expression after its macros are expanded.
@@ -99,40 +101,54 @@ func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
 		m.transformations++
 	case "of", "ofNonZeroValue":
 		m.wrappers++
-	case "matches", "find", "findAll":
-		for _, arg := range c.Args() {
-			m.pattern(arg)
-		}
+	}
+	for _, pattern := range constantPatterns(c) {
+		m.pattern(pattern)
 	}
 	if m.transformations > maxTransformations || m.wrappers > maxWrappers {
 		m.fail(errTransformations)
 	}
 }
 
-func (m *measure) pattern(e ast.Expr) {
-	if e.Kind() != ast.LiteralKind {
+// pattern counts a constant pattern. None is parsed once all together take too long.
+func (m *measure) pattern(text string) {
+	if m.patternWork += patternWork(text); m.patternWork > maxPatternWork && len(text) <= maxPatternSize {
+		m.fail(errPatternWork)
+	}
+	if m.err != nil {
 		return
 	}
-	if text, ok := e.AsLiteral().(types.String); ok {
-		size, err := checkPattern(string(text))
-		if m.patterns += size; err == nil && m.patterns > maxPatternSize {
-			err = errPattern
-		}
-		if err != nil {
-			m.fail(err)
-		}
+	if m.patterns += patternSize(text); m.patterns > maxPatternSize {
+		m.fail(errPattern)
 	}
 }
 
-// CheckPatterns refuses an expression whose constant patterns are too large together, after named expressions have been
+// constantPatterns returns the patterns of a call that are constants.
+func constantPatterns(c ast.CallExpr) (patterns []string) {
+	if !takesPattern(c.FunctionName()) {
+		return nil
+	}
+	for _, arg := range c.Args() {
+		if arg.Kind() != ast.LiteralKind {
+			continue
+		}
+		if text, ok := arg.AsLiteral().(types.String); ok {
+			patterns = append(patterns, string(text))
+		}
+	}
+	return patterns
+}
+
+// CheckPatterns refuses an expression whose constant patterns are too large or take too long to parse together, after named expressions have been
 // put in.
 func CheckPatterns(e ast.Expr) error {
 	m := measure{}
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.CallKind && takesPattern(e.AsCall().FunctionName()) && m.err == nil {
-			for _, arg := range e.AsCall().Args() {
-				m.pattern(arg)
-			}
+		if e.Kind() != ast.CallKind || m.err != nil {
+			return
+		}
+		for _, pattern := range constantPatterns(e.AsCall()) {
+			m.pattern(pattern)
 		}
 	}))
 	return m.err

@@ -39,6 +39,8 @@ func TestCompilationIsBounded(t *testing.T) {
 		{"deep maps", strings.Repeat("{1: ", 200) + "1" + strings.Repeat("}", 200) + " == {}", "nested more than"},
 		{"a huge pattern", `"x".matches("` + strings.Repeat("a{1000}", 1000) + `")`, "regular expressions are larger"},
 		{"many large patterns", strings.Repeat(`"x".matches("a{900}") || `, 10) + "true", "regular expressions are larger"},
+		{"many patterns that take long to parse", strings.Repeat(`"x".matches("(?i)[!-\uD7FF]") || `, 2) + "true", "regular expressions take too long to parse"},
+		{"many patterns that are wrong and take long to parse", strings.Repeat(`"x".matches("(?i)[`+strings.Repeat(`\\pL`, 10)+`") || `, 3) + "true", "regular expressions take too long to parse"},
 		{"a huge pattern of find", `"x".find("` + strings.Repeat("a{900}", 6) + `") == ""`, "regular expressions are larger"},
 		{"a huge pattern of findAll", `"x".findAll("` + strings.Repeat("a{900}", 6) + `", 1) == []`, "regular expressions are larger"},
 		{"types that double", "[1]" + strings.Repeat(".map(a, {a: a})", 14) + " == []", "more than 10 macros that make lists"},

@@ -27,7 +27,8 @@ const (
 	// a pattern is seen at run time only, and parsed at every call. Patterns in objects and
 	// variables, such as names of resources, are shorter.
 	maxDynamicPattern = 256
-	// maxPatternWork bounds the parsing of one pattern, in units: about five milliseconds.
+	// maxPatternWork bounds the parsing of all constant patterns of an expression, or of one pattern that is not constant, in
+	// units: about five milliseconds.
 	maxPatternWork = 1 << 15
 
 	// constantPattern ends the overload of a call whose pattern is compiled in advance.
@@ -46,7 +47,7 @@ const (
 
 var (
 	errPattern        = fmt.Errorf("its regular expressions are larger than %d instructions", maxPatternSize)
-	errPatternWork    = errors.New("a regular expression takes too long to parse: it has too many or too large classes of letters")
+	errPatternWork    = errors.New("regular expressions take too long to parse: they have too many or too large classes of letters")
 	errDynamicPattern = fmt.Errorf("a regular expression that is not a constant is longer than %d bytes", maxDynamicPattern)
 )
 

@@ -32,7 +32,7 @@ const (
 	ordinaryTypeParts = 8
 	// compileCostOfAny and compileCostPerByte are what compiling costs for a text and for each byte of it,
 	// in the cost units of CEL: the shortest text takes some 0.15 ms, and parsing some 5 to 10 µs a byte.
-	// Each copied type variable, and each part of a large type that is walked, costs one unit more.
+	// Each of TypeWork.Copied costs one unit more.
 	compileCostOfAny   = 1000
 	compileCostPerByte = 32
 )
@@ -54,7 +54,8 @@ func CompileCost(text string) uint64 {
 type TypeWork struct {
 	// Nodes is how many expressions there are in the expression, itself included.
 	Nodes int
-	// Copied is an upper bound of the copies of type variables, and of the parts of large types that are walked.
+	// Copied is an upper bound of the copies of type variables, of the parts of large types that are walked, and of
+	// the units to parse and compile constant patterns. All take about as long.
 	Copied uint64
 }
 
@@ -72,7 +73,7 @@ func (g *Guard) CheckTypeWork(e ast.Expr) (TypeWork, error) {
 	case w.copied > maxTypeWork:
 		return TypeWork{w.nodes, maxTypeWork}, ErrTypeWork
 	}
-	return TypeWork{w.nodes, uint64(w.copied)}, nil //nolint:gosec // not negative, and bounded
+	return TypeWork{w.nodes, uint64(w.copied) + w.patterns}, nil //nolint:gosec // not negative, and bounded
 }
 
 // typeWork walks an expression as the checker does.
@@ -82,6 +83,8 @@ type typeWork struct {
 	nodes int
 	// variables are the type variables so far, and copied how often one of them was copied.
 	variables, copied int
+	// patterns are the units to parse and compile the constant patterns.
+	patterns uint64
 	// binders are the variables of the macros around, the innermost last.
 	binders []binder
 	// largest has the parts and the depth of the largest types so far.
@@ -264,6 +267,9 @@ func (w *typeWork) call(c ast.CallExpr) typeBound {
 	args := make([]typeBound, 0, len(c.Args())+1)
 	for _, arg := range c.Args() {
 		args = append(args, w.expr(arg))
+	}
+	for _, pattern := range constantPatterns(c) {
+		w.patterns += patternWork(pattern)
 	}
 	name := c.FunctionName()
 	style := callStyle{name, c.IsMemberFunction()}

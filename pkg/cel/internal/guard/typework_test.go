@@ -57,6 +57,10 @@ func TestCompileCost(t *testing.T) {
 	if got, least := cost(generic), cost(plain)+100*100; got < least {
 		t.Errorf("got the cost %d for 100 comparisons, want at least %d", got, least)
 	}
+	pattern := `object.s.matches("(?i)[!-\uD7FF]")`
+	if got, least := cost(pattern), 1000+32*uint64(len(pattern))+20_000; got < least {
+		t.Errorf("got the cost %d for a pattern that takes milliseconds, want at least %d", got, least)
+	}
 	// A map of maps seven deep, whose types double, has 256 parts.
 	large := "[1]" + strings.Repeat(".map(a, {a: a})", 7) + ".all(z, [" + strings.Repeat("z,", 50) + "z] == [])"
 	if got, least := cost(large), cost(strings.Repeat(" ", len(large)-4)+"true")+50*255; got < least {

@@ -86,6 +86,11 @@ var suites = []mutation.Suite{
 		{Name: "patterns: together in one expression", File: "expression.go", Old: "m.patternWork > maxPatternWork", New: "patternWork(text) > maxPatternWork"},
 		{Name: "patterns: together in one policy", File: "typework.go", Old: "uint64(w.copied) + w.patterns", New: "uint64(w.copied)"},
 	}},
+	{Package: "pkg/cel/internal/guard", Test: "^TestCompilationIsBounded$|^TestTypesAreBounded$", Mutants: []mutation.Mutant{
+		{Name: "types: variables of macros hide others", File: "typework.go", Old: "ok && !w.isHidden(name) {", New: "ok {"},
+		{Name: "types: functions after a dot", File: "typework.go", Old: "strings.TrimPrefix(prefix, \".\") + ", New: "prefix + "},
+		{Name: "patterns: functions after a dot", File: "expression.go", Old: "return strings.TrimPrefix(c.FunctionName(), \".\")", New: "return strings.Trim(c.FunctionName(), \"\")"},
+	}},
 	{Package: "pkg/slots", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "slots: shares that are full", File: "slots.go", Old: "\t\tif own.isFull() {\n", New: "\t\tif own.isFull() && own.key.kind != ofNamespace {\n"},
 		{Name: "slots: callers that gave up", File: "slots.go", Old: "\tq.leave(c)\n\tq.forget(c)\n", New: "\tq.forget(c)\n"},

@@ -7,6 +7,7 @@ package guard
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/types"
@@ -96,7 +97,7 @@ func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
 	for _, arg := range c.Args() {
 		add(m.expr(arg, depth))
 	}
-	switch name := c.FunctionName(); name {
+	switch functionName(c) {
 	case "map", "transformList", "transformMap", "transformMapEntry", "optMap", "optFlatMap":
 		m.transformations++
 	case "of", "ofNonZeroValue":
@@ -123,9 +124,12 @@ func (m *measure) pattern(text string) {
 	}
 }
 
+// functionName returns the name of the function that a call finds. With a dot before it, it is the same function.
+func functionName(c ast.CallExpr) string { return strings.TrimPrefix(c.FunctionName(), ".") }
+
 // constantPatterns returns the patterns of a call that are constants.
 func constantPatterns(c ast.CallExpr) (patterns []string) {
-	if !takesPattern(c.FunctionName()) {
+	if !takesPattern(functionName(c)) {
 		return nil
 	}
 	for _, arg := range c.Args() {

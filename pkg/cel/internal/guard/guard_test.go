@@ -48,6 +48,9 @@ func TestCompilationIsBounded(t *testing.T) {
 		{"large types that are compared", "[1]" + strings.Repeat(".map(a, {a: a})", 7) + ".all(z, [" + strings.Repeat("z, ", 3000) + "z] == [])", typeWork},
 		{"types that double where they are compared", unified(20), typeWork},
 		{"wrapped types", strings.Repeat("optional.of(", 60) + "1" + strings.Repeat(")", 60) + " == optional.none()", "more than 48 optional.of"},
+		{"types that double behind a variable that hides another", hiding(14), typeParts},
+		{"qualified functions that begin with a dot", strings.Repeat(".sets.contains([1],[1])||", 390) + "true", typeWork},
+		{"a huge pattern of a function whose name begins with a dot", `.matches("x", "` + strings.Repeat("a{900}", 6) + `")`, "regular expressions are larger"},
 		{"types to be inferred", "[" + strings.Repeat("{},", 2000) + "{}] == []", "more than 64 empty literals"},
 		{"comparisons", strings.Repeat("1==2||", 1700) + "true", typeWork},
 		{"indexes", strings.Repeat("object"+strings.Repeat("[0]", 100)+" || ", 30) + "true", typeWork},
@@ -64,6 +67,19 @@ func TestCompilationIsBounded(t *testing.T) {
 			}
 		})
 	}
+}
+
+// hiding nests macros whose types double. Each sixth result passes through a field of a variable of a macro that hides
+// the variable authorizer.requestResource.
+func hiding(doublings int) string {
+	text, closing := "v == v", ")"
+	for i := range doublings {
+		text, closing = "[{v: v}].all(v, "+text, closing+")"
+		if i%6 == 5 {
+			text, closing = `[{"requestResource": v}].all(authorizer, [authorizer.requestResource].all(v, `+text, closing+"))"
+		}
+	}
+	return "[1].all(v, " + text + closing
 }
 
 // unified nests macros over lists of unknown types. A comparison makes each type a map with the next type as key and value.

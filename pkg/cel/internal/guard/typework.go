@@ -173,9 +173,16 @@ func (w *typeWork) ident(name string) typeBound {
 	return listOf(simpleType) // the name of a type has a type as large as a list
 }
 
+// isHidden reports whether a qualified name begins with a variable of a macro. It is then a chain of fields of that variable. A
+// name that begins with a dot is never hidden.
+func (w *typeWork) isHidden(name string) bool {
+	first, _, _ := strings.Cut(name, ".")
+	return first != "" && slices.ContainsFunc(w.binders, func(b binder) bool { return b.name == first })
+}
+
 func (w *typeWork) selection(e ast.Expr) typeBound {
-	if name, ok := qualifiedName(e); ok {
-		if t, ok := w.identifiers[name]; ok {
+	if name, ok := qualifiedName(e); ok && !w.isHidden(name) {
+		if t, ok := w.identifiers[strings.TrimPrefix(name, ".")]; ok {
 			w.try(1, 0)
 			return t
 		}
@@ -271,13 +278,14 @@ func (w *typeWork) call(c ast.CallExpr) typeBound {
 	for _, pattern := range constantPatterns(c) {
 		w.patterns += patternWork(pattern)
 	}
-	name := c.FunctionName()
+	name := functionName(c)
 	style := callStyle{name, c.IsMemberFunction()}
 	if c.IsMemberFunction() {
 		target := w.expr(c.Target())
-		if qualified, ok := qualifiedName(c.Target()); ok {
-			if _, ok := w.candidates[callStyle{qualified + "." + name, false}]; ok {
-				style = callStyle{qualified + "." + name, false}
+		if prefix, ok := qualifiedName(c.Target()); ok { // a variable of a macro hides no function
+			qualified := callStyle{strings.TrimPrefix(prefix, ".") + "." + name, false}
+			if _, ok := w.candidates[qualified]; ok {
+				style = qualified
 			}
 		}
 		if style.member {

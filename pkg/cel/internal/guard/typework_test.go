@@ -109,6 +109,9 @@ func TestTypesAreBounded(t *testing.T) {
 		`[1, 2].map(x, x + 1).map(x, [x] + [x]) + [[3]]`,
 		`[authorizer.group("").resource("pods").check("get")].map(d, {"a": [d]})`,
 		`[duration("1s"), duration("2s")].map(d, {string(d): [timestamp("2000-01-01T00:00:00Z") + d]})`,
+		`[{"requestResource": [{1: [[2]]}]}].all(authorizer, [authorizer.requestResource].all(x, [[[[[[x]]]]]] == []))`,
+		`.sets.contains([[1]], [[1]]) && .lists.range(3).map(x, [x]) == [] && .type([[1]]) == .type([[2]])`,
+		`.optional.of([[[[1]]]]).or(.optional.of([])).optMap(x, [[x]]) == .optional.none() && .dyn([1]) == [1]`,
 		`[[1]].all(i, v, v.exists(x, [x] == v) && [v] == [[i]])`,
 	} {
 		parsed, issues := e.Env.Parse(text)

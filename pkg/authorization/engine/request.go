@@ -109,18 +109,18 @@ func labelSelector(a authorizer.Attributes) []requirement {
 type requestFields struct {
 	authorizer.Attributes
 
-	fieldSelector, labelSelector sharedSelector
+	user, fieldSelector, labelSelector shared
 }
 
-// sharedSelector is a selector as a value of CEL. It may have some hundred thousand requirements,
-// and each of many conditions may read it several times: all of them share one conversion.
-type sharedSelector struct {
+// shared is a selector, a user or the extra of a user as a value of CEL. It may have some hundred thousand parts, and each
+// of many conditions may read it many times: all of them share one conversion.
+type shared struct {
 	once  sync.Once
 	value cel.Value
 }
 
-func (s *sharedSelector) of(a authorizer.Attributes, read func(authorizer.Attributes) []requirement) cel.Value {
-	s.once.Do(func() { s.value = cel.Known(selectorData(read(a))) })
+func (s *shared) of(convert func() cel.Value) cel.Value {
+	s.once.Do(func() { s.value = convert() })
 	return s.value
 }
 
@@ -144,11 +144,11 @@ func (f *requestFields) Field(name string) (cel.Value, bool) {
 	case "path":
 		return cel.Text(authorization.PathOf(f.Attributes)), true
 	case "userInfo":
-		return cel.Lazy(userFields{userOf(f)}), true
+		return f.user.of(func() cel.Value { return cel.Lazy(&userFields{Info: userOf(f)}) }), true
 	case "fieldSelector":
-		return f.fieldSelector.of(f.Attributes, fieldSelector), true
+		return f.fieldSelector.of(func() cel.Value { return cel.Known(selectorData(fieldSelector(f.Attributes))) }), true
 	case "labelSelector":
-		return f.labelSelector.of(f.Attributes, labelSelector), true
+		return f.labelSelector.of(func() cel.Value { return cel.Known(selectorData(labelSelector(f.Attributes))) }), true
 	default:
 		return nil, false
 	}
@@ -160,10 +160,12 @@ func (f *requestFields) Whole() cel.Value { return cel.Known(requestData(f.Attri
 // userFields are the data of userData.
 type userFields struct {
 	user.Info
+
+	extra shared
 }
 
 // Field implements cel.Fields.
-func (f userFields) Field(name string) (cel.Value, bool) {
+func (f *userFields) Field(name string) (cel.Value, bool) {
 	switch name {
 	case "username":
 		return cel.Text(f.GetName()), true
@@ -172,14 +174,14 @@ func (f userFields) Field(name string) (cel.Value, bool) {
 	case "groups":
 		return cel.Texts(f.GetGroups()), true
 	case "extra":
-		return cel.Known(extraData(f.Info)), true
+		return f.extra.of(func() cel.Value { return cel.Known(extraData(f.Info)) }), true
 	default:
 		return nil, false
 	}
 }
 
 // Whole implements cel.Fields.
-func (f userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
+func (f *userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
 
 // question is one request as its policies see it. Its values are made when the first
 // condition reads them.

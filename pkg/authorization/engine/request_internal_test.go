@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -46,7 +47,7 @@ func TestFieldsAreTheData(t *testing.T) {
 			t.Parallel()
 			request := &requestFields{Attributes: tc.attributes}
 			asData(t, request, requestData(tc.attributes))
-			asData(t, userFields{userOf(tc.attributes)}, userData(userOf(tc.attributes)))
+			asData(t, &userFields{Info: userOf(tc.attributes)}, userData(userOf(tc.attributes)))
 			if _, ok := requestData(tc.attributes)["userInfo"].(map[string]any); !ok {
 				t.Error("there is no user in the data")
 			}
@@ -70,5 +71,44 @@ func asData(t *testing.T, lazy cel.Fields, data map[string]any) {
 		if got, ok := lazy.Field(name); ok || got != nil {
 			t.Errorf("got %v for %q, which there is not", got, name)
 		}
+	}
+}
+
+// countingUser counts how often its extra is read.
+type countingUser struct {
+	user.Info
+	reads *int
+}
+
+func (u countingUser) GetExtra() map[string][]string {
+	*u.reads++
+	return u.Info.GetExtra()
+}
+
+// TestUserIsConvertedOnce reads the extra of a user many times, as a part of the user, and as a part of the request.
+func TestUserIsConvertedOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		read func(userInfo traits.Mapper) ref.Val
+	}{
+		{"the extra", func(userInfo traits.Mapper) ref.Val { return userInfo.Get(types.String("extra")) }},
+		{"the user", func(userInfo traits.Mapper) ref.Val { return userInfo.Size() }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			reads := 0
+			attributes := authorizer.AttributesRecord{User: countingUser{&user.DefaultInfo{Extra: map[string][]string{"k": {"v"}}}, &reads}}
+			request, _ := cel.Lazy(&requestFields{Attributes: attributes}).(traits.Mapper)
+			for range 10 {
+				userInfo, ok := request.Get(types.String("userInfo")).(traits.Mapper)
+				if !ok || types.IsError(tc.read(userInfo)) {
+					t.Fatalf("got %v", userInfo)
+				}
+			}
+			if reads > 2 { // one conversion reads it twice
+				t.Errorf("the extra was read %d times, want one conversion", reads)
+			}
+		})
 	}
 }

@@ -66,12 +66,14 @@ func newCompiler(environment *cel.Environment, residuals *cel.Compiler) *Compile
 // concurrent use.
 type Expression struct {
 	compiler *Compiler
+	compiled expressions
 	tree     *node
 	program  *cel.Program
 
 	mu sync.Mutex
 	// checked is the source of the tree, as long as it is in use. It is larger than all other
-	// fields together, and can be made again of the text.
+	// fields together, and can be made again of what was compiled. It cannot be made of the whole text, which may be
+	// longer than the parser accepts.
 	checked weak.Pointer[source]
 	// planned are the instructions for the nodes that some plan evaluates.
 	planned map[*node]*engine.Instructions
@@ -91,7 +93,7 @@ func (c *Compiler) Compile(text string) (*Expression, error) {
 }
 
 // expression makes an Expression of what the checker accepted.
-func (c *Compiler) expression(checked *celgo.Ast) (*Expression, error) {
+func (c *Compiler) expression(compiled expressions, checked *celgo.Ast) (*Expression, error) {
 	program, err := c.environment.Program(checked)
 	if err != nil {
 		return nil, err
@@ -100,7 +102,7 @@ func (c *Compiler) expression(checked *celgo.Ast) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{compiler: c, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]*engine.Instructions{from.tree: program.Instructions()}}, nil
+	return &Expression{compiler: c, compiled: compiled, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]*engine.Instructions{from.tree: program.Instructions()}}, nil
 }
 
 // source returns the checked expression from which the tree was made.
@@ -115,9 +117,9 @@ func (e *Expression) source() (from *source, err error) {
 	if from := e.checked.Value(); from != nil {
 		return from, nil
 	}
-	checked, err := engine.Check(e.compiler.engine.Env, e.compiler.engine.Guard, e.Text())
+	checked, err := e.compiler.check(e.compiled)
 	if err != nil {
-		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+		return nil, err
 	}
 	if from, err = buildTree(checked, e.compiler); err != nil {
 		return nil, err

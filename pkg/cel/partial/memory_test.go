@@ -8,6 +8,7 @@ package partial_test
 import (
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -95,5 +96,28 @@ func TestPlansAreMadeAtAnyTime(t *testing.T) {
 	got, err := plan.Eval(t.Context(), values).Residual().Text()
 	if err != nil || got != want {
 		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
+// TestLongExpressionsArePlannedAgain plans an expression whose checked form has been collected. With its variables put in, it is
+// longer than the parser accepts.
+func TestLongExpressionsArePlannedAgain(t *testing.T) {
+	t.Parallel()
+	variables := []cel.NamedExpression{
+		{Name: "a", Expression: `request.name == "` + strings.Repeat("x", 2000) + `"`},
+		{Name: "b", Expression: strings.Repeat("variables.a || ", 15) + "variables.a"},
+	}
+	expression, err := policyCompiler(t).CompileWithVariables(variables, "dryRun && ("+strings.Repeat("variables.b || ", 3)+"variables.b)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(expression.Text()); n < 100_000 {
+		t.Errorf("the text has %d bytes, want more than the parser accepts", n)
+	}
+	runtime.GC()
+	runtime.GC()
+	variables[0].Expression = "true" // the expression has its own copy
+	if _, err := expression.Plan(cel.Request); err != nil {
+		t.Error(err)
 	}
 }

@@ -7,6 +7,7 @@ package partial
 
 import (
 	"fmt"
+	"slices"
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common"
@@ -43,17 +44,30 @@ func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text st
 			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", cel.ErrCompile)
 		}
 	}()
+	compiled := expressions{variables: slices.Clone(variables), text: text}
+	checked, err := c.check(compiled)
+	if err != nil {
+		return nil, err
+	}
+	return c.expression(compiled, checked)
+}
+
+// expressions are an expression and the named expressions that it may refer to.
+type expressions struct {
+	variables []cel.NamedExpression
+	text      string
+}
+
+// check parses and checks an expression with its named expressions put in.
+func (c *Compiler) check(all expressions) (checked *celgo.Ast, err error) {
 	in := inliner{defined: map[string]*ast.AST{}, budget: guard.NewBudget(1)}
-	for i, v := range variables {
+	for i, v := range all.variables {
 		if in.defined[v.Name], err = c.define(&in, v); err != nil {
 			return nil, &VariableError{Index: i, Name: v.Name, Err: err}
 		}
 	}
-	_, checked, err := c.parseInto(&in, text)
-	if err != nil {
-		return nil, err
-	}
-	return c.expression(checked)
+	_, checked, err = c.parseInto(&in, all.text)
+	return checked, err
 }
 
 // define parses and checks a variable.

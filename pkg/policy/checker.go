@@ -129,13 +129,13 @@ func missingVersions(rules []policy.PolicyRule) (errs field.ErrorList) {
 }
 
 // compile compiles a stored policy. It returns an error for a policy that would be refused if it were written today.
-func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Policy, error) {
+func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Policy, uint64, error) {
 	var hub policy.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_v1alpha1_AuthorizationPolicySpec_To_policy_AuthorizationPolicySpec(spec.DeepCopy(), &hub, nil); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if errs := validation.ValidateSpec(&hub, key.Namespace != "", field.NewPath("spec")); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+		return nil, 0, errs.ToAggregate()
 	}
-	return engine.New(key, spec, compiler)
+	return engine.NewWithCost(key, spec, compiler)
 }

@@ -191,15 +191,15 @@ func (c *Controller) takeDirty() map[engine.Key]bool {
 // compile compiles a policy if its specification has changed. If compilation fails, the last good compilation is
 // used; without one the policy fails closed. The last good compilation of a deleted policy is never used for a new
 // policy with the same name.
-func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (*engine.Policy, bool) {
+func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (compiled *engine.Policy, cost uint64, ok bool) {
 	c.mu.Lock()
 	before, known := c.results[key]
 	c.mu.Unlock()
 	if known && before.isOf(p) {
-		return nil, false
+		return nil, 0, false
 	}
 	next := result{uid: p.meta.UID, spec: p.spec}
-	compiled, err := compile(key, p.spec, c.config.Compiler)
+	compiled, cost, err := compile(key, p.spec, c.config.Compiler)
 	if err != nil {
 		compileFailures.Inc()
 		next.failure = err
@@ -215,7 +215,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (*
 	c.mu.Lock()
 	c.results[key] = next
 	c.mu.Unlock()
-	return compiled, true
+	return compiled, cost, true
 }
 
 func (c *Controller) forget(key engine.Key) {

@@ -16,16 +16,17 @@ import (
 )
 
 // Policies are compiled in steps, and each step publishes a snapshot, so that the policies of one author do not delay
-// the policies of others. The time that a policy takes is estimated from the bytes of its expressions, at most 10 to
-// 50 µs each.
+// the policies of others. The costs are those of partial.CompileWithCost. A unit is worth some 0.1 to 0.3 µs.
 const (
-	// firstStepBytes is for the namespaced policies of the first snapshot, enough for a thousand ordinary ones. A server without
+	// firstStepCost is for the namespaced policies of the first snapshot, enough for a thousand ordinary ones. A server without
 	// a snapshot denies everything.
-	firstStepBytes = 512 << 10
-	// stepBytes is for each snapshot after that. It leaves room for one policy of the greatest size.
-	stepBytes = 32 << 10
-	// bytesOfAny is what a policy without expressions counts as.
-	bytesOfAny = 256
+	firstStepCost = 16 << 20
+	// stepCost is for each snapshot after that. It leaves room for one policy of the greatest length.
+	stepCost = 1 << 20
+	// costOfAny is the cost of a policy without expressions, and costPerByte is the least cost of a byte of its expressions.
+	// What variables make of short expressions is known only when they have been compiled.
+	costOfAny   = 8 << 10
+	costPerByte = 32
 )
 
 var errPending = errors.New("it has not been compiled yet")
@@ -39,27 +40,27 @@ func (c *Controller) publish(ctx context.Context) {
 // publishStep publishes a snapshot with some of the policies that have changed. The others keep their current
 // compilation, or fail closed if they have none. It reports whether others are left.
 func (c *Controller) publishStep(ctx context.Context) (more bool) {
-	left, isFirst := stepBytes, !c.isPublished()
+	left, isFirst := stepCost, !c.isPublished()
 	if isFirst {
-		left = firstStepBytes
+		left = firstStepCost
 	}
 	changes := map[engine.Key]*engine.Policy{}
 	for _, w := range c.waiting(changes) {
 		if ctx.Err() != nil {
 			return false
 		}
-		size := sizeOf(w.spec)
-		switch isFree := isFirst && w.key.Namespace == ""; {
-		case isFree:
-		case left <= 0, size > left && left < stepBytes:
+		isFree := isFirst && w.key.Namespace == ""
+		if !isFree && (left <= 0 || leastCostOf(w.spec) > left && left < stepCost) {
 			more, left = true, 0
 			c.postpone(w, changes)
 			continue
-		default:
-			left -= size
 		}
-		if compiled, ok := c.compile(ctx, w.key, w.content); ok {
+		compiled, cost, ok := c.compile(ctx, w.key, w.content)
+		if ok {
 			changes[w.key] = compiled
+		}
+		if !isFree {
+			left -= costOfAny + int(cost) //nolint:gosec // the budget of a policy bounds it
 		}
 		delete(c.pending, w.key)
 		c.Enqueue(w.key)
@@ -126,11 +127,11 @@ func (c *Controller) postpone(w waiting, changes map[engine.Key]*engine.Policy) 
 	changes[w.key] = engine.Broken(w.key, w.spec, errPending)
 }
 
-// sizeOf estimates what it takes to compile a policy.
-func sizeOf(spec *policyv1alpha1.AuthorizationPolicySpec) int {
-	size := bytesOfAny + len(spec.Condition)
+// leastCostOf returns the least cost of compiling a policy.
+func leastCostOf(spec *policyv1alpha1.AuthorizationPolicySpec) int {
+	size := len(spec.Condition)
 	for _, v := range spec.Variables {
 		size += len(v.Expression)
 	}
-	return size
+	return costOfAny + costPerByte*size
 }

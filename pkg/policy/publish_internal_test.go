@@ -101,7 +101,7 @@ func (s *stepper) decide(t *testing.T, namespace string) string {
 	return "no opinion"
 }
 
-// large is a long condition: a step has room for three of its length, and the first step for 51.
+// large is a long condition: a step has room for three of its length, and the first step for 50.
 var large = `request.name == "x" || ` + strings.Repeat(" ", 10000) + "false"
 
 // TestSlowPoliciesDoNotHoldUpOthers starts with more policies of one namespace than one snapshot has time for, and changes another.
@@ -188,6 +188,37 @@ func TestWaitingPoliciesFailClosed(t *testing.T) {
 	check("compiled", map[string]string{
 		"known": "no opinion", "replaced": "no opinion", "gone": "no opinion", "new-deny": "no opinion", "new-hold": "no opinion", "new-allow": "allow",
 	})
+}
+
+// TestSmallPoliciesAreNotCheap changes policies of 240 bytes whose variables double an expression.
+func TestSmallPoliciesAreNotCheap(t *testing.T) {
+	t.Parallel()
+	for name, condition := range map[string]string{"a condition": "variables.v8", "a condition that does not compile": "variables.v8 == 1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStepper(t)
+			spec := policyv1alpha1.AuthorizationPolicySpec{
+				Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition,
+				Rules:     []policyv1alpha1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
+				Variables: []policyv1alpha1.Variable{{Name: "v0", Expression: "[1].all(x, dryRun)"}},
+			}
+			for i := range 8 {
+				spec.Variables = append(spec.Variables, policyv1alpha1.Variable{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d || variables.v%[1]d", i)})
+			}
+			s.publish(t.Context()) // the first snapshot
+			const policies = 20    // 5 KB: a step has room for 32 KB of ordinary ones
+			for i := range policies {
+				p := &policyv1alpha1.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: fmt.Sprint(i), UID: "1"}, Spec: spec}
+				if err := s.informers[1].GetIndexer().Add(p); err != nil {
+					t.Fatal(err)
+				}
+				s.observe(p)
+			}
+			if more := s.publishStep(t.Context()); !more || len(s.results) == 0 || len(s.results) > policies/2 {
+				t.Errorf("the step has compiled %d policies, and has left some over: %t; want at most %d", len(s.results), more, policies/2)
+			}
+		})
+	}
 }
 
 // TestOrderOfPolicies looks at the order in which policies are compiled.

@@ -75,25 +75,32 @@ type Policy struct {
 // New compiles a policy. The error, which wraps cel.ErrCompile, says why its expressions
 // cannot be used; Broken makes a policy of it that fails closed.
 func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*Policy, error) {
+	p, _, err := NewWithCost(key, spec, compiler)
+	return p, err
+}
+
+// NewWithCost is New. It also returns what compiling the expressions costs, in the units of cel.CostLimit, also if they
+// cannot be used.
+func NewWithCost(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*Policy, uint64, error) {
 	p := newPolicy(key, spec)
 	switch spec.Effect {
 	case policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion:
 	default:
-		return nil, fmt.Errorf("effect %q is not known", spec.Effect)
+		return nil, 0, fmt.Errorf("effect %q is not known", spec.Effect)
 	}
 	if spec.Condition == "" {
-		return p, nil
+		return p, 0, nil
 	}
 	variables := make([]cel.NamedExpression, 0, len(spec.Variables))
 	for _, v := range spec.Variables {
 		variables = append(variables, cel.NamedExpression{Name: v.Name, Expression: v.Expression})
 	}
-	expression, err := compiler.CompileWithVariables(variables, spec.Condition)
+	expression, cost, err := compiler.CompileWithCost(variables, spec.Condition)
 	if err != nil {
-		return nil, err
+		return nil, cost, err
 	}
 	p.condition, err = newCondition(expression, p.rules)
-	return p, err
+	return p, cost, err
 }
 
 // Broken makes a policy that could not be compiled and has no earlier compilation: it denies what its rules match, unless its effect is Allow; then it grants

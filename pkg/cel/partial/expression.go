@@ -117,7 +117,7 @@ func (e *Expression) source() (from *source, err error) {
 	if from := e.checked.Value(); from != nil {
 		return from, nil
 	}
-	checked, err := e.compiler.check(e.compiled)
+	checked, err := e.compiler.check(e.compiled, guard.NewBudget(1))
 	if err != nil {
 		return nil, err
 	}

@@ -38,18 +38,28 @@ func (e *VariableError) Unwrap() error { return e.Err }
 // of them may refer to earlier ones. A name is replaced by its expression, which is evaluated only where it
 // is needed, and whose error is an error there. Errors wrap cel.ErrCompile. The error about a variable is a
 // VariableError, and the error beyond the budget of all expressions together wraps cel.ErrBudget.
-func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text string) (expression *Expression, err error) {
+func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text string) (*Expression, error) {
+	expression, _, err := c.CompileWithCost(variables, text)
+	return expression, err
+}
+
+// CompileWithCost is CompileWithVariables. It also returns what compiling costs, in the units of cel.CostLimit. An expression
+// that does not compile costs what was compiled until then.
+func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string) (expression *Expression, cost uint64, err error) {
+	budget := guard.NewBudget(1)
 	defer func() {
 		if r := recover(); r != nil {
 			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", cel.ErrCompile)
 		}
+		cost = budget.Cost()
 	}()
 	compiled := expressions{variables: slices.Clone(variables), text: text}
-	checked, err := c.check(compiled)
+	checked, err := c.check(compiled, budget)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return c.expression(compiled, checked)
+	expression, err = c.expression(compiled, checked)
+	return expression, 0, err
 }
 
 // expressions are an expression and the named expressions that it may refer to.
@@ -59,8 +69,8 @@ type expressions struct {
 }
 
 // check parses and checks an expression with its named expressions put in.
-func (c *Compiler) check(all expressions) (checked *celgo.Ast, err error) {
-	in := inliner{defined: map[string]*ast.AST{}, budget: guard.NewBudget(1)}
+func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.Ast, err error) {
+	in := inliner{defined: map[string]*ast.AST{}, budget: budget}
 	for i, v := range all.variables {
 		if in.defined[v.Name], err = c.define(&in, v); err != nil {
 			return nil, &VariableError{Index: i, Name: v.Name, Err: err}

@@ -17,6 +17,8 @@ const (
 	maxTotalNodes = 16384
 	// maxTotalTypeWork bounds their TypeWork.Copied.
 	maxTotalTypeWork = 2 * maxTypeWork
+	// unitsPerNode is what a node costs in the units of CompileCost.
+	unitsPerNode = 64
 )
 
 // ErrBudget says that expressions take too long to compile together.
@@ -27,6 +29,8 @@ var ErrBudget = fmt.Errorf("the expressions take too long to compile together: w
 type Budget struct {
 	bytes, nodes int
 	copied       uint64
+	// cost is what was spent, in the units of CompileCost.
+	cost uint64
 }
 
 // NewBudget returns a budget for the expressions of one policy, compiled a number of times.
@@ -37,12 +41,14 @@ func NewBudget(times int) *Budget {
 // SpendText takes a text from the budget before it is parsed. Once it has failed, it fails always.
 func (b *Budget) SpendText(text string) error {
 	b.bytes -= len(text)
+	b.cost += CompileCost(text)
 	return b.err()
 }
 
 // Spend takes the work to check types from the budget before it is done. Once it has failed, it fails always.
 func (b *Budget) Spend(work TypeWork) error {
 	b.nodes -= work.Nodes
+	b.cost += unitsPerNode*uint64(work.Nodes) + work.Copied //nolint:gosec // not negative
 	if work.Copied > b.copied {
 		b.nodes, b.copied = -1, 0
 	}
@@ -56,3 +62,6 @@ func (b *Budget) err() error {
 	}
 	return nil
 }
+
+// Cost returns what was spent, in the cost units of CEL.
+func (b *Budget) Cost() uint64 { return b.cost }

@@ -246,8 +246,9 @@ func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attributes authori
 }
 
 // EvaluateConditions evaluates a decision that the chain made. Conditions that cannot
-// evaluate themselves are evaluated by the members that made them.
+// evaluate themselves are evaluated by the members that made them, all from the same state of their sources.
 func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	ctx = c.Pin(ctx)
 	d := FromUpstream("", decision)
 	d.chain = c.Authored(d.chain...)
 	return d.Evaluate(ctx, EvaluatorFor(data, nil)).Concrete()

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package granular
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,12 +54,10 @@ type Config struct {
 	Authorizer authorizer.UnconditionalAuthorizer
 	// Types are the schemas; they may be nil.
 	Types changes.Types
-	// Table returns the current permissions of fields. Nil means that they are not loaded yet.
-	Table func() *mapping.Table
-	// Stale returns why the table may be out of date, or an empty string if it is not. With a stale
-	// table no write is allowed, and the fields that were excluded last stay excluded. If Stale is nil
-	// the table is never stale.
-	Stale func() string
+	// Mappings hold the permissions of fields. It is required. Until mappings are published, no write is allowed.
+	// While they may be out of date, permission on fields allows nothing, and the fields that were excluded last stay
+	// excluded. Both authorizers of a chain must have the same.
+	Mappings *mapping.Source
 }
 
 var errConfig = errors.New("fine-grained authorization needs an authorizer and mappings")
@@ -84,14 +83,21 @@ func NewExclude(config Config) (authorization.Decider, error) {
 }
 
 func newAuthorizer(mode string, config Config) (authorization.Decider, error) {
-	if config.Authorizer == nil || config.Table == nil {
+	if config.Authorizer == nil || config.Mappings == nil {
 		return nil, errConfig
 	}
 	RegisterMetrics()
 	return &fieldAuthorizer{Config: config, mode: mode}, nil
 }
 
-var _ authorization.ConditionsAuthor = &fieldAuthorizer{}
+var (
+	_ authorization.ConditionsAuthor = &fieldAuthorizer{}
+	_ authorization.Pinner           = &fieldAuthorizer{}
+)
+
+// Pin returns a context in which the mappings do not change, so that both authorizers decide one request by the same
+// ones. Otherwise the old mappings could exclude no field, and the new ones include a field that they exclude.
+func (a *fieldAuthorizer) Pin(ctx context.Context) context.Context { return a.Mappings.Pin(ctx) }
 
 // Decide returns a condition on the fields of a write, or an unconditional decision.
 func (a *fieldAuthorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
@@ -99,13 +105,13 @@ func (a *fieldAuthorizer) Decide(ctx context.Context, attributes authorizer.Attr
 		return authorization.NoOpinion("", nil)
 	}
 	if a.mode == modeExclude {
-		return a.exclude(attributes)
+		return a.exclude(ctx, attributes)
 	}
 	return a.include(ctx, attributes)
 }
 
-func (a *fieldAuthorizer) exclude(attributes authorizer.Attributes) authorization.Decision {
-	table := a.Table()
+func (a *fieldAuthorizer) exclude(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	table := a.Mappings.StateOf(ctx).Value
 	isWrite := attributes.GetVerb() == wildcard || slices.Contains(writes, attributes.GetVerb())
 	if isWrite && table == nil {
 		return authorization.Deny("", errNotLoaded)
@@ -121,12 +127,12 @@ func (a *fieldAuthorizer) exclude(attributes authorizer.Attributes) authorizatio
 }
 
 func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
-	table := a.Table()
+	state := a.Mappings.StateOf(ctx)
 	question, ok := Question(attributes)
-	if table == nil || !ok {
+	if state.Value == nil || !ok {
 		return authorization.NoOpinion("", nil)
 	}
-	if err := a.stale(); err != nil {
+	if err := a.stale(state); err != nil {
 		return authorization.NoOpinion(err.Error(), nil)
 	}
 	decision, _, err := a.Authorizer.Authorize(ctx, question)
@@ -136,18 +142,17 @@ func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Att
 	case decision != authorizer.DecisionAllow:
 		return authorization.NoOpinion("", nil)
 	}
-	return a.conditional(table, attributes, authorization.Condition{
+	return a.conditional(state.Value, attributes, authorization.Condition{
 		ID: IncludeID, Effect: authorization.EffectAllow,
 		Description: fmt.Sprintf("the user has the verb %q, and permission on every field that changes", mapping.Verb),
 	})
 }
 
-// stale says why the mappings may be out of date, nil if they are not.
-func (a *fieldAuthorizer) stale() error {
-	if a.Stale != nil {
-		if reason := a.Stale(); reason != "" {
-			return fmt.Errorf("%w: %s", errStale, reason)
-		}
+// stale says why mappings may be out of date, nil if they are not. They must have been up to date when the context was
+// pinned, and the source must be up to date now.
+func (a *fieldAuthorizer) stale(pinned authorization.State[mapping.Table]) error {
+	if reason := cmp.Or(pinned.Stale, a.Mappings.Stale()); reason != "" {
+		return fmt.Errorf("%w: %s", errStale, reason)
 	}
 	return nil
 }
@@ -225,7 +230,7 @@ func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attri
 	default:
 		return failed(errOperation)
 	}
-	if err := a.stale(); err != nil && a.mode == modeInclude {
+	if err := a.stale(a.Mappings.StateOf(ctx)); err != nil && a.mode == modeInclude {
 		return failed(err)
 	}
 	changed, err := changes.Differ{Types: a.Types}.Changes(ctx, data.GetKind(), data.GetOldObject(), data.GetObject())
@@ -262,14 +267,15 @@ func writerOf(data authorizer.ConditionsData) changes.Writer {
 func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
 
 // EvaluateConditions evaluates conditions that Decide made, also after
-// they went over the wire. It uses the current mappings, and refuses if they have changed since. The data
+// they went over the wire. It uses the mappings that the context is pinned to, or else the
+// current ones, and refuses if they are others than those of the decision. The data
 // must have the user of the condition. The groups are taken from the data, so that callers must have the
 // permission to ask about any user.
 func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	var last Result
 	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(ctx, decision, data,
 		func(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
-			table := a.Table()
+			table := a.Mappings.StateOf(ctx).Value
 			if table == nil {
 				last = failed(errNotLoaded)
 				return authorizer.ConditionEvaluationResultError(errNotLoaded)

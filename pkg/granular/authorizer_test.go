@@ -76,15 +76,17 @@ func overTheWire(t *testing.T, d authorizer.ConditionsAwareDecision, change func
 	return authorization.ToUpstream(authorization.Chained(sets...))
 }
 
-func tableOf(mappings ...*policy.FieldPermissionMapping) func() *mapping.Table {
-	table := mapping.NewTable(mappings...)
-	return func() *mapping.Table { return table }
+// sourceOf returns a source that holds mappings.
+func sourceOf(mappings ...*policy.FieldPermissionMapping) *mapping.Source {
+	source := &mapping.Source{}
+	source.Publish(mappings...)
+	return source
 }
 
 // TestWhoIsAsked says which requests the authorizers have an opinion on.
 func TestWhoIsAsked(t *testing.T) {
 	t.Parallel()
-	excluding := tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
+	excluding := sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
 	with := func(change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
 		a := updateByBob
 		change(&a)
@@ -113,7 +115,7 @@ func TestWhoIsAsked(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			config := granular.Config{Authorizer: &grants{verbs: tc.verbs, err: tc.err}, Table: excluding}
+			config := granular.Config{Authorizer: &grants{verbs: tc.verbs, err: tc.err}, Mappings: excluding}
 			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 			if got := authorization.FromUpstream("", include.ConditionsAwareAuthorize(t.Context(), tc.attributes)); got.CanBecomeAllowed() != tc.include || got.CanBecomeDenied() {
 				t.Errorf("include: got %+v, want conditional %v", got, tc.include)
@@ -147,7 +149,7 @@ func mustMake(t *testing.T, makeOne func(granular.Config) (authorization.Decider
 func TestEvaluation(t *testing.T) {
 	t.Parallel()
 	const plain = "metadata: {name: a}\n"
-	table := tableOf(things.Mapping("m", things.Spec(things.Excluded("metadata.annotations[\"boom\"]", "selfDestruction", ""))))
+	mappings := sourceOf(things.Mapping("m", things.Spec(things.Excluded("metadata.annotations[\"boom\"]", "selfDestruction", ""))))
 	for _, tc := range []struct {
 		name  string
 		verbs string
@@ -171,7 +173,7 @@ func TestEvaluation(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Table: table}
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Mappings: mappings}
 			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 			chain, err := authorization.NewChain(authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, authorization.Member{Name: "include", Decider: authorization.DeciderOf(include)})
 			if err != nil {
@@ -257,10 +259,11 @@ func TestForgedConditions(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			for side, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
-				now := table
-				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Table: func() *mapping.Table { return now }})
+				source := &mapping.Source{}
+				source.Store(table)
+				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Mappings: source})
 				d := overTheWire(t, a.ConditionsAwareAuthorize(t.Context(), updateByBob), tc.change)
-				now = tc.table
+				source.Store(tc.table)
 				decision, reason, err := a.EvaluateConditions(t.Context(), d, tc.data)
 				want := map[string]authorizer.Decision{"include": authorizer.DecisionAllow, "exclude": authorizer.DecisionNoOpinion}[side]
 				if tc.want != "" {
@@ -279,16 +282,16 @@ func TestForeignDecisions(t *testing.T) {
 	t.Parallel()
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: b}")
 	for _, makeOne := range []func(granular.Config) (authorization.Decider, error){granular.NewInclude, granular.NewExclude} {
-		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{}, Table: tableOf()})
+		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{}, Mappings: sourceOf()})
 		if d, _, err := a.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionDeny("", nil), data); d != authorizer.DecisionDeny || err == nil {
 			t.Errorf("a Deny: got %v, %v", d, err)
 		}
 	}
-	exclude := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: tableOf()})
+	exclude := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Mappings: sourceOf()})
 	if d, _, _ := exclude.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionAllow("", nil), data); d != authorizer.DecisionDeny {
 		t.Errorf("an Allow by the side that only denies: got %v", d)
 	}
-	for _, config := range []granular.Config{{Table: tableOf()}, {Authorizer: &grants{}}} {
+	for _, config := range []granular.Config{{Mappings: sourceOf()}, {Authorizer: &grants{}}} {
 		if _, err := granular.NewInclude(config); err == nil {
 			t.Error("an authorizer was made of half a configuration")
 		}
@@ -298,22 +301,84 @@ func TestForeignDecisions(t *testing.T) {
 // TestSnapshot evaluates in process with the mappings that the decision was made from.
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	now := mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", ""))))
-	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Table: func() *mapping.Table { return now }})
+	source := sourceOf(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", ""))))
+	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Mappings: source})
 	decision := authorization.FromUpstream("exclude", a.ConditionsAwareAuthorize(t.Context(), updateByBob))
-	now = mapping.NewTable()
+	source.Publish()
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
 	if got := decision.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
 		t.Errorf("got %+v, want Deny", got)
 	}
 }
 
+// onlyIf is an authorizer with one Allow condition, which calls a function and is false.
+type onlyIf func()
+
+func (o onlyIf) Decide(context.Context, authorizer.Attributes) authorization.Decision {
+	return authorization.Conditions(authorization.Condition{
+		ID: "example.com/never", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: "false",
+		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorization.Outcome {
+			o()
+			return authorization.False()
+		},
+	})
+}
+
+// TestOneTableForOneRequest publishes mappings, or loses and finds the store, between the decisions of the two
+// authorizers about one request. Neither the old mappings nor the new ones allow the request.
+func TestOneTableForOneRequest(t *testing.T) {
+	t.Parallel()
+	included := things.Field("spec.a", "tuning")
+	excluded := things.Excluded("spec.a.boom", "selfDestruction", "")
+	nothing := func(s *mapping.Source) { s.Publish() }
+	including := func(s *mapping.Source) { s.Publish(things.Mapping("m", things.Spec(included))) }
+	both := func(s *mapping.Source) { s.Publish(things.Mapping("m", things.Spec(excluded, included))) }
+	for name, tc := range map[string]struct{ before, after func(*mapping.Source) }{
+		"nothing, then excluded and included":  {nothing, both},
+		"excluded and included, then included": {both, including},
+		"excluded and included, then nothing":  {both, nothing},
+		"stale, then excluded and included": {func(s *mapping.Source) { including(s); s.SetStale("no news") }, func(s *mapping.Source) {
+			both(s)
+			s.SetStale("")
+		}},
+		"not loaded, then included": {func(*mapping.Source) {}, including},
+	} {
+		for when, during := range map[string]bool{"while the body is read": false, "while conditions are evaluated": true} {
+			t.Run(name+", "+when, func(t *testing.T) {
+				t.Parallel()
+				source := &mapping.Source{}
+				tc.before(source)
+				config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:tuning"}}, Mappings: source}
+				chain, err := authorization.NewChain(
+					authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(mustMake(t, granular.NewExclude, config))},
+					authorization.Member{Name: "policy", Decider: onlyIf(func() {
+						if during {
+							tc.after(source)
+						}
+					})},
+					authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))},
+				)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lazy := chain.Begin(t.Context(), updateByBob)
+				if !during {
+					tc.after(source)
+				}
+				data := updateOf(t, "metadata: {name: one}\nspec: {a: {boom: x}}", "metadata: {name: one}\nspec: {a: {boom: y}}")
+				if got := lazy.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); got.IsAllow() {
+					t.Errorf("got Allow (%s), which neither the old nor the new mappings give", got.Reason())
+				}
+			})
+		}
+	}
+}
+
 // TestNotLoaded is what holds before anybody knows the mappings.
 func TestNotLoaded(t *testing.T) {
 	t.Parallel()
-	source := &mapping.Source{}
-	source.Store(tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))())
-	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: source.Table}
+	source := sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
+	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Mappings: source}
 	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 	included := overTheWire(t, include.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
 	excluded := overTheWire(t, exclude.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
@@ -341,7 +406,7 @@ func TestNotLoaded(t *testing.T) {
 // TestLongNames do not fit in a condition.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
-	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Table: tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))}
+	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Mappings: sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))}
 	attributes := updateByBob
 	attributes.User = &user.DefaultInfo{Name: strings.Repeat("b", 5000)}
 	ctx := context.Background()
@@ -377,7 +442,7 @@ func TestUnreadableSchemasAreClosed(t *testing.T) {
 	types := changes.NewPublished(func(schema.GroupVersionKind) (*spec.Schema, error) { return nil, errors.New("down") })
 	config := granular.Config{
 		Authorizer: &grants{verbs: []string{"*"}}, Types: types,
-		Table: tableOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")))),
+		Mappings: sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")))),
 	}
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {a: b}}")
 	include := authorization.FromUpstream("", mustMake(t, granular.NewInclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob))

@@ -20,7 +20,6 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular"
-	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -95,11 +94,11 @@ func tree(entry map[string]any, keys ...string) map[string]any {
 // decide is what the chain of both sides decides about an update.
 func decide(t testing.TB, data write, verbs string, fields ...policy.FieldPermission) (authorizer.Decision, string) {
 	t.Helper()
-	table := mapping.NewTable()
+	mappings := sourceOf()
 	if len(fields) > 0 {
-		table = mapping.NewTable(things.Mapping("m", things.Spec(fields...)))
+		mappings = sourceOf(things.Mapping("m", things.Spec(fields...)))
 	}
-	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: things.Types(t), Table: func() *mapping.Table { return table }}
+	config := granular.Config{Authorizer: &grants{verbs: strings.Fields(verbs)}, Types: things.Types(t), Mappings: mappings}
 	var members []authorization.Member
 	for name, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"exclude": granular.NewExclude, "include": granular.NewInclude} {
 		made, err := makeOne(config)
@@ -481,8 +480,7 @@ spec: {replicas: "1"}
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			old, now := things.Decoded(t, strings.Replace(before, "VERSION", tc.version, 1)), things.Decoded(t, "metadata: {name: one}\nspec: {replicas: '1'}")
-			table := mapping.NewTable(count)
-			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Table: func() *mapping.Table { return table }}
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Mappings: sourceOf(count)}
 			chain, err := authorization.NewChain(authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))})
 			if err != nil {
 				t.Fatal(err)

@@ -155,7 +155,7 @@ func TestStale(t *testing.T) {
 	t.Parallel()
 	source := &mapping.Source{}
 	source.Store(mapping.NewTable(things.Mapping("m", things.Spec(things.Excluded(`metadata.annotations["boom"]`, "selfDestruction", "")))))
-	config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:metadata"}}, Types: things.Types(t), Table: source.Table, Stale: source.Stale}
+	config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:metadata"}}, Types: things.Types(t), Mappings: source}
 	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
 	harmless := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
 	boom := updateOf(t, "metadata: {name: a}", "metadata: {name: a, annotations: {boom: z}}")

@@ -80,7 +80,7 @@ func TestTrail(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			g := &prefixes{grants{verbs: strings.Fields(tc.verbs)}, tc.err}
-			config := granular.Config{Authorizer: g, Types: things.Types(t), Table: tableOf(things.Mapping("m", things.Spec(things.Excluded(`metadata.annotations["boom"]`, "selfDestruction", ""))))}
+			config := granular.Config{Authorizer: g, Types: things.Types(t), Mappings: sourceOf(things.Mapping("m", things.Spec(things.Excluded(`metadata.annotations["boom"]`, "selfDestruction", ""))))}
 			chain, err := authorization.NewChain(
 				authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(mustMake(t, granular.NewExclude, config))},
 				authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))})
@@ -146,7 +146,7 @@ func (p *prefixes) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 // requests than the one that has them evaluated.
 func TestTrailOfReviews(t *testing.T) {
 	t.Parallel()
-	include := mustMake(t, granular.NewInclude, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Table: tableOf()})
+	include := mustMake(t, granular.NewInclude, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Mappings: sourceOf()})
 	ctx, trail := granular.WithTrail(t.Context())
 	d := overTheWire(t, include.ConditionsAwareAuthorize(ctx, updateByBob), nil)
 	if got, _, _ := include.EvaluateConditions(ctx, d, updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")); got != authorizer.DecisionAllow {

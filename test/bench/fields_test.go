@@ -158,8 +158,9 @@ func (k fieldKind) updates(b *testing.B, user *verbs, types changes.Types, field
 			Resources: []policy.FieldPermissionResource{{APIGroup: resource.Group, Resource: resource.Resource}}, Fields: fields,
 		}}
 		of.Name = "m"
-		table := mapping.NewTable(of)
-		config := granular.Config{Authorizer: user, Types: types, Table: func() *mapping.Table { return table }}
+		source := &mapping.Source{}
+		source.Publish(of)
+		config := granular.Config{Authorizer: user, Types: types, Mappings: source}
 		exclude, err := granular.NewExclude(config)
 		if err != nil {
 			b.Fatal(err)

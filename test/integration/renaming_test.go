@@ -186,7 +186,7 @@ func applyGadgetChain(t *testing.T, config *genericapiserver.RecommendedConfig, 
 	})
 	source := mapping.NewSource(markers)
 	source.Publish(mappings...)
-	asks := granular.Config{Authorizer: knows, Types: types, Table: source.Table}
+	asks := granular.Config{Authorizer: knows, Types: types, Mappings: source}
 	exclude, err := granular.NewExclude(asks)
 	if err != nil {
 		t.Fatal(err)

@@ -53,6 +53,8 @@ var suites = []mutation.Suite{
 		{Name: "enforcement: the create of an update", File: "enforce.go", Old: "return []*record{request, connect, create}, nil", New: "return []*record{request, connect}, nil", Test: "^TestCompoundCreate$"},
 	}},
 	{Package: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "granular: mappings of two times", File: "authorizer.go", Old: "return a.Mappings.Pin(ctx)", New: "return ctx", Test: "^TestOneTableForOneRequest$"},
+		{Name: "granular: mappings that were stale", File: "authorizer.go", Old: "cmp.Or(pinned.Stale, a.Mappings.Stale())", New: "cmp.Or(\"\", a.Mappings.Stale())", Test: "^TestOneTableForOneRequest$"},
 		{Name: "granular: an answer with an error", File: "checker.go", Old: "if err != nil {\n\t\treturn false, fmt.Errorf(\"%w about the verb", New: "if err != nil && false {\n\t\treturn false, fmt.Errorf(\"%w about the verb"},
 		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "return !found || k.excludesChange(r, before, after)", New: "return found && k.excludesChange(r, before, after)"},
 		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if k.budget.evaluate() != nil {", New: "if k.budget.evaluate() != nil && false {"},

@@ -168,9 +168,10 @@ func countedServer(t *testing.T) (*server.Server, *ledger) {
 	o.RemoteKubeConfigFile = http2Server(t, 0, l.ServeHTTP)
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(countedPolicies(t)))
-	table := mapping.NewTable()
+	mappings := &mapping.Source{}
+	mappings.Publish()
 	chains, err := o.Chains(apiserver.AuthorizerConfig{
-		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Table: func() *mapping.Table { return table }}, Node: authorization.DeciderOf(byText{}),
+		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Mappings: mappings}, Node: authorization.DeciderOf(byText{}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -41,5 +41,5 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*granular.
 			return nil, err
 		}
 	}
-	return &granular.Config{Types: schemas.Types, Table: config.ExtraConfig.Mappings.Table, Stale: config.ExtraConfig.Mappings.Stale}, nil
+	return &granular.Config{Types: schemas.Types, Mappings: config.ExtraConfig.Mappings}, nil
 }

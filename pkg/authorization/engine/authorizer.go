@@ -63,7 +63,7 @@ func (a *Authorizer) Pin(ctx context.Context) context.Context { return a.Source.
 
 // Revision returns the revision of the snapshot that a context is pinned to.
 func (a *Authorizer) Revision(ctx context.Context) string {
-	if snapshot := a.Source.stateOf(ctx).snapshot; snapshot != nil {
+	if snapshot := a.Source.StateOf(ctx).Value; snapshot != nil {
 		return strconv.FormatUint(snapshot.Revision(), 10)
 	}
 	return ""
@@ -75,13 +75,13 @@ const reasonNotLoaded = "the policies have not been loaded yet"
 // ahead of time): a condition is returned only where no unconditional answer of the same
 // or more strength exists. The attributes must not change as long as the decision is used.
 func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
-	s := a.Source.stateOf(ctx)
-	if s.snapshot == nil {
+	s := a.Source.StateOf(ctx)
+	if s.Value == nil {
 		return authorization.Deny(reasonNotLoaded, nil)
 	}
-	x := &s.snapshot.granting
+	x := &s.Value.granting
 	if a.Part == Restricting {
-		x = &s.snapshot.restricting
+		x = &s.Value.restricting
 	}
 	var few [8]matching
 	found := x.find(attributes, few[:0])
@@ -91,11 +91,11 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
 	switch a.Part {
 	case Granting:
-		return e.grant(found, s.stale)
+		return e.grant(found, s.Stale)
 	case GrantingCluster:
-		return e.grantCluster(found, s.stale)
+		return e.grantCluster(found, s.Stale)
 	case GrantingNamespaced:
-		return e.grantNamespaced(found, s.stale)
+		return e.grantNamespaced(found, s.Stale)
 	default:
 		return e.restrict(found)
 	}

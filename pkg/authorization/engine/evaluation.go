@@ -91,7 +91,7 @@ func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.Cond
 		program, secondary := p.condition.expression.Program(), (*authorization.SecondaryChecks)(nil)
 		if q.asked.Checks != nil && authorization.MakesChecks(program) {
 			// Checks are answered by the policies that made the decision.
-			ctx = q.asked.Source.pinTo(ctx, q.state)
+			ctx = q.asked.Source.PinTo(ctx, q.state)
 			secondary = &authorization.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
 		}
 		result := authorization.EvaluateProgram(ctx, program, values, secondary)

@@ -30,17 +30,17 @@ type Namespaced struct {
 // Namespaced returns the evaluation of the policies of the namespace that match a request. It returns nil if
 // no condition of such a policy is to be evaluated.
 func (s *Source) Namespaced(ctx context.Context, attributes authorizer.Attributes) *Namespaced {
-	decidedIn := s.stateOf(ctx)
-	if decidedIn.snapshot == nil || attributes.GetNamespace() == "" || authorization.AsksAboutMany(attributes) {
+	decidedIn := s.StateOf(ctx)
+	if decidedIn.Value == nil || attributes.GetNamespace() == "" || authorization.AsksAboutMany(attributes) {
 		return nil
 	}
 	var few [8]matching
-	denying := decidedIn.snapshot.restricting.find(attributes, few[:0])
+	denying := decidedIn.Value.restricting.find(attributes, few[:0])
 	if slices.ContainsFunc(denying, func(m matching) bool { return !m.isConditional() }) {
 		return nil // denied, whatever the conditions are
 	}
 	n := &Namespaced{source: s, restricting: conditionalOfNamespace(denying, authorization.EffectDeny)}
-	granting := decidedIn.snapshot.granting.find(attributes, few[:0])
+	granting := decidedIn.Value.granting.find(attributes, few[:0])
 	n.granting = append(conditionalOfNamespace(granting, authorization.EffectNoOpinion), conditionalOfNamespace(granting, authorization.EffectAllow)...)
 	if len(n.restricting)+len(n.granting) == 0 {
 		return nil
@@ -81,7 +81,7 @@ type namespacedKey struct{ source *Source }
 // policy holds back, and an Allow policy grants nothing. The context is for decisions about the same request
 // only.
 func (n *Namespaced) In(ctx context.Context) context.Context {
-	return context.WithValue(n.source.pinTo(ctx, n.question.state), namespacedKey{n.source}, n)
+	return context.WithValue(n.source.PinTo(ctx, n.question.state), namespacedKey{n.source}, n)
 }
 
 // namespacedOf returns the outcomes that a context has, or nil.

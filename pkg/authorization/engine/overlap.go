@@ -22,7 +22,7 @@ import (
 // must not be denied anything. An empty name is every name, an empty namespace every
 // namespace. Before the first snapshot nothing is known, and found is true.
 func (s *Source) Restriction(ctx context.Context, a authorizer.Attributes) (policy Key, found bool) {
-	snapshot := s.stateOf(ctx).snapshot
+	snapshot := s.StateOf(ctx).Value
 	if snapshot == nil {
 		return Key{}, true
 	}

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -277,9 +276,8 @@ func breakContradictions(rules []Rule) {
 // published, permission on fields allows nothing, and all writes may be excluded. While the mappings may be out of
 // date, excluded fields stay excluded, and permission on fields allows nothing. It is safe for concurrent use.
 type Source struct {
-	authorization.Freshness
+	authorization.Source[Table]
 	markers *Markers
-	table   atomic.Pointer[Table]
 }
 
 // NewSource makes a Source with the markers in schemas. They take effect when mappings are published.
@@ -290,8 +288,5 @@ func (s *Source) Publish(mappings ...*policy.FieldPermissionMapping) {
 	s.Store(s.markers.NewTable(mappings...))
 }
 
-// Store replaces the Table.
-func (s *Source) Store(table *Table) { s.table.Store(table) }
-
 // Table returns the current Table, nil if none has been loaded.
-func (s *Source) Table() *Table { return s.table.Load() }
+func (s *Source) Table() *Table { return s.Current() }

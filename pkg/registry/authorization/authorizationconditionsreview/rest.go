@@ -100,6 +100,8 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 	if data.values, err = r.kinds.valuesOf(request); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	// All sets, and the checks of their conditions, are evaluated from the same policies and mappings.
+	ctx = r.chain.Pin(ctx)
 	evaluator := &authorization.CELEvaluator{
 		Compiler: r.compilers.Conditions,
 		Bound:    r.compilers.Bound,

@@ -28,7 +28,7 @@ import (
 )
 
 // review answers a review as the API server does.
-func review(t *testing.T, request *authorizationapi.AuthorizationConditionsRequest) (*authorizationapi.AuthorizationConditionsResponse, error) {
+func review(t *testing.T, request *authorizationapi.AuthorizationConditionsRequest, members ...authorization.Member) (*authorizationapi.AuthorizationConditionsResponse, error) {
 	t.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
@@ -38,7 +38,7 @@ func review(t *testing.T, request *authorizationapi.AuthorizationConditionsReque
 	if err != nil {
 		t.Fatal(err)
 	}
-	chain, err := authorization.NewChain()
+	chain, err := authorization.NewChain(members...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,5 +230,43 @@ func TestImpersonatedRequestPath(t *testing.T) {
 				t.Errorf("got %+v (%v), want allowed", response, err)
 			}
 		})
+	}
+}
+
+// counted evaluates conditions by a number, which it then increases.
+type counted struct {
+	source authorization.Source[int]
+	seen   []int
+}
+
+func (c *counted) Pin(ctx context.Context) context.Context { return c.source.Pin(ctx) }
+
+func (c *counted) Decide(context.Context, authorizer.Attributes) authorization.Decision {
+	return authorization.Allow("", nil) // so that the caller may have conditions evaluated
+}
+
+func (c *counted) EvaluateConditions(ctx context.Context, _ authorizer.ConditionsAwareDecision, _ authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	now := *c.source.StateOf(ctx).Value
+	c.seen = append(c.seen, now)
+	now++
+	c.source.Store(&now)
+	return authorizer.DecisionNoOpinion, "", nil
+}
+
+// TestReviewIsPinned reviews two sets of authorizers with one source, which changes between them.
+func TestReviewIsPinned(t *testing.T) {
+	t.Parallel()
+	authors := &counted{}
+	authors.source.Store(new(int))
+	request := createOf("", "{}")
+	request.ConditionSets[0].Conditions[0].Type = "example.com/own"
+	request.ConditionSets = append(request.ConditionSets, *request.ConditionSets[0].DeepCopy())
+	request.ConditionSets[1].AuthorizerName = "b"
+	for i := range request.ConditionSets {
+		request.ConditionSets[i].Conditions[0].Condition = "text"
+	}
+	answer, err := review(t, request, authorization.Member{Name: "a", Decider: authors}, authorization.Member{Name: "b", Decider: authors})
+	if err != nil || len(authors.seen) != 2 || authors.seen[0] != authors.seen[1] {
+		t.Errorf("got %+v, %v from the states %v, want one state", answer, err, authors.seen)
 	}
 }

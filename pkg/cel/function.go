@@ -60,8 +60,9 @@ type Function struct {
 	instructions *engine.Instructions
 }
 
-// Compile compiles an expression. Errors wrap ErrCompile and show the place of the mistake.
-func (c *FunctionCompiler) Compile(text string) (f *Function, err error) {
+// Compile compiles an expression, and charges the work to the budget. Errors wrap ErrCompile and show the place of the
+// mistake. They also wrap ErrBudget if the budget is spent.
+func (c *FunctionCompiler) Compile(text string, budget *Budget) (f *Function, err error) {
 	defer func() {
 		if recover() != nil {
 			f, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
@@ -70,10 +71,13 @@ func (c *FunctionCompiler) Compile(text string) (f *Function, err error) {
 	if len(text) > MaxExpressionBytes {
 		return nil, ErrTooLong
 	}
+	if err := budget.left.SpendText(text); err != nil {
+		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
+	}
 	if err := engine.CheckText(c.engine.Guard, text); err != nil {
 		return nil, err
 	}
-	checked, err := engine.Check(c.engine.Env, c.engine.Guard, text)
+	checked, err := budget.check(c.engine.Env, c.engine.Guard, text)
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}

@@ -50,7 +50,7 @@ func TestFunctions(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f, err := functionCompiler(t, tc.result).Compile(tc.text)
+			f, err := functionCompiler(t, tc.result).Compile(tc.text, cel.NewBudget())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,9 +81,46 @@ func TestFunctionsThatDoNotCompile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			f, err := functionCompiler(t, cel.StringType).Compile(tc.text)
+			f, err := functionCompiler(t, cel.StringType).Compile(tc.text, cel.NewBudget())
 			if f != nil || !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, %v, want an error with %q", f, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestBudgetOfFunctions compiles expressions of two signatures within one budget. Long ones spend its bytes, and macros its
+// parts.
+func TestBudgetOfFunctions(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		text string
+		most int
+	}{
+		"long":   {strings.Repeat("true||", 150) + "true", 22},
+		"macros": {strings.Repeat("[].exists_one(a,a)||", 40) + "true", 15},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			one, other := functionCompiler(t, cel.BoolType), functionCompiler(t, cel.StringType)
+			budget, compiled := cel.NewBudget(), 0
+			for range 100 {
+				if _, err := one.Compile(tc.text, budget); err != nil {
+					if !errors.Is(err, cel.ErrBudget) || !errors.Is(err, cel.ErrCompile) {
+						t.Fatalf("got %v, want ErrBudget", err)
+					}
+					break
+				}
+				compiled++
+			}
+			if compiled < 4 || compiled > tc.most {
+				t.Errorf("got %d compilations of %d bytes, want between 4 and %d", compiled, len(tc.text), tc.most)
+			}
+			if _, err := other.Compile("s", budget); !errors.Is(err, cel.ErrBudget) {
+				t.Errorf("another signature after the budget is spent: got %v, want ErrBudget", err)
+			}
+			if _, err := one.Compile(tc.text, cel.NewBudget()); err != nil {
+				t.Errorf("with another budget: %v", err)
 			}
 		})
 	}

@@ -27,30 +27,15 @@ import (
 type TypedCompiler struct {
 	env    *cel.Env
 	guard  *guard.Guard
-	budget *CheckBudget
+	budget *Budget
 }
-
-// CheckBudget bounds what several TypedCompilers check together. It must not be used concurrently.
-type CheckBudget struct {
-	budget *guard.Budget
-}
-
-// checkedPolicies is how often a policy as large as it may be is checked within one budget. An ordinary one has a tenth of
-// that size, and at most ten kinds.
-const checkedPolicies = 4
-
-// NewCheckBudget returns the budget for one policy and all kinds of objects that it is about.
-func NewCheckBudget() *CheckBudget { return &CheckBudget{guard.NewBudget(checkedPolicies)} }
-
-// ErrBudget says that expressions take too long to compile or to check together.
-var ErrBudget = guard.ErrBudget
 
 var errNotTyped = errors.New("the type of an object must have a name and fields")
 
 // NewTypedCompiler makes a compiler for objects of a type, whose name must differ from the names of the
 // types of the environment. The name of a type can be used in expressions if it is an identifier; with a
 // character such as / it cannot. Each check is charged to the budget.
-func NewTypedCompiler(object *apiservercel.DeclType, budget *CheckBudget) (compiler *TypedCompiler, err error) {
+func NewTypedCompiler(object *apiservercel.DeclType, budget *Budget) (compiler *TypedCompiler, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			compiler, err = nil, fmt.Errorf("building the typed CEL environment: %v", r)
@@ -128,13 +113,13 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	if len(expression) > MaxExpressionBytes {
 		return cel.DynType, ErrTooLong
 	}
-	if err := c.budget.budget.SpendText(expression); err != nil {
+	if err := c.budget.left.SpendText(expression); err != nil {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err := engine.CheckText(c.guard, expression); err != nil {
 		return cel.DynType, err
 	}
-	checked, err := c.check(expression)
+	checked, err := c.budget.check(c.env, c.guard, expression)
 	if errors.Is(err, guard.ErrTypeWork) || errors.Is(err, guard.ErrTypeParts) || errors.Is(err, ErrBudget) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
@@ -142,15 +127,4 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 		return cel.DynType, err
 	}
 	return checked.OutputType(), nil
-}
-
-func (c *TypedCompiler) check(expression string) (*cel.Ast, error) {
-	parsed, work, err := engine.Parse(c.env, c.guard, expression)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.budget.budget.Spend(work); err != nil {
-		return nil, err
-	}
-	return engine.CheckTypes(c.env, parsed)
 }

@@ -65,6 +65,16 @@ var suites = []mutation.Suite{
 		{Name: "granular: claims that cannot be found", File: "exclusion.go", Old: "case !found:\n\t\treturn true", New: "case !found:\n\t\treturn false"},
 		{Name: "granular: expressions that fail", File: "exclusion.go", Old: "return excluded || err != nil", New: "return excluded && err == nil"},
 	}},
+	{Package: "pkg/cel", Test: "^TestBudgetOfFunctions$", Mutants: []mutation.Mutant{
+		{Name: "functions: bytes of many", File: "function.go", Old: "if err := budget.left.SpendText(text); err != nil {", New: "if err := budget.left.SpendText(\"\"); err != nil {"},
+		{Name: "functions: parts of many", File: "budget.go", Old: "if err := b.left.Spend(work); err != nil {", New: "_ = work\n\tif err := b.left.Spend(guard.TypeWork{}); err != nil {"},
+	}},
+	{Package: "pkg/granular/mapping", Test: "^TestExpressionsOfOneMappingAreBounded$", Mutants: []mutation.Mutant{
+		{Name: "granular: a budget for each field", File: "mapping.go", Old: "\tbudget := cel.NewBudget()\n\tfor i := range spec.Fields {\n", New: "\tfor i := range spec.Fields {\n\t\tbudget := cel.NewBudget()\n"},
+	}},
+	{Package: "pkg/registry/policy/fieldpermissionmapping", Test: "^TestFloodOfWrites$", Mutants: []mutation.Mutant{
+		{Name: "mappings: many writes", File: "storage.go", Old: "Begin: stored.NewWrites(\"mappings\", false).Begin,", New: ""},
+	}},
 	{Package: "pkg/granular/changes", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: deep objects", File: "differ.go", Old: "case size > 0 && levels == 0:", New: "case false:", Test: "^TestDeepObjects$"},
 		{Name: "granular: many maps", File: "differ.go", Old: "case c.total > c.maxTotal:", New: "case false:", Test: "^TestLargeObjects$"},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 const builtInSource = "the built-in mapping"
@@ -65,8 +66,9 @@ func builtInFor(resource schema.GroupResource) []Rule {
 
 func mustCompile(fields []policy.FieldPermission) []Rule {
 	var rules []Rule
+	budget := cel.NewBudget()
 	for i := range fields {
-		r, _, errs := compileField(&fields[i], field.NewPath("fields").Index(i))
+		r, _, errs := compileField(&fields[i], field.NewPath("fields").Index(i), budget)
 		if len(errs) > 0 {
 			panic(fmt.Sprintf("the built-in mapping is not valid: %v", errs.ToAggregate()))
 		}

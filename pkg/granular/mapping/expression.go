@@ -62,28 +62,28 @@ var compilers = sync.OnceValues(func() (result struct{ parameter, newValues *cel
 })
 
 // compileParameter compiles an expression that makes a parameter of a key.
-func compileParameter(text string) (*expression, error) {
+func compileParameter(text string, budget *cel.Budget) (*expression, error) {
 	c, err := compilers()
 	if err != nil {
 		return nil, err
 	}
-	return compile(c.parameter, text)
+	return compile(c.parameter, text, budget)
 }
 
 // compileNewValues compiles an expression that is true for the values that are excluded.
-func compileNewValues(text string) (*expression, error) {
+func compileNewValues(text string, budget *cel.Budget) (*expression, error) {
 	c, err := compilers()
 	if err != nil {
 		return nil, err
 	}
-	return compile(c.newValues, text)
+	return compile(c.newValues, text, budget)
 }
 
-func compile(compiler *cel.FunctionCompiler, text string) (*expression, error) {
+func compile(compiler *cel.FunctionCompiler, text string, budget *cel.Budget) (*expression, error) {
 	if len(text) > policy.MaxMappingExpressionBytes {
 		return nil, errExpressionLong
 	}
-	function, err := compiler.Compile(text)
+	function, err := compiler.Compile(text, budget)
 	if err != nil {
 		// The field that the error is about already shows the expression.
 		return nil, errors.New(shorten(strings.TrimPrefix(err.Error(), "expression ")))

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // Mapping is a compiled FieldPermissionMapping. It is immutable.
@@ -24,14 +25,15 @@ type Mapping struct {
 
 // Compile compiles a mapping that is valid in structure, and returns what its author should
 // know about it. Errors are under spec. A mapping must not contradict itself or the
-// built-in one.
+// built-in one, and its expressions must not take longer to compile than those of a policy may.
 func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, warnings []string, errs field.ErrorList) {
 	m = &Mapping{name: name, resources: slices.Clone(spec.Resources)}
 	paths := map[string]bool{}
 	parameters := map[string]string{}
+	budget := cel.NewBudget()
 	for i := range spec.Fields {
 		f, at := &spec.Fields[i], field.NewPath("spec", "fields").Index(i)
-		r, warned, invalid := compileField(f, at)
+		r, warned, invalid := compileField(f, at, budget)
 		for _, w := range warned {
 			warnings = append(warnings, fmt.Sprintf("%s: %s", at.Child("permission"), w))
 		}
@@ -67,7 +69,7 @@ func (m *Mapping) againstBuiltIn(r *Rule, at *field.Path) field.ErrorList {
 	return nil
 }
 
-func compileField(f *policy.FieldPermission, at *field.Path) (r *Rule, warnings []string, errs field.ErrorList) {
+func compileField(f *policy.FieldPermission, at *field.Path, budget *cel.Budget) (r *Rule, warnings []string, errs field.ErrorList) {
 	r = &Rule{permission: f.Permission}
 	var err error
 	if r.pattern, err = parsePattern(f.Path); err != nil {
@@ -81,13 +83,13 @@ func compileField(f *policy.FieldPermission, at *field.Path) (r *Rule, warnings 
 	}
 	if f.Parameter != nil {
 		var invalid field.ErrorList
-		r.parameter, invalid = compileParameterOf(f, r.pattern, at.Child("parameter"))
+		r.parameter, invalid = compileParameterOf(f, r.pattern, at.Child("parameter"), budget)
 		errs = append(errs, invalid...)
 	}
 	if f.Exclusion != nil {
 		r.excluded = true
 		if f.Exclusion.NewValues != "" {
-			if r.newValues, err = compileNewValues(f.Exclusion.NewValues); err != nil {
+			if r.newValues, err = compileNewValues(f.Exclusion.NewValues, budget); err != nil {
 				errs = append(errs, field.Invalid(at.Child("exclusion", "newValues"), f.Exclusion.NewValues, err.Error()))
 			}
 		}
@@ -95,7 +97,7 @@ func compileField(f *policy.FieldPermission, at *field.Path) (r *Rule, warnings 
 	return r, warnings, errs
 }
 
-func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (*parameter, field.ErrorList) {
+func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path, budget *cel.Budget) (*parameter, field.ErrorList) {
 	result := &parameter{key: f.Parameter.Key, step: in.lastAny()}
 	if result.step < 0 {
 		return nil, field.ErrorList{field.Invalid(at, f.Path, "there is no [*] in the path that could be the parameter")}
@@ -110,7 +112,7 @@ func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path) (
 	case policy.ParameterTreatmentExpression:
 		result.treatment = computed
 		var err error
-		if result.expression, err = compileParameter(f.Parameter.Expression); err != nil {
+		if result.expression, err = compileParameter(f.Parameter.Expression, budget); err != nil {
 			return nil, field.ErrorList{field.Invalid(at.Child("expression"), f.Parameter.Expression, err.Error())}
 		}
 	default:

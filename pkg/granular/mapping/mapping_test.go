@@ -6,6 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package mapping_test
 
 import (
+	"fmt"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -149,5 +152,43 @@ func TestDigest(t *testing.T) {
 	}
 	if one.Digest() == mapping.NewTable(with("a", "x1"), with("b", "x3")).Digest() || one.Digest() == mapping.NewTable(with("a", "x1")).Digest() {
 		t.Error("different mappings have the same digest")
+	}
+}
+
+// TestExpressionsOfOneMappingAreBounded compiles as many expressions as a mapping may have: short ones fit, long ones and ones
+// with large macros do not, and what they allocate is bounded.
+func TestExpressionsOfOneMappingAreBounded(t *testing.T) {
+	// Not parallel, because it measures allocations.
+	long := strings.TrimSuffix(strings.Repeat("value.a.b.c==1||", 62), "||")
+	for name, tc := range map[string]struct{ parameter, newValues, want string }{
+		"short":           {`parameter + "%d"`, `value != %d && oldValue == null`, ""},
+		"long newValues":  {"parameter", "%d==1||" + long, "take too long to compile together"},
+		"long parameters": {strings.Repeat("parameter+", 100) + `"%d"`, "value == 1", "take too long to compile together"},
+		"macros":          {"parameter", "%d==1||" + strings.Repeat("[value].all(a, ", 40) + "true" + strings.Repeat(")", 40), "take too long to compile together"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var fields []policy.FieldPermission
+			number := func(text string, i int) string { return strings.Replace(text, "%d", strconv.Itoa(i), 1) }
+			for i := range policy.MaxMappedFields {
+				fields = append(fields, policy.FieldPermission{
+					Path: fmt.Sprintf("spec.f%d[*]", i), Permission: fmt.Sprintf("tuning%d", i),
+					Parameter: &policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentExpression, Expression: number(tc.parameter, i)},
+					Exclusion: &policy.FieldExclusion{NewValues: number(tc.newValues, i)},
+				})
+			}
+			spec := things.Spec(fields...)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, _, errs := mapping.Compile("m", spec)
+			runtime.ReadMemStats(&after)
+			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 256 {
+				t.Errorf("compiling allocated %d MiB, want less than 256", allocated)
+			} else {
+				t.Logf("compiling allocated %d MiB", allocated)
+			}
+			if tc.want == "" && len(errs) > 0 || tc.want != "" && (len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), tc.want)) {
+				t.Errorf("got %v, want %q", errs, tc.want)
+			}
+		})
 	}
 }

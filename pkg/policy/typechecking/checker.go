@@ -136,7 +136,7 @@ func (c *Checker) resolve(kind schema.GroupVersionKind) (t *apiservercel.DeclTyp
 
 // check adds the warnings for one kind to the warnings of each expression, in the order of the fields. The error is
 // cel.ErrBudget if nothing is left of the budget.
-func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, budget *cel.CheckBudget, found [][]policyv1alpha1.ExpressionWarning) error {
+func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, budget *cel.Budget, found [][]policyv1alpha1.ExpressionWarning) error {
 	compiler, err := cel.NewTypedCompiler(t, budget)
 	if err != nil {
 		return err

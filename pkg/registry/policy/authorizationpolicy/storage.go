@@ -12,7 +12,7 @@ SPDX-License-Identifier: Apache-2.0
 //   - An author cannot write a policy that grants more than the author could grant, and cannot create, change or
 //     remove a restriction without permission: see Authors. This holds for every way of writing, dry runs included,
 //     and for the object after mutating admission.
-//   - Few policies are written at the same time, since each is compiled: see writes.
+//   - Few policies are written at the same time, since each is compiled: see stored.Writes.
 //   - The status is written through /status only, and /status writes nothing else.
 //
 // It uses CEL through Checker only, and must not import pkg/policy.
@@ -84,7 +84,7 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 			warnings, errs := checker.Check(spec, k.namespaced)
 			return append(warnings, warningsOf(spec)...), errs
 		},
-		Begin: newWrites(k).begin,
+		Begin: stored.NewWrites("policies", k.namespaced).Begin,
 		Guard: &guard{authors: authors, kind: k},
 		Table: table,
 	}, scheme, optsGetter)

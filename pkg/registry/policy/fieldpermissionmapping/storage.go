@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - Every write is validated, updates as strictly as creations, and an invalid mapping is not stored.
+//   - Few mappings are written at the same time, since each is compiled: see stored.Writes.
 //   - The status is written through /status only, and /status writes nothing else.
 //   - A mapping decides which verbs fields need, and a change can remove a restriction. Its author needs the verb restrict on it,
 //     in addition to the permission for the request itself.
@@ -80,6 +81,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 			m := obj.(*policy.FieldPermissionMapping)
 			return checker(m.Name, &m.Spec)
 		},
+		Begin: stored.NewWrites("mappings", false).Begin,
 		Guard: &guard{authors: authors},
 		Table: table,
 	}, scheme, optsGetter)

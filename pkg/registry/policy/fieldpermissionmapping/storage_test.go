@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -323,5 +324,56 @@ func TestNoChecker(t *testing.T) {
 	t.Parallel()
 	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil, authors); err == nil {
 		t.Error("a store without checker was made")
+	}
+}
+
+// TestFloodOfWrites has one user, who may not write mappings, write more of them than may wait, in dry runs. The rest is
+// refused at once, and others write.
+func TestFloodOfWrites(t *testing.T) {
+	t.Parallel()
+	const sent, fit = 60, 2 + 32
+	var checking, tooMany atomic.Int64
+	open := make(chan struct{})
+	s := newStorage(t, func(_ string, spec *policy.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
+		if spec.Description != "hold" {
+			return nil, nil
+		}
+		defer checking.Add(-1)
+		if n := checking.Add(1); n > 2 {
+			tooMany.Store(n)
+			return nil, nil
+		}
+		<-open
+		return nil, nil
+	})
+	ctx, _ := contextWith(t)
+	create := func(ctx context.Context, name, description string) error {
+		_, err := s.Mapping.Create(ctx, mapping(name, description), rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	results := make(chan error, sent)
+	for i := range sent {
+		go func() { results <- create(as(ctx, "bob"), fmt.Sprintf("m%d", i), "hold") }()
+	}
+	for range sent - fit {
+		err := <-results
+		if after, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || after < 1 {
+			t.Fatalf("got %v, want 429 with a delay", err)
+		}
+	}
+	if err := create(ctx, "one", "another author"); err != nil {
+		t.Errorf("another author: %v", err)
+	}
+	if _, err := update(as(ctx, "bob"), s.Mapping, "one", func(*policy.FieldPermissionMapping) {}); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("an update in the flood: got %v, want 429", err)
+	}
+	close(open)
+	for range fit {
+		if err := <-results; !apierrors.IsForbidden(err) {
+			t.Errorf("one that waited: got %v, want 403", err)
+		}
+	}
+	if n := tooMany.Load(); n > 0 {
+		t.Errorf("got %d checks for one user at a time, want at most 2", n)
 	}
 }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package authorizationpolicy
+package stored
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
-// A policy is compiled when it is written, dry runs included, which takes up to some tenths of a second of processor time. 150
-// writes at once kept reviews from being answered in time. The bounds are for each of the two kinds: authors of
+// A policy or a mapping is compiled when it is written, dry runs included, which takes up to some tenths of a second of
+// processor time. 150 writes at once kept reviews from being answered in time. The bounds are for each kind: authors of
 // namespaces keep no administrator of the cluster from writing.
 const (
-	// maxWrites is how many policies are written at the same time, and maxWritesOfOne how many of one namespace, or by one user
+	// maxWrites is how many objects are written at the same time, and maxWritesOfOne how many of one namespace, or by one user
 	// if they have none. Most of the time of a write is spent on waiting for etcd and kube-apiserver.
 	maxWrites      = 8
 	maxWritesOfOne = 2
@@ -32,29 +32,30 @@ const (
 	retryAfterSeconds = 1
 )
 
-// writes bounds the writes of one kind of policies.
-type writes struct {
-	slots *slots.Slots
-	kind  kind
+// Writes bounds the writes of one kind of objects that are compiled. Its method Begin is for Kind.Begin.
+type Writes struct {
+	slots      *slots.Slots
+	namespaced bool
 }
 
-func newWrites(k kind) *writes {
-	return &writes{kind: k, slots: slots.New(slots.Bounds{
+// NewWrites returns the bounds of a kind, which a refusal calls by its noun in the plural.
+func NewWrites(noun string, namespaced bool) *Writes {
+	return &Writes{namespaced: namespaced, slots: slots.New(slots.Bounds{
 		All: maxWrites, PerUser: maxWritesOfOne, Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOne,
-		Refusal: apierrors.NewTooManyRequests("too many policies are being written: try again later", retryAfterSeconds),
+		Refusal: apierrors.NewTooManyRequests("too many "+noun+" are being written: try again later", retryAfterSeconds),
 	})}
 }
 
-// begin waits until a policy may be written.
-func (w *writes) begin(ctx context.Context) (end func(), err error) {
+// Begin waits until an object may be written. It returns 429 if too many wait, or after writeTimeout.
+func (w *Writes) Begin(ctx context.Context) (end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	return w.slots.Acquire(ctx, w.shareOf(ctx), "")
 }
 
 // shareOf names those who share the writes of one. The authors of a namespace may use the names of all of its service accounts.
-func (w *writes) shareOf(ctx context.Context) string {
-	if w.kind.namespaced {
+func (w *Writes) shareOf(ctx context.Context) string {
+	if w.namespaced {
 		return genericapirequest.NamespaceValue(ctx)
 	}
 	if user, ok := genericapirequest.UserFrom(ctx); ok {

@@ -1,0 +1,44 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cel
+
+import (
+	"github.com/google/cel-go/cel"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// Budget bounds the work to compile or to check several expressions together. It must not be used concurrently.
+type Budget struct {
+	left *guard.Budget
+}
+
+// checkedPolicies is how often a policy as large as it may be is checked within one budget. An ordinary one has a tenth of
+// that size, and at most ten kinds.
+const checkedPolicies = 4
+
+// NewBudget returns the budget for the expressions of one FieldPermissionMapping. It is the budget that a Compiler has for
+// one policy.
+func NewBudget() *Budget { return &Budget{guard.NewBudget(1)} }
+
+// NewCheckBudget returns the budget for one policy and all kinds of objects that it is about.
+func NewCheckBudget() *Budget { return &Budget{guard.NewBudget(checkedPolicies)} }
+
+// ErrBudget says that expressions take too long to compile or to check together.
+var ErrBudget = guard.ErrBudget
+
+// check parses an expression and checks its types, and charges the budget before it checks.
+func (b *Budget) check(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, error) {
+	parsed, work, err := engine.Parse(env, g, expression)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.left.Spend(work); err != nil {
+		return nil, err
+	}
+	return engine.CheckTypes(env, parsed)
+}

@@ -77,6 +77,7 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/granular/changes", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: deep objects", File: "differ.go", Old: "case size > 0 && levels == 0:", New: "case false:", Test: "^TestDeepObjects$"},
+		{Name: "granular: many long lists", File: "differ.go", Old: "case c.listWork > maxListWork:", New: "case false:", Test: "^TestLargeObjects$"},
 		{Name: "granular: many maps", File: "differ.go", Old: "case c.total > c.maxTotal:", New: "case false:", Test: "^TestLargeObjects$"},
 		{Name: "granular: the changes that were found in time", File: "differ.go", Old: "nil); err != nil {\n\t\treturn nil, fmt.Errorf(\"the object %w: %w\", errLate, err)", New: "nil); err != nil && false {\n\t\treturn nil, fmt.Errorf(\"the object %w: %w\", errLate, err)", Test: "^TestComparisonsOfEndedRequests$"},
 	}},

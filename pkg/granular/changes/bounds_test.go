@@ -85,6 +85,7 @@ func TestLargeObjects(t *testing.T) {
 	}
 	const tooMany = " has more than 100000 entries in its lists and maps, which takes too long to compare"
 	const tooLarge = " has a list or map of more than 20000 entries, which takes too long to compare"
+	const longLists = " has lists that take too long to compare together: the squares of their lengths add up to more than 800000000"
 	small := things.Decoded(t, "metadata: {name: one}")
 	for _, tc := range []struct {
 		name          string
@@ -99,6 +100,10 @@ func TestLargeObjects(t *testing.T) {
 		{name: "one map that is as large as may be", before: small, after: withMaps(1, 20_000)},
 		{name: "one map that is larger", before: small, after: withMaps(1, 20_001), want: "the new object" + tooLarge},
 		{name: "one list that is larger", before: small, after: withLists(1, 20_001), want: "the new object" + tooLarge},
+		{name: "the longest list", before: small, after: withLists(1, 20_000)},
+		{name: "lists of some thousand entries", before: withLists(12, 8000), after: withLists(12, 8000)},
+		{name: "five of the longest lists", before: small, after: withLists(5, 19_900), want: "the new object" + longLists},
+		{name: "three long lists before", before: withLists(3, 17_000), after: small, want: "the old object" + longLists},
 		{name: "managed fields have bounds of their own", before: small, after: things.WithManaged(t, things.Entry("carol", "Update", map[string]any{"f:a": things.Leaves(9000), "f:b": things.Leaves(9000)}))},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

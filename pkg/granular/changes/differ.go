@@ -50,11 +50,18 @@ const maxEntries = 20_000
 // etcd stores, has room.
 const maxObjectEntries = 5 * maxEntries
 
+// maxListWork bounds the sum of the squares of the lengths of an object's lists. If the elements of a list of scalars come
+// in another order, to compare it takes time in the square of its length: a second and a half for maxEntries, and seven
+// for the five such lists for which an object has room. It is as much as two lists of maxEntries take, and more than an
+// object needs whose lists have at most 8000 entries each.
+const maxListWork = 2 * maxEntries * maxEntries
+
 var (
 	errNoObject   = errors.New("there is no object whose fields could be compared")
 	errUnreadable = errors.New("the schema of the kind could not be read, so the changed fields are unknown")
 	errTooLarge   = fmt.Errorf("has a list or map of more than %d entries, which takes too long to compare", maxEntries)
 	errTooMany    = fmt.Errorf("has more than %d entries in its lists and maps, which takes too long to compare", maxObjectEntries)
+	errLongLists  = fmt.Errorf("has lists that take too long to compare together: the squares of their lengths add up to more than %d", maxListWork)
 	errTooDeep    = fmt.Errorf("is nested deeper than %d levels, which takes too much memory to compare", maxLevels)
 	errLate       = errors.New("could not be compared in time")
 	errSchema     = errors.New("does not fit the schema of its kind, so its changed fields are unknown")
@@ -179,7 +186,11 @@ func checkSizes(content map[string]any, managedFields any) error {
 }
 
 // sizeChecker counts the entries of the lists and maps in a value.
-type sizeChecker struct{ total, maxTotal int }
+type sizeChecker struct {
+	total, maxTotal int
+	// listWork is the sum of the squares of the lengths of the lists.
+	listWork int
+}
 
 // check returns an error if a value has too many entries to be compared, or something within it has, or
 // is more levels below it than these.
@@ -191,6 +202,7 @@ func (c *sizeChecker) check(value any, levels int) error {
 		size, values = len(value), maps.Values(value)
 	case []any:
 		size, values = len(value), slices.Values(value)
+		c.listWork += size * size
 	}
 	c.total += size
 	switch {
@@ -198,6 +210,8 @@ func (c *sizeChecker) check(value any, levels int) error {
 		return errTooLarge
 	case c.total > c.maxTotal:
 		return errTooMany
+	case c.listWork > maxListWork:
+		return errLongLists
 	case size > 0 && levels == 0:
 		return errTooDeep
 	case size == 0:

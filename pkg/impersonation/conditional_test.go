@@ -473,3 +473,46 @@ func TestConditionalReviewBounds(t *testing.T) {
 		})
 	}
 }
+
+// TestDenialsThatSearchGroups has Deny policies that do not apply. They are evaluated for each group of the user, and refuse
+// beyond the budget (docs/impersonation.md).
+func TestDenialsThatSearchGroups(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name             string
+		policies, groups int
+		wantAllowed      bool
+	}{
+		{"one policy and many groups", 1, 500, true},
+		{"some policies and some groups", 5, 128, true},
+		{"some policies and many groups", 5, 500, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var policies []policyv1alpha1.AuthorizationPolicySpec
+			for range tc.policies {
+				p := denyIf(`request.userInfo.groups.exists(g, g == "contractors")`, "groups", "users")
+				p.Rules[0].Verbs, p.Rules[0].APIGroups = []string{"*"}, []string{"*"}
+				policies = append(policies, p)
+			}
+			r := conditionalReviewer(t, policies, func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				if a.GetVerb() == "impersonate" {
+					return authorizer.DecisionAllow, "", nil
+				}
+				return authorizer.DecisionNoOpinion, "", nil
+			})
+			numbered := func(prefix string, n int) (names []string) {
+				for i := range n {
+					names = append(names, fmt.Sprint(prefix, i))
+				}
+				return names
+			}
+			request := requestFor("list", "pods")
+			request.User = &user.DefaultInfo{Name: "agent", Groups: numbered("team-", 100)}
+			got, err := r.Review(t.Context(), request, &user.DefaultInfo{Name: "bob", Groups: numbered("g", tc.groups)})
+			if err != nil || (got.User != nil) != tc.wantAllowed {
+				t.Errorf("got %+v, %v, want allowed %v", got, err, tc.wantAllowed)
+			}
+		})
+	}
+}

@@ -44,6 +44,7 @@ var suites = []mutation.Suite{
 		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.reason+\" (its condition failed)\", outcome.Err())", New: "continue", Test: "^Test"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "webhook: a name for two authorizers", File: "chain.go", Old: "if !slices.Contains(reserved, m.Name) {", New: "if !slices.Contains(reserved, m.Name) && false {", Test: "^TestChainRefusesToFailOpen$"},
 		{Name: "webhook: contradictions", File: "authorizer.go", Old: "case status.Allowed && status.Denied:", New: "case false:", Test: "^TestAuthorize"},
 		{Name: "webhook: conditions that were not asked for", File: "webhook.go", Old: "if !w.failOpen || errors.Is(err, errUnasked) || ", New: "if !w.failOpen || ", Test: "^Test"},
 	}},

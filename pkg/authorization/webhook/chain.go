@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -41,7 +42,7 @@ type ChainConfig struct {
 	AlwaysAllowGroups, AlwaysAllowPaths []string
 	// Restrictions are authorizers that only deny, such as the result of granular.NewExclude. They
 	// are called before all authorizers that could allow. A decision that is or could become Allow
-	// is an error, and denies.
+	// is an error, and denies. SourceConfig.Reserved of Webhooks must have the names of Restrictions and Last.
 	Restrictions []authorization.Member
 	// Last are authorizers that are called after all others.
 	Last []authorization.Member
@@ -49,6 +50,7 @@ type ChainConfig struct {
 
 var (
 	errChainParts     = errors.New("the chain needs KubeAPIServer and Webhooks")
+	errNotReserved    = errors.New("the source of webhooks must have the names of all authorizers of the chain in Reserved, so that no webhook has the same name")
 	errNotRestricting = errors.New("the source of webhooks must have Restricting set: they are called before kube-apiserver, so that none of them may fail open")
 )
 
@@ -79,6 +81,13 @@ func NewChain(config ChainConfig) (*authorization.Chain, error) {
 	members := []authorization.Member{
 		{Name: memberGroups, Decider: authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(config.AlwaysAllowGroups...))},
 		{Name: memberPaths, Decider: authorization.DeciderOf(paths)},
+	}
+	// The file of the webhooks may change later, so that comparing their names now is not enough.
+	reserved := slices.Concat(config.Webhooks.config.Reserved, chainNames)
+	for _, m := range slices.Concat(config.Restrictions, config.Last) {
+		if !slices.Contains(reserved, m.Name) {
+			return nil, fmt.Errorf("%w: %q", errNotReserved, m.Name)
+		}
 	}
 	for _, m := range config.Restrictions {
 		if m.Decider == nil {

@@ -29,7 +29,7 @@ func newRestrictingSource(t testing.TB, entries ...entry) *webhook.Source {
 	t.Helper()
 	source, err := webhook.NewSource(webhook.SourceConfig{
 		File:    write(t, filepath.Join(t.TempDir(), "config"), configuration(t, entries...)),
-		Backoff: wait.Backoff{Steps: 1}, Restricting: true,
+		Backoff: wait.Backoff{Steps: 1}, Restricting: true, Reserved: []string{"restriction", "r", "last"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -221,6 +221,16 @@ func TestChainRefusesToFailOpen(t *testing.T) {
 		config webhook.ChainConfig
 		want   string
 	}{
+		{
+			name:   "a restriction with a name that a webhook may have",
+			config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newRestrictingSource(t, conditional(t, "w", remote)), Restrictions: []authorization.Member{{Name: "w", Decider: kube}}},
+			want:   `in Reserved, so that no webhook has the same name: "w"`,
+		},
+		{
+			name:   "a last authorizer with a name that a webhook may get",
+			config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newRestrictingSource(t, conditional(t, "w", remote)), Last: []authorization.Member{{Name: "later", Decider: kube}}},
+			want:   `in Reserved, so that no webhook has the same name: "later"`,
+		},
 		{name: "no webhooks", config: webhook.ChainConfig{KubeAPIServer: kube}, want: "needs KubeAPIServer and Webhooks"},
 		{name: "no kube-apiserver", config: webhook.ChainConfig{Webhooks: newRestrictingSource(t, conditional(t, "w", remote))}, want: "needs KubeAPIServer and Webhooks"},
 		{name: "webhooks that may fail open", config: webhook.ChainConfig{KubeAPIServer: kube, Webhooks: newSource(t, conditional(t, "w", remote))}, want: "Restricting"},

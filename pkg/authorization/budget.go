@@ -41,11 +41,11 @@ type budgetKey struct{}
 // WithBudget returns a context in which all evaluations share one budget. A context that has a
 // budget keeps it.
 func WithBudget(ctx context.Context) context.Context {
-	return (&Budget{}).in(ctx)
+	return (&Budget{}).In(ctx)
 }
 
-// in returns a context with the budget, unless the context has one.
-func (b *Budget) in(ctx context.Context) context.Context {
+// In returns a context with the budget, unless the context has one.
+func (b *Budget) In(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(budgetKey{}).(*Budget); ok {
 		return ctx
 	}

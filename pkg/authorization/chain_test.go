@@ -69,7 +69,7 @@ func TestChainDecides(t *testing.T) {
 		{"nobody has an opinion", []authorization.Decision{noOpinion, noOpinion}, "NoOpinion", nil, 2},
 		{"all conditions until an Allow", []authorization.Decision{denyIf, noOpinion, allowIf, allow, deny}, "conditional", []string{"a", "c", "d"}, 4},
 		{"a conditional Deny before a Deny can only deny", []authorization.Decision{denyIf, deny, allow}, "Deny", nil, 2},
-		{"a conditional Allow before an Allow can only allow", []authorization.Decision{authorization.Conditions(celCondition("object.x == 1")), allow}, "Allow", nil, 2},
+		{"a conditional Allow before an Allow can only allow", []authorization.Decision{authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: "object.x == 1"}), allow}, "Allow", nil, 2},
 		{"a conditional Allow of a type that may be unknown before an Allow", []authorization.Decision{allowIf, allow}, "conditional", []string{"a", "b"}, 2},
 		{"a conditional Allow before a Deny", []authorization.Decision{allowIf, deny}, "conditional", []string{"a", "b"}, 2},
 		{"a nested chain", []authorization.Decision{authorization.Chained(

@@ -55,6 +55,13 @@ type Condition struct {
 	EvaluateFunc func(ctx context.Context, data authorizer.ConditionsData) Outcome
 }
 
+// NamespaceData is implemented by condition data that knows the namespace of the request.
+type NamespaceData interface {
+	// GetNamespaceObject returns the Namespace as it is decoded from JSON, or nil if there
+	// is none.
+	GetNamespaceObject() (map[string]any, error)
+}
+
 // ConditionEvaluator evaluates conditions that cannot evaluate themselves.
 type ConditionEvaluator interface {
 	// EvaluateCondition returns what the condition is for the data that the evaluator

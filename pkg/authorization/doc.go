@@ -16,7 +16,7 @@ SPDX-License-Identifier: Apache-2.0
 //     conditionsChain on the wire (SetsToWire, SetsFromWire) and the
 //     ConditionsAwareDecision of k8s.io/apiserver (ToUpstream, FromUpstream).
 //
-// The package decides nothing about languages: evaluators of conditions implement
-// ConditionEvaluator and live elsewhere. It must not import policies, storage or
-// anything of the server.
+// The package evaluates no language: evaluators of conditions implement ConditionEvaluator, and the
+// one for CEL is in celeval. From pkg/cel it has only the budgets of requests and the classes of
+// failures. It must not import policies, storage or anything of the server.
 package authorization

@@ -220,7 +220,7 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 			c.Type, c.Text, c.TextFunc, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.TextFunc, outcome.residual.EvaluateFunc
 			result.residual = append(result.residual, c)
 		case outcomeError:
-			if e.author != nil && errors.Is(outcome.err, errNotCompiled) {
+			if e.author != nil && errors.Is(outcome.err, ErrNotCompiled) {
 				// Its author may know a newer language.
 				result.unsupported = append(result.unsupported, conditionError(c, outcome.err))
 				break

@@ -8,6 +8,7 @@ package authorization
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -18,6 +19,20 @@ import (
 
 // ErrConditionFailed is wrapped by the errors that WithoutValues returns.
 var ErrConditionFailed = errors.New("the condition could not be evaluated")
+
+// Evaluators wrap these errors, so that WithoutValues can name the class of a failure.
+var (
+	// ErrNotCompiled marks the failure of a condition that cannot be compiled here. The author of
+	// the condition may still be able to compile it.
+	ErrNotCompiled = errors.New("not compiled")
+	// ErrCheckFailed is wrapped by the error of a secondary check.
+	ErrCheckFailed = errors.New("an authorization check failed")
+	// ErrUnreadableObjects is wrapped by the error of a condition that read an object which cannot
+	// be converted.
+	ErrUnreadableObjects = errors.New("the objects could not be read")
+	// ErrUnreadableNamespace is wrapped by the error of a condition whose namespace cannot be read.
+	ErrUnreadableNamespace = fmt.Errorf("%s could not be read", cel.NamespaceObject)
+)
 
 // classified is the error of a condition without the text of its cause, which may quote the
 // object: only the class of the cause is kept.
@@ -30,24 +45,21 @@ func (c *classified) Error() string { return c.class }
 
 // Is reports what decides how a set with this error is evaluated.
 func (c *classified) Is(target error) bool {
-	return target == ErrConditionFailed || c.notCompiled && target == errNotCompiled
+	return target == ErrConditionFailed || c.notCompiled && target == ErrNotCompiled
 }
-
-// errCheckFailed is wrapped by the error of a secondary check.
-var errCheckFailed = errors.New("an authorization check failed")
 
 // classify drops the text of an error, which may quote the object.
 func classify(err error) error {
 	c := &classified{class: cel.FailureClass(err)}
 	switch {
-	case errors.Is(err, errNotCompiled):
+	case errors.Is(err, ErrNotCompiled):
 		c.class, c.notCompiled = "the condition does not compile", true
-	case errors.Is(err, errCheckFailed):
-		c.class = errCheckFailed.Error()
+	case errors.Is(err, ErrCheckFailed):
+		c.class = ErrCheckFailed.Error()
 	case errors.Is(err, ErrUnreadableObjects):
 		c.class = ErrUnreadableObjects.Error()
-	case errors.Is(err, errNamespaceFailed):
-		c.class = errNamespaceFailed.Error()
+	case errors.Is(err, ErrUnreadableNamespace):
+		c.class = ErrUnreadableNamespace.Error()
 	}
 	return c
 }
@@ -149,5 +161,5 @@ func causesOf(err error) []error {
 
 // isSentinel reports whether err is what the error around it is to be recognised by.
 func isSentinel(err error) bool {
-	return slices.Contains([]error{cel.ErrEvaluation, cel.ErrCost, ErrInvalidConditions, errCheckFailed}, err)
+	return slices.Contains([]error{cel.ErrEvaluation, cel.ErrCost, ErrInvalidConditions, ErrCheckFailed}, err)
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -96,7 +97,7 @@ func TestWithoutValuesAsksAuthors(t *testing.T) {
 			t.Parallel()
 			asked := 0
 			set := authorization.Chained(authorization.Set{AuthorizerName: "a", Author: quotingAuthor{&asked}, Decision: authorization.Conditions(c)})
-			evaluator := authorization.EvaluatorFor(nil, &authorization.CELEvaluator{Compiler: compiler, Values: cel.Values{}})
+			evaluator := authorization.EvaluatorFor(nil, &celeval.Evaluator{Compiler: compiler, Values: cel.Values{}})
 			got := set.Evaluate(t.Context(), authorization.WithoutValues(evaluator))
 			if asked != 1 || !got.IsDeny() || got.Err() == nil || strings.Contains(got.Err().Error(), quoted) {
 				t.Errorf("the author was asked %d times, got %v %v", asked, got, got.Err())

@@ -10,12 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // halves evaluates conditions by their text, in two steps or at once, as an evaluator must: in
@@ -198,46 +195,5 @@ func TestTimeNeverOpens(t *testing.T) {
 	).Evaluate(ctx, literal{})
 	if !got.IsDeny() || !errors.Is(got.Err(), context.Canceled) {
 		t.Errorf("got %s (%v), want Deny with the error of the context", kindOf(got), got.Err())
-	}
-}
-
-// TestPartialCELNeverOpens has what a partial evaluation itself cannot do: it is over its cost
-// limit or the budget, or cannot write its residual. The whole condition has a value all the
-// same, so that a set with a Deny condition must deny, also if it fails to NoOpinion.
-func TestPartialCELNeverOpens(t *testing.T) {
-	t.Parallel()
-	shared := compiler(t)
-	inPart, err := partial.NewConditionCompiler(shared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 30), ",") + "]"
-	user := `impersonatedUser.groups.size() >= 0`
-	// The operand that is known costs too much by itself; the object makes it unnecessary.
-	costly := fmt.Sprintf(`(object.x == 1 || (%[2]s && %[1]s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, impersonatedUser.username == "u"))))))`, list, user)
-	affordable := fmt.Sprintf(`%[2]s && %[1]s.all(a, %[1]s.all(b, %[1]s.all(c, impersonatedUser.username == "u"))) && object.x == 1`, list, user)
-	for _, tc := range []struct {
-		name, text string
-		before     uint64 // the cost of conditions that are evaluated before
-	}{
-		{"over the limit of one condition", costly, 0},
-		{"over the budget", affordable, cel.CostBudget},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			values := cel.Values{
-				cel.ImpersonatedRequest: cel.Known(map[string]any{"verb": "get"}),
-				cel.ImpersonatedUser:    cel.Known(map[string]any{"username": "u", "groups": []any{}}),
-			}
-			evaluator := &authorization.CELEvaluator{Compiler: shared, Partial: inPart, Values: values}
-			evaluator.Spend(tc.before)
-			denies := celCondition(tc.text)
-			denies.Effect = authorization.EffectDeny
-			set := setOf([]authorization.Condition{denies}, authorization.FailureModeNoOpinion)
-			got := authorization.Chained(set, authorization.Set{AuthorizerName: "b", Decision: authorization.Allow("", nil)}).Evaluate(t.Context(), evaluator)
-			if !got.IsDeny() {
-				t.Errorf("got %s (%v), want Deny: with an object the condition may be true", kindOf(got), got.Err())
-			}
-		})
 	}
 }

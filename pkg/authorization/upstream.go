@@ -207,7 +207,7 @@ type dataEvaluator struct {
 var _ setEvaluator = &dataEvaluator{}
 
 func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
-	ctx = e.budget.in(ctx)
+	ctx = e.budget.In(ctx)
 	outcome, route := Unsupported(errUnsupported), routeInProcess
 	if c.EvaluateFunc != nil {
 		outcome = c.EvaluateFunc(ctx, e.data)
@@ -229,7 +229,7 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 			return set.fails(err)
 		}
 	}
-	ctx = e.budget.in(ctx)
+	ctx = e.budget.In(ctx)
 	author := set.Author
 	set.Author = nil // the author is not to ask itself
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 )
 
 // requestData is the data about a request at admission, with the objects in the version of the
@@ -27,7 +28,7 @@ type requestData struct {
 	object, old runtime.Object
 
 	// cel evaluates CEL conditions of other authorizers within one budget.
-	cel *authorization.CELEvaluator
+	cel *celeval.Evaluator
 }
 
 var (

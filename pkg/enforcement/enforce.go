@@ -19,6 +19,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -120,13 +121,13 @@ func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvalua
 	}
 	return authorization.ConditionEvaluatorFunc(func(ctx context.Context, c authorization.Condition) authorization.Outcome {
 		if data.cel == nil {
-			data.cel = &authorization.CELEvaluator{
+			data.cel = &celeval.Evaluator{
 				Compiler: e.config.Conditions, Bound: e.config.Bound,
-				Secondary: &authorization.SecondaryChecks{Authorizer: e.config.Checks, User: data.GetUserInfo(), Resource: data},
+				Secondary: &celeval.SecondaryChecks{Authorizer: e.config.Checks, User: data.GetUserInfo(), Resource: data},
 			}
 		}
 		reader := &cel.ObjectReader{}
-		values, err := authorization.ValuesOf(data, reader)
+		values, err := celeval.ValuesOf(data, reader)
 		if err != nil {
 			return authorization.Failed(err)
 		}

@@ -22,6 +22,7 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
@@ -117,7 +118,7 @@ func (c *Conditional) run(ctx context.Context, request authorizer.AttributesReco
 type userChecks struct {
 	*Conditional
 	// evaluator evaluates the conditions of all checks within one budget.
-	evaluator *authorization.CELEvaluator
+	evaluator *celeval.Evaluator
 	// requests are the values of impersonatedRequest for which the conditions must hold: the
 	// request itself, and the create that a connection needs.
 	requests []any
@@ -133,7 +134,7 @@ type userChecks struct {
 func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, impersonated user.Info) *userChecks {
 	u := &userChecks{
 		Conditional: c,
-		evaluator: &authorization.CELEvaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
+		evaluator: &celeval.Evaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
 			cel.ImpersonatedUser: cel.Known(userValueOf(impersonated)),
 		}},
 		requests: []any{cel.Known(requestValueOf(request))},

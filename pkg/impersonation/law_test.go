@@ -23,6 +23,7 @@ import (
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
@@ -147,7 +148,7 @@ func (c checked) atOnce(ctx context.Context, t *testing.T, object cel.Values) (d
 	maps.Copy(values, c.known)
 	allowed = true
 	for _, decision := range c.answers {
-		decision = decision.Evaluate(ctx, &authorization.CELEvaluator{Compiler: compilerOf(t), Values: values})
+		decision = decision.Evaluate(ctx, &celeval.Evaluator{Compiler: compilerOf(t), Values: values})
 		denied, allowed = denied || decision.IsDeny(), allowed && decision.IsAllow()
 	}
 	return denied, allowed
@@ -206,7 +207,7 @@ func TestConditionalLaw(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					decision := authorization.Chained(sets...).Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compilerOf(t), Values: object})
+					decision := authorization.Chained(sets...).Evaluate(t.Context(), &celeval.Evaluator{Compiler: compilerOf(t), Values: object})
 					if decision.IsAllow() || !decision.IsUnconditional() {
 						t.Fatalf("the residual %q is more than a denial: %+v", textsOf(residual), decision)
 					}

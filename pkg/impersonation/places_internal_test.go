@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
@@ -62,8 +63,8 @@ func TestSetsOneAfterTheOther(t *testing.T) {
 			for i := range 16 {
 				object := map[string]any{"a": i&1 > 0, "b": i&2 > 0, "c": i&4 > 0, "d": i&8 > 0}
 				values := cel.Values{cel.Object: object}
-				want := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler, Values: values}).IsAllow()
-				denied := authorization.Chained(named(remains.all)...).Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler, Values: values}).IsDeny()
+				want := decision.Evaluate(t.Context(), &celeval.Evaluator{Compiler: compiler, Values: values}).IsAllow()
+				denied := authorization.Chained(named(remains.all)...).Evaluate(t.Context(), &celeval.Evaluator{Compiler: compiler, Values: values}).IsDeny()
 				if denied == want {
 					t.Errorf("%s: the sets allow %t, what remains denies %t", fmt.Sprint(object), want, denied)
 				}

@@ -14,6 +14,7 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -215,7 +216,7 @@ func validateResidual(compiler *cel.Compiler, set authorization.Set) error {
 		if err != nil {
 			return fmt.Errorf("condition %q: %w", condition.ID, err)
 		}
-		if authorization.MakesChecks(program) {
+		if celeval.MakesChecks(program) {
 			return fmt.Errorf("condition %q: %w", condition.ID, errChecks)
 		}
 	}

@@ -43,6 +43,7 @@ var layers = map[string][]string{
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation", "pkg/slots"},
 	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
 
+	"pkg/authorization/celeval":      {"pkg/authorization", "pkg/cel"},
 	"pkg/authorization/engine":       {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/authorization/node":         {},
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
@@ -220,6 +221,7 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/granular/changes", "pkg/granular/mapping", true},
 		{"pkg/granular/mapping", "pkg/granular", true},
 		{"pkg/authorization", "pkg/authorization/engine", true},
+		{"pkg/authorization", "pkg/authorization/celeval", true},
 		{"pkg/authorization/node", "pkg/authorization", true},
 		{"pkg/unheard", "pkg/cel", true},
 		{"pkg/authorization/webhook", "pkg/authorization", false},

@@ -16,6 +16,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -50,13 +51,13 @@ func checkedChain(tb testing.TB, specs map[string]spec) *authorization.Chain {
 var texts = sync.OnceValues(cel.NewCompiler)
 
 // textEvaluator evaluates conditions from their text.
-func textEvaluator(tb testing.TB, data conditionsData) *authorization.CELEvaluator {
+func textEvaluator(tb testing.TB, data conditionsData) *celeval.Evaluator {
 	tb.Helper()
 	compiler, err := texts()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &authorization.CELEvaluator{Compiler: compiler, Values: data.values(), Secondary: &authorization.SecondaryChecks{Authorizer: mayNothing, User: data.GetUserInfo(), Resource: data}}
+	return &celeval.Evaluator{Compiler: compiler, Values: data.values(), Secondary: &celeval.SecondaryChecks{Authorizer: mayNothing, User: data.GetUserInfo(), Resource: data}}
 }
 
 // several are so many policies of one effect, of whose conditions none is true but the last, if

@@ -16,6 +16,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 )
 
 // outage answers secondary checks by their verb; it cannot answer some.
@@ -76,7 +77,7 @@ func TestFailingChecksAgree(t *testing.T) {
 			a := podsOf("update")
 			data := conditionsData{attributes: a, operation: "UPDATE", object: map[string]any{"a": int64(1)}}
 			evaluate := func(c authorization.Condition) authorization.Outcome {
-				evaluator := authorization.CELEvaluator{Compiler: residuals, Bound: bounds, Values: data.values(), Secondary: &authorization.SecondaryChecks{Authorizer: checks, User: data.GetUserInfo(), Resource: data}}
+				evaluator := celeval.Evaluator{Compiler: residuals, Bound: bounds, Values: data.values(), Secondary: &celeval.SecondaryChecks{Authorizer: checks, User: data.GetUserInfo(), Resource: data}}
 				return evaluator.EvaluateCondition(t.Context(), c)
 			}
 			whole, err := json.Marshal(map[string]any{"expression": condition, "request": map[string]any{"verb": "update"}})

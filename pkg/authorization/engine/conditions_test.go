@@ -20,6 +20,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
@@ -152,7 +153,7 @@ func agree(t *testing.T, restricting *engine.Authorizer, residuals *cel.Compiler
 			if err != nil {
 				continue // it cannot be serialised: the review fails closed
 			}
-			evaluator := authorization.CELEvaluator{Compiler: residuals, Bound: bounds, Values: data.values()}
+			evaluator := celeval.Evaluator{Compiler: residuals, Bound: bounds, Values: data.values()}
 			there := evaluator.EvaluateCondition(t.Context(), authorization.Condition{ID: c.ID, Effect: c.Effect, Type: c.Type, Text: text})
 			if here.IsTrue() != there.IsTrue() || here.IsFalse() != there.IsFalse() {
 				t.Errorf("%v: in process %+v, from %s %+v", data.object, here, text, there)

@@ -15,6 +15,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
@@ -81,20 +82,20 @@ func (e *evaluation) mayRead(p *Policy) bool {
 func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		reader := &cel.ObjectReader{}
-		values, err := authorization.ValuesOf(data, reader)
+		values, err := celeval.ValuesOf(data, reader)
 		if err != nil {
 			return authorization.Failed(err)
 		}
 		for variable, value := range q.values {
 			values[variable] = value
 		}
-		program, secondary := p.condition.expression.Program(), (*authorization.SecondaryChecks)(nil)
-		if q.asked.Checks != nil && authorization.MakesChecks(program) {
+		program, secondary := p.condition.expression.Program(), (*celeval.SecondaryChecks)(nil)
+		if q.asked.Checks != nil && celeval.MakesChecks(program) {
 			// Checks are answered by the policies that made the decision.
 			ctx = q.asked.Source.PinTo(ctx, q.state)
-			secondary = &authorization.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
+			secondary = &celeval.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
 		}
-		result := authorization.EvaluateProgram(ctx, program, values, secondary)
+		result := celeval.EvaluateProgram(ctx, program, values, secondary)
 		if err := reader.Err(); err != nil {
 			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
 		}

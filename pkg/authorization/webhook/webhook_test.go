@@ -30,6 +30,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
@@ -240,11 +241,11 @@ func evaluate(t testing.TB, lazy *authorization.Lazy) authorization.Decision {
 		t.Fatal(err)
 	}
 	var reader cel.ObjectReader
-	values, err := authorization.ValuesOf(data{}, &reader)
+	values, err := celeval.ValuesOf(data{}, &reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lazy.Evaluate(t.Context(), authorization.EvaluatorFor(data{}, &authorization.CELEvaluator{Compiler: compiler, Values: values}))
+	return lazy.Evaluate(t.Context(), authorization.EvaluatorFor(data{}, &celeval.Evaluator{Compiler: compiler, Values: values}))
 }
 
 var compilers = sync.OnceValues(cel.NewCompiler)

@@ -29,6 +29,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/authorization/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
@@ -102,11 +103,11 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 	}
 	// All sets, and the checks of their conditions, are evaluated from the same policies and mappings.
 	ctx = r.chain.Pin(ctx)
-	evaluator := &authorization.CELEvaluator{
+	evaluator := &celeval.Evaluator{
 		Compiler: r.compilers.Conditions,
 		Bound:    r.compilers.Bound,
 		Values:   data.values,
-		Secondary: &authorization.SecondaryChecks{
+		Secondary: &celeval.SecondaryChecks{
 			Authorizer: r.chain,
 			User:       data.GetUserInfo(),
 			Resource:   data,

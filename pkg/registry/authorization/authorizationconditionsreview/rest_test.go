@@ -22,6 +22,7 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
@@ -163,11 +164,11 @@ func TestReviewAgreesWithTheProcess(t *testing.T) {
 		t.Run(condition, func(t *testing.T) {
 			t.Parallel()
 			reader := &cel.ObjectReader{}
-			values, err := authorization.ValuesOf(admitted{object: typed}, reader)
+			values, err := celeval.ValuesOf(admitted{object: typed}, reader)
 			if err != nil {
 				t.Fatal(err)
 			}
-			evaluator := &authorization.CELEvaluator{Compiler: compiler, Values: values}
+			evaluator := &celeval.Evaluator{Compiler: compiler, Values: values}
 			inProcess := evaluator.EvaluateCondition(context.Background(), authorization.Condition{Type: authorization.ConditionTypeCEL, Text: condition})
 			if err := reader.Err(); err != nil {
 				t.Fatal(err)

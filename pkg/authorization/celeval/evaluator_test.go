@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package authorization_test
+package celeval_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
@@ -29,6 +30,17 @@ func compiler(t *testing.T) *cel.Compiler {
 	}
 	return c
 }
+
+// What an outcome is.
+const (
+	isTrue        = "true"
+	isFalse       = "false"
+	isError       = "error"
+	isResidual    = "residual"
+	isUnsupported = "unsupported"
+)
+
+var errCheck = errors.New("the check failed")
 
 func celCondition(text string) authorization.Condition {
 	return authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: text}
@@ -43,13 +55,13 @@ func outcomeOf(o authorization.Outcome) string {
 	case o.IsError():
 		return isError
 	case o.IsResidual():
-		return isLater
+		return isResidual
 	default:
 		return isUnsupported
 	}
 }
 
-func TestCELEvaluator(t *testing.T) {
+func TestEvaluator(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
 	inPart, err := partial.NewConditionCompiler(shared)
@@ -70,17 +82,17 @@ func TestCELEvaluator(t *testing.T) {
 		{"not a bool", celCondition(`object.spec`), false, isError},
 		{"known at authorization, not here", celCondition(`request.verb == "create"`), false, isError},
 		{"an unknown type", authorization.Condition{ID: "example.com/c", Type: "example.com/opaque"}, false, isUnsupported},
-		{"the object is unknown", celCondition(`object.spec.size == 1.5`), true, isLater},
+		{"the object is unknown", celCondition(`object.spec.size == 1.5`), true, isResidual},
 		{"impersonation is known", celCondition(`impersonatedRequest.verb == "get"`), true, isTrue},
 		{"impersonation decides against it", celCondition(`impersonatedRequest.verb == "create" && object.spec.size == 1.5`), true, isFalse},
-		{"an unknown type, and the object is unknown", authorization.Condition{ID: "example.com/c", Type: "example.com/opaque"}, true, isLater},
-		{"both", celCondition(`impersonatedRequest.verb == "get" && object.spec.size == 1.5`), true, isLater},
-		{"does not compile, and the object is unknown", celCondition(`object.`), true, isLater},
+		{"an unknown type, and the object is unknown", authorization.Condition{ID: "example.com/c", Type: "example.com/opaque"}, true, isResidual},
+		{"both", celCondition(`impersonatedRequest.verb == "get" && object.spec.size == 1.5`), true, isResidual},
+		{"does not compile, and the object is unknown", celCondition(`object.`), true, isResidual},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			values := cel.Values{cel.ImpersonatedRequest: cel.Known(map[string]any{"verb": "get"})}
-			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: values}
+			evaluator := &celeval.Evaluator{Compiler: shared, Values: values}
 			if tc.unknown {
 				evaluator.Partial = inPart
 			} else {
@@ -93,13 +105,13 @@ func TestCELEvaluator(t *testing.T) {
 	}
 }
 
-func TestCELEvaluatorSpendsABudget(t *testing.T) {
+func TestEvaluatorSpendsABudget(t *testing.T) {
 	t.Parallel()
 	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 30), ",") + "]"
 	// 30 × 30 × 30 steps cost some hundred thousand units; dozens of them exceed the
 	// budget, none exceeds the limit of one.
 	expensive := celCondition(fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, a + b + c == 3)))", list))
-	evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{}}
+	evaluator := &celeval.Evaluator{Compiler: compiler(t), Values: cel.Values{}}
 	evaluator.Spend(cel.CostBudget / 10 * 9) // the rest is enough for some
 	ran := 0
 	for range 100 {
@@ -148,10 +160,10 @@ func (requestResource) GetResource() schema.GroupVersionResource {
 }
 func (requestResource) GetSubresource() string { return "" }
 
-// TestCELEvaluatorBudgetCountsWork evaluates as many conditions as a review may have, each of
+// TestEvaluatorBudgetCountsWork evaluates as many conditions as a review may have, each of
 // which is cheap by the trackers of Kubernetes and takes many milliseconds. The budget must end
 // them after a part, and deny.
-func TestCELEvaluatorBudgetCountsWork(t *testing.T) {
+func TestEvaluatorBudgetCountsWork(t *testing.T) {
 	t.Parallel()
 	const conditions, most = 512, 32
 	pairs, texts := make([]any, 16_000), make([]any, 1_000)
@@ -171,7 +183,7 @@ func TestCELEvaluatorBudgetCountsWork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{cel.Object: object, cel.OldObject: object}}
+			evaluator := &celeval.Evaluator{Compiler: compiler(t), Values: cel.Values{cel.Object: object, cel.OldObject: object}}
 			evaluator.Spend(cel.CostBudget / 10 * 9) // a tenth takes a tenth of the time
 			evaluated := 0
 			for range conditions {
@@ -196,7 +208,7 @@ func TestCELEvaluatorBudgetCountsWork(t *testing.T) {
 	}
 }
 
-func TestCELEvaluatorSecondaryChecks(t *testing.T) {
+func TestEvaluatorSecondaryChecks(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
 	refused := errors.New("not permitted")
@@ -212,18 +224,18 @@ func TestCELEvaluatorSecondaryChecks(t *testing.T) {
 		{"not allowed", `authorizer.group("").resource("pods").check("get").allowed()`, nil, nil, isFalse, 1},
 		{"the request's resource", `authorizer.requestResource.check("sign").allowed()`, nil, nil, isTrue, 1},
 		{"no check is made", `true || authorizer.path("/x").check("get").allowed()`, nil, nil, isTrue, 0},
-		{"an error is no answer, negated or not", `!authorizer.path("/x").check("get").allowed()`, errCondition, nil, isError, 1},
-		{"an error does not matter where the other operand decides", `authorizer.path("/x").check("get").allowed() || true`, errCondition, nil, isTrue, 1},
-		{"an error beside an operand that does not decide", `authorizer.path("/x").check("get").allowed() || false`, errCondition, nil, isError, 1},
-		{"an error is not hidden by asking for it", `authorizer.path("/x").check("get").errored()`, errCondition, nil, isError, 1},
-		{"too many checks that fail", `[1,2,3,4,5,6,7,8].exists(i, authorizer.path("/x").check("get").allowed()) || true`, errCondition, nil, isError, 3},
+		{"an error is no answer, negated or not", `!authorizer.path("/x").check("get").allowed()`, errCheck, nil, isError, 1},
+		{"an error does not matter where the other operand decides", `authorizer.path("/x").check("get").allowed() || true`, errCheck, nil, isTrue, 1},
+		{"an error beside an operand that does not decide", `authorizer.path("/x").check("get").allowed() || false`, errCheck, nil, isError, 1},
+		{"an error is not hidden by asking for it", `authorizer.path("/x").check("get").errored()`, errCheck, nil, isError, 1},
+		{"too many checks that fail", `[1,2,3,4,5,6,7,8].exists(i, authorizer.path("/x").check("get").allowed()) || true`, errCheck, nil, isError, 3},
 		{"checks that the caller may not make", `!authorizer.path("/x").check("get").allowed()`, nil, refused, isError, 0},
 		{"too many checks", `[1,2,3,4,5,6,7,8].exists(i, authorizer.path("/x").check("get").allowed()) == false`, nil, nil, isError, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			checks := &secondary{verb: "sign", failure: tc.failure}
-			evaluator := &authorization.CELEvaluator{Compiler: shared, Values: cel.Values{}, Secondary: &authorization.SecondaryChecks{
+			evaluator := &celeval.Evaluator{Compiler: shared, Values: cel.Values{}, Secondary: &celeval.SecondaryChecks{
 				Authorizer: checks, User: &user.DefaultInfo{Name: "alice"}, Resource: requestResource{},
 				Permit: func(context.Context) error { return tc.permit },
 			}}
@@ -235,29 +247,29 @@ func TestCELEvaluatorSecondaryChecks(t *testing.T) {
 	}
 }
 
-func TestCELEvaluatorWithoutSecondaryChecks(t *testing.T) {
+func TestEvaluatorWithoutSecondaryChecks(t *testing.T) {
 	t.Parallel()
-	evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{}}
+	evaluator := &celeval.Evaluator{Compiler: compiler(t), Values: cel.Values{}}
 	if got := evaluator.EvaluateCondition(t.Context(), celCondition(`!authorizer.path("/x").check("get").allowed()`)); !got.IsError() {
 		t.Errorf("got %s, want an error", outcomeOf(got))
 	}
 }
 
-func TestCELEvaluatorStopsWithItsContext(t *testing.T) {
+func TestEvaluatorStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 60), ",") + "]"
-	evaluator := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{}}
+	evaluator := &celeval.Evaluator{Compiler: compiler(t), Values: cel.Values{}}
 	got := evaluator.EvaluateCondition(ctx, celCondition(fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, a == b))", list)))
 	if !got.IsError() || !errors.Is(got.Err(), context.Canceled) {
 		t.Errorf("got %s (%v), want the error of the context", outcomeOf(got), got.Err())
 	}
 }
 
-// TestCELEvaluatorPaysForCompiling evaluates conditions that take long to compile and nothing to
+// TestEvaluatorPaysForCompiling evaluates conditions that take long to compile and nothing to
 // evaluate: their budget ends, at the same condition each time.
-func TestCELEvaluatorPaysForCompiling(t *testing.T) {
+func TestEvaluatorPaysForCompiling(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
 	inPart, err := partial.NewConditionCompiler(shared)
@@ -278,7 +290,7 @@ func TestCELEvaluatorPaysForCompiling(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			exhaustedAt := func() int {
-				e := &authorization.CELEvaluator{Compiler: shared, Partial: tc.partial}
+				e := &celeval.Evaluator{Compiler: shared, Partial: tc.partial}
 				for i := range 512 {
 					if errors.Is(e.EvaluateCondition(t.Context(), celCondition(tc.text(i))).Err(), cel.ErrCost) {
 						return i
@@ -294,10 +306,10 @@ func TestCELEvaluatorPaysForCompiling(t *testing.T) {
 	}
 }
 
-// TestCELEvaluatorHasRoomForManyOrdinaryConditions evaluates as many conditions as a review may have.
-func TestCELEvaluatorHasRoomForManyOrdinaryConditions(t *testing.T) {
+// TestEvaluatorHasRoomForManyOrdinaryConditions evaluates as many conditions as a review may have.
+func TestEvaluatorHasRoomForManyOrdinaryConditions(t *testing.T) {
 	t.Parallel()
-	e := &authorization.CELEvaluator{Compiler: compiler(t), Values: cel.Values{cel.Object: map[string]any{"a": "b"}}}
+	e := &celeval.Evaluator{Compiler: compiler(t), Values: cel.Values{cel.Object: map[string]any{"a": "b"}}}
 	for i := range 512 {
 		text := fmt.Sprintf(`has(object.metadata) && object.metadata.labels["team"] == "team-%d" && object.spec.containers.all(c, c.image.startsWith("registry.example.com/team/") && !has(c.securityContext))`, i)
 		if o := e.EvaluateCondition(t.Context(), celCondition(text)); !o.IsFalse() {
@@ -306,9 +318,9 @@ func TestCELEvaluatorHasRoomForManyOrdinaryConditions(t *testing.T) {
 	}
 }
 
-// TestCELEvaluatorDoesNotCompileAfterItsContext evaluates a condition that does not compile after the
+// TestEvaluatorDoesNotCompileAfterItsContext evaluates a condition that does not compile after the
 // request has ended: its mistake is not found.
-func TestCELEvaluatorDoesNotCompileAfterItsContext(t *testing.T) {
+func TestEvaluatorDoesNotCompileAfterItsContext(t *testing.T) {
 	t.Parallel()
 	shared := compiler(t)
 	inPart, err := partial.NewConditionCompiler(shared)
@@ -317,7 +329,7 @@ func TestCELEvaluatorDoesNotCompileAfterItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for name, e := range map[string]*authorization.CELEvaluator{"at once": {Compiler: shared}, "in part": {Compiler: shared, Partial: inPart}} {
+	for name, e := range map[string]*celeval.Evaluator{"at once": {Compiler: shared}, "in part": {Compiler: shared, Partial: inPart}} {
 		if o := e.EvaluateCondition(ctx, celCondition("object.")); !errors.Is(o.Err(), context.Canceled) {
 			t.Errorf("%s: got %s, %v, want the end of the context", name, outcomeOf(o), o.Err())
 		}
@@ -350,12 +362,53 @@ func TestDenyOverTheLimitOfOneDenies(t *testing.T) {
 			user := cel.Values{cel.ImpersonatedUser: cel.Known(map[string]any{"groups": list}), cel.ImpersonatedRequest: cel.Known(map[string]any{})}
 			object := cel.Values{cel.Object: map[string]any{"list": list}}
 			all := cel.Values{cel.ImpersonatedUser: user[cel.ImpersonatedUser], cel.ImpersonatedRequest: user[cel.ImpersonatedRequest], cel.Object: object[cel.Object]}
-			if got := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Values: all}); !got.IsDeny() {
+			if got := decision.Evaluate(t.Context(), &celeval.Evaluator{Compiler: compiler(t), Values: all}); !got.IsDeny() {
 				t.Errorf("at once: got Allow: %v, want Deny", got.IsAllow())
 			}
-			first := decision.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Partial: inPart, Values: user})
-			if got := first.Evaluate(t.Context(), &authorization.CELEvaluator{Compiler: compiler(t), Values: object}); !got.IsDeny() {
+			first := decision.Evaluate(t.Context(), &celeval.Evaluator{Compiler: compiler(t), Partial: inPart, Values: user})
+			if got := first.Evaluate(t.Context(), &celeval.Evaluator{Compiler: compiler(t), Values: object}); !got.IsDeny() {
 				t.Errorf("in two steps: got Allow: %v, want Deny", got.IsAllow())
+			}
+		})
+	}
+}
+
+// TestPartialCELNeverOpens has what a partial evaluation itself cannot do: it is over its cost
+// limit or the budget, or cannot write its residual. The whole condition has a value all the
+// same, so that a set with a Deny condition must deny, also if it fails to NoOpinion.
+func TestPartialCELNeverOpens(t *testing.T) {
+	t.Parallel()
+	shared := compiler(t)
+	inPart, err := partial.NewConditionCompiler(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "[" + strings.TrimSuffix(strings.Repeat("1,", 30), ",") + "]"
+	user := `impersonatedUser.groups.size() >= 0`
+	// The operand that is known costs too much by itself; the object makes it unnecessary.
+	costly := fmt.Sprintf(`(object.x == 1 || (%[2]s && %[1]s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, impersonatedUser.username == "u"))))))`, list, user)
+	affordable := fmt.Sprintf(`%[2]s && %[1]s.all(a, %[1]s.all(b, %[1]s.all(c, impersonatedUser.username == "u"))) && object.x == 1`, list, user)
+	for _, tc := range []struct {
+		name, text string
+		before     uint64 // the cost of conditions that are evaluated before
+	}{
+		{"over the limit of one condition", costly, 0},
+		{"over the budget", affordable, cel.CostBudget},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			values := cel.Values{
+				cel.ImpersonatedRequest: cel.Known(map[string]any{"verb": "get"}),
+				cel.ImpersonatedUser:    cel.Known(map[string]any{"username": "u", "groups": []any{}}),
+			}
+			evaluator := &celeval.Evaluator{Compiler: shared, Partial: inPart, Values: values}
+			evaluator.Spend(tc.before)
+			denies := celCondition(tc.text)
+			denies.Effect = authorization.EffectDeny
+			set := authorization.Set{AuthorizerName: "a", FailureMode: authorization.FailureModeNoOpinion, Decision: authorization.Conditions(denies)}
+			got := authorization.Chained(set, authorization.Set{AuthorizerName: "b", Decision: authorization.Allow("", nil)}).Evaluate(t.Context(), evaluator)
+			if !got.IsDeny() {
+				t.Errorf("got Allow: %v (%v), want Deny: with an object the condition may be true", got.IsAllow(), got.Err())
 			}
 		})
 	}

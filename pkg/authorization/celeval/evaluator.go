@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package authorization
+package celeval
 
 import (
 	"cmp"
@@ -17,18 +17,19 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/library"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// CELEvaluator evaluates conditions of types ConditionTypeCEL and ConditionTypeCELBound.
-// One is made for one request: it spends the budget of its context (WithBudget), or its own if
+// Evaluator evaluates conditions of types authorization.ConditionTypeCEL and authorization.ConditionTypeCELBound.
+// One is made for one request: it spends the budget of its context (authorization.WithBudget), or its own if
 // there is none. It must not be used concurrently.
-type CELEvaluator struct {
-	// Compiler compiles the texts of conditions of type ConditionTypeCEL.
+type Evaluator struct {
+	// Compiler compiles the texts of conditions of type authorization.ConditionTypeCEL.
 	Compiler *cel.Compiler
-	// Bound compiles conditions of type ConditionTypeCELBound. If nil, they are not
+	// Bound compiles conditions of type authorization.ConditionTypeCELBound. If nil, they are not
 	// supported.
 	Bound *bound.Compiler
 	// Values is the data. Authorizer and RequestResource are added by the evaluator.
@@ -41,38 +42,35 @@ type CELEvaluator struct {
 	// condition that makes one fails.
 	Secondary *SecondaryChecks
 
-	budget Budget
+	budget authorization.Budget
 }
 
-var _ ConditionEvaluator = &CELEvaluator{}
+var _ authorization.ConditionEvaluator = &Evaluator{}
 
 // EvaluateCondition evaluates one condition within the limits of pkg/cel.
-func (e *CELEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
-	ctx = e.budget.in(ctx)
+func (e *Evaluator) EvaluateCondition(ctx context.Context, c authorization.Condition) authorization.Outcome {
+	ctx = e.budget.In(ctx)
 	if e.Partial != nil {
 		return e.evaluateInPart(ctx, c)
 	}
 	if !e.supports(c.Type) {
-		return Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
+		return authorization.Unsupported(fmt.Errorf("conditions of type %q are not supported", c.Type))
 	}
 	if err := errBefore(ctx); err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
 	program, cost, err := e.compile(c)
-	BudgetOf(ctx).Spend(cost)
+	authorization.BudgetOf(ctx).Spend(cost)
 	if err != nil {
-		return Failed(notCompiledError{err})
+		return authorization.Failed(notCompiledError{err})
 	}
 	return EvaluateProgram(ctx, program, e.Values, e.Secondary)
 }
 
-// errNotCompiled marks the failure of a condition that cannot be compiled here. The author of the
-// condition may still be able to compile it.
-var errNotCompiled = errors.New("not compiled")
-
+// notCompiledError marks an error of the compiler as ErrNotCompiled, and keeps its text.
 type notCompiledError struct{ error }
 
-func (e notCompiledError) Is(target error) bool { return target == errNotCompiled }
+func (e notCompiledError) Is(target error) bool { return target == authorization.ErrNotCompiled }
 func (e notCompiledError) Unwrap() error        { return e.error }
 
 // errBefore says why nothing more can be compiled or evaluated for a request: the request has ended,
@@ -81,17 +79,17 @@ func errBefore(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", cel.ErrEvaluation, err)
 	}
-	return BudgetOf(ctx).Err()
+	return authorization.BudgetOf(ctx).Err()
 }
 
-func (e *CELEvaluator) supports(t string) bool {
-	return t == ConditionTypeCEL || t == ConditionTypeCELBound && e.Bound != nil
+func (e *Evaluator) supports(t string) bool {
+	return t == authorization.ConditionTypeCEL || t == authorization.ConditionTypeCELBound && e.Bound != nil
 }
 
 // compile returns the program of a condition of a supported type, and what compiling costs. The cost
 // is the same whether the program is kept or not, so that a request always has the same answer.
-func (e *CELEvaluator) compile(c Condition) (Program, uint64, error) {
-	if c.Type == ConditionTypeCELBound {
+func (e *Evaluator) compile(c authorization.Condition) (Program, uint64, error) {
+	if c.Type == authorization.ConditionTypeCELBound {
 		return e.Bound.CompileWithCost(c.Text)
 	}
 	return e.Compiler.CompileWithCost(c.Text)
@@ -114,10 +112,10 @@ func MakesChecks(program Program) bool {
 // answered by secondary; without it they fail. What the evaluation costs is taken from the budget
 // of ctx. Once nothing is left the outcome is Exhausted: the condition has a value, but not for
 // this request.
-func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) Outcome {
-	budget := BudgetOf(ctx)
+func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) authorization.Outcome {
+	budget := authorization.BudgetOf(ctx)
 	if err := budget.Err(); err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
 	var checks *checker
 	if secondary != nil && MakesChecks(program) {
@@ -130,36 +128,36 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	budget.Spend(cost)
 	switch {
 	case err != nil && ctx.Err() != nil, errors.Is(err, cel.ErrCost):
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	case err != nil && checks != nil && checks.err != nil:
-		return Failed(checks.err)
+		return authorization.Failed(checks.err)
 	case err != nil:
-		return Failed(err)
+		return authorization.Failed(err)
 	}
-	return Bool(result)
+	return authorization.Bool(result)
 }
 
 // evaluateInPart evaluates what can be told of a condition before there is an object.
-func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome {
-	if c.Type != ConditionTypeCEL {
-		return Residual(c) // an evaluator with all data may know its type
+func (e *Evaluator) evaluateInPart(ctx context.Context, c authorization.Condition) authorization.Outcome {
+	if c.Type != authorization.ConditionTypeCEL {
+		return authorization.Residual(c) // an evaluator with all data may know its type
 	}
 	if err := errBefore(ctx); err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
-	budget := BudgetOf(ctx)
+	budget := authorization.BudgetOf(ctx)
 	_, cost, err := e.Compiler.CompileWithCost(c.Text)
 	budget.Spend(cost)
 	if err != nil {
-		return Residual(c) // its author may know a newer language, and is asked with all data
+		return authorization.Residual(c) // its author may know a newer language, and is asked with all data
 	}
 	budget.Spend(cost) // the plan is compiled from the text, too
 	if err := errBefore(ctx); err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
 	plan, err := e.Partial.Prepare(c.Text, cel.ImpersonatedRequest, cel.ImpersonatedUser)
 	if err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
 	outcome := plan.Eval(ctx, e.Values)
 	budget.Spend(outcome.Cost())
@@ -167,25 +165,25 @@ func (e *CELEvaluator) evaluateInPart(ctx context.Context, c Condition) Outcome 
 	case residual != nil:
 		return writeDown(ctx, c, residual)
 	case outcome.Stopped():
-		return Exhausted(outcome.Err())
+		return authorization.Exhausted(outcome.Err())
 	case outcome.Err() != nil:
-		return Failed(outcome.Err())
+		return authorization.Failed(outcome.Err())
 	}
-	return Bool(outcome.IsTrue())
+	return authorization.Bool(outcome.IsTrue())
 }
 
 // writeDown returns a condition with the text of its residual, which is compiled to be sure of it.
-func writeDown(ctx context.Context, c Condition, residual *partial.Residual) Outcome {
+func writeDown(ctx context.Context, c authorization.Condition, residual *partial.Residual) authorization.Outcome {
 	if err := errBefore(ctx); err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
 	text, err := residual.Text()
-	BudgetOf(ctx).Spend(residual.TextCost())
+	authorization.BudgetOf(ctx).Spend(residual.TextCost())
 	if err != nil {
-		return Exhausted(err)
+		return authorization.Exhausted(err)
 	}
 	c.Text = text
-	return Residual(c)
+	return authorization.Residual(c)
 }
 
 // SecondaryChecks answers the authorization checks that conditions make (KEP-5681,
@@ -242,7 +240,7 @@ func (c *checker) check(attributes authorizer.Attributes) (authorizer.Decision, 
 	}
 	decision, reason, err := c.checks.Authorizer.Authorize(c.ctx, attributes)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", errCheckFailed, err)
+		err = fmt.Errorf("%w: %w", authorization.ErrCheckFailed, err)
 	}
 	return decision, reason, errors.Join(err, c.ctx.Err())
 }

@@ -49,6 +49,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
 // ExtraConfig is the part of the configuration that a generic server does not have.
@@ -328,7 +329,7 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 }
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
-	reviewer := &authorization.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[authorizationv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{

@@ -8,6 +8,7 @@ package authorization
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -279,4 +280,18 @@ func PathOf(a authorizer.Attributes) string {
 		return ""
 	}
 	return a.GetPath()
+}
+
+// AsksAboutMany reports whether attributes are about more than one kind of request. A
+// condition is written for one version of one resource, so there are none for those
+// (KEP-5681, "Feature availability and version skew").
+func AsksAboutMany(attributes authorizer.Attributes) bool {
+	values := []string{attributes.GetVerb()}
+	if attributes.IsResourceRequest() {
+		if attributes.GetAPIGroup() == "*" || attributes.GetSubresource() == "*" { // the empty ones are not many
+			return true
+		}
+		values = append(values, attributes.GetAPIVersion(), attributes.GetResource())
+	}
+	return slices.Contains(values, "") || slices.Contains(values, "*")
 }

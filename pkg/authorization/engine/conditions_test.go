@@ -24,6 +24,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
 func mayRead(answer bool) func(context.Context, authorizer.Attributes, engine.Key) bool {
@@ -59,7 +60,7 @@ func TestModes(t *testing.T) {
 				t.Errorf("got %+v: %s", c, text)
 			}
 			chain := chainOf(t, &engine.Authorizer{Source: granting.Source}, granting)
-			status, _ := (&authorization.Reviewer{Chain: chain, Conditional: true}).Review(t.Context(), a.AttributesRecord, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: tc.mode})
+			status, _ := (&virtual.Reviewer{Chain: chain, Conditional: true}).Review(t.Context(), a.AttributesRecord, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: tc.mode})
 			if folded := len(status.ConditionsChain) == 0; folded != tc.wantFolded || status.Allowed {
 				t.Errorf("got review %+v", status)
 			}

@@ -7,16 +7,88 @@ package virtual
 
 import (
 	"context"
+	"fmt"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/warning"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
+// Reviewer answers reviews.
+type Reviewer struct {
+	// Chain decides what reviews ask about.
+	Chain *authorization.Chain
+	// Conditional gives conditions to callers who ask for them; it is the feature gate
+	// ConditionalAuthorization. Without it their mode is ignored.
+	Conditional bool
+	// Enforced reports whether this server enforces conditions on a request itself. If nil,
+	// it enforces none.
+	Enforced func(attributes authorizer.Attributes) bool
+}
+
+// Review answers a review: what the chain decides about the attributes, with conditions if
+// the caller asked for them, and what the caller should know about the answer.
+func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) (authorizationapi.SubjectAccessReviewStatus, []string) {
+	attributes := authorization.Attributes{AttributesRecord: record}
+	if config != nil && r.Conditional {
+		attributes.Mode = config.Mode
+	}
+	if caller, ok := genericapirequest.UserFrom(ctx); ok {
+		attributes.Caller = caller
+	}
+	decision := r.Chain.Decide(ctx, attributes)
+	var warnings []string
+	switch many := authorization.AsksAboutMany(record); {
+	case decision.IsUnconditional() || attributes.Mode == authorizationapi.ConditionsModeNone:
+		decision = decision.Fold()
+	case many:
+		decision = decision.Fold()
+		warnings = append(warnings, warningMany)
+	default:
+		warnings = r.Warnings(record)
+	}
+	status := authorization.Status(decision)
+	if message := authorization.SelectorErrors(record); message != "" {
+		if status.EvaluationError != "" {
+			status.EvaluationError += "; "
+		}
+		status.EvaluationError += message
+	}
+	return status, warnings
+}
+
+const (
+	warningMany        = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
+	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
+)
+
+// Warnings returns what a caller should know who is given conditions on a request: nothing if
+// this server enforces them.
+func (r *Reviewer) Warnings(record authorizer.AttributesRecord) []string {
+	if r.Enforced != nil && r.Enforced(authorization.Attributes{AttributesRecord: record}) {
+		return nil
+	}
+	return []string{fmt.Sprintf(warningNotEnforced, describe(record))}
+}
+
+// describe names what a review asks about.
+func describe(record authorizer.AttributesRecord) string {
+	if !record.ResourceRequest {
+		return fmt.Sprintf("%s %s", record.Verb, record.Path)
+	}
+	resource := schema.GroupResource{Group: record.APIGroup, Resource: record.Resource}.String()
+	if record.Subresource != "" {
+		resource += "/" + record.Subresource
+	}
+	return fmt.Sprintf("%s %s", record.Verb, resource)
+}
+
 // Review decides a review. It adds warnings about the answer to the response.
-func Review(ctx context.Context, reviewer *authorization.Reviewer, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) authorizationapi.SubjectAccessReviewStatus {
+func Review(ctx context.Context, reviewer *Reviewer, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) authorizationapi.SubjectAccessReviewStatus {
 	status, warnings := reviewer.Review(ctx, record, config)
 	Warn(ctx, warnings...)
 	return status

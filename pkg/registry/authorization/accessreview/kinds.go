@@ -16,11 +16,12 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/authorization/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
 // NewSubjectREST returns the storage of SubjectAccessReview. The reviewer's chain must give the same answers as the chain
 // that authorizes requests.
-func NewSubjectREST(reviewer *authorization.Reviewer) *REST {
+func NewSubjectREST(reviewer *virtual.Reviewer) *REST {
 	return newREST(reviewer, kind{
 		name:    "SubjectAccessReview",
 		newFunc: func() runtime.Object { return &authorizationapi.SubjectAccessReview{} },
@@ -37,7 +38,7 @@ func NewSubjectREST(reviewer *authorization.Reviewer) *REST {
 }
 
 // NewSelfREST returns the storage of SelfSubjectAccessReview, which is about the caller. See NewSubjectREST.
-func NewSelfREST(reviewer *authorization.Reviewer) *REST {
+func NewSelfREST(reviewer *virtual.Reviewer) *REST {
 	return newREST(reviewer, kind{
 		name:    "SelfSubjectAccessReview",
 		newFunc: func() runtime.Object { return &authorizationapi.SelfSubjectAccessReview{} },
@@ -61,7 +62,7 @@ func NewSelfREST(reviewer *authorization.Reviewer) *REST {
 // NewLocalREST returns the storage of LocalSubjectAccessReview. A review must be about the
 // namespace in which it is created, because permission to create local reviews in one namespace
 // gives no access to others. See NewSubjectREST.
-func NewLocalREST(reviewer *authorization.Reviewer) *REST {
+func NewLocalREST(reviewer *virtual.Reviewer) *REST {
 	return newREST(reviewer, kind{
 		name:       "LocalSubjectAccessReview",
 		namespaced: true,

@@ -57,12 +57,12 @@ type review struct {
 type REST struct {
 	virtual.Resource
 	kind     kind
-	reviewer *authorization.Reviewer
+	reviewer *virtual.Reviewer
 }
 
 var _ rest.Creater = &REST{}
 
-func newREST(reviewer *authorization.Reviewer, k kind) *REST {
+func newREST(reviewer *virtual.Reviewer, k kind) *REST {
 	return &REST{
 		Resource: virtual.Resource{Singular: strings.ToLower(k.name), Namespaced: k.namespaced, NewFunc: k.newFunc},
 		kind:     k,

@@ -16,6 +16,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
 // TestNamespaces calls the storage as the generic server does not: without having made
@@ -41,7 +42,7 @@ func TestNamespaces(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: tc.review},
 				Spec:       authorizationapi.SubjectAccessReviewSpec{User: "u", ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: tc.review}},
 			}
-			if _, err := accessreview.NewLocalREST(&authorization.Reviewer{Chain: chain}).Create(ctx, review, nil, nil); apierrors.IsBadRequest(err) != tc.wantBad {
+			if _, err := accessreview.NewLocalREST(&virtual.Reviewer{Chain: chain}).Create(ctx, review, nil, nil); apierrors.IsBadRequest(err) != tc.wantBad {
 				t.Errorf("got %v, want a bad request: %v", err, tc.wantBad)
 			}
 		})

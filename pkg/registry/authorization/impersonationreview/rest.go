@@ -35,7 +35,7 @@ import (
 // REST answers reviews.
 type REST struct {
 	virtual.Resource
-	reviews        *authorization.Reviewer
+	reviews        *virtual.Reviewer
 	impersonations *impersonation.Reviewer
 }
 
@@ -43,7 +43,7 @@ var _ rest.Creater = &REST{}
 
 // NewREST returns the storage. The chain of reviews, which impersonations uses for its checks, must give the same
 // answers as the chain that authorizes requests.
-func NewREST(reviews *authorization.Reviewer, impersonations *impersonation.Reviewer) *REST {
+func NewREST(reviews *virtual.Reviewer, impersonations *impersonation.Reviewer) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular: "impersonationreview",

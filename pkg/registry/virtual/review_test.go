@@ -1,0 +1,123 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package virtual_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
+)
+
+// fixed is an authorizer that always returns the same decision.
+type fixed authorization.Decision
+
+func (f fixed) Decide(context.Context, authorizer.Attributes) authorization.Decision {
+	return authorization.Decision(f)
+}
+
+func chainOf(t *testing.T, decision authorization.Decision) *authorization.Chain {
+	t.Helper()
+	chain, err := authorization.NewChain(authorization.Member{Name: "a", Decider: fixed(decision)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain
+}
+
+func condition(effect authorization.Effect) authorization.Condition {
+	return authorization.Condition{ID: "example.com/c0", Effect: effect, Type: "example.com/literal", Text: "true"}
+}
+
+var (
+	allowIf = authorization.Conditions(condition(authorization.EffectAllow))
+	denyIf  = authorization.Conditions(condition(authorization.EffectDeny))
+
+	errSelector = errors.New("the selector cannot be parsed")
+)
+
+func TestReview(t *testing.T) {
+	t.Parallel()
+	oneRequest := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
+	allVersions := oneRequest
+	allVersions.APIVersion = "*"
+	withBadSelector := authorizer.AttributesRecord{User: &user.DefaultInfo{}, LabelSelectorParsingErr: errSelector}
+	wantChain := []authorizationapi.SubjectAccessReviewConditionSet{{AuthorizerName: "a", Conditions: []authorizationapi.SubjectAccessReviewCondition{
+		{ID: "example.com/c0", Effect: "Allow", Type: "example.com/literal", Condition: "true"},
+	}}}
+	for _, tc := range []struct {
+		name       string
+		decision   authorization.Decision
+		attributes authorizer.AttributesRecord
+		config     *authorizationapi.ConditionalAuthorizationConfiguration
+		want       authorizationapi.SubjectAccessReviewStatus
+	}{
+		{"conditions were not asked for", allowIf, authorizer.AttributesRecord{}, nil, authorizationapi.SubjectAccessReviewStatus{
+			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion: \"example.com/c0\""}},
+		{"the mode is empty", denyIf, authorizer.AttributesRecord{}, &authorizationapi.ConditionalAuthorizationConfiguration{}, authorizationapi.SubjectAccessReviewStatus{
+			Denied: true, Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to Deny: \"example.com/c0\""}},
+		{"conditions were asked for", allowIf, oneRequest, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
+			ConditionsChain: wantChain}},
+		{"conditions were asked for, about many requests", allowIf, allVersions, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
+			Reason: "the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded to NoOpinion: \"example.com/c0\""}},
+		{"a selector was left out", authorization.Allow("", nil), withBadSelector, nil, authorizationapi.SubjectAccessReviewStatus{
+			Allowed: true, EvaluationError: "spec.resourceAttributes.labelSelector ignored due to parse error"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got, _ := (&virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: true}).Review(t.Context(), tc.attributes, tc.config)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("status (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReviewSaysWhoEnforces looks at the warnings of reviews with conditions, and at the mode,
+// which counts only while the feature is on.
+func TestReviewSaysWhoEnforces(t *testing.T) {
+	t.Parallel()
+	create := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
+	get := create
+	get.Verb = "get"
+	enforced := func(a authorizer.Attributes) bool { return a.GetVerb() == "create" }
+	for _, tc := range []struct {
+		name        string
+		decision    authorization.Decision
+		attributes  authorizer.AttributesRecord
+		conditional bool
+		enforced    func(authorizer.Attributes) bool
+		wantFolded  bool
+		wantWarning string
+	}{
+		{"enforced here", allowIf, create, true, enforced, false, ""},
+		{"not this verb", allowIf, get, true, enforced, false, "this server does not enforce conditions on get things"},
+		{"nothing is", allowIf, create, true, nil, false, "this server does not enforce conditions on create things"},
+		{"unconditional", authorization.Allow("", nil), get, true, nil, true, ""},
+		{"the feature is off", allowIf, create, false, enforced, true, ""},
+		{"the feature is off, and it could be denied", denyIf, create, false, enforced, true, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			reviewer := &virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: tc.conditional, Enforced: tc.enforced}
+			status, warnings := reviewer.Review(t.Context(), tc.attributes, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"})
+			if folded := len(status.ConditionsChain) == 0; folded != tc.wantFolded {
+				t.Errorf("got %+v, want folded %v", status, tc.wantFolded)
+			}
+			if got := strings.Join(warnings, ""); !strings.HasPrefix(got, tc.wantWarning) || (tc.wantWarning == "") != (got == "") {
+				t.Errorf("got warnings %q, want %q", got, tc.wantWarning)
+			}
+		})
+	}
+}

@@ -23,13 +23,13 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/controller"
+	"github.com/proviso-authz/proviso/pkg/freshness"
 )
 
 // consumer records what a controller does. It is also its Staleness.
 type consumer struct {
-	authorization.Freshness
+	freshness.Tracker
 	mu    sync.Mutex
 	probe error
 	// revision is the current revision of the store, or a very late one if it is 0. ended has why the process must end.

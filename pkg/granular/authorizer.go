@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/freshness"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
@@ -150,7 +151,7 @@ func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Att
 
 // stale says why mappings may be out of date, nil if they are not. They must have been up to date when the context was
 // pinned, and the source must be up to date now.
-func (a *fieldAuthorizer) stale(pinned authorization.State[mapping.Table]) error {
+func (a *fieldAuthorizer) stale(pinned freshness.State[mapping.Table]) error {
 	if reason := cmp.Or(pinned.Stale, a.Mappings.Stale()); reason != "" {
 		return fmt.Errorf("%w: %s", errStale, reason)
 	}

@@ -35,16 +35,17 @@ var layers = map[string][]string{
 	"pkg/controller":    {"generated"},
 	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel", "pkg/controller", "pkg/policy/enforcementstatus", "pkg/policy/typechecking"},
 	"pkg/features":      {},
+	"pkg/freshness":     {},
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
 	"pkg/slots":         {},
 	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation", "pkg/slots"},
-	"pkg/granular":      {"pkg/authorization", "pkg/granular/changes", "pkg/granular/mapping"},
+	"pkg/granular":      {"pkg/authorization", "pkg/freshness", "pkg/granular/changes", "pkg/granular/mapping"},
 
 	"pkg/authorization/celeval":      {"pkg/authorization", "pkg/cel"},
-	"pkg/authorization/engine":       {"apis", "pkg/authorization", "pkg/cel"},
+	"pkg/authorization/engine":       {"apis", "pkg/authorization", "pkg/cel", "pkg/freshness"},
 	"pkg/authorization/node":         {},
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/policy/enforcementstatus":   {"apis"},
@@ -54,7 +55,7 @@ var layers = map[string][]string{
 	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},
 	"pkg/cel/internal/guard":         {},
 	"pkg/granular/changes":           {},
-	"pkg/granular/mapping":           {"apis", "pkg/authorization", "pkg/cel", "pkg/granular/changes"},
+	"pkg/granular/mapping":           {"apis", "pkg/cel", "pkg/freshness", "pkg/granular/changes"},
 	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular/mapping"},
 
 	"pkg/apiserver": {

@@ -5,17 +5,17 @@ SPDX-License-Identifier: Apache-2.0
 
 package engine
 
-import "github.com/proviso-authz/proviso/pkg/authorization"
+import "github.com/proviso-authz/proviso/pkg/freshness"
 
 // state is what a decision is made from.
-type state = authorization.State[Snapshot]
+type state = freshness.State[Snapshot]
 
 // Source holds the current snapshot. The zero value has no snapshot, and denies every request. It is safe for
 // concurrent use.
 //
 // While the snapshot may be out of date, Allow policies grant nothing. Deny and NoOpinion policies still decide.
 type Source struct {
-	authorization.Source[Snapshot]
+	freshness.Source[Snapshot]
 }
 
 // Publish makes a snapshot the current one.

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/freshness"
 )
 
 // Table has the permissions that the fields of every resource need, from the built-in mapping, from
@@ -276,7 +276,7 @@ func breakContradictions(rules []Rule) {
 // published, permission on fields allows nothing, and all writes may be excluded. While the mappings may be out of
 // date, excluded fields stay excluded, and permission on fields allows nothing. It is safe for concurrent use.
 type Source struct {
-	authorization.Source[Table]
+	freshness.Source[Table]
 	markers *Markers
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/freshness"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/authorizationconditionsreview"
 )
 
@@ -236,7 +237,7 @@ func TestImpersonatedRequestPath(t *testing.T) {
 
 // counted evaluates conditions by a number, which it then increases.
 type counted struct {
-	source authorization.Source[int]
+	source freshness.Source[int]
 	seen   []int
 }
 

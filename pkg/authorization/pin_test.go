@@ -12,49 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/freshness"
 )
-
-// TestSource pins contexts to the states of a source, also to the state in which it holds nothing.
-func TestSource(t *testing.T) {
-	t.Parallel()
-	one, two := 1, 2
-	stateOf := func(value *int, stale string) authorization.State[int] {
-		return authorization.State[int]{Value: value, Stale: stale}
-	}
-	source, other := &authorization.Source[int]{}, &authorization.Source[int]{}
-	empty := source.Pin(t.Context())
-	source.Store(&one)
-	source.SetStale("no news")
-	first := source.Pin(t.Context())
-	source.Store(&two)
-	source.SetStale("")
-	for _, tc := range []struct {
-		name   string
-		source *authorization.Source[int]
-		ctx    context.Context
-		want   authorization.State[int]
-	}{
-		{"pinned before the first value", source, empty, stateOf(nil, "")},
-		{"pinned while the value was stale", source, first, stateOf(&one, "no news")},
-		{"pinned again", source, source.Pin(first), stateOf(&one, "no news")},
-		{"pinned to a state", source, source.PinTo(first, stateOf(&two, "")), stateOf(&two, "")},
-		{"not pinned", source, t.Context(), stateOf(&two, "")},
-		{"another source", other, first, stateOf(nil, "")},
-		{"two sources", source, other.Pin(first), stateOf(&one, "no news")},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			if got := tc.source.StateOf(tc.ctx); got != tc.want {
-				t.Errorf("got %+v, want %+v", got, tc.want)
-			}
-		})
-	}
-}
 
 // sourced returns a condition that only it can evaluate. It evaluates the condition by its source, and then
 // changes the source.
 type sourced struct {
-	source *authorization.Source[int]
+	source *freshness.Source[int]
 	seen   []int
 }
 
@@ -75,7 +39,7 @@ func (s *sourced) EvaluateConditions(ctx context.Context, _ authorizer.Condition
 // TestEvaluationsArePinned evaluates two sets of one source, which changes after the first.
 func TestEvaluationsArePinned(t *testing.T) {
 	t.Parallel()
-	a := &sourced{source: &authorization.Source[int]{}}
+	a := &sourced{source: &freshness.Source[int]{}}
 	a.source.Store(new(int))
 	chain, err := authorization.NewChain(authorization.Member{Name: "a", Decider: a}, authorization.Member{Name: "b", Decider: a})
 	if err != nil {

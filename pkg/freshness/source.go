@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package authorization
+package freshness
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 // Source holds the value that decisions are made from, such as the compiled policies, and replaces it while the
 // server runs. The zero value holds none. It is safe for concurrent use.
 type Source[T any] struct {
-	Freshness
+	Tracker
 	current atomic.Pointer[T]
 }
 

@@ -3,22 +3,25 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package authorization
+// Package freshness holds what decisions are made from, such as compiled policies, and says whether it may be out of
+// date: whether the store of the objects was checked recently enough. Controllers publish and report the checks;
+// authorizers read, and pin the state for one request. The package imports nothing of the project.
+package freshness
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// Freshness says whether objects from which decisions are made may be out of date. Each good check of their store is a
+// Tracker says whether objects from which decisions are made may be out of date. Each good check of their store is a
 // lease: it ends by itself, also if the process stood still meanwhile and no check could fail. The zero value says that
 // they are up to date: nothing follows a store. It is safe for concurrent use.
-type Freshness struct {
-	state atomic.Pointer[freshness]
+type Tracker struct {
+	state atomic.Pointer[report]
 }
 
-// freshness is what was said last.
-type freshness struct {
+// report is what was said last.
+type report struct {
 	// stale is why the objects may be out of date, empty if they are not.
 	stale string
 	// bound is the length of the lease, which starts at start, 0 if it has no end. Once it has ended, lapsed is why the
@@ -29,17 +32,17 @@ type freshness struct {
 }
 
 // SetStale says why the objects may be out of date. The empty reason says that they are not, without end.
-func (f *Freshness) SetStale(reason string) { f.state.Store(&freshness{stale: reason}) }
+func (t *Tracker) SetStale(reason string) { t.state.Store(&report{stale: reason}) }
 
 // SetFresh says that the objects were up to date at a time, which has a monotonic clock reading. Longer than bound after
 // it, Stale returns lapsed.
-func (f *Freshness) SetFresh(at time.Time, bound time.Duration, lapsed string) {
-	f.state.Store(&freshness{bound: bound, start: instantOf(at), lapsed: lapsed})
+func (t *Tracker) SetFresh(at time.Time, bound time.Duration, lapsed string) {
+	t.state.Store(&report{bound: bound, start: instantOf(at), lapsed: lapsed})
 }
 
 // Stale returns why the objects may be out of date, empty if they are not. It allocates nothing.
-func (f *Freshness) Stale() string {
-	state := f.state.Load()
+func (t *Tracker) Stale() string {
+	state := t.state.Load()
 	switch {
 	case state == nil:
 		return ""

@@ -89,16 +89,16 @@ var authorizerTable = []struct {
 	// no such authorizer.
 	build func(*chainConfig) (authorization.Decider, error)
 }{
-	{PrivilegedGroupsName, inServer | inRestrictions, (*chainConfig).privilegedGroups},
-	{PathsName, inRequests, (*chainConfig).paths},
-	{ExcludeName, inServer, (*chainConfig).excludedFields},
-	{engine.RestrictingName, inServer | inRestrictions | inFrontDoor, (*chainConfig).restrictingPolicies},
-	{KubeAPIServerName, inServer, (*chainConfig).kubeAPIServer},
-	{engine.GrantingName, inServer | inFrontDoor, (*chainConfig).grantingPolicies},
-	{engine.NamespacedName, inServer | inFrontDoor, (*chainConfig).namespacedPolicies},
-	{WebhooksName, inServer, (*chainConfig).webhooks},
-	{NodeName, inServer, (*chainConfig).node},
-	{IncludeName, inServer, (*chainConfig).includedFields},
+	{name: PrivilegedGroupsName, in: inServer | inRestrictions, build: (*chainConfig).privilegedGroups},
+	{name: PathsName, in: inRequests, build: (*chainConfig).paths},
+	{name: ExcludeName, in: inServer, build: (*chainConfig).excludedFields},
+	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor, build: (*chainConfig).restrictingPolicies},
+	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
+	{name: engine.GrantingName, in: inServer | inFrontDoor, build: (*chainConfig).grantingPolicies},
+	{name: engine.NamespacedName, in: inServer | inFrontDoor, build: (*chainConfig).namespacedPolicies},
+	{name: WebhooksName, in: inServer, build: (*chainConfig).webhooks},
+	{name: NodeName, in: inServer, build: (*chainConfig).node},
+	{name: IncludeName, in: inServer, build: (*chainConfig).includedFields},
 }
 
 // AuthorizerNames returns the names of all authorizers that a server can have, in their order.
@@ -146,11 +146,11 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 		in     membership
 		config chainConfig
 	}{
-		{&c.Reviews, inReviews, chainConfig{asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
-		{&c.Requests, inRequests, chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
-		{&c.Checks, inChecks, chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
-		{&c.Restrictions, inRestrictions, chainConfig{}},
-		{&c.FrontDoor, inFrontDoor, chainConfig{}},
+		{chain: &c.Reviews, in: inReviews, config: chainConfig{asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
+		{chain: &c.Requests, in: inRequests, config: chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
+		{chain: &c.Checks, in: inChecks, config: chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
+		{chain: &c.Restrictions, in: inRestrictions, config: chainConfig{}},
+		{chain: &c.FrontDoor, in: inFrontDoor, config: chainConfig{}},
 	} {
 		b.config.AuthorizerConfig = &config
 		chain, err := b.config.newChain(b.in)

@@ -41,10 +41,10 @@ var withFields = []struct {
 	resource string
 	object   runtime.Object
 }{
-	{demov1alpha1.SchemeGroupVersion, "virtualmachines", &demov1alpha1.VirtualMachine{}},
-	{policyv1alpha1.SchemeGroupVersion, "clusterauthorizationpolicies", &policyv1alpha1.ClusterAuthorizationPolicy{}},
-	{policyv1alpha1.SchemeGroupVersion, "authorizationpolicies", &policyv1alpha1.AuthorizationPolicy{}},
-	{policyv1alpha1.SchemeGroupVersion, "fieldpermissionmappings", &policyv1alpha1.FieldPermissionMapping{}},
+	{version: demov1alpha1.SchemeGroupVersion, resource: "virtualmachines", object: &demov1alpha1.VirtualMachine{}},
+	{version: policyv1alpha1.SchemeGroupVersion, resource: "clusterauthorizationpolicies", object: &policyv1alpha1.ClusterAuthorizationPolicy{}},
+	{version: policyv1alpha1.SchemeGroupVersion, resource: "authorizationpolicies", object: &policyv1alpha1.AuthorizationPolicy{}},
+	{version: policyv1alpha1.SchemeGroupVersion, resource: "fieldpermissionmappings", object: &policyv1alpha1.FieldPermissionMapping{}},
 }
 
 // Fields has the schemas and permissions of fields.

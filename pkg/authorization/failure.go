@@ -69,7 +69,7 @@ func classify(err error) error {
 // sent the object, and may see the full errors.
 func WithoutValues(evaluator ConditionEvaluator) ConditionEvaluator {
 	if asker, ok := evaluator.(setEvaluator); ok {
-		return withoutValuesOfSets{withoutValues{evaluator}, asker}
+		return withoutValuesOfSets{withoutValues: withoutValues{evaluator}, asker: asker}
 	}
 	return withoutValues{evaluator}
 }

@@ -53,7 +53,9 @@ func (l *Lazy) Also(ctx context.Context, attributes authorizer.Attributes) *Lazy
 }
 
 // Pin returns a context in which the members of the chain are pinned to the same.
-func (l *Lazy) Pin(ctx context.Context) context.Context { return pinnedContext{ctx, l.pins} }
+func (l *Lazy) Pin(ctx context.Context) context.Context {
+	return pinnedContext{Context: ctx, pins: l.pins}
+}
 
 // Revision returns the revision of what the members decide from, of those that tell.
 func (l *Lazy) Revision() string { return l.chain.revision(l.pins) }

@@ -59,7 +59,7 @@ func (e *Enforcer) Cover(groups ...*genericapiserver.APIGroupInfo) {
 		for version, storages := range group.VersionedResourcesStorageMap {
 			for path, storage := range storages {
 				resource, subresource, _ := strings.Cut(path, "/")
-				e.classifier.add(endpoint{groupVersionResource(group, version, resource), subresource}, coverageOf(storage))
+				e.classifier.add(endpoint{GroupVersionResource: groupVersionResource(group, version, resource), subresource: subresource}, coverageOf(storage))
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (c *classifier) connects(a authorizer.Attributes) bool {
 func (c *classifier) coverage(a authorizer.Attributes) coverage {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	return c.endpoints[endpoint{schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, a.GetSubresource()}]
+	return c.endpoints[endpoint{GroupVersionResource: schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, subresource: a.GetSubresource()}]
 }
 
 // some reports about the requests that attributes with * stand for: whether admission sees some of them, and whether others

@@ -142,7 +142,7 @@ func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attri
 	if !e.NeedsCreate(a) {
 		return nil, false
 	}
-	return withVerb{a, "create"}, true
+	return withVerb{Attributes: a, verb: "create"}, true
 }
 
 // withVerb is the same request with another verb.

@@ -53,12 +53,12 @@ type denial struct {
 func (d *denial) Error() string { return d.reason }
 
 var (
-	errTooLong = &denial{"too_long", fmt.Sprintf("the review of this request is longer than %d bytes, the most that policies decide about: use a shorter selector", maxReviewBytes)}
-	errNoSlot  = &denial{"no_slot", "too many requests at the same time: try again later"}
+	errTooLong = &denial{cause: "too_long", reason: fmt.Sprintf("the review of this request is longer than %d bytes, the most that policies decide about: use a shorter selector", maxReviewBytes)}
+	errNoSlot  = &denial{cause: "no_slot", reason: "too many requests at the same time: try again later"}
 	// errNoLargeSlot is errNoSlot for large reviews.
-	errNoLargeSlot = &denial{"no_slot", "too many large requests at the same time: try again later, or use a shorter selector"}
-	errTooLate     = &denial{"too_late", "the policies did not decide in time: try again later"}
-	errPanicked    = &denial{"panic", "the front door of Proviso failed: its log says where"}
+	errNoLargeSlot = &denial{cause: "no_slot", reason: "too many large requests at the same time: try again later, or use a shorter selector"}
+	errTooLate     = &denial{cause: "too_late", reason: "the policies did not decide in time: try again later"}
+	errPanicked    = &denial{cause: "panic", reason: "the front door of Proviso failed: its log says where"}
 )
 
 var reviewType = metav1.TypeMeta{APIVersion: authorizationv1.SchemeGroupVersion.String(), Kind: "SubjectAccessReview"}

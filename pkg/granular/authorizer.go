@@ -166,7 +166,7 @@ func Question(attributes authorizer.Attributes) (question authorizer.Attributes,
 		attributes.GetResource() == wildcard || attributes.GetAPIGroup() == wildcard {
 		return nil, false
 	}
-	return withVerb{attributes, mapping.Verb}, true
+	return withVerb{Attributes: attributes, verb: mapping.Verb}, true
 }
 
 func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorization.Decision {

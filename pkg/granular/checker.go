@@ -126,7 +126,7 @@ func (k *check) isGranted(verb string) (bool, error) {
 		return false, k.ctx.Err()
 	}
 	k.result.Verbs = append(k.result.Verbs, verb)
-	decision, _, err := k.authorizer.Authorize(k.ctx, withVerb{k.attributes, verb})
+	decision, _, err := k.authorizer.Authorize(k.ctx, withVerb{Attributes: k.attributes, verb: verb})
 	if err != nil {
 		return false, fmt.Errorf("%w about the verb %q", errCheckFailed, verb)
 	}

@@ -38,7 +38,7 @@ func newPass(a authorizer.UnconditionalAuthorizer, masked func(verb string) bool
 	passed := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		attemptFrom(r.Context()).User, _ = genericapirequest.UserFrom(r.Context())
 	})
-	filter, err := upstreamfilter.New(passed, passAuthorizer{a, masked, record}, serializer, func(ctx context.Context, mode, _ string, _ time.Duration) {
+	filter, err := upstreamfilter.New(passed, passAuthorizer{authorizer: a, masked: masked, record: record}, serializer, func(ctx context.Context, mode, _ string, _ time.Duration) {
 		a := attemptFrom(ctx)
 		a.Mode = api.ImpersonationMode(mode)
 		if mode != "" && a.Mode != api.ImpersonationModeLegacy {

@@ -132,9 +132,9 @@ func (c *Controller) isPublished() bool { return c.config.Source.Snapshot() != n
 func policyOf(obj any) (engine.Key, *content, bool) {
 	switch p := obj.(type) {
 	case *policyv1alpha1.ClusterAuthorizationPolicy:
-		return engine.Key{Name: p.Name}, &content{&p.ObjectMeta, &p.Spec, &p.Status}, true
+		return engine.Key{Name: p.Name}, &content{meta: &p.ObjectMeta, spec: &p.Spec, status: &p.Status}, true
 	case *policyv1alpha1.AuthorizationPolicy:
-		return engine.Key{Namespace: p.Namespace, Name: p.Name}, &content{&p.ObjectMeta, &p.Spec, &p.Status}, true
+		return engine.Key{Namespace: p.Namespace, Name: p.Name}, &content{meta: &p.ObjectMeta, spec: &p.Spec, status: &p.Status}, true
 	default:
 		return engine.Key{}, nil, false
 	}

@@ -107,7 +107,7 @@ func (s *Slots) Within(b Bounds) *Slots {
 func (s *Slots) sharesOf(user, namespace string) []*share {
 	b := s.bounds
 	of := func(kind shareKind, user, namespace string, slots, waiting int) *share {
-		return &share{key: shareKey{s, kind, user, namespace}, slots: slots, maxWaiting: waiting}
+		return &share{key: shareKey{of: s, kind: kind, user: user, namespace: namespace}, slots: slots, maxWaiting: waiting}
 	}
 	shares := []*share{of(ofUser, user, "", b.PerUser, b.WaitingOfOneUser)}
 	if namespace != "" {

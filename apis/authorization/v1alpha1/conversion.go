@@ -24,7 +24,7 @@ func Convert_v1alpha1_AuthorizationConditionsRequest_To_authorization_Authorizat
 		name string
 		raw  *runtime.RawExtension
 	}{
-		{"object", in.Object}, {"oldObject", in.OldObject}, {"options", in.Options}, {"namespaceObject", in.NamespaceObject},
+		{name: "object", raw: in.Object}, {name: "oldObject", raw: in.OldObject}, {name: "options", raw: in.Options}, {name: "namespaceObject", raw: in.NamespaceObject},
 	} {
 		if embedded.raw == nil || len(embedded.raw.Raw) == 0 {
 			continue

@@ -54,9 +54,9 @@ func validateOperation(request *authorization.AuthorizationConditionsRequest, pa
 		name    string
 		present bool
 	}
-	object := data{"object", isPresent(request.Object)}
-	oldObject := data{"oldObject", isPresent(request.OldObject)}
-	options := data{"options", isPresent(request.Options)}
+	object := data{name: "object", present: isPresent(request.Object)}
+	oldObject := data{name: "oldObject", present: isPresent(request.OldObject)}
+	options := data{name: "options", present: isPresent(request.Options)}
 
 	var forbidden []data
 	switch request.Operation {
@@ -71,7 +71,7 @@ func validateOperation(request *authorization.AuthorizationConditionsRequest, pa
 		if request.Impersonation == nil {
 			return field.ErrorList{field.Required(path.Child("operation"), "may be empty only together with impersonation")}
 		}
-		forbidden = []data{object, oldObject, options, {"namespaceObject", isPresent(request.NamespaceObject)}, {"dryRun", request.DryRun}}
+		forbidden = []data{object, oldObject, options, {name: "namespaceObject", present: isPresent(request.NamespaceObject)}, {name: "dryRun", present: request.DryRun}}
 	default:
 		return field.ErrorList{field.NotSupported(path.Child("operation"), request.Operation, operations)}
 	}

@@ -93,7 +93,7 @@ func validateDurations(w *config.WebhookConfiguration, path *field.Path) field.E
 	for _, ttl := range []struct {
 		name  string
 		value metav1.Duration
-	}{{"authorizedTTL", w.AuthorizedTTL}, {"unauthorizedTTL", w.UnauthorizedTTL}} {
+	}{{name: "authorizedTTL", value: w.AuthorizedTTL}, {name: "unauthorizedTTL", value: w.UnauthorizedTTL}} {
 		if ttl.value.Duration <= 0 {
 			errs = append(errs, field.Invalid(path.Child(ttl.name), ttl.value.Duration.String(), "must be greater than 0s"))
 		}

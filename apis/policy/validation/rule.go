@@ -88,7 +88,7 @@ func validatePaths(rule *policy.PolicyRule, in scope, path *field.Path) field.Er
 	for _, other := range []struct {
 		name    string
 		entries []string
-	}{{"apiGroups", rule.APIGroups}, {"apiVersions", rule.APIVersions}, {"resources", rule.Resources}, {"resourceNames", rule.ResourceNames}} {
+	}{{name: "apiGroups", entries: rule.APIGroups}, {name: "apiVersions", entries: rule.APIVersions}, {name: "resources", entries: rule.Resources}, {name: "resourceNames", entries: rule.ResourceNames}} {
 		if len(other.entries) > 0 {
 			errs = append(errs, field.Forbidden(path.Child(other.name), "a rule must have either resources or nonResourceURLs: use two rules"))
 		}

@@ -273,7 +273,7 @@ func distinct(a, b string) []string {
 func appendMatching(policies []*Policy, a authorizer.Attributes, found []matching) []matching {
 	for _, p := range policies {
 		if m := p.matches(a); m != noMatch {
-			found = append(found, matching{p, m})
+			found = append(found, matching{policy: p, match: m})
 		}
 	}
 	return found

@@ -67,7 +67,7 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 		response.Body = struct {
 			io.Reader
 			io.Closer
-		}{http.MaxBytesReader(nil, response.Body, maxAnswerBytes), response.Body}
+		}{Reader: http.MaxBytesReader(nil, response.Body, maxAnswerBytes), Closer: response.Body}
 	}
 	return response, err
 }

@@ -170,12 +170,12 @@ func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path)
 	if err != nil {
 		return nil, append(errs, field.Invalid(at, *c.ConnectionInfo.KubeConfigFile, err.Error()))
 	}
-	w.reviews, err = l.endpoint(a, kubeconfig, kubeconfig.CurrentContext, roundTrips{evaluations, durations})
+	w.reviews, err = l.endpoint(a, kubeconfig, kubeconfig.CurrentContext, roundTrips{total: evaluations, duration: durations})
 	if err != nil {
 		errs = append(errs, field.Invalid(at, *c.ConnectionInfo.KubeConfigFile, err.Error()))
 	}
 	if context := c.ConditionsEndpointKubeConfigContext; context != "" {
-		w.conditions, err = l.endpoint(a, kubeconfig, context, roundTrips{conditionsEvaluations, conditionsDurations})
+		w.conditions, err = l.endpoint(a, kubeconfig, context, roundTrips{total: conditionsEvaluations, duration: conditionsDurations})
 		if err == nil {
 			w.conditions.confidential = true
 			err = l.notKubeAPIServer(kubeconfig, context)

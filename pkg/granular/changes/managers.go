@@ -212,7 +212,7 @@ func (w *ownershipWalker) compare(ctx context.Context, old, now managedEntries) 
 	for _, e := range now.list {
 		previous := old.find(e.id)
 		isChanged := w.isChanged
-		isFirst := len(old.list) == 0 && w.existing != nil && e.id == managerID{firstManager, operationUpdate, w.apiVersion, e.id.subresource}
+		isFirst := len(old.list) == 0 && w.existing != nil && e.id == managerID{manager: firstManager, operation: operationUpdate, apiVersion: w.apiVersion, subresource: e.id.subresource}
 		if isFirst {
 			fields := w.existing()
 			isChanged = func(path fieldpath.Path) bool { return w.isChanged(path) || fields.Has(path) }
@@ -289,7 +289,7 @@ func (e managedEntries) countUpdates() (n int) {
 }
 
 func (e *managedEntry) isBucket() bool {
-	return e.id == managerID{bucketManager, operationUpdate, e.apiVersion, ""}
+	return e.id == managerID{manager: bucketManager, operation: operationUpdate, apiVersion: e.apiVersion, subresource: ""}
 }
 
 // withBuckets returns the old entries as they are after the server has merged Update entries

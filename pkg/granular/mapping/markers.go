@@ -71,7 +71,7 @@ func NewMarkers(schemas map[string]*spec.Schema, resources map[schema.GroupVersi
 		errs = append(errs, r.errs...)
 		result.warnings = append(result.warnings, r.warnings...)
 		for i := range r.rules {
-			result.rules = append(result.rules, markedRule{r.resource, r.rules[i]})
+			result.rules = append(result.rules, markedRule{resource: r.resource, rule: r.rules[i]})
 		}
 	}
 	if len(errs) > 0 {

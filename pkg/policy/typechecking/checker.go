@@ -116,7 +116,7 @@ func (c *Checker) typeOf(kind schema.GroupVersionKind) (*apiservercel.DeclType, 
 	case err != nil:
 		expiry = failureExpiry
 	}
-	c.types.Add(kind, cachedType{t, err}, expiry)
+	c.types.Add(kind, cachedType{declared: t, err: err}, expiry)
 	return t, err
 }
 

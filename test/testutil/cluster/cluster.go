@@ -95,7 +95,7 @@ func New(config Config) (*Cluster, error) {
 	for _, p := range []struct {
 		process **process
 		name    string
-	}{{&c.Etcd, "etcd"}, {&c.KubeAPIServer, "kube-apiserver"}, {&c.Proviso, "proviso-apiserver"}} {
+	}{{process: &c.Etcd, name: "etcd"}, {process: &c.KubeAPIServer, name: "kube-apiserver"}, {process: &c.Proviso, name: "proviso-apiserver"}} {
 		*p.process = &process{name: p.name, dir: config.Dir, detached: config.Detached}
 	}
 	if err := os.MkdirAll(c.pki(""), 0o700); err != nil {
@@ -153,11 +153,11 @@ func (c *Cluster) Up(ctx context.Context) error {
 		what string
 		do   func(context.Context) error
 	}{
-		{"etcd", c.StartEtcd},
-		{"kube-apiserver", c.StartKubeAPIServer},
-		{"users and permissions", c.prepare},
-		{"proviso-apiserver", c.StartProviso},
-		{"APIServices", c.Register},
+		{what: "etcd", do: c.StartEtcd},
+		{what: "kube-apiserver", do: c.StartKubeAPIServer},
+		{what: "users and permissions", do: c.prepare},
+		{what: "proviso-apiserver", do: c.StartProviso},
+		{what: "APIServices", do: c.Register},
 	}
 	for _, step := range steps {
 		started := time.Now()

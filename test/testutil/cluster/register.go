@@ -101,9 +101,9 @@ func (c *Cluster) Register(ctx context.Context) error {
 func (c *Cluster) waitForDiscovery(ctx context.Context) error {
 	resources := []string{"authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // one resource of each group
 	lists := []struct{ path, accept string }{
-		{"/apis", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
-		{"/openapi/v3", "application/json"},
-		{"/openapi/v2", "application/json"},
+		{path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
+		{path: "/openapi/v3", accept: "application/json"},
+		{path: "/openapi/v2", accept: "application/json"},
 	}
 	for _, list := range lists {
 		wanted := resources

@@ -221,7 +221,7 @@ func (c *completedConfig) needsCreate(a authorizer.Attributes) bool {
 func (c *completedConfig) impersonationFilter(constrained bool) (func(http.Handler) http.Handler, error) {
 	return impersonation.NewFilter(impersonation.FilterConfig{
 		Authorizer: c.extra.Chains.Requests, Constrained: constrained, Conditional: *c.conditionalImpersonation(c.extra.Chains.Requests),
-		EnforceResidual: enforcement.Narrow, Serializer: Codecs,
+		EnforceResidual: enforcement.EnforceResidual, Serializer: Codecs,
 	})
 }
 
@@ -232,7 +232,7 @@ func (c *completedConfig) believeFrontProxies(generic *genericapiserver.Config) 
 		return
 	}
 	a := &impersonation.Authenticator{
-		Delegate: generic.Authentication.Authenticator, Compiler: c.compilers.Conditions, EnforceResidual: enforcement.Narrow,
+		Delegate: generic.Authentication.Authenticator, Compiler: c.compilers.Conditions, EnforceResidual: enforcement.EnforceResidual,
 	}
 	if proxy := generic.Authentication.RequestHeaderConfig; proxy != nil {
 		a.FrontProxy = headerrequest.NewDynamicVerifyOptionsSecure(proxy.CAContentProvider.VerifyOptions,

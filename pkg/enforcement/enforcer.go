@@ -46,10 +46,10 @@ type Config struct {
 type Enforcer struct {
 	config     Config
 	classifier classifier
-	// narrowed is the chain for requests that Narrow has restricted.
-	narrowed *authorization.Chain
-	// carries reports whether a request is passed on to another server. Nil means that none is.
-	carries func(authorizer.Attributes) bool
+	// restricted is the chain for requests that EnforceResidual has restricted.
+	restricted *authorization.Chain
+	// forwards reports whether a request is passed on to another server. Nil means that none is.
+	forwards func(authorizer.Attributes) bool
 	// plugged is true once an admission plugin enforces conditions for this Enforcer.
 	plugged atomic.Bool
 }
@@ -65,11 +65,11 @@ func New(config Config) (*Enforcer, error) {
 		config.Checks = config.Chain
 	}
 	RegisterMetrics()
-	narrowed, err := config.Chain.Behind(authorization.Member{Name: NarrowingName, Decider: narrowing{}})
+	restricted, err := config.Chain.Behind(authorization.Member{Name: ResidualName, Decider: residualAuthorizer{}})
 	if err != nil {
 		return nil, err
 	}
-	return &Enforcer{config: config, narrowed: narrowed}, nil
+	return &Enforcer{config: config, restricted: restricted}, nil
 }
 
 // ErrNotPlugged is returned by ApplyTo if no admission plugin would enforce conditions.

@@ -99,7 +99,7 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 // its snapshot is used. The record is nil if the attributes cannot become allowed; the decision is
 // then unconditional and has the reason.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
-	ctx, chain := e.narrow(ctx, a, earlier)
+	ctx, chain := e.chainFor(ctx, a, earlier)
 	if !e.Covers(a) {
 		if earlier != nil && earlier.lazy != nil {
 			ctx = earlier.lazy.Pin(ctx)

@@ -18,18 +18,18 @@ import (
 )
 
 var (
-	errNoSlot        = errors.New("the context of the request has no slot for conditions")
-	errDecided       = errors.New("the request has already been authorized")
-	errMoreThanDeny  = errors.New("only deny-only conditions can narrow a request")
-	errTooManyNarrow = fmt.Errorf("a request can be narrowed by at most %d sets of conditions", authorizationapi.MaxConditionSets)
+	errNoSlot           = errors.New("the context of the request has no slot for conditions")
+	errDecided          = errors.New("the request has already been authorized")
+	errMoreThanDeny     = errors.New("only deny-only conditions can restrict a request")
+	errTooManyResiduals = fmt.Errorf("a request can be restricted by at most %d sets of conditions", authorizationapi.MaxConditionSets)
 )
 
-// Narrow restricts a request by deny-only conditions that are decided before all authorizers of
+// EnforceResidual restricts a request by deny-only conditions that are decided before all authorizers of
 // the chain: the residual conditions of an impersonation (KEP-5681, "Constrained Impersonation
 // through Conditional Authorization"). They also apply to privileged groups, and deny a request
-// that does not reach admission. If Narrow returns an error, the conditions do not apply, and the
+// that does not reach admission. If EnforceResidual returns an error, the conditions do not apply, and the
 // caller must refuse the request.
-func Narrow(ctx context.Context, sets ...authorization.Set) error {
+func EnforceResidual(ctx context.Context, sets ...authorization.Set) error {
 	s := slotFrom(ctx)
 	if s == nil {
 		return errNoSlot
@@ -45,43 +45,43 @@ func Narrow(ctx context.Context, sets ...authorization.Set) error {
 	case s.request != nil:
 		return errDecided
 	case len(s.residual)+len(sets) > authorizationapi.MaxConditionSets:
-		return errTooManyNarrow
+		return errTooManyResiduals
 	}
 	for _, set := range sets {
-		set.AuthorizerName = fmt.Sprintf("%d.%s", len(s.residual), NarrowingName)
+		set.AuthorizerName = fmt.Sprintf("%d.%s", len(s.residual), ResidualName)
 		s.residual = append(s.residual, set)
 	}
 	return nil
 }
 
-// NarrowingName is the name in chains of the authorizer for the conditions that Narrow has added.
-const NarrowingName = "impersonation.proviso.dev"
+// ResidualName is the name in chains of the authorizer for the conditions that EnforceResidual has added.
+const ResidualName = "impersonation.proviso.dev"
 
-// Carry sets the function that reports whether the server passes a request on to another Proviso,
-// which then enforces the conditions of Narrow. The component that passes such a request on must
-// call Carried. Carry must be called before the server runs.
-func (e *Enforcer) Carry(passedOn func(authorizer.Attributes) bool) { e.carries = passedOn }
+// SetForwards sets the function that reports whether the server passes a request on to another Proviso,
+// which then enforces the conditions of EnforceResidual. The component that passes such a request on must
+// call ResidualToForward. SetForwards must be called before the server runs.
+func (e *Enforcer) SetForwards(forwards func(authorizer.Attributes) bool) { e.forwards = forwards }
 
-// Carried returns the deny-only conditions that must accompany a proxied request, or nil if there
+// ResidualToForward returns the deny-only conditions that must accompany a proxied request, or nil if there
 // are none. By calling it the caller promises to forward them.
-func Carried(ctx context.Context) []authorization.Set {
+func ResidualToForward(ctx context.Context) []authorization.Set {
 	s := slotFrom(ctx)
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.carried = true
+	s.fetched = true
 	return slices.Clone(s.residual)
 }
 
-// narrowedKey is the context key of the conditions of Narrow. They are in the contexts in which the
+// residualKey is the context key of the conditions of EnforceResidual. They are in the contexts in which the
 // request itself is decided, and not in the contexts of secondary checks.
-type narrowedKey struct{}
+type residualKey struct{}
 
-// narrow returns the chain that decides about a request, or about the create check that it also
+// chainFor returns the chain that decides about a request, or about the create check that it also
 // needs, and the context for it. The create check is decided by the same server as the request.
-func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes, earlier *record) (context.Context, *authorization.Chain) {
+func (e *Enforcer) chainFor(ctx context.Context, a authorizer.Attributes, earlier *record) (context.Context, *authorization.Chain) {
 	s := slotFrom(ctx)
 	if s == nil {
 		return ctx, e.config.Chain
@@ -91,22 +91,22 @@ func (e *Enforcer) narrow(ctx context.Context, a authorizer.Attributes, earlier 
 	switch {
 	case len(s.residual) == 0:
 		return ctx, e.config.Chain
-	case s.carries:
+	case s.forwarded:
 		return ctx, e.config.Chain
-	case earlier == nil && e.carries != nil && e.carries(a):
-		s.carries = true
+	case earlier == nil && e.forwards != nil && e.forwards(a):
+		s.forwarded = true
 		return ctx, e.config.Chain
 	}
-	return context.WithValue(ctx, narrowedKey{}, authorization.Chained(s.residual...)), e.narrowed
+	return context.WithValue(ctx, residualKey{}, authorization.Chained(s.residual...)), e.restricted
 }
 
-// narrowing is the authorizer of the conditions that Narrow has added to a request. It comes
+// residualAuthorizer is the authorizer of the conditions that EnforceResidual has added to a request. It comes
 // before privileged groups, and has no opinion on other checks.
-type narrowing struct{}
+type residualAuthorizer struct{}
 
-// Decide returns the decision that Narrow has added to the request.
-func (narrowing) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
-	if decision, ok := ctx.Value(narrowedKey{}).(authorization.Decision); ok {
+// Decide returns the decision that EnforceResidual has added to the request.
+func (residualAuthorizer) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
+	if decision, ok := ctx.Value(residualKey{}).(authorization.Decision); ok {
 		return decision
 	}
 	return authorization.NoOpinion("", nil)

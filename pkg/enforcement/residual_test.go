@@ -59,8 +59,8 @@ func machine(name string) runtime.Object {
 
 const badOnes = `[object, oldObject].exists(o, o != null && o.metadata.name == "bad")`
 
-// TestNarrow sends requests that are narrowed through the filters to admission.
-func TestNarrow(t *testing.T) {
+// TestEnforceResidual sends requests that are restricted through the filters to admission.
+func TestEnforceResidual(t *testing.T) {
 	t.Parallel()
 	deny := []authorization.Set{{Decision: authorization.Deny("cannot be read", nil)}}
 	// Handlers turn an update into a create, and delete the objects of a collection one by one.
@@ -105,8 +105,8 @@ func TestNarrow(t *testing.T) {
 		// good and bad are the answers for such an object.
 		good, bad int
 	}{
-		{name: "not narrowed", method: http.MethodPost, chain: allow, behind: writes(admission.Create), good: 200, bad: 200},
-		{name: "not narrowed get", method: http.MethodGet, path: "/x", chain: allow, behind: nothing, good: 200, bad: 200},
+		{name: "not restricted", method: http.MethodPost, chain: allow, behind: writes(admission.Create), good: 200, bad: 200},
+		{name: "not restricted get", method: http.MethodGet, path: "/x", chain: allow, behind: nothing, good: 200, bad: 200},
 
 		{name: "create", method: http.MethodPost, by: denyIf(badOnes), chain: allow, behind: writes(admission.Create), good: 200, bad: 403},
 		{name: "create on conditions", method: http.MethodPost, by: denyIf(badOnes), chain: holds, behind: writes(admission.Create), good: 200, bad: 403},
@@ -125,13 +125,13 @@ func TestNarrow(t *testing.T) {
 		{name: "connect, denied", method: http.MethodGet, path: "/x/exec", by: denyIf(`operation == "CONNECT"`), chain: allow, behind: writes(admission.Connect), good: 403, bad: 403},
 		{name: "a method without a verb", method: http.MethodOptions, path: "/x/proxy", by: denyIf("false"), chain: allow, behind: writes(admission.Connect), good: 403, bad: 403},
 
-		// Where nobody sees the object, whoever is narrowed may do nothing.
+		// Where nobody sees the object, whoever is restricted may do nothing.
 		{name: "get", method: http.MethodGet, path: "/x", by: denyIf("false"), chain: allow, behind: nothing, good: 403, bad: 403},
 		{name: "list", method: http.MethodGet, by: denyIf("false"), chain: allow, behind: nothing, good: 403, bad: 403},
 		{name: "watch", method: http.MethodGet, path: "?watch=true", by: denyIf("false"), chain: allow, behind: nothing, good: 403, bad: 403},
 		{name: "another group", method: http.MethodPost, path: "/../../../../../apps/v1/deployments", by: denyIf("false"), chain: allow, behind: nothing, good: 403, bad: 403},
 		{name: "the gate is off", method: http.MethodPost, by: denyIf("false"), chain: allow, behind: writes(admission.Create), adjust: func(c *enforcement.Config) { c.Conditional = false }, good: 403, bad: 403},
-		{name: "the gate is off, not narrowed", method: http.MethodPost, chain: allow, behind: writes(admission.Create), adjust: func(c *enforcement.Config) { c.Conditional = false }, good: 200, bad: 200},
+		{name: "the gate is off, not restricted", method: http.MethodPost, chain: allow, behind: writes(admission.Create), adjust: func(c *enforcement.Config) { c.Conditional = false }, good: 200, bad: 200},
 
 		// Several, and those that fail.
 		{name: "the second denies", method: http.MethodPost, by: denyIf("false", badOnes, "false"), chain: allow, behind: writes(admission.Create), good: 200, bad: 403},
@@ -150,7 +150,7 @@ func TestNarrow(t *testing.T) {
 		{name: "denied behind conditions", method: http.MethodPost, by: append(denyIf("false"), deny...), chain: allow, behind: writes(admission.Create), good: 403, bad: 403},
 		{name: "the zero value", method: http.MethodPost, by: []authorization.Set{{}}, chain: allow, behind: writes(admission.Create), good: 403, bad: 403},
 
-		// Nothing that could allow narrows.
+		// Nothing that could allow restricts.
 		{name: "an Allow", method: http.MethodPost, by: []authorization.Set{{Decision: authorization.Allow("", nil)}}, chain: allow, behind: writes(admission.Create), good: 500, bad: 500},
 		{name: "an Allow on conditions behind a denial", method: http.MethodPost, by: append(denyIf("false"), authorization.Set{Decision: holds}), chain: allow, behind: writes(admission.Create), good: 500, bad: 500},
 		{name: "a nested Allow", method: http.MethodPost, by: []authorization.Set{{Decision: authorization.Chained(denyIf("false")[0], authorization.Set{Decision: authorization.Allow("", nil)})}}, chain: allow, behind: writes(admission.Create), good: 500, bad: 500},
@@ -159,7 +159,7 @@ func TestNarrow(t *testing.T) {
 			t.Run(tc.name+"/"+object, func(t *testing.T) {
 				t.Parallel()
 				r := newRig(t, rigConfig{
-					chain: chainOf(t, always(tc.chain)), storages: storages, narrow: tc.by,
+					chain: chainOf(t, always(tc.chain)), storages: storages, residual: tc.by,
 					behind: func(ctx context.Context, r *rig) error { return tc.behind(ctx, r, object) },
 					adjust: func(c *enforcement.Config) {
 						knowingCEL(t)(c)
@@ -178,8 +178,8 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestNarrowPrivileged: those who need no permission are narrowed, too.
-func TestNarrowPrivileged(t *testing.T) {
+// TestResidualOfPrivilegedGroups: those who need no permission are restricted, too.
+func TestResidualOfPrivilegedGroups(t *testing.T) {
 	t.Parallel()
 	privileged := decide(func(_ context.Context, a authorizer.Attributes) authorization.Decision {
 		if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) || a.GetPath() == "/healthz" {
@@ -195,18 +195,18 @@ func TestNarrowPrivileged(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			for narrowed, want := range map[bool]int{true: tc.wantCode, false: 200} {
+			for restricted, want := range map[bool]int{true: tc.wantCode, false: 200} {
 				config := rigConfig{chain: chainOf(t, privileged, always(allow)), storages: storages, adjust: knowingCEL(t), behind: func(ctx context.Context, _ *rig) error {
 					if tc.method == http.MethodGet {
 						return nil
 					}
 					return admit(ctx, admission.Create, nil)
 				}}
-				if narrowed {
-					config.narrow = denyIf("true")
+				if restricted {
+					config.residual = denyIf("true")
 				}
 				if got := newRig(t, config).send(tc.method, tc.path, "Impersonate-User", "root", "Impersonate-Group", user.SystemPrivilegedGroup); got.Code != want {
-					t.Errorf("narrowed %v: got %d %s, want %d", narrowed, got.Code, got.Body, want)
+					t.Errorf("restricted %v: got %d %s, want %d", restricted, got.Code, got.Body, want)
 				}
 			}
 		})
@@ -243,19 +243,19 @@ func TestReservedExtra(t *testing.T) {
 	}
 }
 
-// TestNarrowWhen: a request can be narrowed until it is authorized, and not elsewhere.
-func TestNarrowWhen(t *testing.T) {
+// TestEnforceResidualBeforeAuthorization: a request can be restricted until it is authorized, and not elsewhere.
+func TestEnforceResidualBeforeAuthorization(t *testing.T) {
 	t.Parallel()
-	if err := enforcement.Narrow(t.Context(), denyIf("false")...); err == nil {
-		t.Error("something that is no request was narrowed")
+	if err := enforcement.EnforceResidual(t.Context(), denyIf("false")...); err == nil {
+		t.Error("something that is no request was restricted")
 	}
 	var late error
 	r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, adjust: knowingCEL(t), behind: func(ctx context.Context, _ *rig) error {
-		late = enforcement.Narrow(ctx, denyIf("true")...)
+		late = enforcement.EnforceResidual(ctx, denyIf("true")...)
 		return admit(ctx, admission.Create, nil)
 	}})
 	if got := r.send(http.MethodPost, machines); got.Code != 200 || late == nil {
-		t.Errorf("got %d, %v: a request was narrowed after it was authorized", got.Code, late)
+		t.Errorf("got %d, %v: a request was restricted after it was authorized", got.Code, late)
 	}
 
 	// What is added in two times is bounded together, and one that is refused adds nothing.
@@ -263,10 +263,10 @@ func TestNarrowWhen(t *testing.T) {
 		var errs []error
 		r := newRig(t, rigConfig{chain: chainOf(t, decide(func(ctx context.Context, a authorizer.Attributes) authorization.Decision {
 			if a.GetVerb() == "impersonate" {
-				errs = append(errs, enforcement.Narrow(ctx, denyIf(slices.Repeat([]string{"false"}, 20)...)...), enforcement.Narrow(ctx, denyIf(slices.Repeat([]string{"false"}, second)...)...),
-					enforcement.Narrow(ctx, authorization.Set{Decision: allow}))
-				if carried := enforcement.Carried(ctx); want && len(carried) != authorizationapi.MaxConditionSets || !want && len(carried) != 20 {
-					t.Errorf("%d sets narrow the request", len(carried))
+				errs = append(errs, enforcement.EnforceResidual(ctx, denyIf(slices.Repeat([]string{"false"}, 20)...)...), enforcement.EnforceResidual(ctx, denyIf(slices.Repeat([]string{"false"}, second)...)...),
+					enforcement.EnforceResidual(ctx, authorization.Set{Decision: allow}))
+				if forwarded := enforcement.ResidualToForward(ctx); want && len(forwarded) != authorizationapi.MaxConditionSets || !want && len(forwarded) != 20 {
+					t.Errorf("%d sets restrict the request", len(forwarded))
 				}
 			}
 			return allow
@@ -280,9 +280,9 @@ func TestNarrowWhen(t *testing.T) {
 	}
 }
 
-// TestNarrowedHandlers: what handlers ask besides is not narrowed, but they do not delete an
+// TestHandlersOfRestrictedRequests: what handlers ask besides is not restricted, but they do not delete an
 // object that nobody can read.
-func TestNarrowedHandlers(t *testing.T) {
+func TestHandlersOfRestrictedRequests(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		method, path, verb string
@@ -294,7 +294,7 @@ func TestNarrowedHandlers(t *testing.T) {
 		{http.MethodDelete, "/x", "unsafe-delete-ignore-read-errors", authorizer.DecisionDeny},
 	} {
 		var got authorizer.Decision
-		r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, adjust: knowingCEL(t), narrow: denyIf("true"), behind: func(ctx context.Context, r *rig) error {
+		r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, adjust: knowingCEL(t), residual: denyIf("true"), behind: func(ctx context.Context, r *rig) error {
 			got, _, _ = r.handlers.Authorize(ctx, attributesOf(ctx, tc.verb))
 			return admit(ctx, admission.Create, nil)
 		}})
@@ -304,9 +304,9 @@ func TestNarrowedHandlers(t *testing.T) {
 	}
 }
 
-// TestCarried follows requests that are passed on to another server. The metric says where
+// TestForwardedRequests follows requests that are passed on to another server. The metric says where
 // somebody forgot what they carry.
-func TestCarried(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
+func TestForwardedRequests(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
 	count := func() float64 {
 		value, err := testutil.GetCounterMetricValue(enforcement.NeverEvaluated)
 		if err != nil {
@@ -314,12 +314,12 @@ func TestCarried(t *testing.T) { //nolint:paralleltest // it counts, and others 
 		}
 		return value
 	}
-	if got := enforcement.Carried(t.Context()); got != nil {
+	if got := enforcement.ResidualToForward(t.Context()); got != nil {
 		t.Errorf("outside of every request: got %v", got)
 	}
 	took := func(want int) func(context.Context, *rig) error {
 		return func(ctx context.Context, _ *rig) error {
-			if got := enforcement.Carried(ctx); len(got) != want {
+			if got := enforcement.ResidualToForward(ctx); len(got) != want {
 				t.Errorf("carries %d sets, want %d", len(got), want)
 			}
 			return nil
@@ -332,7 +332,7 @@ func TestCarried(t *testing.T) { //nolint:paralleltest // it counts, and others 
 	two := denyIf("true", "true")
 	for _, tc := range []struct {
 		name         string
-		carry        func(authorizer.Attributes) bool
+		forwards     func(authorizer.Attributes) bool
 		by           []authorization.Set
 		chain        authorization.Decision
 		method, path string
@@ -369,8 +369,8 @@ func TestCarried(t *testing.T) { //nolint:paralleltest // it counts, and others 
 		}, 403, 0},
 	} {
 		before := count()
-		r := newRig(t, rigConfig{chain: chainOf(t, always(tc.chain)), storages: storages, adjust: knowingCEL(t), narrow: tc.by, behind: tc.behind})
-		r.enforcer.Carry(tc.carry)
+		r := newRig(t, rigConfig{chain: chainOf(t, always(tc.chain)), storages: storages, adjust: knowingCEL(t), residual: tc.by, behind: tc.behind})
+		r.enforcer.SetForwards(tc.forwards)
 		if got := r.send(tc.method, machines+tc.path); got.Code != tc.wantCode {
 			t.Errorf("%s: got %d %s, want %d", tc.name, got.Code, got.Body, tc.wantCode)
 		}
@@ -380,13 +380,13 @@ func TestCarried(t *testing.T) { //nolint:paralleltest // it counts, and others 
 	}
 }
 
-// TestCarriedIsACopy: whoever passes a request on cannot take away what narrows it.
-func TestCarriedIsACopy(t *testing.T) {
+// TestResidualToForwardIsACopy: whoever passes a request on cannot take away what restricts it.
+func TestResidualToForwardIsACopy(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, adjust: knowingCEL(t), narrow: denyIf("true"), behind: func(ctx context.Context, _ *rig) error {
-		enforcement.Carried(ctx)[0] = authorization.Set{Decision: allow}
-		if enforcement.Carried(ctx)[0].Decision.IsAllow() {
-			t.Error("what narrows the request was changed")
+	r := newRig(t, rigConfig{chain: chainOf(t, always(allow)), storages: storages, adjust: knowingCEL(t), residual: denyIf("true"), behind: func(ctx context.Context, _ *rig) error {
+		enforcement.ResidualToForward(ctx)[0] = authorization.Set{Decision: allow}
+		if enforcement.ResidualToForward(ctx)[0].Decision.IsAllow() {
+			t.Error("what restricts the request was changed")
 		}
 		return admit(ctx, admission.Create, nil)
 	}})

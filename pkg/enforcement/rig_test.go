@@ -132,8 +132,8 @@ type rigConfig struct {
 	constrained bool
 	// authorizations is how often the request is authorized, once if it is nil.
 	authorizations *int
-	// narrow is what narrows the request before it is authorized.
-	narrow []authorization.Set
+	// residual is what restricts the request before it is authorized.
+	residual []authorization.Set
 	// admission is what the handlers admit requests by.
 	admission admission.Interface
 	// behind is what is behind the filters. The answer is 200 with the body if it is nil or returns nil.
@@ -197,7 +197,7 @@ func (r *rig) filters(handler http.Handler, c *genericapiserver.Config, config r
 	for range ptr.Deref(config.authorizations, 1) {
 		handler = genericapifilters.WithAuthorization(handler, c.Authorization.Authorizer, codecs)
 	}
-	handler = narrowedBy(handler, config.narrow)
+	handler = restrictedBy(handler, config.residual)
 	if config.constrained {
 		handler = impersonation.WithConstrainedImpersonation(handler, c.Authorization.Authorizer, codecs)
 	} else {
@@ -212,10 +212,10 @@ func (r *rig) filters(handler http.Handler, c *genericapiserver.Config, config r
 	return genericapifilters.WithAuditInit(handler)
 }
 
-// narrowedBy narrows requests where an impersonation filter does it.
-func narrowedBy(handler http.Handler, sets []authorization.Set) http.Handler {
+// restrictedBy restricts requests where an impersonation filter does it.
+func restrictedBy(handler http.Handler, sets []authorization.Set) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := enforcement.Narrow(r.Context(), sets...); err != nil {
+		if err := enforcement.EnforceResidual(r.Context(), sets...); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}

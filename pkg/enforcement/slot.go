@@ -48,11 +48,11 @@ type slot struct {
 	// create is the decision about the create that an update or patch has turned into.
 	create *record
 
-	// residual is the sets of conditions that Narrow has added.
+	// residual is the sets of conditions that EnforceResidual has added.
 	residual []authorization.Set
-	// carries is true if another server enforces the residual, and carried if the component that
+	// forwarded is true if another server enforces the residual, and fetched if the component that
 	// passes the request on has fetched it.
-	carries, carried bool
+	forwarded, fetched bool
 
 	// outcome is the result of the conditions.
 	outcome outcome
@@ -112,7 +112,7 @@ func (s *slot) records() (request, connect, create *record) {
 func (s *slot) covered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.carries || s.request != nil && s.request.lazy != nil
+	return s.forwarded || s.request != nil && s.request.lazy != nil
 }
 
 // turnsInto reports whether a check is the one that a handler makes when an update or patch turns

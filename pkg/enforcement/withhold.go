@@ -214,7 +214,7 @@ func (e *Enforcer) readsStored(a authorizer.Attributes) bool {
 // condition or the end of the request means no.
 func (e *Enforcer) mayRead(ctx context.Context, request *record) bool {
 	a := request.attributes
-	ctx, chain := e.narrow(ctx, a, request)
+	ctx, chain := e.chainFor(ctx, a, request)
 	return chain.Decide(request.lazy.Pin(ctx), authorizer.AttributesRecord{
 		User: a.GetUser(), Verb: verbToRead(a), Namespace: a.GetNamespace(), APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(),
 		Resource: a.GetResource(), Name: a.GetName(), ResourceRequest: true,

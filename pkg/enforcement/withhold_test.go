@@ -277,11 +277,11 @@ func TestSuccessfulDeletesShowNoCollection(t *testing.T) {
 	for _, tc := range []struct {
 		name, method, path string
 		decisions          map[string]authorization.Decision
-		narrow             []authorization.Set
+		residual           []authorization.Set
 		want               bool // that the answer is the handler's
 	}{
 		{"on conditions", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds}, nil, false},
-		{"narrowed by conditions of an impersonation", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": allow}, []authorization.Set{{AuthorizerName: "a", Decision: denies}}, false},
+		{"restricted by conditions of an impersonation", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": allow}, []authorization.Set{{AuthorizerName: "a", Decision: denies}}, false},
 		{"may list on conditions", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds, "list": holds}, nil, false},
 		{"asking whether it may fails", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds, "list": authorization.Deny("", errTest)}, nil, false},
 		{"may list", http.MethodDelete, machines, map[string]authorization.Decision{"deletecollection": holds, "list": allow}, nil, true},
@@ -290,7 +290,7 @@ func TestSuccessfulDeletesShowNoCollection(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, rigConfig{chain: chainOf(t, byVerb(tc.decisions)), storages: storages, narrow: tc.narrow, body: `{"items":["` + secret + `"]}`})
+			r := newRig(t, rigConfig{chain: chainOf(t, byVerb(tc.decisions)), storages: storages, residual: tc.residual, body: `{"items":["` + secret + `"]}`})
 			got := r.send(tc.method, tc.path)
 			if shown := strings.Contains(got.Body.String(), secret); shown != tc.want || got.Code != http.StatusOK {
 				t.Errorf("got %d %s; want the handler's answer %v", got.Code, got.Body, tc.want)

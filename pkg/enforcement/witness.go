@@ -38,7 +38,7 @@ func WithWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 // no object to evaluate them on, and is not reported.
 func (s *slot) accuse(ctx context.Context) {
 	s.mu.Lock()
-	lost := s.carries && !s.carried
+	lost := s.forwarded && !s.fetched
 	s.mu.Unlock()
 	if lost {
 		neverEvaluated.WithContext(ctx).Inc()

@@ -49,7 +49,7 @@ type filter struct {
 	serializer      runtime.NegotiatedSerializer
 }
 
-var errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to narrow requests")
+var errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to restrict requests")
 
 // NewFilter returns the impersonation filter, which wraps a handler. It tries all modes in order: the
 // modes of the impersonation filter of Kubernetes (KEP-5284) and, before legacy mode, conditional mode

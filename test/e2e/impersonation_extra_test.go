@@ -32,8 +32,8 @@ import (
 	"github.com/proviso-authz/proviso/test/library"
 )
 
-// narrow is what remains of an impersonation: nothing but machines with a label.
-const narrow = `[{"authorizerName":"x","conditions":[{"id":"example.com/labelled","effect":"Deny","type":"k8s.io/authorization-cel",` +
+// residual is what remains of an impersonation: nothing but machines with a label.
+const residual = `[{"authorizerName":"x","conditions":[{"id":"example.com/labelled","effect":"Deny","type":"k8s.io/authorization-cel",` +
 	`"condition":"!(has(object.metadata.labels) && 'mark' in object.metadata.labels)","description":"only with the label mark"}]}]`
 
 const extraNamespace = "e2e-extra"
@@ -191,28 +191,28 @@ func TestImpersonationExtra(t *testing.T) {
 	}
 	const refused = "only with the label mark"
 	malformed := map[string]string{
-		"no JSON": "x", "nothing": "[]", "null": "null", "one that allows": strings.Replace(narrow, `"Deny"`, `"Allow"`, 1),
-		"one of no opinion": strings.Replace(narrow, `"Deny"`, `"NoOpinion"`, 1), "another language": strings.Replace(narrow, "k8s.io/authorization-cel", "example.com/x", 1),
-		"an unknown field": strings.Replace(narrow, `"id"`, `"inert":1,"id"`, 1), "what does not compile": strings.Replace(narrow, "has(", "hat(", 1),
-		"a failure that is no denial": strings.Replace(narrow, `"authorizerName":"x"`, `"authorizerName":"x","failureMode":"NoOpinion"`, 1),
+		"no JSON": "x", "nothing": "[]", "null": "null", "one that allows": strings.Replace(residual, `"Deny"`, `"Allow"`, 1),
+		"one of no opinion": strings.Replace(residual, `"Deny"`, `"NoOpinion"`, 1), "another language": strings.Replace(residual, "k8s.io/authorization-cel", "example.com/x", 1),
+		"an unknown field": strings.Replace(residual, `"id"`, `"inert":1,"id"`, 1), "what does not compile": strings.Replace(residual, "has(", "hat(", 1),
+		"a failure that is no denial": strings.Replace(residual, `"authorizerName":"x"`, `"authorizerName":"x","failureMode":"NoOpinion"`, 1),
 		"too much":                    `[` + strings.Repeat(" ", impersonation.MaxExtraBytes) + `]`,
-		"a check":                     strings.Replace(narrow, `"!(`, `"authorizer.path('/x').check('get').allowed() || !(`, 1),
+		"a check":                     strings.Replace(residual, `"!(`, `"authorizer.path('/x').check('get').allowed() || !(`, 1),
 	}
 	rows := []extraRow{
 		{"without", as("ie-bob", nil), "create", "", 201, ""},
-		{"a label", as("ie-bob", nil, narrow), "create", marked, 201, ""},
-		{"no label", as("ie-bob", nil, narrow), "create", "", 403, refused},
-		{"no object", as("ie-bob", nil, narrow), "list", "", 403, "conditions"},
-		{"two values, the first of which denies", as("ie-bob", nil, strings.Replace(narrow, "'mark'", "'other'", 1), narrow), "create", marked, 403, refused},
-		{"two values, the second of which denies", as("ie-bob", nil, narrow, strings.Replace(narrow, "'mark'", "'other'", 1)), "create", marked, 403, refused},
-		{"system:masters with a label", as("x", []string{"system:masters"}, narrow), "create", marked, 201, ""},
-		{"system:masters without", as("x", []string{"system:masters"}, narrow), "create", "", 403, refused},
-		{"system:masters without an object", as("x", []string{"system:masters"}, narrow), "list", "", 403, "conditions"},
+		{"a label", as("ie-bob", nil, residual), "create", marked, 201, ""},
+		{"no label", as("ie-bob", nil, residual), "create", "", 403, refused},
+		{"no object", as("ie-bob", nil, residual), "list", "", 403, "conditions"},
+		{"two values, the first of which denies", as("ie-bob", nil, strings.Replace(residual, "'mark'", "'other'", 1), residual), "create", marked, 403, refused},
+		{"two values, the second of which denies", as("ie-bob", nil, residual, strings.Replace(residual, "'mark'", "'other'", 1)), "create", marked, 403, refused},
+		{"system:masters with a label", as("x", []string{"system:masters"}, residual), "create", marked, 201, ""},
+		{"system:masters without", as("x", []string{"system:masters"}, residual), "create", "", 403, refused},
+		{"system:masters without an object", as("x", []string{"system:masters"}, residual), "list", "", 403, "conditions"},
 		{"becoming system:masters", masters(as("ie-deputy", nil)), "create", "", 201, ""},
-		{"becoming system:masters with a label", masters(as("ie-deputy", nil, narrow)), "create", marked, 201, ""},
-		{"becoming system:masters without", masters(as("ie-deputy", nil, narrow)), "create", "", 403, refused},
-		{"becoming system:masters without an object", masters(as("ie-deputy", nil, narrow)), "list", "", 403, "conditions"},
-		{"who may not anyway", as("ie-carol", nil, narrow), "create", marked, 403, "ie-carol"},
+		{"becoming system:masters with a label", masters(as("ie-deputy", nil, residual)), "create", marked, 201, ""},
+		{"becoming system:masters without", masters(as("ie-deputy", nil, residual)), "create", "", 403, refused},
+		{"becoming system:masters without an object", masters(as("ie-deputy", nil, residual)), "list", "", 403, "conditions"},
+		{"who may not anyway", as("ie-carol", nil, residual), "create", marked, 403, "ie-carol"},
 	}
 	for name, value := range malformed {
 		rows = append(rows, extraRow{name, as("ie-bob", nil, value), "create", marked, 403, "cannot be read"},
@@ -223,7 +223,7 @@ func TestImpersonationExtra(t *testing.T) {
 	}
 	rows = append(rows,
 		extraRow{"impersonating into it", into("[]"), "create", marked, 403, "is reserved"},
-		extraRow{"impersonating into it, escaped otherwise", http.Header{"X-Remote-User": {"ie-deputy"}, "Impersonate-User": {"ie-bob"}, "Impersonate-Extra-%61uthorization.proviso.dev%2Fimpersonation-Conditions": {narrow}}, "list", "", 403, "is reserved"},
+		extraRow{"impersonating into it, escaped otherwise", http.Header{"X-Remote-User": {"ie-deputy"}, "Impersonate-User": {"ie-bob"}, "Impersonate-Extra-%61uthorization.proviso.dev%2Fimpersonation-Conditions": {residual}}, "list", "", 403, "is reserved"},
 	)
 	proxy := frontProxy(t)
 	for i, row := range rows {
@@ -244,17 +244,17 @@ func TestImpersonationExtra(t *testing.T) {
 		t.Fatal(err)
 	}
 	direct := trusting(t, certificate)
-	extraRow{"the headers of a front proxy without its certificate", as("ie-alice", nil, narrow), "create", "", 201, ""}.run(t, direct, replica, "direct")
+	extraRow{"the headers of a front proxy without its certificate", as("ie-alice", nil, residual), "create", "", 201, ""}.run(t, direct, replica, "direct")
 	throughKubeAPIServer(t)
 }
 
 // throughKubeAPIServer impersonates into the extra at kube-apiserver, which knows nothing of
-// it and passes it on: that narrows the request, and may do nothing else.
+// it and passes it on: that restricts the request, and may do nothing else.
 func throughKubeAPIServer(t *testing.T) {
 	t.Helper()
 	c := config(t, "admin")
 	c.Impersonate.UserName, c.Impersonate.Groups = "root", []string{"system:masters"}
-	c.Impersonate.Extra = map[string][]string{impersonation.ExtraConditions: {narrow}}
+	c.Impersonate.Extra = map[string][]string{impersonation.ExtraConditions: {residual}}
 	admin, err := versioned.NewForConfig(c)
 	if err != nil {
 		t.Fatal(err)

@@ -105,7 +105,7 @@ jwt:
 }
 
 // TestTokensDoNotNarrow has kube-apiserver say about the user of a token what only a front
-// proxy may say. Proviso refuses it; through kube-apiserver, which is one, it narrows.
+// proxy may say. Proviso refuses it; through kube-apiserver, which is one, it restricts the request.
 func TestTokensDoNotNarrow(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "tn") // short enough for a socket

@@ -22,14 +22,14 @@ import (
 // accepts the certificate of frontProxy as a front proxy. Residual impersonation conditions
 // accompany a request and are enforced there.
 func PassOn(enforcer *enforcement.Enforcer, group string, server *url.URL, frontProxy http.RoundTripper) http.Handler {
-	enforcer.Carry(func(a authorizer.Attributes) bool { return a.GetAPIGroup() == group })
+	enforcer.SetForwards(func(a authorizer.Attributes) bool { return a.GetAPIGroup() == group })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u, ok := genericapirequest.UserFrom(r.Context())
 		if !ok {
 			http.Error(w, "no user", http.StatusInternalServerError)
 			return
 		}
-		u, err := impersonation.WithExtra(u, enforcement.Carried(r.Context()))
+		u, err := impersonation.WithExtra(u, enforcement.ResidualToForward(r.Context()))
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusForbidden)
 			return

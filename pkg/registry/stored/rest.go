@@ -102,7 +102,7 @@ func (r *REST) Update(ctx context.Context, name string, objInfo rest.UpdatedObje
 		}
 		return updateValidation(ctx, obj, old)
 	}
-	objInfo = unquoted{UpdatedObjectInfo: objInfo, versioner: r.Storage.Versioner()}
+	objInfo = redactedUpdate{UpdatedObjectInfo: objInfo, versioner: r.Storage.Versioner()}
 	updated, created, err := r.Store.Update(ctx, name, objInfo, guarded(r.guard.MayCreate, createValidation), mayUpdate, forceAllowCreate, options)
 	return updated, created, quiet(err)
 }

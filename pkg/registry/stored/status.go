@@ -40,7 +40,7 @@ func (r *StatusREST) Get(ctx context.Context, name string, options *metav1.GetOp
 
 // Update changes the status of an existing object. It never creates one.
 func (r *StatusREST) Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
-	objInfo = unquoted{UpdatedObjectInfo: objInfo, versioner: r.store.Storage.Versioner()}
+	objInfo = redactedUpdate{UpdatedObjectInfo: objInfo, versioner: r.store.Storage.Versioner()}
 	updated, created, err := r.store.Update(ctx, name, objInfo, createValidation, updateValidation, false, options)
 	return updated, created, quiet(err)
 }

@@ -20,20 +20,20 @@ import (
 
 var errNotApplied = errors.New("the change cannot be applied: the change or the stored object does not fit the schema of the kind")
 
-// unquoted wraps the computation of the changed object in an update, so that its errors are
+// redactedUpdate wraps the computation of the changed object in an update, so that its errors are
 // Statuses that quote no data. The generic server answers every other error with 500 and logs its
 // text, which quotes the object. Conditions are evaluated later, so that the status code would
 // tell users who may not read the object whether the test of a JSON patch succeeded.
-type unquoted struct {
+type redactedUpdate struct {
 	rest.UpdatedObjectInfo
 	versioner storage.Versioner
 }
 
-var _ rest.UpdatedObjectInfo = unquoted{}
+var _ rest.UpdatedObjectInfo = redactedUpdate{}
 
 // UpdatedObject returns the changed object. It returns an error if the object has a resource
 // version that is not a number.
-func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
+func (u redactedUpdate) UpdatedObject(ctx context.Context, old runtime.Object) (runtime.Object, error) {
 	obj, err := u.compute(ctx, old)
 	if err != nil {
 		return nil, withoutCause(err)
@@ -47,7 +47,7 @@ func (u unquoted) UpdatedObject(ctx context.Context, old runtime.Object) (runtim
 // compute returns the changed object, or an error if computing it panics. The libraries that apply JSON patches and
 // strategic merge patches panic on some patches, depending on the stored object: after a test that fails, a JSON patch does
 // not reach the operation that panics.
-func (u unquoted) compute(ctx context.Context, old runtime.Object) (obj runtime.Object, err error) {
+func (u redactedUpdate) compute(ctx context.Context, old runtime.Object) (obj runtime.Object, err error) {
 	defer func() {
 		reason := recover()
 		if reason == http.ErrAbortHandler { //nolint:errorlint // net/http compares it, too: it ends the request on purpose

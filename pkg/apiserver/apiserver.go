@@ -128,8 +128,8 @@ type CompletedConfig struct {
 
 // restricted returns a name for the policy that restricts part of what a question is about. Before
 // policies are loaded, it returns a text for them.
-func (c *ExtraConfig) restricted(ctx context.Context, question authorizer.Attributes) (string, bool) {
-	key, found := c.Policies.Restriction(ctx, question)
+func (c *ExtraConfig) restricted(ctx context.Context, check authorizer.Attributes) (string, bool) {
+	key, found := c.Policies.Restriction(ctx, check)
 	switch {
 	case !found:
 		return "", false
@@ -273,11 +273,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := c.runPolicies(generic, revisions); err != nil {
 		return nil, err
 	}
-	door, err := c.newFrontDoor()
+	frontDoor, err := c.newFrontDoor()
 	if err != nil {
 		return nil, err
 	}
-	return &Server{GenericAPIServer: generic, FrontDoor: door}, nil
+	return &Server{GenericAPIServer: generic, FrontDoor: frontDoor}, nil
 }
 
 // runPolicies starts the controller that keeps the policies up to date while the server runs.

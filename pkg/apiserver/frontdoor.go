@@ -39,7 +39,7 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	door, err := frontdoor.New(frontdoor.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
+	decider, err := frontdoor.New(frontdoor.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(door, clients))
+	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(decider, clients))
 }
 
 // fieldsOf returns the check for permission on fields, or nil if the server does not check fields.
@@ -56,11 +56,11 @@ func (c CompletedConfig) fieldsOf(config *FrontDoorConfig) *frontdoor.Fields {
 	if c.extra.Mappings == nil || config.Fields == nil {
 		return nil
 	}
-	return &frontdoor.Fields{KubeAPIServer: config.Fields, Question: func(attributes authorizer.Attributes) (authorizer.Attributes, bool) {
+	return &frontdoor.Fields{KubeAPIServer: config.Fields, Check: func(attributes authorizer.Attributes) (authorizer.Attributes, bool) {
 		if c.extra.Enforcer.Connects(attributes) {
 			return nil, false
 		}
-		return granular.Question(attributes)
+		return granular.GranularCheck(attributes)
 	}}
 }
 
@@ -72,13 +72,13 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.FrontDoor == nil {
 		return prepared.RunWithContext(ctx)
 	}
-	doorCtx, closeDoor := context.WithCancel(context.WithoutCancel(ctx))
-	wait, err := s.FrontDoor.Start(doorCtx)
+	frontDoorCtx, stopFrontDoor := context.WithCancel(context.WithoutCancel(ctx))
+	wait, err := s.FrontDoor.Start(frontDoorCtx)
 	if err != nil {
-		closeDoor()
+		stopFrontDoor()
 		return err
 	}
 	defer wait()
-	defer closeDoor()
+	defer stopFrontDoor()
 	return prepared.RunWithContext(ctx)
 }

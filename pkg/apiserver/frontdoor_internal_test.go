@@ -77,7 +77,7 @@ func TestCovered(t *testing.T) {
 			a := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice"}, Verb: verb, APIGroup: tc.group, APIVersion: tc.version, Resource: tc.resource, Subresource: tc.subresource, ResourceRequest: true}
 			if enforcer.Covers(a) {
 				got = append(got, verb)
-				if _, ok := fields.Question(a); ok {
+				if _, ok := fields.Check(a); ok {
 					gotFields = append(gotFields, verb)
 				}
 			}

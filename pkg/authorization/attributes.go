@@ -282,10 +282,10 @@ func PathOf(a authorizer.Attributes) string {
 	return a.GetPath()
 }
 
-// AsksAboutMany reports whether attributes are about more than one kind of request. A
+// HasWildcards reports whether attributes are about more than one kind of request. A
 // condition is written for one version of one resource, so there are none for those
 // (KEP-5681, "Feature availability and version skew").
-func AsksAboutMany(attributes authorizer.Attributes) bool {
+func HasWildcards(attributes authorizer.Attributes) bool {
 	values := []string{attributes.GetVerb()}
 	if attributes.IsResourceRequest() {
 		if attributes.GetAPIGroup() == "*" || attributes.GetSubresource() == "*" { // the empty ones are not many

@@ -160,7 +160,7 @@ func (c *classifier) add(e endpoint, seen coverage) {
 // covers reports whether admission sees the request. It returns false for attributes that stand
 // for several kinds of requests.
 func (c *classifier) covers(a authorizer.Attributes) bool {
-	return a.IsResourceRequest() && !authorization.AsksAboutMany(a) && c.coverage(a).verbs.Has(a.GetVerb())
+	return a.IsResourceRequest() && !authorization.HasWildcards(a) && c.coverage(a).verbs.Has(a.GetVerb())
 }
 
 // connects reports whether the request is a connection, even if its verb is not covered.

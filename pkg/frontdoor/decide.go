@@ -46,7 +46,7 @@ func New(config Config) (*Decider, error) {
 	switch fields := config.Fields; {
 	case config.Chain == nil || config.Policies == nil || config.Enforces == nil:
 		return nil, errors.New("a front door needs Chain, Policies and Enforces")
-	case fields != nil && (fields.Question == nil || fields.KubeAPIServer == nil):
+	case fields != nil && (fields.Check == nil || fields.KubeAPIServer == nil):
 		return nil, errors.New("the fields of a front door need Question and KubeAPIServer")
 	}
 	return &Decider{config: config}, nil
@@ -153,7 +153,7 @@ const (
 
 // unconditional converts a conditional decision as Decide describes.
 func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
-	enforced := d.config.Enforces(attributes) && !authorization.AsksAboutMany(attributes)
+	enforced := d.config.Enforces(attributes) && !authorization.HasWildcards(attributes)
 	conditions := conditionLabels(decision)
 	switch {
 	case enforced && decision.CanBecomeAllowed():

@@ -26,10 +26,10 @@ const askTimeout = time.Second
 // the delegation marker, for the verb granular. A question with the marker never leads to another
 // question.
 type Fields struct {
-	// Question returns the attributes of the question about a write. It returns false if the
+	// Check returns the attributes of the check about a write. It returns false if the
 	// request is not a write, or if no component would check the fields.
-	Question func(authorizer.Attributes) (question authorizer.Attributes, ok bool)
-	// KubeAPIServer answers the question. It must send the delegation marker, and must not retry.
+	Check func(authorizer.Attributes) (check authorizer.Attributes, ok bool)
+	// KubeAPIServer answers the check. It must send the delegation marker, and must not retry.
 	KubeAPIServer authorizer.UnconditionalAuthorizer
 }
 
@@ -37,14 +37,14 @@ type Fields struct {
 // the user may change some fields. As in the server, a policy may also grant or deny the verb
 // granular. An error counts as no.
 func (d *Decider) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
-	if d.config.Fields == nil || !d.config.Enforces(attributes) || authorization.AsksAboutMany(attributes) {
+	if d.config.Fields == nil || !d.config.Enforces(attributes) || authorization.HasWildcards(attributes) {
 		return false
 	}
-	question, ok := d.config.Fields.Question(attributes)
+	check, ok := d.config.Fields.Check(attributes)
 	if !ok {
 		return false
 	}
-	switch byPolicies, err := d.byPolicies(ctx, question, within); {
+	switch byPolicies, err := d.byPolicies(ctx, check, within); {
 	case err != nil:
 		return false
 	case byPolicies.Fold().IsAllow():
@@ -54,8 +54,8 @@ func (d *Decider) mayChangeFields(ctx context.Context, attributes authorizer.Att
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	decision, _, err := d.config.Fields.KubeAPIServer.Authorize(ctx, question)
-	observeQuestion(decision, err)
+	decision, _, err := d.config.Fields.KubeAPIServer.Authorize(ctx, check)
+	observeCheck(decision, err)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Asking kube-apiserver for permission on fields failed")
 		return false

@@ -61,7 +61,7 @@ func enforcesWrites(a authorizer.Attributes) bool {
 	if a.GetVerb() == "delete" {
 		return true
 	}
-	_, ok := granular.Question(a)
+	_, ok := granular.GranularCheck(a)
 	return ok && a.GetAPIGroup() == "demo.proviso.dev" && a.GetAPIVersion() == "v1alpha1" && a.GetResource() == "virtualmachines"
 }
 
@@ -70,7 +70,7 @@ func newFieldsDoor(t *testing.T, policies map[string]policy, k *kube) *frontdoor
 	source := publish(t, policies)
 	door, err := frontdoor.New(frontdoor.Config{
 		Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites,
-		Fields: &frontdoor.Fields{Question: granular.Question, KubeAPIServer: k},
+		Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: k},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -163,7 +163,7 @@ func TestNoFields(t *testing.T) {
 	if err != nil || !got.IsNoOpinion() {
 		t.Errorf("got %s, %v", show(got), err)
 	}
-	for _, fields := range []*frontdoor.Fields{{}, {Question: granular.Question}, {KubeAPIServer: &kube{}}} {
+	for _, fields := range []*frontdoor.Fields{{}, {Check: granular.GranularCheck}, {KubeAPIServer: &kube{}}} {
 		source := &engine.Source{}
 		if _, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesWrites, Fields: fields}); err == nil {
 			t.Errorf("%+v: a front door was made", fields)

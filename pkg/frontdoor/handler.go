@@ -39,22 +39,22 @@ const answerTimeout = 1500 * time.Millisecond
 const mediaType = "application/json"
 
 // NewHandler returns the handler of the listener. It answers only requests of clients.
-func NewHandler(door *Decider, clients *Clients) http.Handler {
-	return newHandler(door, clients, (*reviewSpec).attributes)
+func NewHandler(decider *Decider, clients *Clients) http.Handler {
+	return newHandler(decider, clients, (*reviewSpec).attributes)
 }
 
-func newHandler(door *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
+func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
 	RegisterMetrics()
 	mux := http.NewServeMux()
-	mux.Handle(AuthorizePath, &reviewHandler{door: door, limits: newLimits(), attributesOf: attributesOf})
-	mux.HandleFunc(ReadyPath, door.ready)
+	mux.Handle(AuthorizePath, &reviewHandler{decider: decider, limits: newLimits(), attributesOf: attributesOf})
+	mux.HandleFunc(ReadyPath, decider.ready)
 	return withRecovery(withDeadline(clients.only(mux)))
 }
 
 // reviewHandler answers SubjectAccessReviews of authorization.k8s.io/v1.
 type reviewHandler struct {
-	door   *Decider
-	limits *limits
+	decider *Decider
+	limits  *limits
 	// attributesOf returns the request that a review asks about.
 	attributesOf func(*reviewSpec) authorizer.Attributes
 }
@@ -177,7 +177,7 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
-	decision, err := h.door.decide(ctx, h.attributesOf(review), within)
+	decision, err := h.decider.decide(ctx, h.attributesOf(review), within)
 	return decided{decision: decision, err: err}
 }
 

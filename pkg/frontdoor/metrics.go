@@ -44,7 +44,7 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "namespaces_unevaluated_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of times that policies of a namespace were not all evaluated for a review, by cause: no_slot (too many reviews about the namespace at the same time) or too_late. They then count as over their budget.",
 	}, []string{"cause"})
-	questions = metrics.NewCounterVec(&metrics.CounterOpts{
+	checks = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of checks of the front door for the verb granular, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
 	}, []string{"result"})
@@ -57,10 +57,10 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, questions, duration)
+	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, checks, duration)
 })
 
-func observeQuestion(decision authorizer.Decision, err error) {
+func observeCheck(decision authorizer.Decision, err error) {
 	result := "refused"
 	switch {
 	case err != nil:
@@ -68,7 +68,7 @@ func observeQuestion(decision authorizer.Decision, err error) {
 	case decision == authorizer.DecisionAllow:
 		result = decisionAllowed
 	}
-	questions.WithLabelValues(result).Inc()
+	checks.WithLabelValues(result).Inc()
 }
 
 func observe(status *authorizationv1.SubjectAccessReviewStatus, took time.Duration) {

@@ -166,7 +166,7 @@ func TestQuestionAboutFieldsTakesNoSlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
 		b := newBubbleAsking(t, nil, &frontdoor.Fields{
-			Question: func(a authorizer.Attributes) (authorizer.Attributes, bool) {
+			Check: func(a authorizer.Attributes) (authorizer.Attributes, bool) {
 				return a, a.GetName() == "fields"
 			},
 			KubeAPIServer: authorizer.AuthorizerFunc(func(ctx context.Context, _ authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -129,14 +129,14 @@ func (a *fieldAuthorizer) exclude(ctx context.Context, attributes authorizer.Att
 
 func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	state := a.Mappings.StateOf(ctx)
-	question, ok := Question(attributes)
+	check, ok := GranularCheck(attributes)
 	if state.Value == nil || !ok {
 		return authorization.NoOpinion("", nil)
 	}
 	if err := a.stale(state); err != nil {
 		return authorization.NoOpinion(err.Error(), nil)
 	}
-	decision, _, err := a.Authorizer.Authorize(ctx, question)
+	decision, _, err := a.Authorizer.Authorize(ctx, check)
 	switch {
 	case err != nil:
 		return authorization.NoOpinion("", fmt.Errorf("%w about the verb %q", errCheckFailed, mapping.Verb))
@@ -158,10 +158,10 @@ func (a *fieldAuthorizer) stale(pinned freshness.State[mapping.Table]) error {
 	return nil
 }
 
-// Question returns the check that NewInclude's authorizer makes for a request before its fields are known:
+// GranularCheck returns the check that NewInclude's authorizer makes for a request before its fields are known:
 // whether the user has the verb granular on the same object (KEP-3617, "API Server Additional Plumbing and
 // Checks", step 2). It returns false if the authorizer has no opinion on the request in any case.
-func Question(attributes authorizer.Attributes) (question authorizer.Attributes, ok bool) {
+func GranularCheck(attributes authorizer.Attributes) (check authorizer.Attributes, ok bool) {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil || !slices.Contains(writes, attributes.GetVerb()) ||
 		attributes.GetResource() == wildcard || attributes.GetAPIGroup() == wildcard {
 		return nil, false

@@ -124,7 +124,7 @@ type userChecks struct {
 	requests []any
 	// many is true if a review asks about many versions or resources. Conditions are written for one version of one
 	// resource, so that conditional decisions are folded.
-	many bool
+	wildcards bool
 	// residual has the residual conditions of all checks.
 	residual residual
 	// conditional is the number of checks that had conditions.
@@ -137,8 +137,8 @@ func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, imperso
 		evaluator: &celeval.Evaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
 			cel.ImpersonatedUser: cel.Known(userValueOf(impersonated)),
 		}},
-		requests: []any{cel.Known(requestValueOf(request))},
-		many:     authorization.AsksAboutMany(request),
+		requests:  []any{cel.Known(requestValueOf(request))},
+		wildcards: authorization.HasWildcards(request),
 	}
 	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
 		request.Verb = "create"
@@ -168,7 +168,7 @@ func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attr
 func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (check Check, all residual) {
 	check = Check{Mode: api.ImpersonationModeConditional, Attributes: attributes}
 	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: attributes, Mode: api.ConditionsModeHumanReadable})
-	if u.many {
+	if u.wildcards {
 		decision = decision.Fold()
 	}
 	// A review shows the conditions, so requests must not evaluate more of them than a review can show.

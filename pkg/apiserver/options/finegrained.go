@@ -35,9 +35,9 @@ func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*granular.
 		klog.Background().Info("A schema has a field marker that should be corrected", "warning", warning)
 	}
 	config.ExtraConfig.Mappings = mapping.NewSource(schemas.Markers)
-	if door := config.ExtraConfig.FrontDoor; door != nil {
+	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil {
 		// Only one attempt: kube-apiserver, which calls the front door, does not wait for more.
-		if door.Fields, err = o.Authorization.kubeAPIServer(o.Authorization.AllowCacheTTL, o.Authorization.DenyCacheTTL, 1); err != nil {
+		if frontDoor.Fields, err = o.Authorization.kubeAPIServer(o.Authorization.AllowCacheTTL, o.Authorization.DenyCacheTTL, 1); err != nil {
 			return nil, err
 		}
 	}

@@ -83,12 +83,12 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if a.Part == Restricting {
 		x = &s.Value.restricting
 	}
-	var few [8]matching
-	found := x.find(attributes, few[:0])
+	var buffer [8]matching
+	found := x.find(attributes, buffer[:0])
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, question: newQuestion(a, s, attributes), many: authorization.AsksAboutMany(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
+	e := &evaluation{ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
 	switch a.Part {
 	case Granting:
 		return e.grant(found, s.Stale)
@@ -104,11 +104,11 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 // evaluation decides one request.
 type evaluation struct {
 	//nolint:containedctx // lives for one call of Decide
-	ctx      context.Context
-	question *question
-	// many says that the question is about more than one request, for which there are no
+	ctx     context.Context
+	request *request
+	// wildcards says that the request is about more than one request, for which there are no
 	// conditions.
-	many bool
+	wildcards bool
 	// budgets bound what evaluations may still cost.
 	budgets *authorization.PolicyBudgets
 	// namespaced has the outcomes of the policies of the namespace, if they were evaluated before.
@@ -255,10 +255,10 @@ func nothingAllows(found []matching) string {
 // outcome is the result of a condition with the known data.
 type outcome struct {
 	partial.Result
-	// many says that the question is too wide for the condition to be evaluated.
-	many bool
+	// wildcards says that the request is too wide for the condition to be evaluated.
+	wildcards bool
 }
 
-func (o outcome) IsResidual() bool { return o.many || o.Residual() != nil }
+func (o outcome) IsResidual() bool { return o.wildcards || o.Residual() != nil }
 
-func neverTrue(o outcome) bool { return !o.many && o.Residual().NeverTrue() }
+func neverTrue(o outcome) bool { return !o.wildcards && o.Residual().NeverTrue() }

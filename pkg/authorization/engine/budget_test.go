@@ -90,18 +90,18 @@ func reviewed(tb testing.TB, chain *authorization.Chain, decision authorization.
 // it does in its review, whatever the effect of the conditions is.
 func TestBudgetAtAdmission(t *testing.T) {
 	t.Parallel()
-	const few, many, yes, no = 10, 20, "object.three == 3", "object.three == 4"
+	const buffer, many, yes, no = 10, 20, "object.three == 3", "object.three == 4"
 	allowed := map[string]spec{"z": {Effect: allow}}
 	for _, tc := range []struct {
 		name  string
 		specs map[string]spec
 		want  string
 	}{
-		{name: "Allow within the budget", specs: several(few, allow, yes, nil), want: "Allow"},
+		{name: "Allow within the budget", specs: several(buffer, allow, yes, nil), want: "Allow"},
 		{name: "Allow over the budget", specs: several(many, allow, yes, nil), want: "NoOpinion"},
-		{name: "Deny within the budget", specs: several(few, deny, no, allowed), want: "Allow"},
+		{name: "Deny within the budget", specs: several(buffer, deny, no, allowed), want: "Allow"},
 		{name: "Deny over the budget", specs: several(many, deny, no, allowed), want: "Deny"},
-		{name: "NoOpinion within the budget", specs: several(few, noOpinion, no, allowed), want: "Allow"},
+		{name: "NoOpinion within the budget", specs: several(buffer, noOpinion, no, allowed), want: "Allow"},
 		{name: "NoOpinion over the budget", specs: several(many, noOpinion, no, allowed), want: "NoOpinion"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

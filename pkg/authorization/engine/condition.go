@@ -14,21 +14,21 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// occasion says what the verb of a request already fixes.
-type occasion uint8
+// operation says what the verb of a request already fixes.
+type operation uint8
 
 const (
-	anyOccasion occasion = iota
-	creation             // the operation is CREATE, and there is no old object
-	deletion             // the operation is DELETE, and there is no object
-	occasions
+	anyOperation operation = iota
+	creation               // the operation is CREATE, and there is no old object
+	deletion               // the operation is DELETE, and there is no object
+	operationCount
 )
 
-// occasionOf returns what is fixed for a request. It is nothing where a subresource is
+// operationOf returns what is fixed for a request. It is nothing where a subresource is
 // named: a POST to one may be a connection. An update or a patch may become a create.
-func occasionOf(a authorizer.Attributes) occasion {
+func operationOf(a authorizer.Attributes) operation {
 	if !a.IsResourceRequest() || a.GetSubresource() != "" {
-		return anyOccasion
+		return anyOperation
 	}
 	switch a.GetVerb() {
 	case "create":
@@ -36,12 +36,12 @@ func occasionOf(a authorizer.Attributes) occasion {
 	case "delete", "deletecollection":
 		return deletion
 	default:
-		return anyOccasion
+		return anyOperation
 	}
 }
 
-// known are the variables whose value is known on an occasion.
-func (o occasion) known() []cel.Variable {
+// known are the variables whose value is known for an operation.
+func (o operation) known() []cel.Variable {
 	switch o {
 	case creation:
 		return []cel.Variable{cel.Request, cel.Operation, cel.OldObject}
@@ -52,15 +52,15 @@ func (o occasion) known() []cel.Variable {
 	}
 }
 
-// The values of the variables that an occasion fixes.
+// The values of the variables that an operation fixes.
 var (
 	operationCreate = cel.Known("CREATE")
 	operationDelete = cel.Known("DELETE")
 	null            = cel.Known(nil)
 )
 
-// values are what is known on the occasion of a request.
-func (o occasion) values(request cel.Value) cel.Values {
+// values are what is known for the operation of a request.
+func (o operation) values(request cel.Value) cel.Values {
 	switch o {
 	case creation:
 		return cel.Values{cel.Request: request, cel.Operation: operationCreate, cel.OldObject: null}
@@ -75,13 +75,13 @@ func (o occasion) values(request cel.Value) cel.Values {
 // request.
 type condition struct {
 	expression *partial.Expression
-	plans      [occasions]*partial.Plan
+	plans      [operationCount]*partial.Plan
 }
 
-// newCondition plans an expression for the occasions that the rules of its policy allow.
+// newCondition plans an expression for the operations that the rules of its policy allow.
 func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
 	c := &condition{expression: expression}
-	for _, o := range occasionsOf(rules) {
+	for _, o := range operationsOf(rules) {
 		plan, err := expression.Plan(o.known()...)
 		if err != nil {
 			return nil, err
@@ -91,32 +91,32 @@ func newCondition(expression *partial.Expression, rules []rule) (*condition, err
 	return c, nil
 }
 
-// occasionsOf returns the occasions on which a rule can match.
-func occasionsOf(rules []rule) []occasion {
-	var possible [occasions]bool
+// operationsOf returns the operations for which a rule can match.
+func operationsOf(rules []rule) []operation {
+	var possible [operationCount]bool
 	for _, r := range rules {
 		for _, verb := range r.verbs {
 			switch verb {
 			case all:
-				possible = [occasions]bool{true, true, true}
+				possible = [operationCount]bool{true, true, true}
 			case "create":
 				possible[creation] = true
 			case "delete", "deletecollection":
 				possible[deletion] = true
 			default:
-				possible[anyOccasion] = true
+				possible[anyOperation] = true
 			}
 		}
-		// What is asked about a subresource or a path is no occasion of its own.
+		// What is asked about a subresource or a path is no operation of its own.
 		hasSubresource := func(resource string) bool { return resource == all || slices.Contains([]byte(resource), '/') }
 		if len(r.paths) > 0 || slices.ContainsFunc(r.resources, hasSubresource) {
-			possible[anyOccasion] = true
+			possible[anyOperation] = true
 		}
 	}
-	var result []occasion
+	var result []operation
 	for o, ok := range possible {
 		if ok {
-			result = append(result, occasion(o))
+			result = append(result, operation(o))
 		}
 	}
 	return result

@@ -25,13 +25,13 @@ var errNoPlan = errors.New("the condition was not prepared for this kind of requ
 // evaluate evaluates the condition of a policy as far as what is known allows, within what is left
 // of the budget of policies of its scope. A condition that is over the budget fails.
 func (e *evaluation) evaluate(p *Policy) outcome {
-	if e.many {
-		return outcome{many: true}
+	if e.wildcards {
+		return outcome{wildcards: true}
 	}
 	if e.namespaced != nil && p.key.Namespace != "" {
 		return e.namespaced.outcomeOf(p)
 	}
-	plan := p.condition.plans[e.question.occasion]
+	plan := p.condition.plans[e.request.operation]
 	if plan == nil {
 		return outcome{Result: partial.Failed(errNoPlan)}
 	}
@@ -39,7 +39,7 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if left == 0 {
 		return outcome{Result: partial.Failed(errBudget)}
 	}
-	result := plan.EvalWithin(e.ctx, e.question.known(), left)
+	result := plan.EvalWithin(e.ctx, e.request.known(), left)
 	e.budgets.Spend(p.key.Namespace, result.Cost())
 	return outcome{Result: result}
 }
@@ -53,12 +53,12 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	c := authorization.Condition{
 		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Description: p.description,
 	}
-	if o.many {
+	if o.wildcards {
 		// The condition is folded. If it is evaluated all the same, it must not allow anything.
 		c.Text = strconv.FormatBool(c.Effect != authorization.EffectAllow)
 		return c
 	}
-	q := e.question
+	q := e.request
 	c.EvaluateFunc = q.evaluateFunc(p)
 	c.TextFunc = o.Residual().Text
 	// No set that is shown holds more, so that for others the caller's permissions do not matter.
@@ -74,12 +74,12 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 
 // mayRead reports whether the caller may see the whole policy.
 func (e *evaluation) mayRead(p *Policy) bool {
-	return e.question.asked.MayRead != nil && e.question.asked.MayRead(e.ctx, e.question.Attributes, p.key)
+	return e.request.decider.MayRead != nil && e.request.decider.MayRead(e.ctx, e.request.Attributes, p.key)
 }
 
 // evaluateFunc evaluates the whole condition of a policy with the values that were known when the
 // decision was made and those that are known then, within the budget of the context.
-func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
+func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		reader := &cel.ObjectReader{}
 		values, err := celeval.ValuesOf(data, reader)
@@ -90,10 +90,10 @@ func (q *question) evaluateFunc(p *Policy) func(context.Context, authorizer.Cond
 			values[variable] = value
 		}
 		program, secondary := p.condition.expression.Program(), (*celeval.SecondaryChecks)(nil)
-		if q.asked.Checks != nil && celeval.MakesChecks(program) {
+		if q.decider.Checks != nil && celeval.MakesChecks(program) {
 			// Checks are answered by the policies that made the decision.
-			ctx = q.asked.Source.PinTo(ctx, q.state)
-			secondary = &celeval.SecondaryChecks{Authorizer: q.asked.Checks, User: data.GetUserInfo(), Resource: data}
+			ctx = q.decider.Source.PinTo(ctx, q.state)
+			secondary = &celeval.SecondaryChecks{Authorizer: q.decider.Checks, User: data.GetUserInfo(), Resource: data}
 		}
 		result := celeval.EvaluateProgram(ctx, program, values, secondary)
 		if err := reader.Err(); err != nil {

@@ -22,7 +22,7 @@ import (
 // both runs a question against an index that is searched one by one and one that is not.
 func both(tb testing.TB, specs map[string]spec, a authorizer.Attributes) string {
 	tb.Helper()
-	few := decided(tb, publish(tb, specs), a)
+	buffer := decided(tb, publish(tb, specs), a)
 	more := map[string]spec{}
 	for name, s := range specs {
 		more[name] = s
@@ -32,10 +32,10 @@ func both(tb testing.TB, specs map[string]spec, a authorizer.Attributes) string 
 			more[fmt.Sprintf("%s-%d", name, i)] = other
 		}
 	}
-	if many := decided(tb, publish(tb, more), a); many != few {
-		tb.Errorf("among few policies %s, among many %s", few, many)
+	if many := decided(tb, publish(tb, more), a); many != buffer {
+		tb.Errorf("among few policies %s, among many %s", buffer, many)
 	}
-	return few
+	return buffer
 }
 
 // TestVersions asks that a request in another version than the condition was written for

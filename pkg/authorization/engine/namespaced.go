@@ -20,8 +20,8 @@ import (
 // decided. A server can so bound the time of the evaluations of each namespace, because authors in a namespace
 // choose what their policies cost. It must not be used concurrently.
 type Namespaced struct {
-	source   *Source
-	question *question
+	source  *Source
+	request *request
 	// restricting and granting are the policies in each place, in the order in which a decision evaluates them.
 	restricting, granting []*Policy
 	outcomes              map[*Policy]outcome
@@ -31,21 +31,21 @@ type Namespaced struct {
 // no condition of such a policy is to be evaluated.
 func (s *Source) Namespaced(ctx context.Context, attributes authorizer.Attributes) *Namespaced {
 	decidedIn := s.StateOf(ctx)
-	if decidedIn.Value == nil || attributes.GetNamespace() == "" || authorization.AsksAboutMany(attributes) {
+	if decidedIn.Value == nil || attributes.GetNamespace() == "" || authorization.HasWildcards(attributes) {
 		return nil
 	}
-	var few [8]matching
-	denying := decidedIn.Value.restricting.find(attributes, few[:0])
+	var buffer [8]matching
+	denying := decidedIn.Value.restricting.find(attributes, buffer[:0])
 	if slices.ContainsFunc(denying, func(m matching) bool { return !m.isConditional() }) {
 		return nil // denied, whatever the conditions are
 	}
 	n := &Namespaced{source: s, restricting: conditionalOfNamespace(denying, authorization.EffectDeny)}
-	granting := decidedIn.Value.granting.find(attributes, few[:0])
+	granting := decidedIn.Value.granting.find(attributes, buffer[:0])
 	n.granting = append(conditionalOfNamespace(granting, authorization.EffectNoOpinion), conditionalOfNamespace(granting, authorization.EffectAllow)...)
 	if len(n.restricting)+len(n.granting) == 0 {
 		return nil
 	}
-	n.question = newQuestion(nil, decidedIn, attributes)
+	n.request = newRequest(nil, decidedIn, attributes)
 	n.outcomes = make(map[*Policy]outcome, len(n.restricting)+len(n.granting))
 	return n
 }
@@ -64,7 +64,7 @@ func conditionalOfNamespace(found []matching, effect authorization.Effect) []*Po
 // Evaluate evaluates the conditions within the budgets of a decision, until ctx ends.
 func (n *Namespaced) Evaluate(ctx context.Context) {
 	for _, policies := range [][]*Policy{n.restricting, n.granting} {
-		e := &evaluation{ctx: ctx, question: n.question, budgets: authorization.PolicyBudgetsOf(ctx)}
+		e := &evaluation{ctx: ctx, request: n.request, budgets: authorization.PolicyBudgetsOf(ctx)}
 		for _, p := range policies {
 			if ctx.Err() != nil {
 				return
@@ -81,7 +81,7 @@ type namespacedKey struct{ source *Source }
 // policy holds back, and an Allow policy grants nothing. The context is for decisions about the same request
 // only.
 func (n *Namespaced) In(ctx context.Context) context.Context {
-	return context.WithValue(n.source.PinTo(ctx, n.question.state), namespacedKey{n.source}, n)
+	return context.WithValue(n.source.PinTo(ctx, n.request.state), namespacedKey{n.source}, n)
 }
 
 // namespacedOf returns the outcomes that a context has, or nil.

@@ -183,25 +183,25 @@ func (f *userFields) Field(name string) (cel.Value, bool) {
 // Whole implements cel.Fields.
 func (f *userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
 
-// question is one request as its policies see it. Its values are made when the first
+// request is one request as its policies see it. Its values are made when the first
 // condition reads them.
-type question struct {
+type request struct {
 	authorizer.Attributes
-	// asked is who decides, and state what from.
-	asked    *Authorizer
-	state    state
-	occasion occasion
-	values   cel.Values
+	// decider is the authorizer that decides, and state what from.
+	decider   *Authorizer
+	state     state
+	operation operation
+	values    cel.Values
 }
 
-func newQuestion(asked *Authorizer, s state, a authorizer.Attributes) *question {
-	return &question{Attributes: a, asked: asked, state: s, occasion: occasionOf(a)}
+func newRequest(decider *Authorizer, s state, a authorizer.Attributes) *request {
+	return &request{Attributes: a, decider: decider, state: s, operation: operationOf(a)}
 }
 
 // known returns what is known of the request. It must not be changed.
-func (q *question) known() cel.Values {
+func (q *request) known() cel.Values {
 	if q.values == nil {
-		q.values = q.occasion.values(cel.Lazy(&requestFields{Attributes: q.Attributes}))
+		q.values = q.operation.values(cel.Lazy(&requestFields{Attributes: q.Attributes}))
 	}
 	return q.values
 }

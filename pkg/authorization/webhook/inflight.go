@@ -87,9 +87,9 @@ func (f *inFlight) acquire(ctx context.Context, user string) (release func(), er
 		<-s.places
 		return nil, err
 	}
-	questions.WithLabelValues(stateInFlight).Inc()
+	pendingReviews.WithLabelValues(stateInFlight).Inc()
 	return func() {
-		questions.WithLabelValues(stateInFlight).Dec()
+		pendingReviews.WithLabelValues(stateInFlight).Dec()
 		<-f.places
 		<-s.places
 		f.leave(user, s)
@@ -103,8 +103,8 @@ func take(ctx context.Context, places chan struct{}) error {
 		return nil
 	default:
 	}
-	questions.WithLabelValues(stateWaiting).Inc()
-	defer questions.WithLabelValues(stateWaiting).Dec()
+	pendingReviews.WithLabelValues(stateWaiting).Inc()
+	defer pendingReviews.WithLabelValues(stateWaiting).Dec()
 	select {
 	case places <- struct{}{}:
 		return nil

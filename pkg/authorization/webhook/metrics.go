@@ -66,7 +66,7 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reload_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.",
 	}, []string{"status"})
-	questions = metrics.NewGaugeVec(&metrics.GaugeOpts{
+	pendingReviews = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_questions", StabilityLevel: metrics.ALPHA,
 		Help: "Number of SubjectAccessReviews to kube-apiserver at the moment, by state: in_flight, or waiting for their turn.",
 	}, []string{"state"})
@@ -87,7 +87,7 @@ const (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload, questions, refusals)
+	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload, pendingReviews, refusals)
 })
 
 // roundTrips has the metrics of the calls with one kind of review.

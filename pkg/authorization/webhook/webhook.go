@@ -52,7 +52,7 @@ var (
 // them.
 func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	mode := authorization.ModeOf(attributes)
-	if w.conditions == nil || authorization.AsksAboutMany(attributes) {
+	if w.conditions == nil || authorization.HasWildcards(attributes) {
 		mode = authorizationapi.ConditionsModeNone
 	}
 	return w.decide(ctx, attributes, mode)
@@ -62,7 +62,7 @@ var errCircle = errors.New("too many servers have passed this question on: the c
 
 // decide calls the webhook, unless the answer is cached or the request does not match.
 func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
-	spec := questionOf(attributes)
+	spec := reviewSpecOf(attributes)
 	if w.matcher != nil {
 		matches, err := w.matcher.Eval(ctx, &authorizationv1.SubjectAccessReview{Spec: spec})
 		if err != nil {
@@ -77,7 +77,7 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 		return w.failed(ctx, errCircle)
 	}
 	spec.Extra = marked(spec.Extra, hops)
-	key, question, err := w.question(spec, mode)
+	key, review, err := w.review(spec, mode)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
@@ -85,7 +85,7 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 		cacheHits.WithLabelValues(w.name).Inc()
 		return decision
 	}
-	decision, size, err := w.ask(ctx, question, mode != authorizationapi.ConditionsModeNone)
+	decision, size, err := w.ask(ctx, review, mode != authorizationapi.ConditionsModeNone)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
@@ -93,9 +93,9 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 	return decision
 }
 
-// question returns a question in the version of the webhook, and the cache key of its answer,
+// review returns a review in the version of the webhook, and the cache key of its answer,
 // which contains everything that the webhook can decide from.
-func (w *Webhook) question(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
+func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
 	meta := metav1.TypeMeta{APIVersion: authorizationapi.GroupName + "/" + w.version, Kind: "SubjectAccessReview"}
 	var keyed, review any
 	if w.version == versionV1 {
@@ -119,9 +119,9 @@ func (w *Webhook) question(spec authorizationv1.SubjectAccessReviewSpec, mode au
 	return string(encoded), body, err
 }
 
-// ask posts a question. It returns the decision and the size of the answer in bytes.
-func (w *Webhook) ask(ctx context.Context, question []byte, conditions bool) (decision authorization.Decision, size int, err error) {
-	err = w.reviews.post(ctx, question, func(answer []byte) (err error) {
+// ask posts a review. It returns the decision and the size of the answer in bytes.
+func (w *Webhook) ask(ctx context.Context, review []byte, conditions bool) (decision authorization.Decision, size int, err error) {
+	err = w.reviews.post(ctx, review, func(answer []byte) (err error) {
 		decision, err = decisionFrom(answer, w.version, w.name, conditions)
 		size = len(answer)
 		return err

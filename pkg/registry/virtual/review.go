@@ -42,12 +42,12 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	}
 	decision := r.Chain.Decide(ctx, attributes)
 	var warnings []string
-	switch many := authorization.AsksAboutMany(record); {
+	switch wildcards := authorization.HasWildcards(record); {
 	case decision.IsUnconditional() || attributes.Mode == authorizationapi.ConditionsModeNone:
 		decision = decision.Fold()
-	case many:
+	case wildcards:
 		decision = decision.Fold()
-		warnings = append(warnings, warningMany)
+		warnings = append(warnings, warningWildcards)
 	default:
 		warnings = r.Warnings(record)
 	}
@@ -62,7 +62,7 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 }
 
 const (
-	warningMany        = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
+	warningWildcards   = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
 	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
 )
 

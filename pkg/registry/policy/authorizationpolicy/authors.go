@@ -31,10 +31,10 @@ const (
 	verbRestrict = "restrict"
 )
 
-// MaxQuestions bounds the questions to the authorizers for one write of a policy. Each question is
+// MaxChecks bounds the checks by the authorizers for one write of a policy. Each check is
 // a call to kube-apiserver, and a few hundred calls take a second. For larger policies the author
 // needs the verb escalate.
-const MaxQuestions = 1024
+const MaxChecks = 1024
 
 // Authors decides which users may write policies, in addition to the permission for the request
 // itself:
@@ -53,10 +53,10 @@ type Authors struct {
 	restricted Restricted
 }
 
-// Restricted returns the policy that restricts some of the requests that a question stands for, for the user in the
-// question. It is needed because a chain answers a question about * only from policies that match every value, so
+// Restricted returns the policy that restricts some of the requests that a check stands for, for the user in the
+// check. It is needed because a chain answers a check of * only from policies that match every value, so
 // that a Deny of one verb does not show in the answer.
-type Restricted func(ctx context.Context, question authorizer.Attributes) (policy string, found bool)
+type Restricted func(ctx context.Context, check authorizer.Attributes) (policy string, found bool)
 
 var errNoChain = errors.New("the guard of policies needs a chain and a function for restrictions, without which every user could write every policy")
 
@@ -183,22 +183,22 @@ func (w *write) mayGrant() error {
 	default:
 		return w.forbidden("%s may not write Allow policies, because the verb escalate on %s is denied%s", w.who(), w.kindName(), why)
 	}
-	if n := questionsIn(w.policy.Spec); n > MaxQuestions {
-		return w.forbidden("%s is attempting to grant %d permissions, and at most %d can be checked; use fewer rules, or get the verb escalate on %s", w.who(), n, MaxQuestions, w.kindName())
+	if n := checkCount(w.policy.Spec); n > MaxChecks {
+		return w.forbidden("%s is attempting to grant %d permissions, and at most %d can be checked; use fewer rules, or get the verb escalate on %s", w.who(), n, MaxChecks, w.kindName())
 	}
-	for question := range questions(w.policy.Spec, w.policy.Meta.Namespace) {
-		question.User = w.author
-		if answer, why := w.ask(question); answer != authorizer.DecisionAllow {
-			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(question), w.kindName(), why)
+	for check := range checks(w.policy.Spec, w.policy.Meta.Namespace) {
+		check.User = w.author
+		if answer, why := w.ask(check); answer != authorizer.DecisionAllow {
+			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(check), w.kindName(), why)
 		}
-		if by, found := w.restricted(w.ctx, question); found {
-			return w.forbidden("%s is attempting to grant permissions that are held only in part: %s, which %s restricts in part; the author needs them unconditionally, or the verb escalate on %s", w.who(), describe(question), by, w.kindName())
+		if by, found := w.restricted(w.ctx, check); found {
+			return w.forbidden("%s is attempting to grant permissions that are held only in part: %s, which %s restricts in part; the author needs them unconditionally, or the verb escalate on %s", w.who(), describe(check), by, w.kindName())
 		}
 	}
 	return nil
 }
 
-// about returns the question whether the author has a verb on the policy.
+// about returns the check whether the author has a verb on the policy.
 func (w *write) about(verb string) authorizer.AttributesRecord {
 	return authorizer.AttributesRecord{
 		User: w.author, Verb: verb, ResourceRequest: true,
@@ -210,10 +210,10 @@ func (w *write) about(verb string) authorizer.AttributesRecord {
 // ask returns the decision of the authorizers, and their reason for messages. An error is Deny. It
 // is logged and not returned, because its text may contain information that the author must not
 // see.
-func (w *write) ask(question authorizer.AttributesRecord) (answer authorizer.Decision, why string) {
-	answer, reason, err := w.chain.Authorize(w.ctx, question)
+func (w *write) ask(check authorizer.AttributesRecord) (answer authorizer.Decision, why string) {
+	answer, reason, err := w.chain.Authorize(w.ctx, check)
 	if err != nil {
-		klog.FromContext(w.ctx).Error(err, "Asking whether an author may write a policy failed", "resource", w.kind.resource, "policy", klog.KRef(w.policy.Meta.Namespace, w.policy.Meta.Name), "verb", question.Verb)
+		klog.FromContext(w.ctx).Error(err, "Asking whether an author may write a policy failed", "resource", w.kind.resource, "policy", klog.KRef(w.policy.Meta.Namespace, w.policy.Meta.Name), "verb", check.Verb)
 		return authorizer.DecisionDeny, ": the authorizers failed to answer"
 	}
 	if reason != "" {

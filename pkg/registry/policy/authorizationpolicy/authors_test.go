@@ -92,8 +92,8 @@ func TestGrant(t *testing.T) {
 				t.Errorf("got  %v\nwant 403 with %s", err, tc.want)
 			}
 			if tc.wantAsked == nil {
-				if len(f.chain.asked) != authorizationpolicy.MaxQuestions+1 {
-					t.Errorf("asked %d questions, want %d", len(f.chain.asked), authorizationpolicy.MaxQuestions+1)
+				if len(f.chain.asked) != authorizationpolicy.MaxChecks+1 {
+					t.Errorf("asked %d questions, want %d", len(f.chain.asked), authorizationpolicy.MaxChecks+1)
 				}
 				return
 			}

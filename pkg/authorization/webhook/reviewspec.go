@@ -37,14 +37,14 @@ func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]au
 
 // specOf returns the spec of a question to kube-apiserver.
 func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
-	spec := questionOf(attributes)
+	spec := reviewSpecOf(attributes)
 	spec.Extra = marked(spec.Extra, 1)
 	return spec
 }
 
-// questionOf returns the spec of a question without the delegation marker. Equal attributes always
+// reviewSpecOf returns the spec of a review without the delegation marker. Equal attributes always
 // give the same bytes, because the result is also the key of the cache.
-func questionOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
+func reviewSpecOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := authorizationv1.SubjectAccessReviewSpec{
 		Extra: map[string]authorizationv1.ExtraValue{},
 	}

@@ -25,9 +25,9 @@ func orElse(entries []string, omitted string) []string {
 	return entries
 }
 
-// questionsIn returns the number of questions. It cannot overflow, because of the bounds of a
+// checkCount returns the number of checks. It cannot overflow, because of the bounds of a
 // policy.
-func questionsIn(spec *policy.AuthorizationPolicySpec) int {
+func checkCount(spec *policy.AuthorizationPolicySpec) int {
 	n := 0
 	for _, rule := range spec.Rules {
 		if len(rule.NonResourceURLs) > 0 {
@@ -39,21 +39,21 @@ func questionsIn(spec *policy.AuthorizationPolicySpec) int {
 	return n
 }
 
-// questions returns the requests that a specification describes. A wildcard is asked about
+// checks returns the requests that a specification describes. A wildcard is asked about
 // literally, so that only users with permission for the wildcard may grant it. An empty name means
 // every name.
-func questions(spec *policy.AuthorizationPolicySpec, namespace string) iter.Seq[authorizer.AttributesRecord] {
+func checks(spec *policy.AuthorizationPolicySpec, namespace string) iter.Seq[authorizer.AttributesRecord] {
 	return func(yield func(authorizer.AttributesRecord) bool) {
 		for i := range spec.Rules {
-			ask := questionsOfPaths
+			ask := checksOfPaths
 			if len(spec.Rules[i].NonResourceURLs) == 0 {
-				ask = questionsOfResources
+				ask = checksOfResources
 			}
-			for question := range ask(&spec.Rules[i]) {
-				if question.ResourceRequest {
-					question.Namespace = namespace
+			for check := range ask(&spec.Rules[i]) {
+				if check.ResourceRequest {
+					check.Namespace = namespace
 				}
-				if !yield(question) {
+				if !yield(check) {
 					return
 				}
 			}
@@ -61,7 +61,7 @@ func questions(spec *policy.AuthorizationPolicySpec, namespace string) iter.Seq[
 	}
 }
 
-func questionsOfPaths(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
+func checksOfPaths(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
 	return func(yield func(authorizer.AttributesRecord) bool) {
 		for _, verb := range rule.Verbs {
 			for _, path := range rule.NonResourceURLs {
@@ -73,7 +73,7 @@ func questionsOfPaths(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRec
 	}
 }
 
-func questionsOfResources(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
+func checksOfResources(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
 	return func(yield func(authorizer.AttributesRecord) bool) {
 		for _, verb := range rule.Verbs {
 			for _, group := range rule.APIGroups {
@@ -94,24 +94,24 @@ func questionsOfResources(rule *policy.PolicyRule) iter.Seq[authorizer.Attribute
 	}
 }
 
-// describe writes a question as a rule, as RBAC does.
-func describe(question authorizer.AttributesRecord) string {
-	if !question.ResourceRequest {
-		return fmt.Sprintf("{Verbs:[%q], NonResourceURLs:[%q]}", question.Verb, question.Path)
+// describe writes a check as a rule, as RBAC does.
+func describe(check authorizer.AttributesRecord) string {
+	if !check.ResourceRequest {
+		return fmt.Sprintf("{Verbs:[%q], NonResourceURLs:[%q]}", check.Verb, check.Path)
 	}
-	resource := question.Resource
-	if question.Subresource != "" {
-		resource += "/" + question.Subresource
+	resource := check.Resource
+	if check.Subresource != "" {
+		resource += "/" + check.Subresource
 	}
-	text := fmt.Sprintf("Verbs:[%q], APIGroups:[%q], Resources:[%q]", question.Verb, question.APIGroup, resource)
-	if question.APIVersion != all {
-		text += fmt.Sprintf(", APIVersions:[%q]", question.APIVersion)
+	text := fmt.Sprintf("Verbs:[%q], APIGroups:[%q], Resources:[%q]", check.Verb, check.APIGroup, resource)
+	if check.APIVersion != all {
+		text += fmt.Sprintf(", APIVersions:[%q]", check.APIVersion)
 	}
-	if question.Name != "" {
-		text += fmt.Sprintf(", ResourceNames:[%q]", question.Name)
+	if check.Name != "" {
+		text += fmt.Sprintf(", ResourceNames:[%q]", check.Name)
 	}
-	if question.Namespace != "" {
-		return fmt.Sprintf("{%s} in namespace %q", text, question.Namespace)
+	if check.Namespace != "" {
+		return fmt.Sprintf("{%s} in namespace %q", text, check.Namespace)
 	}
 	return "{" + text + "}"
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
@@ -22,6 +23,8 @@ type FrontDoorConfig struct {
 	Serving *genericapiserver.SecureServingInfo
 	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
 	AllowedNames []string
+	// Namespaces reads namespaces from a cache. If nil, conditions that read namespaceObject are folded.
+	Namespaces engine.Namespaces
 	// Fields asks kube-apiserver, with the delegation marker, whether a user has the verb
 	// granular. If nil, permission on fields does not pass the front door.
 	Fields authorizer.UnconditionalAuthorizer
@@ -39,7 +42,7 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	decider, err := frontdoor.New(frontdoor.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Fields: c.fieldsOf(config)})
+	decider, err := frontdoor.New(frontdoor.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Namespaces: config.Namespaces, Fields: c.fieldsOf(config)})
 	if err != nil {
 		return nil, err
 	}

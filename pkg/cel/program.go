@@ -8,6 +8,7 @@ package cel
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -65,10 +66,10 @@ func (p *Program) Instructions() *engine.Instructions { return p.instructions }
 // Reads reports whether the value may depend on the variable.
 func (p *Program) Reads(v Variable) bool { return p.reads[v] }
 
-// ReadsOnly reports whether the value depends on no other variable.
-func (p *Program) ReadsOnly(v Variable) bool {
+// ReadsOnly reports whether the value depends on no other variables.
+func (p *Program) ReadsOnly(variables ...Variable) bool {
 	for other, reads := range p.reads {
-		if reads && other != v {
+		if reads && !slices.Contains(variables, other) {
 			return false
 		}
 	}

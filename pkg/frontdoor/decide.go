@@ -36,6 +36,8 @@ type Config struct {
 	// conditions on it at admission. It must return false for attributes that stand for more than
 	// one kind of request.
 	Enforces func(authorizer.Attributes) bool
+	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
+	Namespaces engine.Namespaces
 	// Fields allows writes by users who have permission on some fields only. If nil, such writes
 	// are not allowed.
 	Fields *Fields
@@ -127,7 +129,7 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 	if impersonatesMarker(attributes) {
 		return authorization.Deny(reasonMarker, nil), nil
 	}
-	ctx = d.config.Chain.Pin(ctx)
+	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
 	decision, err := d.byPolicies(ctx, attributes, within)
 	if err != nil {

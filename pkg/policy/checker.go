@@ -43,7 +43,7 @@ func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server) *Ch
 // valid in structure.
 func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList) {
 	if spec.Condition == "" {
-		return c.enforcementWarnings(spec, false), nil
+		return c.enforcementWarnings(spec, enforcementstatus.Request), nil
 	}
 	c.compilations <- struct{}{}
 	defer func() { <-c.compilations }()
@@ -56,17 +56,17 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		errs = append(errs, missingVersions(spec.Rules)...)
 	}
-	return c.enforcementWarnings(spec, !program.ReadsOnly(cel.Request)), errs
+	return c.enforcementWarnings(spec, enforcementstatus.ReadsOf(program)), errs
 }
 
 // enforcementWarnings tell where the policy is not enforced, or not on its condition.
-func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, readsMore bool) []string {
+func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, reads enforcementstatus.Reads) []string {
 	var stored policyv1alpha1.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, &stored, nil); err != nil {
 		return nil
 	}
 	var warnings []string
-	for _, e := range c.server.Of(&stored, readsMore) {
+	for _, e := range c.server.Of(&stored, reads) {
 		if e.Result != policyv1alpha1.ResultEnforced {
 			warnings = append(warnings, "spec."+enforcementstatus.Text(&e))
 		}

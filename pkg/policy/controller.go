@@ -75,8 +75,8 @@ type result struct {
 	// them.
 	failure  error
 	lastGood bool
-	// readsMore says that the condition depends on more than what is known at authorization.
-	readsMore bool
+	// reads is what the condition depends on, if it compiles.
+	reads enforcementstatus.Reads
 }
 
 // NewController returns a Controller.
@@ -211,7 +211,9 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		}
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
-	next.readsMore = p.spec.Condition != "" && (next.failure != nil || compiled.ReadsMoreThanRequest())
+	if next.failure == nil {
+		next.reads = enforcementstatus.ReadsOf(compiled)
+	}
 	c.mu.Lock()
 	c.results[key] = next
 	c.mu.Unlock()

@@ -51,7 +51,7 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 	effective := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionFalse, Reason: policyv1alpha1.ReasonCompileFailed, Message: "see the condition Ready"}
 	status.Enforcement = nil
 	if r.failure == nil {
-		enforcement := c.config.Server.Of(p.spec, r.readsMore)
+		enforcement := c.config.Server.Of(p.spec, r.reads)
 		status.Enforcement, effective = enforcementstatus.Bounded(enforcement), enforcementstatus.Effective(enforcement)
 	}
 	for _, condition := range []metav1.Condition{ready, effective} {

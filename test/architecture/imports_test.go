@@ -48,7 +48,7 @@ var layers = map[string][]string{
 	"pkg/authorization/engine":       {"apis", "pkg/authorization", "pkg/cel", "pkg/freshness"},
 	"pkg/authorization/node":         {},
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
-	"pkg/policy/enforcementstatus":   {"apis"},
+	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel"},
 	"pkg/cel/bound":                  {"pkg/cel"},
 	"pkg/cel/partial":                {"pkg/cel"},

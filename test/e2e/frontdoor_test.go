@@ -91,7 +91,6 @@ func TestFrontDoorAllows(t *testing.T) {
 	}
 	namespacedPolicy(t, namespace, "carol-looks", `
   effect: Allow
-  subjects: [{kind: User, name: carol}]
   rules: [{verbs: [get, list], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
 `)
 	waitUntil(t, "the policy takes effect", func() bool { return !refused() })
@@ -181,7 +180,6 @@ func TestFrontDoorConditions(t *testing.T) {
 	inNamespace(t, namespace)
 	namespacedPolicy(t, namespace, "debian-only", `
   effect: Allow
-  subjects: [{kind: Group, name: "system:authenticated"}]
   rules:
   - {verbs: [create, get], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines, virtualmachines/console]}
   - {verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
@@ -235,6 +233,58 @@ func TestFrontDoorConditions(t *testing.T) {
 	}
 	if got := answer.Status.ConditionsChain; len(got) != 2 || len(got[0].Conditions) != 1 || got[0].Conditions[0].Condition != "object.data != null" || !got[1].Allowed {
 		t.Errorf("got %+v, want the condition, and that RBAC allows", answer.Status)
+	}
+}
+
+// TestFrontDoorKnowsNamespaces decides reads of ConfigMaps, which kube-apiserver serves, by a label of their namespace, and asks
+// what the statuses of policies say about it.
+func TestFrontDoorKnowsNamespaces(t *testing.T) {
+	t.Parallel()
+	const namespace = "front-door-namespaces"
+	inNamespace(t, namespace)
+	namespacedPolicy(t, namespace, "closed", `
+  effect: Deny
+  rules: [{verbs: [get], apiGroups: [""], resources: [configmaps]}]
+  condition: namespaceObject.metadata.?labels["closed"].orValue("") == "true"
+`)
+	namespacedPolicy(t, namespace, "open", `
+  effect: Allow
+  rules: [{verbs: [get], apiGroups: [""], resources: [secrets]}]
+  condition: namespaceObject.metadata.?labels["closed"].orValue("") == "false"
+`)
+	mayGet := func(resource string) bool {
+		_, errs, err := kubectl(t, "carol", "get", resource, "--namespace", namespace, "c")
+		if err != nil && !strings.Contains(errs, "Forbidden") && !strings.Contains(errs, "NotFound") {
+			t.Fatalf("%v: %s", err, errs)
+		}
+		return err == nil || strings.Contains(errs, "NotFound")
+	}
+	for _, tc := range []struct {
+		label                      string
+		wantConfigMaps, wantSecret bool
+	}{{"closed-", true, false}, {"closed=true", false, false}, {"closed=false", true, true}} {
+		mustKubectl(t, "admin", "label", "--overwrite", "namespace", namespace, tc.label)
+		waitUntil(t, tc.label+" takes effect", func() bool { return mayGet("configmaps") == tc.wantConfigMaps && mayGet("secrets") == tc.wantSecret })
+	}
+	namespacedPolicy(t, namespace, "not-empty", `
+  effect: Deny
+  rules:
+  - {verbs: [update], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
+  - {verbs: [update], apiGroups: [""], apiVersions: [v1], resources: [secrets]}
+  condition: has(object.data)
+`)
+	for name, want := range map[string]string{
+		"closed":    `True Enforced [{"at":"FrontDoor","message":"requests are decided at authorization, once the namespace is in the cache of this server","resources":["configmaps"],"result":"Enforced","rule":0,"verbs":["get"]}]`,
+		"not-empty": `False DeniesUnconditionally [{"at":"Server","message":"the condition is evaluated at admission","resources":["virtualmachines.demo.proviso.dev"],"result":"Enforced","rule":0,"verbs":["update"]},{"at":"FrontDoor","message":"kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false","resources":["secrets"],"result":"DeniesUnconditionally","rule":1,"verbs":["update"]}]`,
+	} {
+		const effective = `{.status.conditions[?(@.type=="Effective")].`
+		waitUntil(t, name+" has a status", func() bool {
+			return mustKubectl(t, "admin", "get", "authorizationpolicy", "--namespace", namespace, name, "-o", `jsonpath=`+effective+`status}`) != ""
+		})
+		got := mustKubectl(t, "admin", "get", "authorizationpolicy", "--namespace", namespace, name, "-o", `jsonpath=`+effective+`status} `+effective+`reason} {.status.enforcement}`)
+		if got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
+		}
 	}
 }
 

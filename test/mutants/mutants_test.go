@@ -41,6 +41,9 @@ var suites = []mutation.Suite{
 		{Name: "checks: permission", File: "evaluator.go", Old: "if err := c.checks.permitted(c.ctx); err != nil {", New: "if err := c.checks.permitted(c.ctx); err != nil && false {", Test: "^TestEvaluatorSecondaryChecks$"},
 	}},
 	{Package: "pkg/authorization/engine", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "engine: a namespace that is not in the cache", File: "namespaceobject.go", Old: "if namespace, ok := namespaces(q.GetNamespace()); ok {", New: "if namespace, _ := namespaces(q.GetNamespace()); true {", Test: "^TestConditionsOnNamespaces$"},
+		{Name: "engine: a request without a namespace", File: "namespaceobject.go", Old: "if q.GetNamespace() == \"\" {", New: "if false {", Test: "^TestConditionsOnNamespaces$"},
+		{Name: "engine: a namespace is looked up once", File: "namespaceobject.go", Old: "q.asked = true", New: "_ = q.asked", Test: "^TestNamespaceIsLookedUpOnce$"},
 		{Name: "engine: unreadable objects", File: "evaluation.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnconvertibleObjects$"},
 		{Name: "engine: no residual condition allows before it is known", File: "evaluation.go", Old: "strconv.FormatBool(c.Effect != authorization.EffectAllow)", New: "strconv.FormatBool(true)", Test: "^TestClosed|^TestManyFold|^Test.*Many|^Test.*Closed"},
 		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.reason+\" (its condition failed)\", outcome.Err())", New: "continue", Test: "^Test"},

@@ -15,10 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	corev1informers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/pkg/admission/plugin/authorizationconditionsenforcer"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/features"
 )
@@ -64,7 +66,33 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 		Bound:             config.ExtraConfig.Compilers.Bound,
 		Namespace:         o.namespaces(config, client),
 	})
+	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil {
+		frontDoor.Namespaces = cachedNamespaces(config.GenericConfig.SharedInformerFactory.Core().V1().Namespaces())
+	}
 	return err
+}
+
+// cachedNamespaces returns a function that reads namespaces from the cache alone, once it is complete.
+func cachedNamespaces(namespaces corev1informers.NamespaceInformer) engine.Namespaces {
+	lister, hasSynced := namespaces.Lister(), namespaces.Informer().HasSynced
+	return func(name string) (map[string]any, bool) {
+		if !hasSynced() {
+			return nil, false
+		}
+		namespace, err := lister.Get(name)
+		if err != nil {
+			return nil, false
+		}
+		data, err := dataOf(namespace)
+		return data, err == nil
+	}
+}
+
+// dataOf returns the JSON form of a namespace.
+func dataOf(namespace *corev1.Namespace) (map[string]any, error) {
+	namespace = namespace.DeepCopy()
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
 }
 
 // namespaces returns a function that reads namespaces from the cache, or from kube-apiserver if
@@ -81,8 +109,6 @@ func (o CompletedOptions) namespaces(config *apiserver.Config, client kubernetes
 		if err != nil {
 			return nil, fmt.Errorf("namespace %q: %w", name, err)
 		}
-		namespace = namespace.DeepCopy()
-		namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-		return runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
+		return dataOf(namespace)
 	}
 }

@@ -76,6 +76,8 @@ func (o operation) values(request cel.Value) cel.Values {
 type condition struct {
 	expression *partial.Expression
 	plans      [operationCount]*partial.Plan
+	// namespacePlans are for requests whose namespace is known. They are nil if the expression does not read it.
+	namespacePlans [operationCount]*partial.Plan
 }
 
 // newCondition plans an expression for the operations that the rules of its policy allow.
@@ -87,6 +89,12 @@ func newCondition(expression *partial.Expression, rules []rule) (*condition, err
 			return nil, err
 		}
 		c.plans[o] = plan
+		if !expression.Program().Reads(cel.NamespaceObject) {
+			continue
+		}
+		if c.namespacePlans[o], err = expression.Plan(append(o.known(), cel.NamespaceObject)...); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }

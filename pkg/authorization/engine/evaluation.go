@@ -31,7 +31,12 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if e.namespaced != nil && p.key.Namespace != "" {
 		return e.namespaced.outcomeOf(p)
 	}
-	plan := p.condition.plans[e.request.operation]
+	plan, values := p.condition.plans[e.request.operation], e.request.known()
+	if inNamespace := p.condition.namespacePlans[e.request.operation]; inNamespace != nil {
+		if known := e.request.knownInNamespace(e.ctx); known != nil {
+			plan, values = inNamespace, known
+		}
+	}
 	if plan == nil {
 		return outcome{Result: partial.Failed(errNoPlan)}
 	}
@@ -39,7 +44,7 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if left == 0 {
 		return outcome{Result: partial.Failed(errBudget)}
 	}
-	result := plan.EvalWithin(e.ctx, e.request.known(), left)
+	result := plan.EvalWithin(e.ctx, values, left)
 	e.budgets.Spend(p.key.Namespace, result.Cost())
 	return outcome{Result: result}
 }

@@ -137,10 +137,9 @@ func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
 // Key identifies the policy.
 func (p *Policy) Key() Key { return p.key }
 
-// ReadsMoreThanRequest reports whether the condition may depend on what is not known at
-// authorization.
-func (p *Policy) ReadsMoreThanRequest() bool {
-	return p.condition != nil && !p.condition.expression.Program().ReadsOnly(cel.Request)
+// ReadsOnly reports whether the condition depends on nothing but some variables.
+func (p *Policy) ReadsOnly(variables ...cel.Variable) bool {
+	return p.condition == nil || p.condition.expression.Program().ReadsOnly(variables...)
 }
 
 // restricts reports whether the policy belongs to the deny-only part of the chain.

@@ -19,7 +19,7 @@ import (
 const maxListed = 8
 
 // message explains an outcome. It never has more than MaxEnforcementMessageBytes.
-func message(o outcome, readsMore bool) string {
+func message(o outcome, reads Reads) string {
 	const atServer, atFrontDoor = "this server evaluates the condition on no object for these requests", "kube-apiserver evaluates no condition of this server"
 	place := atServer
 	if o.at == policyv1alpha1.EnforcedAtFrontDoor {
@@ -27,10 +27,14 @@ func message(o outcome, readsMore bool) string {
 	}
 	switch o.result {
 	case policyv1alpha1.ResultEnforced:
-		if readsMore {
+		switch {
+		case reads == Request:
+			return "requests are decided at authorization"
+		case o.at == policyv1alpha1.EnforcedAtFrontDoor:
+			return "requests are decided at authorization, once the namespace is in the cache of this server"
+		default:
 			return "the condition is evaluated at admission"
 		}
-		return "requests are decided at authorization"
 	case policyv1alpha1.ResultGrantsNothing:
 		return place + ", so that the policy allows none of them"
 	case policyv1alpha1.ResultWithholdsUnconditionally:

@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // Server describes where requests are decided. The zero value serves nothing and has no front door.
@@ -27,6 +28,32 @@ type Server struct {
 	FrontDoor bool
 }
 
+// Reads is what a condition depends on.
+type Reads uint8
+
+const (
+	// Request means that it depends on the request alone, or that there is no condition.
+	Request Reads = iota
+	// Namespace means that it depends on the namespace of the request as well.
+	Namespace
+	// More means that it depends on more, such as the object.
+	More
+)
+
+// ReadsOf returns what a condition depends on.
+func ReadsOf(condition interface {
+	ReadsOnly(variables ...cel.Variable) bool
+}) Reads {
+	switch {
+	case condition.ReadsOnly(cel.Request):
+		return Request
+	case condition.ReadsOnly(cel.Request, cel.NamespaceObject):
+		return Namespace
+	default:
+		return More
+	}
+}
+
 // servedGroups are the groups whose requests this server decides. That of the demo API counts whether or not it is
 // served.
 var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alpha1.GroupName}
@@ -34,28 +61,27 @@ var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alp
 // standardVerbs are the verbs that * of a rule is resolved to.
 var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-// Of returns what the rules of a policy do, in their order. readsMore says that the condition depends on more than the
-// request. The number of entries is not bounded; see Bounded.
-func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, readsMore bool) []policyv1alpha1.RuleEnforcement {
+// Of returns what the rules of a policy do, in their order, if its condition depends on reads. The number of entries is not bounded; see Bounded.
+func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
 	var entries []policyv1alpha1.RuleEnforcement
 	for i := range spec.Rules {
 		found := findings{}
 		rule := &spec.Rules[i]
 		for _, path := range rule.NonResourceURLs {
 			for _, place := range []policyv1alpha1.EnforcementPlace{policyv1alpha1.EnforcedAtServer, s.others()} {
-				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, readsMore, false))
+				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, reads, false))
 			}
 		}
 		for _, group := range rule.APIGroups {
 			for _, path := range rule.Resources {
-				s.resource(found, spec.Effect, readsMore, group, path, rule)
+				s.resource(found, spec.Effect, reads, group, path, rule)
 			}
 		}
 		for _, outcome := range outcomes {
 			for _, part := range found.parts(outcome) {
 				entries = append(entries, policyv1alpha1.RuleEnforcement{
 					Rule: int32(i), Verbs: part.verbs, Resources: part.resources, //nolint:gosec // a policy has at most 64 rules
-					At: outcome.at, Result: outcome.result, Message: message(outcome, readsMore),
+					At: outcome.at, Result: outcome.result, Message: message(outcome, reads),
 				})
 			}
 		}
@@ -72,25 +98,25 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 }
 
 // resource adds what a rule does to requests for one entry of its resources in one of its groups.
-func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, readsMore bool, group, path string, rule *policyv1alpha1.PolicyRule) {
+func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
 	name := qualified(group, path)
 	if group == "*" || !slices.Contains(servedGroups, group) {
-		found.addAll(name, rule.Verbs, s.outcome(s.others(), effect, readsMore, false))
+		found.addAll(name, rule.Verbs, s.outcome(s.others(), effect, reads, false))
 	}
 	if group != "*" && !slices.Contains(servedGroups, group) {
 		return
 	}
-	if !readsMore {
-		found.addAll(name, rule.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, readsMore, true))
+	if reads == Request {
+		found.addAll(name, rule.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
 		return
 	}
-	folding := s.outcome(policyv1alpha1.EnforcedAtServer, effect, readsMore, false)
+	folding := s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, false)
 	isServed := false
 	for _, verb := range resolved(rule.Verbs) {
 		enforced, folded := s.coverage(group, path, verb, rule.APIVersions)
 		isServed = isServed || enforced || folded
 		if enforced {
-			found.add(name, verb, s.outcome(policyv1alpha1.EnforcedAtServer, effect, readsMore, true))
+			found.add(name, verb, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
 		}
 		// What this server does not serve, it may be asked about in reviews, where the condition is folded as well.
 		isNamed := group != "*" && !slices.Contains(rule.Verbs, "*")
@@ -144,13 +170,13 @@ func qualified(group, path string) string {
 	return resource
 }
 
-// outcome is what a policy does in one place. A condition that reads more than the request applies only where it is
-// evaluated.
-func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, readsMore, evaluated bool) outcome {
+// outcome is what a policy does in one place. A condition that reads more than what is known at authorization applies only
+// where it is evaluated. The front door knows the namespace as well as the request.
+func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, reads Reads, evaluated bool) outcome {
 	switch {
 	case at == policyv1alpha1.EnforcedAtReviews:
 		return outcome{at, policyv1alpha1.ResultNotEnforced}
-	case !readsMore || evaluated:
+	case evaluated, reads == Request, reads == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:
 		return outcome{at, policyv1alpha1.ResultEnforced}
 	case effect == policyv1alpha1.PolicyEffectAllow:
 		return outcome{at, policyv1alpha1.ResultGrantsNothing}

@@ -58,7 +58,7 @@ func TestOf(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		effect      policyv1alpha1.PolicyEffect
-		readsMore   bool
+		reads       enforcementstatus.Reads
 		noFrontDoor bool
 		rules       []policyv1alpha1.PolicyRule
 		want        []string
@@ -79,44 +79,50 @@ func TestOf(t *testing.T) {
 		{name: "no condition, paths", effect: allow, rules: []policyv1alpha1.PolicyRule{path("get", "/metrics,/healthz")},
 			want: []string{"0 get /metrics,/healthz Server Enforced", "0 get /metrics,/healthz FrontDoor Enforced"}, wantReason: "Enforced"},
 
-		{name: "writes", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create,update", demo, "things")},
+		{name: "writes", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create,update", demo, "things")},
 			want: []string{"0 create,update things.demo.proviso.dev Server Enforced"}, wantReason: "Enforced"},
-		{name: "a connection", effect: deny, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("get", demo, "things/console")},
+		{name: "a connection", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("get", demo, "things/console")},
 			want: []string{"0 get things.demo.proviso.dev/console Server Enforced"}, wantReason: "Enforced"},
-		{name: "a version too many", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things", "v1", "v2")},
+		{name: "a version too many", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things", "v1", "v2")},
 			want: []string{"0 create things.demo.proviso.dev Server Enforced"}, wantReason: "Enforced"},
-		{name: "another version", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things", "v2")},
+		{name: "another version", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things", "v2")},
 			want: []string{"0 create things.demo.proviso.dev Server GrantsNothing"}, wantReason: "GrantsNothing"},
-		{name: "reads and writes", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("get,create,list", demo, "things")},
+		{name: "reads and writes", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("get,create,list", demo, "things")},
 			want: []string{"0 create things.demo.proviso.dev Server Enforced", "0 get,list things.demo.proviso.dev Server GrantsNothing"}, wantReason: "GrantsNothing"},
-		{name: "any verb", effect: deny, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("*", demo, "things")},
+		{name: "any verb", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("*", demo, "things")},
 			want: []string{"0 create,update things.demo.proviso.dev Server Enforced", "0 get,list things.demo.proviso.dev Server DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
-		{name: "any verb of what is not served", effect: deny, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("*", demo, "thing")},
+		{name: "any verb of what is not served", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("*", demo, "thing")},
 			want: []string{"0 * thing.demo.proviso.dev Server DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
-		{name: "a verb of no request", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create,bind", demo, "things")},
+		{name: "a verb of no request", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create,bind", demo, "things")},
 			want: []string{"0 create things.demo.proviso.dev Server Enforced", "0 bind things.demo.proviso.dev Server GrantsNothing"}, wantReason: "GrantsNothing"},
-		{name: "resources with the same verbs", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("get", demo, "things,others,things/console")},
+		{name: "resources with the same verbs", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("get", demo, "things,others,things/console")},
 			want:       []string{"0 get things.demo.proviso.dev/console Server Enforced", "0 get things.demo.proviso.dev,others.demo.proviso.dev Server GrantsNothing"},
 			wantReason: "GrantsNothing"},
-		{name: "a group that is served, and one that is not", effect: noOpinion, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create", demo+",apps", "things")},
+		{name: "a group that is served, and one that is not", effect: noOpinion, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", demo+",apps", "things")},
 			want:       []string{"0 create things.demo.proviso.dev Server Enforced", "0 create things.apps FrontDoor WithholdsUnconditionally"},
 			wantReason: "WithholdsUnconditionally"},
-		{name: "every group", effect: deny, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create,get", "*", "*")},
+		{name: "every group", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create,get", "*", "*")},
 			want:       []string{"0 create,get *.* Server Enforced", "0 get *.* Server DeniesUnconditionally", "0 create,get *.* FrontDoor DeniesUnconditionally"},
 			wantReason: "DeniesUnconditionally"},
-		{name: "Deny elsewhere", effect: deny, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create", "", "secrets")},
+		{name: "Deny elsewhere", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", "", "secrets")},
 			want: []string{"0 create secrets FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
-		{name: "Deny elsewhere, no front door", effect: deny, readsMore: true, noFrontDoor: true, rules: []policyv1alpha1.PolicyRule{rule("create", "", "secrets")},
+		{name: "Deny elsewhere, no front door", effect: deny, reads: enforcementstatus.More, noFrontDoor: true, rules: []policyv1alpha1.PolicyRule{rule("create", "", "secrets")},
 			want: []string{"0 create secrets Reviews NotEnforced"}, wantReason: "NotEnforced"},
-		{name: "paths", effect: allow, readsMore: true, rules: []policyv1alpha1.PolicyRule{path("get", "/metrics")},
+		{name: "paths", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{path("get", "/metrics")},
 			want: []string{"0 get /metrics Server GrantsNothing", "0 get /metrics FrontDoor GrantsNothing"}, wantReason: "GrantsNothing"},
-		{name: "the second rule", effect: deny, readsMore: true, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
+		{name: "a condition on the namespace, elsewhere", effect: deny, reads: enforcementstatus.Namespace, rules: []policyv1alpha1.PolicyRule{rule("get,create", "", "secrets")},
+			want: []string{"0 get,create secrets FrontDoor Enforced"}, wantReason: "Enforced"},
+		{name: "a condition on the namespace, served here", effect: deny, reads: enforcementstatus.Namespace, rules: []policyv1alpha1.PolicyRule{rule("get,create", demo, "things")},
+			want: []string{"0 create things.demo.proviso.dev Server Enforced", "0 get things.demo.proviso.dev Server DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
+		{name: "a condition on the namespace, no front door", effect: deny, reads: enforcementstatus.Namespace, noFrontDoor: true, rules: []policyv1alpha1.PolicyRule{rule("get", "", "secrets")},
+			want: []string{"0 get secrets Reviews NotEnforced"}, wantReason: "NotEnforced"},
+		{name: "the second rule", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
 			want: []string{"0 create things.demo.proviso.dev Server Enforced", "1 create pods FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server := enforcementstatus.Server{Coverage: coverage, FrontDoor: !tc.noFrontDoor}
-			entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules}, tc.readsMore)
+			entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules}, tc.reads)
 			var got []string
 			for _, e := range entries {
 				got = append(got, fmt.Sprintf("%d %s %s %s %s", e.Rule, strings.Join(e.Verbs, ","), strings.Join(e.Resources, ","), e.At, e.Result))
@@ -141,20 +147,19 @@ func TestEffectiveMessage(t *testing.T) {
 	server := enforcementstatus.Server{Coverage: coverage, FrontDoor: true}
 	many := rule("get,list,watch,create,update,patch,delete,deletecollection,bind", "", "a,b,c,d,e,f,g,h,i")
 	for _, tc := range []struct {
-		name      string
-		readsMore bool
-		rules     []policyv1alpha1.PolicyRule
-		want      string
+		name  string
+		rules []policyv1alpha1.PolicyRule
+		want  string
 	}{
-		{"enforced", true, []policyv1alpha1.PolicyRule{rule("create", demo, "things")}, "all requests that the rules describe are decided by the policy"},
-		{"one", true, []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
+		{"enforced", []policyv1alpha1.PolicyRule{rule("create", demo, "things")}, "all requests that the rules describe are decided by the policy"},
+		{"one", []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
 			"rules[1] (create pods): kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false"},
-		{"two", true, []policyv1alpha1.PolicyRule{rule("get", demo, "things"), rule("create", "", "pods")},
+		{"two", []policyv1alpha1.PolicyRule{rule("get", demo, "things"), rule("create", "", "pods")},
 			"rules[0] (get things.demo.proviso.dev): this server evaluates the condition on no object for these requests, so that all of them are denied for which the request alone does not make the condition false. The same applies to 1 more, see status.enforcement"},
-		{"many names", true, []policyv1alpha1.PolicyRule{many},
+		{"many names", []policyv1alpha1.PolicyRule{many},
 			"rules[0] (get, list, watch, create, update, patch, delete, deletecollection, … a, b, c, d, e, f, g, h, …): kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false"},
 	} {
-		entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: tc.rules}, tc.readsMore)
+		entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: tc.rules}, enforcementstatus.More)
 		if got := enforcementstatus.Effective(entries).Message; got != tc.want {
 			t.Errorf("%s: got\n%s\nwant\n%s", tc.name, got, tc.want)
 		}
@@ -173,7 +178,7 @@ func TestBounds(t *testing.T) {
 	for range policy.MaxRules {
 		spec.Rules = append(spec.Rules, large)
 	}
-	entries := enforcementstatus.Server{FrontDoor: true}.Of(spec, true)
+	entries := enforcementstatus.Server{FrontDoor: true}.Of(spec, enforcementstatus.More)
 	if len(entries) != 2*policy.MaxRules {
 		t.Errorf("got %d entries, want two for each rule, since one lists at most %d resources", len(entries), policy.MaxRuleEntries)
 	}

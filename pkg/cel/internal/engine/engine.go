@@ -88,7 +88,8 @@ func (e *Engine) Plan(checked *ast.AST, exprs []ast.Expr) (planned []*Instructio
 		}
 	}()
 	id := ast.MaxID(checked) + 1
-	list := ast.NewExprFactory().NewList(id, exprs, nil)
+	charged := guard.ChargeKeys(exprs, id+1)
+	list := ast.NewExprFactory().NewList(id, charged, nil)
 	var elements []interpreter.InterpretableV2
 	capture := func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		if all, ok := i.(interpreter.InterpretableConstructor); ok && i.ID() == id {
@@ -98,7 +99,7 @@ func (e *Engine) Plan(checked *ast.AST, exprs []ast.Expr) (planned []*Instructio
 	}
 	all := ast.NewCheckedAST(ast.NewAST(list, checked.SourceInfo()), checked.TypeMap(), checked.ReferenceMap())
 	// The observers of costs are put around each instruction before those around it are made.
-	options := append(e.Guard.OptionsFor(exprs), cel.CustomDecoratorV2(capture), cel.CostTrackerOptions(forget))
+	options := append(e.Guard.OptionsFor(charged), cel.CustomDecoratorV2(capture), cel.CostTrackerOptions(forget))
 	if _, err := e.Env.PlanProgram(all, options...); err != nil {
 		return nil, fmt.Errorf("expression %w: %s", ErrCompile, Shorten(err.Error()))
 	}

@@ -73,6 +73,9 @@ func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Va
 	if function == surchargeFunction {
 		return ptr.To(costOfSurcharge(overload))
 	}
+	if function == entryKeyFunction {
+		return ptr.To(textBytes(result) / textPerUnit)
+	}
 	work := unseenWork(function, overload, args, result)
 	if c.walks.Has(function) {
 		parts, complete := walkAll(args, textPerPart)
@@ -129,7 +132,7 @@ func unseenWork(function, overload string, args []ref.Val, result ref.Val) uint6
 	case "semver", "isSemver":
 		work += textBytes(args...) / versionPerUnit
 	case mapInsert:
-		work += uint64(size(args[len(args)-1]))
+		work += workOfInserting(args)
 	case "getFullYear", "getMonth", "getDayOfYear", "getDayOfMonth", "getDate", "getDayOfWeek", "getHours", "getMinutes", "getSeconds", "getMilliseconds":
 		work += unitsPerZone * uint64(len(args)-min(len(args), 1))
 	case "findAll":
@@ -181,6 +184,29 @@ func workOfSearching(args []ref.Val) uint64 {
 		return 0 // refused
 	}
 	return textBytes(args...)/runesPerText + (searched-wanted)*wanted/charactersPerUnit
+}
+
+// workOfInserting is the work of inserting an entry, or all entries of a map, into another map. The text of a single key is
+// charged as an argument.
+func workOfInserting(args []ref.Val) uint64 {
+	work := uint64(size(args[len(args)-1]))
+	if len(args) == 2 {
+		work += costOfKeys(args[1])
+	}
+	return work
+}
+
+// costOfKeys returns the cost of reading the keys of a map, or 0 if a value is no map. It is 0 for short keys.
+func costOfKeys(v ref.Val) uint64 {
+	m, ok := v.(traits.Mapper)
+	if !ok {
+		return 0
+	}
+	var text uint64
+	for it := m.Iterator(); it.HasNext() == types.True; {
+		text += textBytes(it.Next())
+	}
+	return text / textPerUnit
 }
 
 // workOfFormatting is the work of reading a format and of writing each of its arguments.

@@ -149,9 +149,9 @@ func (g *Guard) Options() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostTracking(costs{walks: g.walks}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.CheckCalls), cel.CustomDecoratorV2(ContainPanics), cel.CustomDecoratorV2(interrupted)}
 }
 
-// OptionsFor returns Options, and the options that depend on the expressions that are planned.
+// OptionsFor returns Options, and the options that depend on the expressions that are planned. ChargeKeys has returned these.
 func (g *Guard) OptionsFor(exprs []ast.Expr) []cel.ProgramOption {
-	return append(g.Options(), cel.CustomDecoratorV2(rounds(exprs)), cel.CustomDecoratorV2(surcharges(exprs)))
+	return append(g.Options(), cel.CustomDecoratorV2(rounds(exprs)), cel.CustomDecoratorV2(surcharges(exprs)), cel.CustomDecoratorV2(chargedKeys))
 }
 
 // CheckCalls is a decorator that checks the arguments of a guarded function before it is called.

@@ -1,0 +1,142 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package guard
+
+import (
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
+)
+
+// The names under which the planner and the cost tracker see the key of an index, and the key of an entry in a map
+// literal. No expression can call a function of these names.
+const (
+	indexKeyFunction = "@indexKey"
+	entryKeyFunction = "@entryKey"
+)
+
+// ChargeKeys returns expressions whose keys are calls that pay for the length of a text: a map hashes it at each lookup,
+// and the cost tracker counts the lookup as one unit. A key that is a literal is short, because the expression is. Any
+// other key may be a text, also if the type checker has inferred that it is a number: it infers the types of dynamic values
+// from what is done with them. The new nodes get the ids from nextID on. The given expressions stay as they are.
+func ChargeKeys(exprs []ast.Expr, nextID int64) []ast.Expr {
+	k := &keys{ExprFactory: ast.NewExprFactory(), nextID: nextID}
+	charged := make([]ast.Expr, 0, len(exprs))
+	for _, e := range exprs {
+		if hasKeys(e) {
+			e = k.CopyExpr(e)
+			ast.PostOrderVisit(e, ast.NewExprVisitor(k.charge))
+		}
+		charged = append(charged, e)
+	}
+	return charged
+}
+
+// keys puts calls around the keys in expressions.
+type keys struct {
+	ast.ExprFactory
+	nextID int64
+}
+
+// hasKeys reports whether a part of an expression has a key that is no literal.
+func hasKeys(e ast.Expr) (found bool) {
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) {
+		switch {
+		case isIndex(part):
+			found = found || part.AsCall().Args()[1].Kind() != ast.LiteralKind
+		case part.Kind() == ast.MapKind:
+			for _, entry := range part.AsMap().Entries() {
+				found = found || entry.AsMapEntry().Key().Kind() != ast.LiteralKind
+			}
+		}
+	}))
+	return found
+}
+
+func isIndex(e ast.Expr) bool {
+	if e.Kind() != ast.CallKind {
+		return false
+	}
+	name := e.AsCall().FunctionName()
+	return name == operators.Index || name == operators.OptIndex
+}
+
+// charge replaces the keys of an index or of a map literal.
+func (k *keys) charge(e ast.Expr) {
+	switch {
+	case isIndex(e):
+		call := e.AsCall()
+		e.SetKindCase(k.NewCall(e.ID(), call.FunctionName(), call.Args()[0], k.call(indexKeyFunction, call.Args()[1])))
+	case e.Kind() == ast.MapKind:
+		var entries []ast.EntryExpr
+		for _, entry := range e.AsMap().Entries() {
+			pair := entry.AsMapEntry()
+			entries = append(entries, k.NewMapEntry(entry.ID(), k.call(entryKeyFunction, pair.Key()), pair.Value(), pair.IsOptional()))
+		}
+		e.SetKindCase(k.NewMap(e.ID(), entries))
+	}
+}
+
+func (k *keys) call(function string, key ast.Expr) ast.Expr {
+	if key.Kind() == ast.LiteralKind {
+		return key
+	}
+	id := k.nextID
+	k.nextID++
+	return k.NewCall(id, function, key)
+}
+
+// chargedKeys is a decorator of the calls that ChargeKeys makes.
+func chargedKeys(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	call, ok := i.(interpreter.InterpretableCall)
+	if !ok || call.Function() != indexKeyFunction && call.Function() != entryKeyFunction {
+		return i, nil
+	}
+	value := call.Args()[0]
+	if _, constant := value.(interpreter.InterpretableConst); constant {
+		return value, nil
+	}
+	if attribute, ok := value.(interpreter.InterpretableAttribute); ok && call.Function() == indexKeyFunction {
+		return key{resolved{attribute}}, nil
+	}
+	return key{value}, nil
+}
+
+// key is an instruction whose value is a key. It looks like a call without arguments to the cost tracker, which charges
+// for the length of the value.
+type key struct {
+	interpreter.InterpretableV2
+}
+
+var _ interpreter.InterpretableCall = key{}
+
+// Function implements interpreter.InterpretableCall.
+func (key) Function() string { return entryKeyFunction }
+
+// OverloadID implements interpreter.InterpretableCall.
+func (key) OverloadID() string { return entryKeyFunction }
+
+// Args implements interpreter.InterpretableCall. The value of the instruction within may not be on the stack of the
+// tracker, which would then charge nothing.
+func (key) Args() []interpreter.InterpretableV2 { return nil }
+
+// resolved is an attribute that is the key of an index. The cost tracker counts an index whose key is an attribute as one
+// unit, and an index with another key as one unit and the cost of the key. Therefore, the attribute itself is not counted.
+type resolved struct {
+	interpreter.InterpretableAttribute
+}
+
+func (r resolved) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	value, err := r.Resolve(frame)
+	if err != nil {
+		return types.LabelErrNode(r.ID(), types.WrapErr(err))
+	}
+	return r.Adapter().NativeToValue(value)
+}
+
+func (r resolved) Eval(vars interpreter.Activation) ref.Val { return r.Exec(interpreter.AsFrame(vars)) }

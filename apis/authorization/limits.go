@@ -27,6 +27,9 @@ const (
 	// MaxAuthorizerNameBytes bounds the name of an authorizer, which is a DNS name in most
 	// configurations.
 	MaxAuthorizerNameBytes = 253
+	// MaxAttributeBytes bounds each text of a request in an AuthorizationConditionsReview: its kind,
+	// resource, subresource, namespace, name, verb and path. Most servers do not accept longer URLs.
+	MaxAttributeBytes = 8192
 )
 
 // The bounds of the user to impersonate in a review. Each group and each value of extra needs

@@ -212,21 +212,21 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 					},
 					"subResource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subResource is the subresource of the request, if any.",
+							Description: "subResource is the subresource of the request, if any; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name of the object. It may be empty for CREATE.",
+							Description: "name is the name of the object; at most 8192 bytes. It may be empty for CREATE.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespace is the namespace of the request, if any.",
+							Description: "namespace is the namespace of the request, if any; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -424,7 +424,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonatedRequest(ref common.R
 				Properties: map[string]spec.Schema{
 					"verb": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verb is the verb of the request, such as get.",
+							Description: "verb is the verb of the request, such as get; at most 8192 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -432,49 +432,49 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonatedRequest(ref common.R
 					},
 					"apiGroup": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroup is the API group of the resource.",
+							Description: "apiGroup is the API group of the resource; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"apiVersion": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersion is the version of the resource, without the group.",
+							Description: "apiVersion is the version of the resource, without the group; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"resource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resource is the resource, such as pods.",
+							Description: "resource is the resource, such as pods; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"subresource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subresource is the subresource, such as exec.",
+							Description: "subresource is the subresource, such as exec; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespace is the namespace of the request.",
+							Description: "namespace is the namespace of the request; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name of the object.",
+							Description: "name is the name of the object; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"path": {
 						SchemaProps: spec.SchemaProps{
-							Description: "path is the path of a request outside the API resources.",
+							Description: "path is the path of a request outside the API resources; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1050,7 +1050,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewCondition(ref
 				Properties: map[string]spec.Schema{
 					"id": {
 						SchemaProps: spec.SchemaProps{
-							Description: "id identifies the condition in its set, and is shown in messages. It is a label key with a domain prefix, such as example.com/no-exec. Domains under k8s.io and kubernetes.io are reserved.",
+							Description: "id identifies the condition in its set, and is shown in messages. It is a label key with a domain prefix, such as example.com/no-exec: at most 253 bytes before the slash, and 63 after it. Domains under k8s.io and kubernetes.io are reserved.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1067,7 +1067,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewCondition(ref
 					},
 					"type": {
 						SchemaProps: spec.SchemaProps{
-							Description: "type is the language of the condition, a label key with a domain prefix, such as k8s.io/authorization-cel.",
+							Description: "type is the language of the condition, a label key with a domain prefix, such as k8s.io/authorization-cel: at most 253 bytes before the slash, and 63 after it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1159,7 +1159,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewConditionSet(
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionsChain is set if the authorizer is itself a chain of authorizers. It is evaluated like the conditionsChain of a status.",
+							Description: "conditionsChain is set if the authorizer is itself a chain of authorizers. It is evaluated like the conditionsChain of a status. At most 8 levels, and at most 32 sets in the whole chain.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1463,7 +1463,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineDisk(ref common.ReferenceCa
 					},
 					"storageClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "storageClassName is the storage class of this disk. If omitted, it is the storage class of the machine.",
+							Description: "storageClassName is the storage class of this disk: a DNS subdomain name. If omitted, it is the storage class of the machine.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1540,7 +1540,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 				Properties: map[string]spec.Schema{
 					"image": {
 						SchemaProps: spec.SchemaProps{
-							Description: "image is the image that the machine boots, such as debian-12.",
+							Description: "image is the image that the machine boots, such as debian-12; at most 256 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1625,7 +1625,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineSpec(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "tags are words that describe the machine; at most 64, without duplicates.",
+							Description: "tags are words that describe the machine; at most 64, without duplicates, each of at most 256 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1680,7 +1680,7 @@ func schema_proviso_apis_demo_v1alpha1_VirtualMachineStatus(ref common.Reference
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions describe the state of the machine in detail.",
+							Description: "conditions describe the state of the machine in detail; at most 16.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1816,10 +1816,11 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 					},
 					"effect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "effect is Allow, Deny or NoOpinion.",
+							Description: "effect is what the policy does to the requests that match and for which the condition is true.\n\nPossible enum values:\n - `\"Allow\"` allows the request, unless a Deny or NoOpinion policy applies as well.\n - `\"Deny\"` denies the request, even if other policies or authorizers allow it.\n - `\"NoOpinion\"` prevents Allow policies from allowing the request. Authorizers after the policies may still allow it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
+							Enum:        []interface{}{"Allow", "Deny", "NoOpinion"},
 						},
 					},
 					"subjects": {
@@ -1829,7 +1830,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subjects are the users, groups and service accounts whose requests match; at most 256. Required with the effect Allow. If omitted, a policy with another effect applies to all users.",
+							Description: "subjects are the users, groups and service accounts whose requests match; at most 256, with names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1870,7 +1871,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "variables are named CEL expressions. The condition and later variables refer to them as variables.NAME. They are evaluated only if they are used. At most 64.",
+							Description: "variables are named CEL expressions. The condition and later variables refer to them as variables.NAME. They are evaluated only if they are used. At most 64; together with the condition at most 20480 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1883,7 +1884,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 					},
 					"condition": {
 						SchemaProps: spec.SchemaProps{
-							Description: "condition is a CEL expression of type bool; at most 10240 bytes. It may read request, object, oldObject, options, operation, dryRun, namespaceObject, authorizer and variables. If omitted, the effect is unconditional.",
+							Description: "condition is a CEL expression of type bool; at most 10240 bytes. If omitted, the effect is unconditional. It may read these variables:\n\n- request.verb, request.apiGroup, request.apiVersion, request.resource, request.subresource, request.namespace, request.name and request.path: strings, empty if the request has no such value.\n\n- request.userInfo.username, request.userInfo.uid, request.userInfo.groups and request.userInfo.extra: the user.\n\n- request.fieldSelector.requirements and request.labelSelector.requirements: lists of requirements with key, operator and values.\n\n- operation: CREATE, UPDATE, DELETE or CONNECT.\n\n- object and oldObject: the new and the stored object, or null; for CONNECT object has the options of the connection. options and dryRun: how the object is written.\n\n- namespaceObject: the metadata of the namespace of the request.\n\n- authorizer and authorizer.requestResource: whether the user has another permission.\n\n- impersonatedRequest and impersonatedUser, in impersonation checks.\n\n- variables.NAME: the value of a variable.\n\nA condition that reads request alone is decided at authorization. All others are conditions on the object, which are enforced only where this is shown in status.enforcement.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1923,7 +1924,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditions are Ready and Effective.",
+							Description: "conditions are Ready and Effective, and conditions of other controllers; at most 16.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2076,7 +2077,7 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 				Properties: map[string]spec.Schema{
 					"fieldRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fieldRef is the path of the field with the expression, such as spec.condition.",
+							Description: "fieldRef is the path of the field with the expression, such as spec.condition; at most 256 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2084,7 +2085,7 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 					},
 					"warning": {
 						SchemaProps: spec.SchemaProps{
-							Description: "warning describes the error, and the kind of object that it is about.",
+							Description: "warning describes the error, and the kind of object that it is about; at most 4096 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2375,16 +2376,17 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionParameter(ref common.Ref
 				Properties: map[string]spec.Schema{
 					"key": {
 						SchemaProps: spec.SchemaProps{
-							Description: "key is the key field of the list's elements that becomes the parameter. It may be omitted if there is only one.",
+							Description: "key is the key field of the list's elements that becomes the parameter. It may be omitted if there is only one. At most 253 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"treatment": {
 						SchemaProps: spec.SchemaProps{
-							Description: "treatment determines how the key becomes the parameter: Verbatim, SlashDelimitedPrefix or Expression. Defaults to Verbatim.",
+							Description: "treatment determines how the key becomes the parameter. Defaults to Verbatim.\n\nPossible enum values:\n - `\"Expression\"` uses the result of a CEL expression over the key.\n - `\"SlashDelimitedPrefix\"` uses the part before the first slash, such as example.com for the label example.com/x. A key without a slash is used as a whole.\n - `\"Verbatim\"` uses the key without changes.",
 							Type:        []string{"string"},
 							Format:      "",
+							Enum:        []interface{}{"Expression", "SlashDelimitedPrefix", "Verbatim"},
 						},
 					},
 					"expression": {
@@ -2409,7 +2411,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.Refe
 				Properties: map[string]spec.Schema{
 					"apiGroup": {
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroup is the API group of the resource; empty for the core group.",
+							Description: "apiGroup is the API group of the resource; empty for the core group. At most 253 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -2421,7 +2423,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions in which the objects have these fields. If omitted, all versions. If fields are excluded in one version, map their permissions in the other versions as well: otherwise every write in another version needs these permissions, whatever it changes.",
+							Description: "apiVersions are the versions in which the objects have these fields. If omitted, all versions. If fields are excluded in one version, map their permissions in the other versions as well: otherwise every write in another version needs these permissions, whatever it changes. At most 64, each of at most 63 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2435,7 +2437,7 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.Refe
 					},
 					"resource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resource is the resource, such as pods.",
+							Description: "resource is the resource, such as pods; at most 253 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2462,7 +2464,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs of the requests, such as create, or * for all verbs.",
+							Description: "verbs are the verbs of the requests, such as create, or * for all verbs. At least 1 and at most 64, each of at most 253 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2481,7 +2483,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroups are the API groups of the resources; the empty string is the core group, and * means all groups. Required with resources.",
+							Description: "apiGroups are the API groups of the resources; the empty string is the core group, and * means all groups. Required with resources. At most 64, each of at most 253 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2500,7 +2502,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are the versions for which the condition was written. Required if it reads object or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy does not allow the request, and a Deny or NoOpinion policy applies without evaluating its condition.",
+							Description: "apiVersions are the versions for which the condition was written. Required if it reads object or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy does not allow the request, and a Deny or NoOpinion policy applies without evaluating its condition. At most 64, each of at most 63 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2519,7 +2521,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for this subresource of every resource; and * for all resources and subresources.",
+							Description: "resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for this subresource of every resource; and * for all resources and subresources. Required without nonResourceURLs. At most 64, each of at most 253 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2538,7 +2540,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceNames are the names of the objects. If omitted, all names. A create or deletecollection request has no name.",
+							Description: "resourceNames are the names of the objects. If omitted, all names. A create or deletecollection request has no name. At most 256, each of at most 1024 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2557,7 +2559,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every path that starts with /metrics/. With them, verbs is the only other field that may be set. They are not allowed in namespaced policies.",
+							Description: "nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every path that starts with /metrics/. With them, verbs is the only other field that may be set. They are not allowed in namespaced policies. At most 64, each of at most 1024 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2598,7 +2600,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.",
+							Description: "verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows. At most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2617,7 +2619,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their paths.",
+							Description: "resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their paths. At most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2631,7 +2633,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"at": {
 						SchemaProps: spec.SchemaProps{
-							Description: "at is where the requests are decided.\n\nPossible enum values:\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
+							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2640,7 +2642,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"result": {
 						SchemaProps: spec.SchemaProps{
-							Description: "result is what the policy does there.\n\nPossible enum values:\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
+							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2703,7 +2705,7 @@ func schema_proviso_apis_policy_v1alpha1_Variable(ref common.ReferenceCallback) 
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name of the variable, a CEL identifier.",
+							Description: "name is the name of the variable, a CEL identifier; at most 253 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2711,7 +2713,7 @@ func schema_proviso_apis_policy_v1alpha1_Variable(ref common.ReferenceCallback) 
 					},
 					"expression": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expression is a CEL expression of any type. It may read earlier variables.",
+							Description: "expression is a CEL expression of any type; at most 10240 bytes. It may read what a condition may read, but of the variables only earlier ones.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

@@ -92,6 +92,21 @@ func TestExplain(t *testing.T) {
 			t.Errorf("kubectl explain %s: got\n%s\nwant %q in it", field, got, want)
 		}
 	}
+	for field, want := range map[string][]string{
+		"clusterauthorizationpolicies.spec.effect":               {"ENUM:", "NoOpinion"},
+		"clusterauthorizationpolicies.spec.subjects":             {"at most 256", "Required with the effect Allow"},
+		"authorizationpolicies.spec.rules.verbs":                 {"At least 1 and at most 64, each of at most 253 bytes"},
+		"authorizationpolicies.spec.condition":                   {"at most 10240 bytes", "request.userInfo.groups", "request.labelSelector.requirements", "namespaceObject:"},
+		"clusterauthorizationpolicies.status.enforcement.at":     {"ENUM:", "FrontDoor"},
+		"clusterauthorizationpolicies.status.enforcement.result": {"ENUM:", "DeniesUnconditionally"},
+	} {
+		got := strings.Join(strings.Fields(mustKubectl(t, "alice", "explain", field, "--api-version=policy.proviso.dev/v1alpha1")), " ")
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("kubectl explain %s: got\n%s\nwant %q in it", field, got, part)
+			}
+		}
+	}
 	if got := mustKubectl(t, "alice", "explain", "vm.spec.disks.sizeGiB"); !strings.Contains(got, "size of the disk in GiB") {
 		t.Errorf("kubectl explain vm.spec.disks.sizeGiB: got\n%s", got)
 	}

@@ -198,7 +198,8 @@ type SubjectAccessReviewConditionSet struct {
 	Conditions []SubjectAccessReviewCondition `json:"conditions,omitempty"`
 
 	// conditionsChain is set if the authorizer is itself a chain of authorizers. It is
-	// evaluated like the conditionsChain of a status.
+	// evaluated like the conditionsChain of a status. At most 8 levels, and at most 32 sets in the
+	// whole chain.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
@@ -220,13 +221,13 @@ const (
 // yields true or false (KEP-5681, "Condition and ConditionSet data model").
 type SubjectAccessReviewCondition struct {
 	// id identifies the condition in its set, and is shown in messages. It is a label key with
-	// a domain prefix, such as example.com/no-exec. Domains under k8s.io and kubernetes.io are
-	// reserved.
+	// a domain prefix, such as example.com/no-exec: at most 253 bytes before the slash, and 63
+	// after it. Domains under k8s.io and kubernetes.io are reserved.
 	ID string `json:"id"`
 	// effect is the effect of the condition if it is true.
 	Effect ConditionEffect `json:"effect"`
 	// type is the language of the condition, a label key with a domain prefix, such as
-	// k8s.io/authorization-cel.
+	// k8s.io/authorization-cel: at most 253 bytes before the slash, and 63 after it.
 	Type string `json:"type"`
 	// condition is the text of the condition in the language of its type, at most 10240 bytes.
 	// It may be empty if the type needs only the ID.
@@ -295,13 +296,13 @@ type AuthorizationConditionsRequest struct {
 	// resource is the resource of the request.
 	// +optional
 	Resource *metav1.GroupVersionResource `json:"resource,omitempty"`
-	// subResource is the subresource of the request, if any.
+	// subResource is the subresource of the request, if any; at most 8192 bytes.
 	// +optional
 	SubResource string `json:"subResource,omitempty"`
-	// name is the name of the object. It may be empty for CREATE.
+	// name is the name of the object; at most 8192 bytes. It may be empty for CREATE.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// namespace is the namespace of the request, if any.
+	// namespace is the namespace of the request, if any; at most 8192 bytes.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
 	// namespaceObject is the Namespace of the request. Conditions can read its metadata.
@@ -359,27 +360,27 @@ type ImpersonationData struct {
 // ImpersonatedRequest describes the request of an impersonated user. It has the fields of the
 // CEL variable impersonatedRequest.
 type ImpersonatedRequest struct {
-	// verb is the verb of the request, such as get.
+	// verb is the verb of the request, such as get; at most 8192 bytes.
 	Verb string `json:"verb"`
-	// apiGroup is the API group of the resource.
+	// apiGroup is the API group of the resource; at most 8192 bytes.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
-	// apiVersion is the version of the resource, without the group.
+	// apiVersion is the version of the resource, without the group; at most 8192 bytes.
 	// +optional
 	APIVersion string `json:"apiVersion,omitempty"`
-	// resource is the resource, such as pods.
+	// resource is the resource, such as pods; at most 8192 bytes.
 	// +optional
 	Resource string `json:"resource,omitempty"`
-	// subresource is the subresource, such as exec.
+	// subresource is the subresource, such as exec; at most 8192 bytes.
 	// +optional
 	Subresource string `json:"subresource,omitempty"`
-	// namespace is the namespace of the request.
+	// namespace is the namespace of the request; at most 8192 bytes.
 	// +optional
 	Namespace string `json:"namespace,omitempty"`
-	// name is the name of the object.
+	// name is the name of the object; at most 8192 bytes.
 	// +optional
 	Name string `json:"name,omitempty"`
-	// path is the path of a request outside the API resources.
+	// path is the path of a request outside the API resources; at most 8192 bytes.
 	// +optional
 	Path string `json:"path,omitempty"`
 }

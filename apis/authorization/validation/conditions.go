@@ -37,6 +37,41 @@ func ValidateAuthorizationConditionsReview(review *authorization.AuthorizationCo
 	if request.Impersonation != nil && request.Impersonation.Request.Verb == "" {
 		errs = append(errs, field.Required(path.Child("impersonation", "request", "verb"), ""))
 	}
+	return append(errs, validateAttributeLengths(request, path)...)
+}
+
+// validateAttributeLengths bounds what a URL would have in the request that the review is about.
+func validateAttributeLengths(request *authorization.AuthorizationConditionsRequest, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	bound := func(value string, path *field.Path) {
+		if len(value) > authorization.MaxAttributeBytes {
+			errs = append(errs, field.TooLong(path, "", authorization.MaxAttributeBytes))
+		}
+	}
+	if kind, at := request.Kind, path.Child("kind"); kind != nil {
+		bound(kind.Group, at.Child("group"))
+		bound(kind.Version, at.Child("version"))
+		bound(kind.Kind, at.Child("kind"))
+	}
+	if resource, at := request.Resource, path.Child("resource"); resource != nil {
+		bound(resource.Group, at.Child("group"))
+		bound(resource.Version, at.Child("version"))
+		bound(resource.Resource, at.Child("resource"))
+	}
+	bound(request.SubResource, path.Child("subResource"))
+	bound(request.Name, path.Child("name"))
+	bound(request.Namespace, path.Child("namespace"))
+	if request.Impersonation != nil {
+		of, at := &request.Impersonation.Request, path.Child("impersonation", "request")
+		bound(of.Verb, at.Child("verb"))
+		bound(of.APIGroup, at.Child("apiGroup"))
+		bound(of.APIVersion, at.Child("apiVersion"))
+		bound(of.Resource, at.Child("resource"))
+		bound(of.Subresource, at.Child("subresource"))
+		bound(of.Namespace, at.Child("namespace"))
+		bound(of.Name, at.Child("name"))
+		bound(of.Path, at.Child("path"))
+	}
 	return errs
 }
 

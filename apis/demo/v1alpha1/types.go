@@ -30,7 +30,7 @@ type VirtualMachine struct {
 
 // VirtualMachineSpec is the desired state of a machine.
 type VirtualMachineSpec struct {
-	// image is the image that the machine boots, such as debian-12.
+	// image is the image that the machine boots, such as debian-12; at most 256 bytes.
 	Image string `json:"image"`
 	// storageClassName is the storage class of the machine's disks: a DNS subdomain name.
 	// +optional
@@ -59,7 +59,8 @@ type VirtualMachineSpec struct {
 	// +listMapKey=name
 	// +k8s:openapi-gen=x-kubernetes-permission-verb:storage
 	Disks []VirtualMachineDisk `json:"disks,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// tags are words that describe the machine; at most 64, without duplicates.
+	// tags are words that describe the machine; at most 64, without duplicates, each of at
+	// most 256 bytes.
 	// +optional
 	// +listType=set
 	// +k8s:openapi-gen=x-kubernetes-permission-verb:tag
@@ -77,8 +78,8 @@ type VirtualMachineDisk struct {
 	Name string `json:"name"`
 	// sizeGiB is the size of the disk in GiB, which may be a fraction; greater than 0.
 	SizeGiB float64 `json:"sizeGiB"`
-	// storageClassName is the storage class of this disk. If omitted, it is the storage class
-	// of the machine.
+	// storageClassName is the storage class of this disk: a DNS subdomain name. If omitted, it is
+	// the storage class of the machine.
 	// +optional
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
@@ -91,7 +92,7 @@ type VirtualMachineStatus struct {
 	// phase is the phase of the machine: Pending, Running or Stopped.
 	// +optional
 	Phase VirtualMachinePhase `json:"phase,omitempty"`
-	// conditions describe the state of the machine in detail.
+	// conditions describe the state of the machine in detail; at most 16.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge

@@ -24,6 +24,8 @@ const (
 	maxCPUShare = 1024
 	maxItems    = 64
 	maxString   = 256
+	// maxConditions bounds the conditions of a status, as in a policy.
+	maxConditions = 16
 
 	// maxMemoryBytes and maxMemoryExponentBytes bound the text of a quantity before it is parsed.
 	// Parsing a quantity with a negative exponent, or comparing one with a positive exponent,
@@ -55,6 +57,9 @@ func ValidateVirtualMachineStatusUpdate(vm, old *demo.VirtualMachine) field.Erro
 	}
 	if vm.Status.ObservedGeneration < 0 {
 		errs = append(errs, field.Invalid(path.Child("observedGeneration"), vm.Status.ObservedGeneration, "must not be negative"))
+	}
+	if n := len(vm.Status.Conditions); n > maxConditions {
+		return append(errs, field.TooMany(path.Child("conditions"), n, maxConditions))
 	}
 	return append(errs, metav1validation.ValidateConditions(vm.Status.Conditions, path.Child("conditions"))...)
 }

@@ -8,6 +8,7 @@ package v1alpha1
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // ParameterTreatment determines how a key becomes the parameter of a permission.
+// +enum
 type ParameterTreatment string
 
 const (
@@ -71,17 +72,17 @@ type FieldPermissionMappingSpec struct {
 
 // FieldPermissionResource is a resource.
 type FieldPermissionResource struct {
-	// apiGroup is the API group of the resource; empty for the core group.
+	// apiGroup is the API group of the resource; empty for the core group. At most 253 bytes.
 	// +optional
 	APIGroup string `json:"apiGroup,omitempty"`
 	// apiVersions are the versions in which the objects have these fields. If omitted, all
 	// versions. If fields are excluded in one version, map their permissions in the other
 	// versions as well: otherwise every write in another version needs these permissions,
-	// whatever it changes.
+	// whatever it changes. At most 64, each of at most 63 bytes.
 	// +optional
 	// +listType=set
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// resource is the resource, such as pods.
+	// resource is the resource, such as pods; at most 253 bytes.
 	Resource string `json:"resource"`
 }
 
@@ -108,11 +109,10 @@ type FieldPermission struct {
 // FieldPermissionParameter derives a parameter from a key.
 type FieldPermissionParameter struct {
 	// key is the key field of the list's elements that becomes the parameter. It may be
-	// omitted if there is only one.
+	// omitted if there is only one. At most 253 bytes.
 	// +optional
 	Key string `json:"key,omitempty"`
-	// treatment determines how the key becomes the parameter: Verbatim, SlashDelimitedPrefix
-	// or Expression. Defaults to Verbatim.
+	// treatment determines how the key becomes the parameter. Defaults to Verbatim.
 	// +optional
 	Treatment ParameterTreatment `json:"treatment,omitempty"`
 	// expression is the CEL expression for the treatment Expression. It reads the string

@@ -12,6 +12,7 @@ import (
 
 // PolicyEffect is the effect of a policy on a request that matches one of its subjects and
 // rules and for which its condition is true.
+// +enum
 type PolicyEffect string
 
 const (
@@ -148,10 +149,10 @@ type AuthorizationPolicySpec struct {
 	// description is shown to users, in conditions and in denials; at most 1024 bytes.
 	// +optional
 	Description string `json:"description,omitempty"`
-	// effect is Allow, Deny or NoOpinion.
+	// effect is what the policy does to the requests that match and for which the condition is true.
 	Effect PolicyEffect `json:"effect"`
-	// subjects are the users, groups and service accounts whose requests match; at most 256.
-	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
+	// subjects are the users, groups and service accounts whose requests match; at most 256, with
+	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	// +optional
 	// +listType=atomic
 	Subjects []rbacv1.Subject `json:"subjects,omitempty"`
@@ -160,50 +161,77 @@ type AuthorizationPolicySpec struct {
 	// +listType=atomic
 	Rules []PolicyRule `json:"rules"`
 	// variables are named CEL expressions. The condition and later variables refer to them as
-	// variables.NAME. They are evaluated only if they are used. At most 64.
+	// variables.NAME. They are evaluated only if they are used. At most 64; together with the
+	// condition at most 20480 bytes.
 	// +optional
 	// +patchMergeKey=name
 	// +patchStrategy=merge
 	// +listType=map
 	// +listMapKey=name
 	Variables []Variable `json:"variables,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
-	// condition is a CEL expression of type bool; at most 10240 bytes. It may read request,
-	// object, oldObject, options, operation, dryRun, namespaceObject, authorizer and
-	// variables. If omitted, the effect is unconditional.
+	// condition is a CEL expression of type bool; at most 10240 bytes. If omitted, the effect is
+	// unconditional. It may read these variables:
+	//
+	// - request.verb, request.apiGroup, request.apiVersion, request.resource, request.subresource,
+	// request.namespace, request.name and request.path: strings, empty if the request has no such value.
+	//
+	// - request.userInfo.username, request.userInfo.uid, request.userInfo.groups and
+	// request.userInfo.extra: the user.
+	//
+	// - request.fieldSelector.requirements and request.labelSelector.requirements: lists of
+	// requirements with key, operator and values.
+	//
+	// - operation: CREATE, UPDATE, DELETE or CONNECT.
+	//
+	// - object and oldObject: the new and the stored object, or null; for CONNECT object has the
+	// options of the connection. options and dryRun: how the object is written.
+	//
+	// - namespaceObject: the metadata of the namespace of the request.
+	//
+	// - authorizer and authorizer.requestResource: whether the user has another permission.
+	//
+	// - impersonatedRequest and impersonatedUser, in impersonation checks.
+	//
+	// - variables.NAME: the value of a variable.
+	//
+	// A condition that reads request alone is decided at authorization. All others are conditions
+	// on the object, which are enforced only where this is shown in status.enforcement.
 	// +optional
 	Condition string `json:"condition,omitempty"`
 }
 
 // PolicyRule describes requests, either for resources or for non-resource URLs.
 type PolicyRule struct {
-	// verbs are the verbs of the requests, such as create, or * for all verbs.
+	// verbs are the verbs of the requests, such as create, or * for all verbs. At least 1 and at
+	// most 64, each of at most 253 bytes.
 	// +listType=atomic
 	Verbs []string `json:"verbs"`
 	// apiGroups are the API groups of the resources; the empty string is the core group, and *
-	// means all groups. Required with resources.
+	// means all groups. Required with resources. At most 64, each of at most 253 bytes.
 	// +optional
 	// +listType=atomic
 	APIGroups []string `json:"apiGroups,omitempty"`
 	// apiVersions are the versions for which the condition was written. Required if it reads object
 	// or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy
 	// does not allow the request, and a Deny or NoOpinion policy applies without evaluating its
-	// condition.
+	// condition. At most 64, each of at most 63 bytes.
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
-	// this subresource of every resource; and * for all resources and subresources.
+	// this subresource of every resource; and * for all resources and subresources. Required
+	// without nonResourceURLs. At most 64, each of at most 253 bytes.
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
 	// resourceNames are the names of the objects. If omitted, all names. A create or
-	// deletecollection request has no name.
+	// deletecollection request has no name. At most 256, each of at most 1024 bytes.
 	// +optional
 	// +listType=atomic
 	ResourceNames []string `json:"resourceNames,omitempty"`
 	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
 	// path that starts with /metrics/. With them, verbs is the only other field that may be
-	// set. They are not allowed in namespaced policies.
+	// set. They are not allowed in namespaced policies. At most 64, each of at most 1024 bytes.
 	// +optional
 	// +listType=atomic
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
@@ -211,9 +239,10 @@ type PolicyRule struct {
 
 // Variable is a named expression.
 type Variable struct {
-	// name is the name of the variable, a CEL identifier.
+	// name is the name of the variable, a CEL identifier; at most 253 bytes.
 	Name string `json:"name"`
-	// expression is a CEL expression of any type. It may read earlier variables.
+	// expression is a CEL expression of any type; at most 10240 bytes. It may read what a condition
+	// may read, but of the variables only earlier ones.
 	Expression string `json:"expression"`
 }
 
@@ -222,7 +251,7 @@ type AuthorizationPolicyStatus struct {
 	// observedGeneration is the generation of the policy that the status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready and Effective.
+	// conditions are Ready and Effective, and conditions of other controllers; at most 16.
 	// +optional
 	// +patchMergeKey=type
 	// +patchStrategy=merge
@@ -244,15 +273,16 @@ type RuleEnforcement struct {
 	// rule is the index of the rule in spec.rules, from 0.
 	Rule int32 `json:"rule"`
 	// verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	// At most 64.
 	// +listType=atomic
 	Verbs []string `json:"verbs"`
 	// resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their
-	// paths.
+	// paths. At most 64.
 	// +listType=atomic
 	Resources []string `json:"resources"`
-	// at is where the requests are decided.
+	// at is where the requests are decided. Later versions may have more values, of at most 253 bytes.
 	At EnforcementPlace `json:"at"`
-	// result is what the policy does there.
+	// result is what the policy does there. Later versions may have more values, of at most 253 bytes.
 	Result EnforcementResult `json:"result"`
 	// message explains the result; at most 1024 bytes.
 	// +optional
@@ -269,8 +299,9 @@ type TypeChecking struct {
 
 // ExpressionWarning is an error in an expression.
 type ExpressionWarning struct {
-	// fieldRef is the path of the field with the expression, such as spec.condition.
+	// fieldRef is the path of the field with the expression, such as spec.condition; at most 256
+	// bytes.
 	FieldRef string `json:"fieldRef"`
-	// warning describes the error, and the kind of object that it is about.
+	// warning describes the error, and the kind of object that it is about; at most 4096 bytes.
 	Warning string `json:"warning"`
 }

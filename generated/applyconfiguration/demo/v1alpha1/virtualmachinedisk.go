@@ -16,8 +16,8 @@ type VirtualMachineDiskApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// sizeGiB is the size of the disk in GiB, which may be a fraction; greater than 0.
 	SizeGiB *float64 `json:"sizeGiB,omitempty"`
-	// storageClassName is the storage class of this disk. If omitted, it is the storage class
-	// of the machine.
+	// storageClassName is the storage class of this disk: a DNS subdomain name. If omitted, it is
+	// the storage class of the machine.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

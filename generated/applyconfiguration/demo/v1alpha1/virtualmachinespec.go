@@ -12,7 +12,7 @@ package v1alpha1
 //
 // VirtualMachineSpec is the desired state of a machine.
 type VirtualMachineSpecApplyConfiguration struct {
-	// image is the image that the machine boots, such as debian-12.
+	// image is the image that the machine boots, such as debian-12; at most 256 bytes.
 	Image *string `json:"image,omitempty"`
 	// storageClassName is the storage class of the machine's disks: a DNS subdomain name.
 	StorageClassName *string `json:"storageClassName,omitempty"`
@@ -28,7 +28,8 @@ type VirtualMachineSpecApplyConfiguration struct {
 	Memory *string `json:"memory,omitempty"`
 	// disks are the disks of the machine, by name; at most 64.
 	Disks []VirtualMachineDiskApplyConfiguration `json:"disks,omitempty"`
-	// tags are words that describe the machine; at most 64, without duplicates.
+	// tags are words that describe the machine; at most 64, without duplicates, each of at
+	// most 256 bytes.
 	Tags []string `json:"tags,omitempty"`
 }
 

@@ -21,7 +21,7 @@ type VirtualMachineStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase is the phase of the machine: Pending, Running or Stopped.
 	Phase *demov1alpha1.VirtualMachinePhase `json:"phase,omitempty"`
-	// conditions describe the state of the machine in detail.
+	// conditions describe the state of the machine in detail; at most 16.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -21,20 +21,45 @@ import (
 type AuthorizationPolicySpecApplyConfiguration struct {
 	// description is shown to users, in conditions and in denials; at most 1024 bytes.
 	Description *string `json:"description,omitempty"`
-	// effect is Allow, Deny or NoOpinion.
+	// effect is what the policy does to the requests that match and for which the condition is true.
 	Effect *policyv1alpha1.PolicyEffect `json:"effect,omitempty"`
-	// subjects are the users, groups and service accounts whose requests match; at most 256.
-	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
+	// subjects are the users, groups and service accounts whose requests match; at most 256, with
+	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	Subjects []v1.Subject `json:"subjects,omitempty"`
 	// rules describe the requests. A request matches if at least one rule matches. At least 1
 	// and at most 64.
 	Rules []PolicyRuleApplyConfiguration `json:"rules,omitempty"`
 	// variables are named CEL expressions. The condition and later variables refer to them as
-	// variables.NAME. They are evaluated only if they are used. At most 64.
+	// variables.NAME. They are evaluated only if they are used. At most 64; together with the
+	// condition at most 20480 bytes.
 	Variables []VariableApplyConfiguration `json:"variables,omitempty"`
-	// condition is a CEL expression of type bool; at most 10240 bytes. It may read request,
-	// object, oldObject, options, operation, dryRun, namespaceObject, authorizer and
-	// variables. If omitted, the effect is unconditional.
+	// condition is a CEL expression of type bool; at most 10240 bytes. If omitted, the effect is
+	// unconditional. It may read these variables:
+	//
+	// - request.verb, request.apiGroup, request.apiVersion, request.resource, request.subresource,
+	// request.namespace, request.name and request.path: strings, empty if the request has no such value.
+	//
+	// - request.userInfo.username, request.userInfo.uid, request.userInfo.groups and
+	// request.userInfo.extra: the user.
+	//
+	// - request.fieldSelector.requirements and request.labelSelector.requirements: lists of
+	// requirements with key, operator and values.
+	//
+	// - operation: CREATE, UPDATE, DELETE or CONNECT.
+	//
+	// - object and oldObject: the new and the stored object, or null; for CONNECT object has the
+	// options of the connection. options and dryRun: how the object is written.
+	//
+	// - namespaceObject: the metadata of the namespace of the request.
+	//
+	// - authorizer and authorizer.requestResource: whether the user has another permission.
+	//
+	// - impersonatedRequest and impersonatedUser, in impersonation checks.
+	//
+	// - variables.NAME: the value of a variable.
+	//
+	// A condition that reads request alone is decided at authorization. All others are conditions
+	// on the object, which are enforced only where this is shown in status.enforcement.
 	Condition *string `json:"condition,omitempty"`
 }
 

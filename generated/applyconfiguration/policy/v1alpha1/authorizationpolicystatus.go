@@ -18,7 +18,7 @@ import (
 type AuthorizationPolicyStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the policy that the status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// conditions are Ready and Effective.
+	// conditions are Ready and Effective, and conditions of other controllers; at most 16.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// typeChecking has the errors in expressions that were found by means of the schemas of
 	// the resources. The policy is applied in spite of them.

@@ -12,9 +12,10 @@ package v1alpha1
 //
 // ExpressionWarning is an error in an expression.
 type ExpressionWarningApplyConfiguration struct {
-	// fieldRef is the path of the field with the expression, such as spec.condition.
+	// fieldRef is the path of the field with the expression, such as spec.condition; at most 256
+	// bytes.
 	FieldRef *string `json:"fieldRef,omitempty"`
-	// warning describes the error, and the kind of object that it is about.
+	// warning describes the error, and the kind of object that it is about; at most 4096 bytes.
 	Warning *string `json:"warning,omitempty"`
 }
 

@@ -17,10 +17,9 @@ import (
 // FieldPermissionParameter derives a parameter from a key.
 type FieldPermissionParameterApplyConfiguration struct {
 	// key is the key field of the list's elements that becomes the parameter. It may be
-	// omitted if there is only one.
+	// omitted if there is only one. At most 253 bytes.
 	Key *string `json:"key,omitempty"`
-	// treatment determines how the key becomes the parameter: Verbatim, SlashDelimitedPrefix
-	// or Expression. Defaults to Verbatim.
+	// treatment determines how the key becomes the parameter. Defaults to Verbatim.
 	Treatment *policyv1alpha1.ParameterTreatment `json:"treatment,omitempty"`
 	// expression is the CEL expression for the treatment Expression. It reads the string
 	// parameter and yields a string. At most 1024 bytes.

@@ -12,14 +12,14 @@ package v1alpha1
 //
 // FieldPermissionResource is a resource.
 type FieldPermissionResourceApplyConfiguration struct {
-	// apiGroup is the API group of the resource; empty for the core group.
+	// apiGroup is the API group of the resource; empty for the core group. At most 253 bytes.
 	APIGroup *string `json:"apiGroup,omitempty"`
 	// apiVersions are the versions in which the objects have these fields. If omitted, all
 	// versions. If fields are excluded in one version, map their permissions in the other
 	// versions as well: otherwise every write in another version needs these permissions,
-	// whatever it changes.
+	// whatever it changes. At most 64, each of at most 63 bytes.
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// resource is the resource, such as pods.
+	// resource is the resource, such as pods; at most 253 bytes.
 	Resource *string `json:"resource,omitempty"`
 }
 

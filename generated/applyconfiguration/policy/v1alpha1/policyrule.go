@@ -12,25 +12,27 @@ package v1alpha1
 //
 // PolicyRule describes requests, either for resources or for non-resource URLs.
 type PolicyRuleApplyConfiguration struct {
-	// verbs are the verbs of the requests, such as create, or * for all verbs.
+	// verbs are the verbs of the requests, such as create, or * for all verbs. At least 1 and at
+	// most 64, each of at most 253 bytes.
 	Verbs []string `json:"verbs,omitempty"`
 	// apiGroups are the API groups of the resources; the empty string is the core group, and *
-	// means all groups. Required with resources.
+	// means all groups. Required with resources. At most 64, each of at most 253 bytes.
 	APIGroups []string `json:"apiGroups,omitempty"`
 	// apiVersions are the versions for which the condition was written. Required if it reads object
 	// or oldObject; * means all versions. If omitted, all versions. In another version, an Allow policy
 	// does not allow the request, and a Deny or NoOpinion policy applies without evaluating its
-	// condition.
+	// condition. At most 64, each of at most 63 bytes.
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
-	// this subresource of every resource; and * for all resources and subresources.
+	// this subresource of every resource; and * for all resources and subresources. Required
+	// without nonResourceURLs. At most 64, each of at most 253 bytes.
 	Resources []string `json:"resources,omitempty"`
 	// resourceNames are the names of the objects. If omitted, all names. A create or
-	// deletecollection request has no name.
+	// deletecollection request has no name. At most 256, each of at most 1024 bytes.
 	ResourceNames []string `json:"resourceNames,omitempty"`
 	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
 	// path that starts with /metrics/. With them, verbs is the only other field that may be
-	// set. They are not allowed in namespaced policies.
+	// set. They are not allowed in namespaced policies. At most 64, each of at most 1024 bytes.
 	NonResourceURLs []string `json:"nonResourceURLs,omitempty"`
 }
 

@@ -19,13 +19,14 @@ type RuleEnforcementApplyConfiguration struct {
 	// rule is the index of the rule in spec.rules, from 0.
 	Rule *int32 `json:"rule,omitempty"`
 	// verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	// At most 64.
 	Verbs []string `json:"verbs,omitempty"`
 	// resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their
-	// paths.
+	// paths. At most 64.
 	Resources []string `json:"resources,omitempty"`
-	// at is where the requests are decided.
+	// at is where the requests are decided. Later versions may have more values, of at most 253 bytes.
 	At *policyv1alpha1.EnforcementPlace `json:"at,omitempty"`
-	// result is what the policy does there.
+	// result is what the policy does there. Later versions may have more values, of at most 253 bytes.
 	Result *policyv1alpha1.EnforcementResult `json:"result,omitempty"`
 	// message explains the result; at most 1024 bytes.
 	Message *string `json:"message,omitempty"`

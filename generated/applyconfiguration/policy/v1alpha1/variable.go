@@ -12,9 +12,10 @@ package v1alpha1
 //
 // Variable is a named expression.
 type VariableApplyConfiguration struct {
-	// name is the name of the variable, a CEL identifier.
+	// name is the name of the variable, a CEL identifier; at most 253 bytes.
 	Name *string `json:"name,omitempty"`
-	// expression is a CEL expression of any type. It may read earlier variables.
+	// expression is a CEL expression of any type; at most 10240 bytes. It may read what a condition
+	// may read, but of the variables only earlier ones.
 	Expression *string `json:"expression,omitempty"`
 }
 

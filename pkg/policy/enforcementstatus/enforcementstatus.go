@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -54,7 +55,7 @@ func ReadsOf(condition interface {
 	}
 }
 
-// servedGroups are the groups whose requests this server decides. That of the demo API counts whether or not it is
+// servedGroups are the groups of which this server serves a version. That of the demo API counts whether or not it is
 // served.
 var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alpha1.GroupName}
 
@@ -100,7 +101,7 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 // resource adds what a rule does to requests for one entry of its resources in one of its groups.
 func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
 	name := qualified(group, path)
-	if group == "*" || !slices.Contains(servedGroups, group) {
+	if servedElsewhere(group, rule.APIVersions) {
 		found.addAll(name, rule.Verbs, s.outcome(s.others(), effect, reads, false))
 	}
 	if group != "*" && !slices.Contains(servedGroups, group) {
@@ -127,6 +128,15 @@ func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, rea
 	if !isServed && group != "*" {
 		found.addAll(name, rule.Verbs, folding)
 	}
+}
+
+// servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. Of the
+// group of reviews, this server has one version, and kube-apiserver the others.
+func servedElsewhere(group string, versions []string) bool {
+	if group == authorization.GroupName {
+		return len(versions) == 0 || slices.ContainsFunc(versions, func(version string) bool { return version != authorizationv1alpha1.SchemeGroupVersion.Version })
+	}
+	return group == "*" || !slices.Contains(servedGroups, group)
 }
 
 // coverage is Coverage for one entry of a rule.

@@ -19,9 +19,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
-// coverage has things in v1, whose creations and updates are enforced, and their console.
+// coverage has things in v1, whose creations and updates are enforced, and their console, and reviews.
 func coverage(a authorizer.Attributes) (enforced, folded bool) {
 	in := func(pattern string, values ...string) bool { return pattern == "*" || slices.Contains(values, pattern) }
+	if a.GetAPIGroup() == "authorization.k8s.io" {
+		return in(a.GetAPIVersion(), "v1alpha1"), false
+	}
 	if !a.IsResourceRequest() || !in(a.GetAPIGroup(), "demo.proviso.dev") || !in(a.GetAPIVersion(), "v1") || !in(a.GetResource(), "things") {
 		return false, false
 	}
@@ -72,6 +75,12 @@ func TestOf(t *testing.T) {
 			want: []string{"0 get pods,pods/log FrontDoor Enforced"}, wantReason: "Enforced"},
 		{name: "no condition, served elsewhere, no front door", effect: allow, noFrontDoor: true, rules: []policyv1alpha1.PolicyRule{rule("get", "apps", "deployments,deployments/scale")},
 			want: []string{"0 get deployments.apps,deployments.apps/scale Reviews NotEnforced"}, wantReason: "NotEnforced"},
+		{name: "reviews of every version, which kube-apiserver serves but for one", effect: allow, rules: []policyv1alpha1.PolicyRule{rule("create", "authorization.k8s.io", "subjectaccessreviews")},
+			want: []string{"0 create subjectaccessreviews.authorization.k8s.io Server Enforced", "0 create subjectaccessreviews.authorization.k8s.io FrontDoor Enforced"}, wantReason: "Enforced"},
+		{name: "reviews of this server", effect: allow, rules: []policyv1alpha1.PolicyRule{rule("create", "authorization.k8s.io", "subjectaccessreviews", "v1alpha1")},
+			want: []string{"0 create subjectaccessreviews.authorization.k8s.io Server Enforced"}, wantReason: "Enforced"},
+		{name: "condition on the object, reviews of two servers", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", "authorization.k8s.io", "subjectaccessreviews", "v1", "v1alpha1")},
+			want: []string{"0 create subjectaccessreviews.authorization.k8s.io Server Enforced", "0 create subjectaccessreviews.authorization.k8s.io FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
 		{name: "no condition, everything", effect: allow, rules: []policyv1alpha1.PolicyRule{rule("*", "*", "*")},
 			want: []string{"0 * *.* Server Enforced", "0 * *.* FrontDoor Enforced"}, wantReason: "Enforced"},
 		{name: "no condition, everything, no front door", effect: allow, noFrontDoor: true, rules: []policyv1alpha1.PolicyRule{rule("*", "*", "*")},

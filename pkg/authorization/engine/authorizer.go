@@ -106,8 +106,8 @@ type evaluation struct {
 	//nolint:containedctx // lives for one call of Decide
 	ctx     context.Context
 	request *request
-	// wildcards says that the request is about more than one request, for which there are no
-	// conditions.
+	// wildcards says that the question is about more than one request. Its conditions are folded, and
+	// only their names and effects count.
 	wildcards bool
 	// budgets bound what evaluations may still cost.
 	budgets *authorization.PolicyBudgets
@@ -145,9 +145,16 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 	return authorization.Conditions(conditions...)
 }
 
-// isConditional reports whether the condition of a policy decides whether it applies.
+// isConditional reports whether the condition of a policy decides whether it applies. An Allow policy for some versions
+// only is conditional in a review about all versions, even without a condition.
 func (m matching) isConditional() bool {
-	return m.match == fullMatch && m.policy.condition != nil && m.policy.failure == nil
+	switch {
+	case m.policy.failure != nil || m.match == matchOutsideVersions:
+		return false
+	case m.match == matchSomeVersions && m.policy.conditionEffect() == authorization.EffectAllow:
+		return true
+	}
+	return m.policy.condition != nil
 }
 
 // grant decides by NoOpinion and Allow policies.

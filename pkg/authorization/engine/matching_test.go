@@ -52,13 +52,15 @@ func TestVersions(t *testing.T) {
 		{"Allow within", allow, "v1", "NoOpinion, [Allow p: object.a == 1]"},
 		{"Allow within the second", allow, "v1beta1", "NoOpinion, [Allow p: object.a == 1]"},
 		{"Allow outside", allow, "v2", "NoOpinion, NoOpinion"},
-		{"Allow of all", allow, "*", "NoOpinion, NoOpinion"},
-		{"Allow of none", allow, "", "NoOpinion, NoOpinion"},
+		{"Allow of all", allow, "*", "NoOpinion, [Allow p: false]"},
+		{"Allow of none", allow, "", "NoOpinion, [Allow p: false]"},
 		{"Deny within", deny, "v1", "[Deny p: object.a == 1], NoOpinion"},
 		{"Deny outside", deny, "v2", "Deny, NoOpinion"},
-		{"Deny of all", deny, "*", "Deny, NoOpinion"},
+		{"Deny of all", deny, "*", "[Deny p: true], NoOpinion"},
+		{"Deny of none", deny, "", "[Deny p: true], NoOpinion"},
 		{"NoOpinion within", noOpinion, "v1", "NoOpinion, [NoOpinion p: object.a == 1; Allow yes: true]"},
 		{"NoOpinion outside", noOpinion, "v2", "NoOpinion, NoOpinion"},
+		{"NoOpinion of all", noOpinion, "*", "NoOpinion, [NoOpinion p: true; Allow yes: true]"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -72,6 +74,39 @@ func TestVersions(t *testing.T) {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestQuestionsAboutAllVersions asks that a policy for some versions makes an answer about all of them depend on a
+// condition, so that a reason can name the policy, and that the folded answer allows nothing.
+func TestQuestionsAboutAllVersions(t *testing.T) {
+	t.Parallel()
+	some := []rule{{Verbs: []string{"*"}, APIGroups: []string{""}, APIVersions: []string{"v1", "v1beta1"}, Resources: []string{"pods"}}}
+	for _, tc := range []struct {
+		name       string
+		specs      map[string]spec
+		want, fold string
+	}{
+		{"Allow without a condition", map[string]spec{"p": {Effect: allow, Rules: some}}, "NoOpinion, [Allow p: false]", "NoOpinion"},
+		{"Deny without a condition", map[string]spec{"p": {Effect: deny, Rules: some}}, "Deny, NoOpinion", "Deny"},
+		{"NoOpinion without a condition", map[string]spec{"p": {Effect: noOpinion, Rules: some}, "yes": {Effect: allow}}, "NoOpinion, NoOpinion", "NoOpinion"},
+		{"Deny on a condition, and Allow", map[string]spec{"p": {Effect: deny, Rules: some, Condition: "object.a == 1"}, "yes": {Effect: allow}}, "[Deny p: true], Allow", "Deny"},
+		{"NoOpinion on a condition, and Allow", map[string]spec{"p": {Effect: noOpinion, Rules: some, Condition: "object.a == 1"}, "yes": {Effect: allow}}, "NoOpinion, [NoOpinion p: true; Allow yes: true]", "NoOpinion"},
+		{"Allow of some, and Allow of all", map[string]spec{"p": {Effect: allow, Rules: some}, "yes": {Effect: allow}}, "NoOpinion, Allow", "Allow"},
+	} {
+		for _, version := range []string{"*", ""} {
+			t.Run(tc.name+"/"+version, func(t *testing.T) {
+				t.Parallel()
+				a := podsOf("update")
+				a.APIVersion = version
+				if got := both(t, tc.specs, a); got != tc.want {
+					t.Errorf("got %s, want %s", got, tc.want)
+				}
+				if got := show(t, chainFrom(t, publish(t, tc.specs)).Decide(t.Context(), a).Fold()); got != tc.fold {
+					t.Errorf("folded: got %s, want %s", got, tc.fold)
+				}
+			})
+		}
 	}
 }
 

@@ -46,11 +46,14 @@ const (
 	// matchOutsideVersions is a match by a rule that was written for other versions: the
 	// condition does not count, and the policy applies unconditionally.
 	matchOutsideVersions
+	// matchSomeVersions is a match of a review about all versions by a rule that was written for some of them. The
+	// policy applies on a condition: the answer differs between versions.
+	matchSomeVersions
 	fullMatch
 )
 
 // matches says how a rule matches. A question about * is matched only by what matches
-// every value.
+// every value, except for versions: see matchSomeVersions.
 func (r *rule) matches(a authorizer.Attributes) match {
 	if !holds(r.verbs, a.GetVerb()) {
 		return noMatch
@@ -70,6 +73,8 @@ func (r *rule) matches(a authorizer.Attributes) match {
 	switch {
 	case len(r.apiVersions) == 0 || holds(r.apiVersions, a.GetAPIVersion()):
 		return fullMatch
+	case a.GetAPIVersion() == all || a.GetAPIVersion() == "":
+		return matchSomeVersions
 	case r.grants:
 		return noMatch
 	}

@@ -42,7 +42,10 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	decider, err := frontdoor.New(frontdoor.Config{Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Namespaces: config.Namespaces, Fields: c.fieldsOf(config)})
+	decider, err := frontdoor.New(frontdoor.Config{
+		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Namespaces: config.Namespaces,
+		Fields: c.fieldsOf(config), ReviewsShowConditions: c.extra.Enforcer.Conditional(),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -217,8 +217,8 @@ func (d Decision) CanBecomeAllowed() bool { return d.possible()&canAllow != 0 }
 func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
 
 // Fold makes the decision unconditional for a caller that does not support conditions:
-// Deny if it could deny, NoOpinion otherwise, with a reason that says so (KEP-5681,
-// "Authorizer requirements"). Unconditional decisions are returned as they are.
+// Deny if it could deny, NoOpinion otherwise, with a reason that says so and names the conditions
+// (KEP-5681, "Authorizer requirements"). Unconditional decisions are returned as they are.
 func (d Decision) Fold() Decision {
 	simple := d.simplify()
 	if allowed := simple.allowedByEveryValue(); allowed.IsAllow() {
@@ -227,13 +227,9 @@ func (d Decision) Fold() Decision {
 	if simple.IsUnconditional() {
 		return simple
 	}
-	folded := simple.fold("the decision depends on conditions, which the caller did not ask for or which cannot be given for so wide a question; it was folded", nil)
-	effect := EffectAllow
-	if folded.IsDeny() {
-		effect = EffectDeny
-	}
-	if names := namesOf(simple.allConditions(), effect, nil); names != "" {
-		folded.reason += ": " + names
+	folded := simple.fold("the decision depends on conditions, which cannot be evaluated or shown here; it was folded", nil)
+	if on := simple.DependsOn(); on != "" {
+		folded.reason += ": " + on
 	}
 	return folded
 }

@@ -466,8 +466,8 @@ func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 		{"failed", authorization.EffectDeny, isError, false, "condition " + named + " with effect Deny: "},
 		{"failed and held back", authorization.EffectNoOpinion, isError, false, "condition " + named + " with effect NoOpinion: "},
 		{"not allowed", authorization.EffectAllow, isFalse, false, "no Allow condition holds: " + named},
-		{"folded to Deny", authorization.EffectDeny, isTrue, true, "folded to Deny: " + named},
-		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: " + named},
+		{"folded to Deny", authorization.EffectDeny, isTrue, true, "folded to Deny: one condition could deny: " + named + ": <nil>"},
+		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: allowed on conditions: " + named + `; "example.com/c8"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

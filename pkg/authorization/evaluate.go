@@ -319,6 +319,32 @@ func (d Decision) Labels() string {
 	return joinReasons(namesOf(all, EffectDeny, nil), namesOf(all, EffectNoOpinion, nil), namesOf(all, EffectAllow, nil))
 }
 
+// HowToSeeConditions ends the reason of a folded answer to a review.
+const HowToSeeConditions = "to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"
+
+// DependsOn says for people what the conditions of the decision could do: deny, or else keep Allow policies from allowing,
+// and allow. It names at most maxReportedConditions of each effect, and a condition that is in several sets once. It returns
+// an empty string if there are none.
+func (d Decision) DependsOn() string {
+	seen := map[string]bool{}
+	all := slices.DeleteFunc(slices.Clone(d.allConditions()), func(c Condition) bool {
+		known := seen[c.ID]
+		seen[c.ID] = true
+		return known
+	})
+	if names := namesOf(all, EffectDeny, nil); names != "" {
+		return "one condition could deny: " + names
+	}
+	var parts []string
+	if names := namesOf(all, EffectNoOpinion, nil); names != "" {
+		parts = append(parts, "one condition could keep Allow policies from allowing: "+names)
+	}
+	if names := namesOf(all, EffectAllow, nil); names != "" {
+		parts = append(parts, "allowed on conditions: "+names)
+	}
+	return strings.Join(parts, "; ")
+}
+
 // maxReportedConditions bounds how many conditions a reason names.
 const maxReportedConditions = 8
 

@@ -156,3 +156,29 @@ func TestLabels(t *testing.T) {
 		t.Errorf("got %q of a decision without conditions", got)
 	}
 }
+
+// TestDependsOn says what conditions could do: if one could deny, that alone, and otherwise each condition once.
+func TestDependsOn(t *testing.T) {
+	t.Parallel()
+	condition := func(id string, effect authorization.Effect) authorization.Condition {
+		return authorization.Condition{ID: "example.com/" + id, Effect: effect, Type: "example.com/t", Description: "about " + id}
+	}
+	set := func(name string, conditions ...authorization.Condition) authorization.Set {
+		return authorization.Set{AuthorizerName: name, Decision: authorization.Conditions(conditions...)}
+	}
+	allow, deny, hold := condition("a", authorization.EffectAllow), condition("d", authorization.EffectDeny), condition("n", authorization.EffectNoOpinion)
+	for _, tc := range []struct {
+		name     string
+		decision authorization.Decision
+		want     string
+	}{
+		{"unconditional", authorization.Allow("why", nil), ""},
+		{"Allow", authorization.Chained(set("x", allow)), `allowed on conditions: "example.com/a" (about a)`},
+		{"Deny, and Allow", authorization.Chained(set("x", deny), set("y", allow)), `one condition could deny: "example.com/d" (about d)`},
+		{"NoOpinion in two sets", authorization.Chained(set("x", hold, allow), set("y", hold, condition("b", authorization.EffectAllow))), `one condition could keep Allow policies from allowing: "example.com/n" (about n); allowed on conditions: "example.com/a" (about a); "example.com/b" (about b)`},
+	} {
+		if got := tc.decision.DependsOn(); got != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}

@@ -38,6 +38,9 @@ type Config struct {
 	Enforces func(authorizer.Attributes) bool
 	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
 	Namespaces engine.Namespaces
+	// ReviewsShowConditions says that reviews with a mode show conditions, so that reasons refer to them; it is the feature gate
+	// ConditionalAuthorization.
+	ReviewsShowConditions bool
 	// Fields allows writes by users who have permission on some fields only. If nil, such writes
 	// are not allowed.
 	Fields *Fields
@@ -78,7 +81,9 @@ func (d *Decider) Ready() error {
 //
 //   - where this server enforces conditions: to Allow if the decision can become Allow, else to
 //     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
-//   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion.
+//   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, such as that of
+//     kubectl auth can-i, is about no single request, so that no server enforces it; its reason names the conditions and says
+//     how to see them.
 //
 // A request with the delegation marker comes from Proviso, which decides from the same policies
 // itself and needs the answer of the other authorizers. Allow and conditional decisions become
@@ -136,12 +141,17 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 		return authorization.Decision{}, err
 	}
 	if !decision.IsUnconditional() {
-		decision = d.unconditional(decision, attributes, marked)
+		enforced := d.config.Enforces(attributes) && !authorization.HasWildcards(attributes)
+		decision = d.unconditional(decision, attributes, enforced, marked)
+		if !marked {
+			observeConditional(decision, enforced)
+		}
 	}
 	if marked && decision.IsAllow() {
 		return authorization.NoOpinion(reasonDelegated, nil), nil
 	}
 	if decision.IsNoOpinion() && !marked && d.mayChangeFields(ctx, attributes, within) {
+		conditionalAnswers.WithLabelValues(answerAllowedOnFields).Inc()
 		return authorization.Allow(reasonFields, nil), nil
 	}
 	return decision, nil
@@ -154,19 +164,32 @@ const (
 )
 
 // unconditional converts a conditional decision as Decide describes.
-func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, marked bool) authorization.Decision {
-	enforced := d.config.Enforces(attributes) && !authorization.HasWildcards(attributes)
+func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
 	conditions := conditionLabels(decision)
 	switch {
 	case enforced && decision.CanBecomeAllowed():
 		return authorization.Allow("allowed if the conditions hold, which Proviso evaluates at admission: "+conditions, nil)
 	case enforced || marked:
 		return authorization.NoOpinion("left to Proviso, which evaluates the conditions: "+conditions, nil)
+	case authorization.HasWildcards(attributes):
+		return d.folded(decision)
 	case decision.CanBecomeDenied():
 		return authorization.Deny("denied because conditions cannot be evaluated for this request, and one of them could deny it: "+conditions, nil)
 	default:
 		return authorization.NoOpinion("not allowed because conditions cannot be evaluated for this request: "+conditions, nil)
 	}
+}
+
+// folded converts a conditional decision about more than one kind of request.
+func (d *Decider) folded(decision authorization.Decision) authorization.Decision {
+	reason := "the answer depends on conditions, and the review does not name one verb, group, version and resource: " + decision.DependsOn()
+	if d.config.ReviewsShowConditions {
+		reason += "; " + authorization.HowToSeeConditions
+	}
+	if decision.CanBecomeDenied() {
+		return authorization.Deny(reason, nil)
+	}
+	return authorization.NoOpinion(reason, nil)
 }
 
 // isMarked reports whether a user has the delegation marker. The comparison ignores case, because

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -100,7 +101,7 @@ func chainOf(tb testing.TB, source *engine.Source) *authorization.Chain {
 
 func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *frontdoor.Decider {
 	tb.Helper()
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(tb, source), Policies: source, Enforces: enforces})
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(tb, source), Policies: source, Enforces: enforces, ReviewsShowConditions: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -153,6 +154,9 @@ func show(decision authorization.Decision) string {
 
 // The sets of policies of the tables.
 var (
+	oneVersion       = policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"*"}}
+	unlessOneVersion = map[string]policy{"a": {effect: allow}, "d": {effect: deny, condition: "object.a == 1", rule: oneVersion}}
+
 	always        = map[string]policy{"p": {effect: allow}}
 	never         = map[string]policy{"p": {effect: deny}}
 	onCondition   = map[string]policy{"p": {effect: allow, condition: `object.spec.image == "debian"`}}
@@ -163,6 +167,7 @@ var (
 	ofTheName     = map[string]policy{"p": {effect: allow, condition: `request.userInfo.username == "alice"`}}
 	broken        = map[string]policy{"p": {effect: deny, condition: `request.userInfo.extra["none"][0] == ""`}}
 	readsLabels   = map[string]policy{"p": {effect: deny, condition: `request.labelSelector.requirements.all(r, r.key != "a")`}}
+	ofOneVersion  = map[string]policy{"p": {effect: allow, rule: oneVersion}}
 	alwaysPaths   = map[string]policy{"p": {effect: allow, rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
 	conditionPath = map[string]policy{"p": {effect: allow, condition: "object.a == 1", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}}
 )
@@ -208,9 +213,12 @@ func TestDecide(t *testing.T) {
 		{name: "read: conditional Deny", policies: unlessIt, change: verb("list"), want: "Deny", wantReason: "cannot be evaluated"},
 		{name: "read: Allow and conditional Deny", policies: alwaysUnless, change: verb("watch"), want: "Deny", wantReason: "cluster.policy.proviso.dev/d"},
 		{name: "another version: conditional Allow", policies: onCondition, change: version("v1"), want: "NoOpinion"},
-		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion"},
-		{name: "no version: conditional Allow", policies: onCondition, change: version(""), want: "NoOpinion"},
-		{name: "every version: conditional Deny", policies: unlessIt, change: version("*"), want: "Deny"},
+		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion", wantReason: `does not name one verb, group, version and resource: allowed on conditions: "cluster.policy.proviso.dev/p"; to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode`},
+		{name: "no version: conditional Allow", policies: onCondition, change: version(""), want: "NoOpinion", wantReason: `allowed on conditions: "cluster.policy.proviso.dev/p"; to see`},
+		{name: "every version: Allow of one", policies: ofOneVersion, change: version("*"), want: "NoOpinion", wantReason: `allowed on conditions: "cluster.policy.proviso.dev/p"; to see`},
+		{name: "every version: conditional Deny", policies: unlessIt, change: version("*"), want: "Deny", wantReason: `version and resource: one condition could deny: "cluster.policy.proviso.dev/p"; to see`},
+		{name: "every version: Allow, and conditional Deny of one", policies: unlessOneVersion, change: version("*"), want: "Deny", wantReason: `one condition could deny: "cluster.policy.proviso.dev/d"; to see`},
+		{name: "marked, every version: conditional Deny, which Proviso knows", policies: unlessIt, change: both(version("*"), marked(marker)), want: "NoOpinion"},
 		{name: "every version: Allow of everything", policies: always, change: version("*"), want: "Allow"},
 		{name: "every verb: conditional Allow", policies: onCondition, change: verb("*"), want: "NoOpinion"},
 
@@ -280,6 +288,63 @@ func TestMarkerOnlyTakesRights(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestConditionalAnswersAreCounted asks that the metric counts answers that cannot show conditions, and not the questions of Proviso.
+// It is not parallel, because the metric belongs to the process.
+func TestConditionalAnswersAreCounted(t *testing.T) {
+	everyVersion := func(a *authorizer.AttributesRecord) { a.APIVersion = "*" }
+	frontdoor.RegisterMetrics()
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		change   func(*authorizer.AttributesRecord)
+		want     string
+	}{
+		{"unconditional", always, nil, ""},
+		{"Allow on conditions", onCondition, nil, "allowed_on_conditions"},
+		{"Deny on conditions that Proviso evaluates", unlessIt, nil, "left_to_server"},
+		{"Deny on conditions", unlessIt, everyVersion, "folded_to_denied"},
+		{"Allow on conditions about every version", onCondition, everyVersion, "folded_to_no_opinion"},
+		{"Deny on conditions elsewhere", unlessIt, configMaps("create"), "folded_to_denied"},
+		{"a question of Proviso", onCondition, marked(webhook.DelegationMarker), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := conditionalAnswers(t)
+			if _, err := newDoor(t, publish(t, tc.policies), enforcesMachines).Decide(t.Context(), asAlice(tc.change)); err != nil {
+				t.Fatal(err)
+			}
+			after := conditionalAnswers(t)
+			for _, answer := range []string{"allowed_on_conditions", "allowed_on_fields", "left_to_server", "folded_to_denied", "folded_to_no_opinion"} {
+				want := 0.0
+				if answer == tc.want {
+					want = 1
+				}
+				if got := after[answer] - before[answer]; got != want {
+					t.Errorf("%s: counted %v, want %v", answer, got, want)
+				}
+			}
+		})
+	}
+}
+
+// conditionalAnswers returns the values of the metric by its label.
+func conditionalAnswers(t *testing.T) map[string]float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]float64{}
+	for _, family := range families {
+		if family.GetName() != "proviso_webhook_authorize_conditional_answers_total" {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			values[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+		}
+	}
+	return values
 }
 
 // TestReasonsAreBounded asks that many conditions do not make a long message.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
@@ -90,7 +91,7 @@ func TestReviews(t *testing.T) {
 			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `allowed if the conditions hold, which Proviso evaluates at admission: "cluster.policy.proviso.dev/p"`}},
 		{name: "a version that is left out is every version", policies: onCondition,
 			body: attributes(`"resourceAttributes": {"verb": "create", "group": "demo.proviso.dev", "resource": "virtualmachines"}`),
-			want: authorizationv1.SubjectAccessReviewStatus{Reason: `not allowed because conditions cannot be evaluated for this request: "cluster.policy.proviso.dev/p"`}},
+			want: authorizationv1.SubjectAccessReviewStatus{Reason: `the answer depends on conditions, and the review does not name one verb, group, version and resource: allowed on conditions: "cluster.policy.proviso.dev/p"; ` + authorization.HowToSeeConditions}},
 		{name: "a selector that makes no sense is no way around a Deny", policies: never,
 			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "fieldSelector": {"requirements": [{"key": "", "operator": "In", "values": []}]}}`),
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `denied by ClusterAuthorizationPolicy "p"`}},

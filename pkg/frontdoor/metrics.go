@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 const (
@@ -25,6 +27,15 @@ const (
 	decisionAllowed   = "allowed"
 	decisionDenied    = "denied"
 	decisionNoOpinion = "no_opinion"
+)
+
+// The values of the label answer.
+const (
+	answerAllowedOnConditions = "allowed_on_conditions"
+	answerAllowedOnFields     = "allowed_on_fields"
+	answerLeft                = "left_to_server"
+	answerDenied              = "folded_to_denied"
+	answerNoOpinion           = "folded_to_no_opinion"
 )
 
 var (
@@ -48,6 +59,10 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of checks of the front door for the verb granular, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
 	}, []string{"result"})
+	conditionalAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "conditional_answers_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (this server evaluates the conditions or checks the fields), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
+	}, []string{"answer"})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Time to read and decide a review at the front door, by decision, in seconds.",
@@ -57,7 +72,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, checks, duration)
+	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, checks, conditionalAnswers, duration)
 })
 
 func observeCheck(decision authorizer.Decision, err error) {
@@ -69,6 +84,20 @@ func observeCheck(decision authorizer.Decision, err error) {
 		result = decisionAllowed
 	}
 	checks.WithLabelValues(result).Inc()
+}
+
+// observeConditional counts the answer to which a conditional decision was converted.
+func observeConditional(decision authorization.Decision, enforced bool) {
+	answer := answerNoOpinion
+	switch {
+	case decision.IsAllow():
+		answer = answerAllowedOnConditions
+	case decision.IsDeny():
+		answer = answerDenied
+	case enforced:
+		answer = answerLeft
+	}
+	conditionalAnswers.WithLabelValues(answer).Inc()
 }
 
 func observe(status *authorizationv1.SubjectAccessReviewStatus, took time.Duration) {

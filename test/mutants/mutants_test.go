@@ -128,6 +128,7 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "evaluations.Within(slots.Bounds{", New: "slots.New(slots.Bounds{", Test: "^TestEvaluationWithoutSlotIsDenied$"},
 		{Name: "frontdoor: policies that are not loaded", File: "decide.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
 		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
+		{Name: "frontdoor: conditions that deny in a review without a version", File: "decide.go", Old: "if decision.CanBecomeDenied() {", New: "if false {", Test: "^TestDecide$"},
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},
 	{Package: "pkg/policy/enforcementstatus", Test: "^Test", Mutants: []mutation.Mutant{

@@ -41,17 +41,26 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 		attributes.Caller = caller
 	}
 	decision := r.Chain.Decide(ctx, attributes)
-	var warnings []string
+	var (
+		warnings []string
+		hint     string
+	)
 	switch wildcards := authorization.HasWildcards(record); {
-	case decision.IsUnconditional() || attributes.Mode == authorizationapi.ConditionsModeNone:
-		decision = decision.Fold()
+	case decision.IsUnconditional():
+	case attributes.Mode == authorizationapi.ConditionsModeNone:
+		if decision = decision.Fold(); r.Conditional {
+			hint = authorization.HowToSeeConditions
+		}
 	case wildcards:
 		decision = decision.Fold()
-		warnings = append(warnings, warningWildcards)
+		hint, warnings = hintWildcards, append(warnings, warningWildcards)
 	default:
 		warnings = r.Warnings(record)
 	}
 	status := authorization.Status(decision)
+	if hint != "" && !status.Allowed {
+		status.Reason += "; " + hint
+	}
 	if message := authorization.SelectorErrors(record); message != "" {
 		if status.EvaluationError != "" {
 			status.EvaluationError += "; "
@@ -62,6 +71,7 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 }
 
 const (
+	hintWildcards      = "to see the conditions, name one verb, group, version and resource"
 	warningWildcards   = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
 	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
 )

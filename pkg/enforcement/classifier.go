@@ -7,6 +7,7 @@ package enforcement
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -188,6 +189,23 @@ func (c *classifier) some(a authorizer.Attributes) (covered, others bool) {
 		others = others || seen.others.Has(a.GetVerb())
 	}
 	return covered, others
+}
+
+// versions returns the versions of the endpoints with the group, resource and subresource of attributes.
+func (c *classifier) versions(a authorizer.Attributes) []string {
+	if !a.IsResourceRequest() {
+		return nil
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var versions []string
+	for e := range c.endpoints {
+		if e.Group == a.GetAPIGroup() && e.Resource == a.GetResource() && e.subresource == a.GetSubresource() {
+			versions = append(versions, e.Version)
+		}
+	}
+	slices.Sort(versions)
+	return versions
 }
 
 func matches(pattern, value string) bool { return pattern == "*" || pattern == value }

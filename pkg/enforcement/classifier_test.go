@@ -199,6 +199,33 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+func TestVersions(t *testing.T) {
+	t.Parallel()
+	enforcer := covering(t)
+	group := genericapiserver.NewDefaultAPIGroupInfo(demo.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
+	group.VersionedResourcesStorageMap["v1"] = map[string]rest.Storage{"virtualmachines": storages["virtualmachines"]}
+	enforcer.Cover(&group)
+	for _, tc := range []struct {
+		group, path string
+		resource    bool
+		want        string
+	}{
+		{demo.GroupName, "virtualmachines", true, "v1 v1alpha1"},
+		{demo.GroupName, "virtualmachines/status", true, "v1alpha1"},
+		{demo.GroupName, "unserved", true, ""},
+		{demo.GroupName, "*", true, ""},
+		{"*", "virtualmachines", true, ""},
+		{"", "virtualmachines", true, ""},
+		{demo.GroupName, "virtualmachines", false, ""},
+	} {
+		a := about("get", tc.path)
+		a.APIGroup, a.APIVersion, a.ResourceRequest = tc.group, "*", tc.resource
+		if got := strings.Join(enforcer.Versions(a), " "); got != tc.want {
+			t.Errorf("%+v: got %s", tc, got)
+		}
+	}
+}
+
 // TestNothingIsCoveredUnlessItIsEnforced turns off what enforces.
 func TestNothingIsCoveredUnlessItIsEnforced(t *testing.T) {
 	t.Parallel()

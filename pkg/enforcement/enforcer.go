@@ -135,6 +135,12 @@ func (e *Enforcer) Coverage(attributes authorizer.Attributes) (enforced, folded 
 	return covered, others
 }
 
+// Versions returns the versions in which this server serves the resource, and the subresource, that attributes name, in
+// alphabetical order. The version of the attributes does not count.
+func (e *Enforcer) Versions(attributes authorizer.Attributes) []string {
+	return e.classifier.versions(attributes)
+}
+
 // Connects reports whether a request, whatever its verb, is a connection rather than a write of an
 // object.
 func (e *Enforcer) Connects(attributes authorizer.Attributes) bool {

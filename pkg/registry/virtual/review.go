@@ -28,11 +28,17 @@ type Reviewer struct {
 	// Enforced reports whether this server enforces conditions on a request itself. If nil,
 	// it enforces none.
 	Enforced func(attributes authorizer.Attributes) bool
+	// Versions returns the versions in which this server serves the resource that attributes name. With a mode, a review
+	// without a version is answered for them. If nil, or if there are none, the answer of such a review is folded.
+	Versions func(attributes authorizer.Attributes) []string
 }
 
 // Review answers a review: what the chain decides about the attributes, with conditions if
 // the caller asked for them, and what the caller should know about the answer.
 func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) (authorizationapi.SubjectAccessReviewStatus, []string) {
+	if versions := r.servedVersions(record, config); len(versions) > 0 {
+		return r.reviewVersions(ctx, record, config, versions)
+	}
 	attributes := authorization.Attributes{AttributesRecord: record}
 	if config != nil && r.Conditional {
 		attributes.Mode = config.Mode

@@ -44,7 +44,7 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	}
 	decider, err := frontdoor.New(frontdoor.Config{
 		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Namespaces: config.Namespaces,
-		Fields: c.fieldsOf(config), ReviewsShowConditions: c.extra.Enforcer.Conditional(),
+		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {
 		return nil, err
@@ -55,6 +55,27 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 	}
 	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(decider, clients))
 }
+
+// needsCreateInSomeVersion is needsCreate, for attributes about all versions of any of them.
+func (c CompletedConfig) needsCreateInSomeVersion(a authorizer.Attributes) bool {
+	if a.GetAPIVersion() != "*" {
+		return c.needsCreate(a)
+	}
+	for _, version := range c.extra.Enforcer.Versions(a) {
+		if c.needsCreate(withVersion{a, version}) {
+			return true
+		}
+	}
+	return false
+}
+
+// withVersion is the same request in another version.
+type withVersion struct {
+	authorizer.Attributes
+	version string
+}
+
+func (w withVersion) GetAPIVersion() string { return w.version }
 
 // fieldsOf returns the check for permission on fields, or nil if the server does not check fields.
 // A connection changes no fields, so that the check does not apply to it.

@@ -38,6 +38,10 @@ type Config struct {
 	Enforces func(authorizer.Attributes) bool
 	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
 	Namespaces engine.Namespaces
+	// NeedsCreate reports whether a request of this server needs the verb create in addition to its own, and is allowed only if
+	// this server decides that both are. For attributes about all versions it reports about any version. If nil, no request
+	// does.
+	NeedsCreate func(authorizer.Attributes) bool
 	// ReviewsShowConditions says that reviews with a mode show conditions, so that reasons refer to them; it is the feature gate
 	// ConditionalAuthorization.
 	ReviewsShowConditions bool
@@ -150,6 +154,9 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 	if marked && decision.IsAllow() {
 		return authorization.NoOpinion(reasonDelegated, nil), nil
 	}
+	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(attributes) {
+		return authorization.Allow(decision.Reason()+"; "+reasonConnection, decision.Err()), nil
+	}
 	if decision.IsNoOpinion() && !marked && d.mayChangeFields(ctx, attributes, within) {
 		conditionalAnswers.WithLabelValues(answerAllowedOnFields).Inc()
 		return authorization.Allow(reasonFields, nil), nil
@@ -160,7 +167,9 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 const (
 	reasonMarker    = "the user extra " + webhook.DelegationMarker + " is reserved for Proviso and cannot be impersonated"
 	reasonDelegated = "policies grant nothing to a question of Proviso, which applies them to the request itself"
-	reasonFields    = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
+	// reasonConnection is part of an Allow that is not enough for the request.
+	reasonConnection = "a connection also needs the verb create, which Proviso checks"
+	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
 )
 
 // unconditional converts a conditional decision as Decide describes.

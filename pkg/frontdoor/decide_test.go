@@ -290,6 +290,31 @@ func TestMarkerOnlyTakesRights(t *testing.T) {
 	}
 }
 
+// TestConnections asks that the reason of an Allow for a connection says that it is not enough.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	const want = "; a connection also needs the verb create, which Proviso checks"
+	for name, policies := range map[string]map[string]policy{"always": always, "onCondition": onCondition} {
+		source := publish(t, policies)
+		for _, needsCreate := range []bool{false, true} {
+			door, err := frontdoor.New(frontdoor.Config{
+				Chain: chainOf(t, source), Policies: source, Enforces: func(authorizer.Attributes) bool { return true },
+				NeedsCreate: func(authorizer.Attributes) bool { return needsCreate },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := door.Decide(t.Context(), asAlice(func(a *authorizer.AttributesRecord) { a.Verb, a.Subresource = "get", "console" }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.IsAllow() || strings.HasSuffix(got.Reason(), want) != needsCreate {
+				t.Errorf("%s: got %s (%s), want Allow, and that it needs create: %t", name, show(got), got.Reason(), needsCreate)
+			}
+		}
+	}
+}
+
 // TestConditionalAnswersAreCounted asks that the metric counts answers that cannot show conditions, and not the questions of Proviso.
 // It is not parallel, because the metric belongs to the process.
 func TestConditionalAnswersAreCounted(t *testing.T) {

@@ -142,7 +142,7 @@ var suites = []mutation.Suite{
 		{Name: "review: a version that denies", File: "versions.go", Old: "result.Denied || folded.Denied", New: "result.Denied && folded.Denied"},
 		{Name: "review: versions that do not all allow", File: "versions.go", Old: "result.Allowed && folded.Allowed", New: "result.Allowed || folded.Allowed"},
 		{Name: "review: versions with other answers", File: "versions.go", Old: "if slices.ContainsFunc(answers[1:], answers[0].differs) {", New: "if false {"},
-		{Name: "review: versions of several verbs", File: "versions.go", Old: "authorization.AsksAboutMany(record) {", New: "false {"},
+		{Name: "review: versions of several verbs", File: "versions.go", Old: "authorization.HasWildcards(record) {", New: "false {"},
 	}},
 	{Package: "pkg/registry/authorization/authorizationconditionsreview", Test: "^TestReview", Mutants: []mutation.Mutant{
 		{Name: "review: types of served kinds", File: "kinds.go", Old: "|| !k.scheme.Recognizes(gvk) {", New: "|| true {"},

@@ -36,6 +36,10 @@ controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
 demo: controlplane build ## Start everything and walk through the main job; leaves it running.
 	@hack/demo.sh
 
+.PHONY: first-minutes
+first-minutes: ## Try what newcomers do: the demo, its commands and those of the documents pasted, the demo again.
+	@hack/first-minutes.sh
+
 .PHONY: down
 down: ## Stop what demo started.
 	@hack/dev-down.sh

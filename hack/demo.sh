@@ -1,35 +1,49 @@
 #!/usr/bin/env bash
 # Starts the dev cluster and walks through the main features with kubectl, as different users of
-# the cluster. The cluster keeps running afterwards.
+# the cluster. The cluster keeps running afterwards. Every line that begins with "$ " is a command that
+# can be pasted into a shell: it is printed from the text that is run.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "${root}"
-export KUBECONFIG=${root}/_output/dev/kubeconfig
-export PATH=${root}/_output/bin:${PATH}
 reviews=artifacts/examples/reviews
+newline='{"\n"}' # in a JSONPath
 
 if [[ -t 1 ]]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
+output=$(mktemp)
+trap 'rm -f "${output}"' EXIT
 
 title() { printf '\n%s%s%s\n' "${bold}" "$*" "${plain}"; }
 say() { printf '%s# %s%s\n' "${dim}" "$*" "${plain}"; }
-# run prints a command as one would type it, then runs it.
-run() { printf '$ %s\n' "$*"; "$@" | sed 's/^/  /'; }
+show() { sed 's/^/  /' "${output}"; }
+# run prints a command, then runs it in this shell, so that later commands see its variables.
+run() {
+  printf '$ %s\n' "$1"
+  eval "$1" >"${output}" 2>&1 || { show; echo "this should have succeeded" >&2; exit 1; }
+  show
+}
 # fails runs a command that must be refused.
 fails() {
-  printf '$ %s\n' "$*"
-  if output=$("$@" 2>&1); then echo "this should have been refused: ${output}" >&2; exit 1; fi
-  printf '%s\n' "${output}" | sed 's/^/  /'
+  printf '$ %s\n' "$1"
+  if eval "$1" >"${output}" 2>&1; then show; echo "this should have been refused" >&2; exit 1; fi
+  show
 }
 # answer prints the status or response of a review.
-answer() { run kubectl --context "$1" create -f "${reviews}/$2.yaml" -o "jsonpath={.status}{.response}{'\n'}"; }
+answer() { run "kubectl --context $1 create -f ${reviews}/$2.yaml -o jsonpath='{.status}{.response}${newline}'"; }
 
 title "1. A control plane on this machine: etcd, kube-apiserver, and Proviso registered with it"
 hack/dev-up.sh
+say "The commands are for the root of the repository, and a shell with these variables:"
+run 'export KUBECONFIG=$PWD/_output/dev/kubeconfig PATH=$PWD/_output/bin:$PATH'
+say "Deletes what examples have left, so that they can be tried again:"
+run 'kubectl delete --ignore-not-found -f artifacts/examples/storage-class/policy.yaml -f artifacts/examples/csr-signer-name/policy.yaml -f artifacts/enforcement/policy.yaml -f artifacts/front-door/example.yaml -f artifacts/examples/fine-grained/operator.yaml -f artifacts/examples/fine-grained/exclusion.yaml -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml -f artifacts/impersonation/read-only.yaml'
+run 'kubectl delete --ignore-not-found -f artifacts/examples/virtualmachine.yaml -f artifacts/enforcement/dev.yaml -f artifacts/impersonation/machine.yaml'
 
 title "2. kube-apiserver serves a second version of authorization.k8s.io, through Proviso"
-run kubectl get apiservice v1.authorization.k8s.io v1alpha1.authorization.k8s.io
-run kubectl explain authorizationconditionsreviews.request.conditionSets.conditions --api-version=authorization.k8s.io/v1alpha1
+run 'kubectl get apiservice v1.authorization.k8s.io v1alpha1.authorization.k8s.io'
+# If the server has been replaced, kube-apiserver needs some seconds to read the new schemas.
+for _ in {1..60}; do kubectl explain subjectaccessreviews --api-version=authorization.k8s.io/v1alpha1 >/dev/null 2>&1 && break; sleep 1; done
+run 'kubectl explain authorizationconditionsreviews.request.conditionSets.conditions --api-version=authorization.k8s.io/v1alpha1'
 
 title "3. Who may do what? alice creates a SubjectAccessReview"
 answer alice access-allowed
@@ -41,18 +55,15 @@ say "alice may read machines. A review about oneself needs no permission."
 
 title "4. A policy: alice may create volumes, but only of class dev"
 example=artifacts/examples/storage-class
-run kubectl apply -f "${example}/policy.yaml"
-run kubectl wait --for=condition=Ready clusterauthorizationpolicy/alice-dev-volumes
-run kubectl get clusterauthorizationpolicies
-review() { kubectl --context alice create -f "${example}/review.yaml" -o "jsonpath={.status.conditionsChain}" 2>/dev/null; }
-run kubectl --context alice create -f "${example}/review.yaml" -o "jsonpath={.status}{'\n'}"
+run "kubectl apply -f ${example}/policy.yaml"
+run 'kubectl wait --for=condition=Ready clusterauthorizationpolicy/alice-dev-volumes'
+run 'kubectl get clusterauthorizationpolicies'
+run "kubectl --context alice create -f ${example}/review.yaml -o jsonpath='{.status}${newline}'"
 say "The known part of the request has been evaluated; the residual condition is about the object."
-# evaluate reviews the conditions with the object in a file of the example.
-evaluate() {
-  printf '$ { cat %s; echo "  conditionSets: ${chain}"; } | kubectl --context alice create -f -\n' "$1"
-  { cat "$1"; echo "  conditionSets: $(review)"; } | kubectl --context alice create -f - -o "jsonpath={.response}{'\n'}" | sed 's/^/  /'
-}
 say "The same conditions, evaluated for a claim of class dev, and for one of class gold:"
+run "chain=\$(kubectl --context alice create -f ${example}/review.yaml -o jsonpath='{.status.conditionsChain}')"
+# evaluate reviews the conditions with the object in a file of the example.
+evaluate() { run "{ cat $1; echo \"  conditionSets: \${chain}\"; } | kubectl --context alice create -f - -o jsonpath='{.response}${newline}'"; }
 evaluate "${example}/passes.yaml"
 evaluate "${example}/fails.yaml"
 
@@ -73,73 +84,69 @@ answer alice conditions-impersonation
 say "Only half of the data is known: the review evaluates the conditions on it and returns the rest."
 
 title "6. carol may not review other users, and the answer names the missing permission"
-fails kubectl --context carol create -f "${reviews}/conditions-allow.yaml"
+fails "kubectl --context carol create -f ${reviews}/conditions-allow.yaml"
 
 title "7. The same server on its own port, with the same client certificate"
 answer alice-direct conditions-allow
 say "kube-apiserver passes the user of the certificate to Proviso; forged headers are ignored."
 
 title "8. An imaginary resource for trying policies"
-# Removes objects that an interrupted walk has left.
-kubectl delete --ignore-not-found -f artifacts/enforcement/policy.yaml -f artifacts/front-door/example.yaml \
-  -f artifacts/examples/fine-grained/operator.yaml -f artifacts/examples/fine-grained/exclusion.yaml \
-  -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml > /dev/null
-run kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml
-run kubectl --context alice get virtualmachines --namespace demo
-fails kubectl --context alice delete virtualmachine one --namespace demo
+run 'kubectl --context bob apply --server-side -f artifacts/examples/virtualmachine.yaml'
+run 'kubectl --context alice get virtualmachines --namespace demo'
+fails 'kubectl --context alice delete virtualmachine one --namespace demo'
 say "alice may read machines, but not delete them."
 
 title "9. The front door: kube-apiserver applies policies, too"
-fails kubectl --context carol get virtualmachines --namespace demo
+fails 'kubectl --context carol get virtualmachines --namespace demo'
 say "RBAC grants carol nothing, so that kube-apiserver refuses the request without proxying it."
-run kubectl apply -f artifacts/front-door/example.yaml
-run kubectl wait --for=condition=Ready clusterauthorizationpolicy/carol-looks-at-machines clusterauthorizationpolicy/bob-keeps-off-claims
-run kubectl --context carol get virtualmachines --namespace demo
+run 'kubectl apply -f artifacts/front-door/example.yaml'
+run 'kubectl wait --for=condition=Ready clusterauthorizationpolicy/carol-looks-at-machines clusterauthorizationpolicy/bob-keeps-off-claims'
+run 'kubectl --context carol get virtualmachines --namespace demo'
 say "Now a policy allows it. On a resource of kube-apiserver, a policy denies a request that RBAC allows:"
-fails kubectl --context bob get persistentvolumeclaims --namespace demo
-run kubectl delete -f artifacts/front-door/example.yaml
+fails 'kubectl --context bob get persistentvolumeclaims --namespace demo'
+run 'kubectl delete -f artifacts/front-door/example.yaml'
 
 title "10. Conditions are enforced: alice has no RBAC permission on machines, and a policy lets her write machines of class dev"
-run kubectl apply -f artifacts/enforcement/policy.yaml
-run kubectl wait --for=condition=Ready clusterauthorizationpolicy/alice-dev-machines
-run kubectl --context alice create -f artifacts/enforcement/dev.yaml
-fails kubectl --context alice create -f artifacts/enforcement/prod.yaml
+run 'kubectl apply -f artifacts/enforcement/policy.yaml'
+run 'kubectl wait --for=condition=Ready clusterauthorizationpolicy/alice-dev-machines'
+run 'kubectl --context alice create -f artifacts/enforcement/dev.yaml'
+fails 'kubectl --context alice create -f artifacts/enforcement/prod.yaml'
 say "The request passed authorization on a condition. At admission, when the object was known, the condition did not hold."
-fails kubectl --context alice --namespace demo patch virtualmachine alice-dev --type=merge --patch='{"spec":{"storageClassName":"prod"}}'
-fails kubectl --context alice-direct --namespace demo patch virtualmachine alice-dev --type=merge --patch='{"spec":{"storageClassName":"prod"}}'
-run kubectl --context alice --namespace demo label virtualmachine alice-dev tier=web
-run kubectl --context alice --namespace demo delete virtualmachine alice-dev
+fails "kubectl --context alice --namespace demo patch virtualmachine alice-dev --type=merge --patch='{\"spec\":{\"storageClassName\":\"prod\"}}'"
+fails "kubectl --context alice-direct --namespace demo patch virtualmachine alice-dev --type=merge --patch='{\"spec\":{\"storageClassName\":\"prod\"}}'"
+run 'kubectl --context alice --namespace demo label virtualmachine alice-dev tier=web'
+run 'kubectl --context alice --namespace demo delete virtualmachine alice-dev'
 say "A review shows the condition to alice beforehand:"
-run kubectl --context alice create -f artifacts/enforcement/review.yaml -o "jsonpath={.status.conditionsChain}{'\\n'}"
-run kubectl delete -f artifacts/enforcement/policy.yaml
+run "kubectl --context alice create -f artifacts/enforcement/review.yaml -o jsonpath='{.status.conditionsChain}${newline}'"
+run 'kubectl delete -f artifacts/enforcement/policy.yaml'
 
 title "11. Permission on fields: carol may write labels under super.safe.com/, and alice may write all fields except for one value"
 fields=artifacts/examples/fine-grained
-run kubectl apply -f "${fields}/operator.yaml" -f "${fields}/exclusion.yaml"
-run kubectl wait --for=condition=Ready fieldpermissionmapping/admin-access
-run kubectl get fieldpermissionmappings
-run kubectl --context carol --namespace demo label virtualmachine one super.safe.com/checked=true --overwrite
-fails kubectl --context carol --namespace demo label virtualmachine one team=red --overwrite
+run "kubectl apply -f ${fields}/operator.yaml -f ${fields}/exclusion.yaml"
+run 'kubectl wait --for=condition=Ready fieldpermissionmapping/admin-access'
+run 'kubectl get fieldpermissionmappings'
+run 'kubectl --context carol --namespace demo label virtualmachine one super.safe.com/checked=true --overwrite'
+fails 'kubectl --context carol --namespace demo label virtualmachine one team=red --overwrite'
 say "RBAC grants carol no permission to write machines, but the verb granular and the verbs of some labels."
-run kubectl --context alice --namespace demo label virtualmachine one tier=web --overwrite
-fails kubectl --context alice --namespace demo patch virtualmachine one --type=merge --patch='{"spec":{"adminAccess":true}}'
+run 'kubectl --context alice --namespace demo label virtualmachine one tier=web --overwrite'
+fails "kubectl --context alice --namespace demo patch virtualmachine one --type=merge --patch='{\"spec\":{\"adminAccess\":true}}'"
 say "RBAC lets alice write machines now. This value is excluded from that permission, and needs its own verb."
-run kubectl delete -f "${fields}/operator.yaml" -f "${fields}/exclusion.yaml"
+run "kubectl delete -f ${fields}/operator.yaml -f ${fields}/exclusion.yaml"
 
 title "12. Impersonation on conditions: agent acts as alice, and must label the objects that it writes"
-run kubectl apply -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml
-run kubectl wait --for=condition=Ready clusterauthorizationpolicy/agent-leaves-a-label
-fails kubectl --context agent-direct --as alice create -f artifacts/enforcement/dev.yaml
-run kubectl --context agent-direct --as alice create -f artifacts/impersonation/machine.yaml
-fails kubectl --context agent-direct --as alice --namespace demo delete virtualmachine by-agent
-run kubectl --context bob --namespace demo delete virtualmachine by-agent
+run 'kubectl apply -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml'
+run 'kubectl wait --for=condition=Ready clusterauthorizationpolicy/agent-leaves-a-label'
+fails 'kubectl --context agent-direct --as alice create -f artifacts/enforcement/dev.yaml'
+run 'kubectl --context agent-direct --as alice create -f artifacts/impersonation/machine.yaml'
+fails 'kubectl --context agent-direct --as alice --namespace demo delete virtualmachine by-agent'
+run 'kubectl --context bob --namespace demo delete virtualmachine by-agent'
 say "The request passed impersonation on a condition on the label, which was checked when the object was known."
-run kubectl --context alice create -f artifacts/impersonation/review.yaml -o "jsonpath={.status.mode} {.status.conditionsChain[*].conditions[*].condition}{'\\n'}"
-run kubectl delete -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml
+run "kubectl --context alice create -f artifacts/impersonation/review.yaml -o jsonpath='{.status.mode} {.status.conditionsChain[*].conditions[*].condition}${newline}'"
+run 'kubectl delete -f artifacts/impersonation/targets.yaml -f artifacts/impersonation/labelled.yaml'
 
 title "The cluster keeps running. Try:"
 cat <<TRY
-  export KUBECONFIG=${KUBECONFIG} PATH=${root}/_output/bin:\$PATH
+  export KUBECONFIG=\$PWD/_output/dev/kubeconfig PATH=\$PWD/_output/bin:\$PATH
   kubectl config get-contexts                     # all users, through kube-apiserver and -direct
   ls ${reviews}                       # more reviews, each with its answer
   kubectl --context alice create -f ${reviews}/conditions-namespace.yaml -o yaml

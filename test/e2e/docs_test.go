@@ -65,19 +65,28 @@ func TestDocumentedCommands(t *testing.T) {
 // fineGrainedDocument tells of what is off by default.
 var fineGrainedDocument = filepath.Join("docs", "fine-grained.md")
 
-// runBlocks runs the commands in a document.
+// devCluster is the line with which a reader chooses the cluster of `make demo`. Tests use their own.
+var devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)
+
+// runBlocks runs the blocks of a document in one shell, as a reader pastes them: what a block changes, such as the
+// directory, holds for those after it.
 func runBlocks(t *testing.T, name string, blocks [][]string) {
 	t.Helper()
-	for i, block := range blocks {
-		t.Run(fmt.Sprintf("%s/%d", name, i+1), func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", block[1])
-			cmd.Dir = repository
-			cmd.Env = append(os.Environ(), "KUBECONFIG="+stack.Kubeconfig(), "PATH="+stack.Bin+":"+os.Getenv("PATH"), "HOME="+stack.Dir, "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Errorf("%v\n%s\nprinted\n%s", err, block[1], out)
-			}
-		})
+	if len(blocks) == 0 {
+		return
 	}
+	var script strings.Builder
+	for i, block := range blocks {
+		fmt.Fprintf(&script, "echo '--- block %d'\n%s", i+1, devCluster.ReplaceAllString(block[1], ""))
+	}
+	t.Run(name, func(t *testing.T) {
+		cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script.String())
+		cmd.Dir = repository
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+stack.Kubeconfig(), "PATH="+stack.Bin+":"+os.Getenv("PATH"), "HOME="+stack.Dir, "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s\nprinted\n%s", err, script.String(), out)
+		}
+	})
 }
 
 func goEnv(t *testing.T, name string) string {

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Does what a newcomer does: make demo; paste each command that it printed; paste the blocks of every document,
+# in order; and make demo again. It fails at the first command that does not do what the text promises.
+set -o errexit -o nounset -o pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "${root}"
+work=$(mktemp -d)
+trap 'rm -rf "${work}"' EXIT
+# Users have no kubeconfig and no kubectl of ours before the first export line.
+unset KUBECONFIG
+
+echo "make demo …"
+make demo >"${work}/demo" 2>&1 || { tail -n 40 "${work}/demo"; exit 1; }
+
+echo "each command that it printed …"
+grep '^\$ ' "${work}/demo" | sed 's/^\$ //' >"${work}/printed"
+while IFS= read -r line; do
+  printf '%s\n' "${line}"
+  printf '[[ $? == 0 ]] || printf "%%s\\n" %q >>%q\n' "${line}" "${work}/refused"
+done <"${work}/printed" >"${work}/pasted.sh"
+touch "${work}/refused"
+bash "${work}/pasted.sh" >"${work}/log" 2>&1 </dev/null || true
+want=$(grep -c '^fails ' hack/demo.sh)
+if (($(wc -l <"${work}/refused") != want)); then
+  echo "of the commands that make demo printed, ${want} should be refused, but these are:" >&2
+  cat "${work}/refused" "${work}/log" >&2
+  exit 1
+fi
+
+# The blocks of a document run in one shell, as a reader pastes them. The export line is in README.md.
+start=$(grep -m 1 '^export KUBECONFIG=' README.md)
+for document in README.md docs/*.md; do
+  awk '/^```/ {inside = $0 == "```sh"; next} inside' "${document}" >"${work}/blocks"
+  [[ -s ${work}/blocks ]] || continue
+  echo "the blocks of ${document} …"
+  { [[ ${document} == README.md ]] || echo "${start}"; cat "${work}/blocks"; } >"${work}/blocks.sh"
+  bash -o errexit -o nounset -o pipefail "${work}/blocks.sh" >"${work}/log" 2>&1 </dev/null || { cat "${work}/log"; exit 1; }
+done
+
+echo "make demo again …"
+make demo >"${work}/demo" 2>&1 || { tail -n 40 "${work}/demo"; exit 1; }

@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 )
@@ -45,7 +47,7 @@ var useCases = []struct {
 }
 
 // useCaseFiles are the files of each of them.
-var useCaseFiles = []string{"README.md", "fails.yaml", "passes.yaml", "policy.yaml", "review.golden.yaml", "review.yaml"}
+var useCaseFiles = []string{"README.md", "fails.yaml", "passes.yaml", "policy.yaml", "review.golden.yaml", "review.yaml", "status.golden.txt"}
 
 func useCaseFile(name, file string) string {
 	return filepath.Join(repository, "artifacts", "examples", name, file)
@@ -64,6 +66,7 @@ func TestPoliciesExamples(t *testing.T) {
 			mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--timeout=30s", "-f", policies)
 			golden.Compare(t, useCaseFile(tc.name, "review.golden.yaml"),
 				mustKubectl(t, "bob", "create", "-f", useCaseFile(tc.name, "review.yaml"), "-o", "yaml"))
+			golden.Compare(t, useCaseFile(tc.name, "status.golden.txt"), enforcementTable(t, policies))
 
 			_, client := clients(t, "bob")
 			if tc.atOnce {
@@ -73,6 +76,73 @@ func TestPoliciesExamples(t *testing.T) {
 			checkConditions(t, client, tc.name)
 		})
 	}
+}
+
+// enforcementTable is what the status of policies says about their rules, as the cookbook shows it.
+func enforcementTable(t *testing.T, policies string) string {
+	t.Helper()
+	list := policyv1alpha1.ClusterAuthorizationPolicyList{}
+	out := mustKubectl(t, "admin", "get", "-f", policies, "-o", "json")
+	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) == 0 { // kubectl prints one object as itself
+		list.Items = make([]policyv1alpha1.ClusterAuthorizationPolicy, 1)
+		if err := json.Unmarshal([]byte(out), &list.Items[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var b strings.Builder
+	b.WriteString("| policy | requests | decided at | result |\n| --- | --- | --- | --- |\n")
+	for i := range list.Items {
+		for _, e := range list.Items[i].Status.Enforcement {
+			fmt.Fprintf(&b, "| `%s` | %s %s | %s | `%s` |\n", list.Items[i].Name, strings.Join(e.Verbs, ", "), strings.Join(e.Resources, ", "), e.At, e.Result)
+		}
+	}
+	return b.String()
+}
+
+// TestExamplesLetKubectlPatch checks that the subjects of an example that may patch a resource may also get it: kubectl
+// reads an object before it patches it.
+func TestExamplesLetKubectlPatch(t *testing.T) {
+	t.Parallel()
+	for _, tc := range useCases {
+		gets, patches := map[string]bool{}, map[string]string{}
+		for i, document := range readPolicies(t, useCaseFile(tc.name, "policy.yaml")) {
+			if document.Spec.Effect != policyv1alpha1.PolicyEffectAllow {
+				continue
+			}
+			for _, rule := range document.Spec.Rules {
+				for _, resource := range rule.Resources {
+					key := fmt.Sprint(document.Spec.Subjects, rule.APIGroups, resource)
+					gets[key] = gets[key] || slices.Contains(rule.Verbs, "get") && document.Spec.Condition == ""
+					if slices.Contains(rule.Verbs, "patch") {
+						patches[key] = fmt.Sprintf("policy %d, %s: patch %s without get", i, document.Name, resource)
+					}
+				}
+			}
+		}
+		for key, message := range patches {
+			if !gets[key] {
+				t.Errorf("%s: %s", tc.name, message)
+			}
+		}
+	}
+}
+
+// readPolicies reads the policies in a file. Those of both kinds have the same fields.
+func readPolicies(t *testing.T, file string) []policyv1alpha1.ClusterAuthorizationPolicy {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var policies []policyv1alpha1.ClusterAuthorizationPolicy
+	for document := range strings.SplitSeq(string(content), "\n---\n") {
+		p := policyv1alpha1.ClusterAuthorizationPolicy{}
+		if err := yaml.UnmarshalStrict([]byte(document), &p); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		policies = append(policies, p)
+	}
+	return policies
 }
 
 // deletePolicies deletes what a test has applied, when the context of the test has ended.
@@ -222,6 +292,7 @@ func section(t *testing.T, b *strings.Builder, name string) {
 		return string(content)
 	}
 	fmt.Fprintf(b, "\n#%s\n[policy.yaml](../artifacts/examples/%s/policy.yaml)\n\n```yaml\n%s```\n", read("README.md"), name, read("policy.yaml"))
+	fmt.Fprintf(b, "\n`status.enforcement`, with the front door:\n\n%s", read("status.golden.txt"))
 	review := &authorizationv1alpha1.SubjectAccessReview{}
 	readYAML(t, useCaseFile(name, "review.golden.yaml"), review)
 	what := review.Spec.ResourceAttributes.Verb + " " + review.Spec.ResourceAttributes.Resource

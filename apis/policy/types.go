@@ -180,8 +180,9 @@ type AuthorizationPolicyStatus struct {
 	ObservedGeneration int64
 	// Conditions are Ready and Effective.
 	Conditions []metav1.Condition
-	// TypeChecking has the errors in expressions that were found by means of the schemas of
-	// the resources. The policy is applied in spite of them.
+	// TypeChecking has the mistakes that were found in the policy: by the resources and schemas
+	// that servers publish, and by evaluating the condition for each verb. The policy is
+	// applied in spite of them.
 	TypeChecking *TypeChecking
 	// Enforcement says what the rules do, and where; at most MaxRuleEnforcements entries. It is empty for a policy that does
 	// not compile.
@@ -204,16 +205,16 @@ type RuleEnforcement struct {
 	Message string
 }
 
-// TypeChecking is the result of checking expressions against schemas.
+// TypeChecking is the result of checking a policy against the resources of the cluster and their schemas.
 type TypeChecking struct {
-	// ExpressionWarnings are the errors that were found; at most 32.
+	// ExpressionWarnings are the mistakes that were found; at most 32.
 	ExpressionWarnings []ExpressionWarning
 }
 
-// ExpressionWarning is an error in an expression.
+// ExpressionWarning is a mistake in an expression or in another field.
 type ExpressionWarning struct {
-	// FieldRef is the path of the field with the expression, such as spec.condition.
+	// FieldRef is the path of the field, such as spec.condition.
 	FieldRef string
-	// Warning describes the error, and the kind of object that it is about.
+	// Warning describes the mistake; if it is one for some kind of object, it begins with the kind.
 	Warning string
 }

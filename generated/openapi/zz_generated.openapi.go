@@ -1937,7 +1937,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 					},
 					"typeChecking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "typeChecking has the errors in expressions that were found by means of the schemas of the resources. The policy is applied in spite of them.",
+							Description: "typeChecking has the mistakes that were found in the policy: by the resources and schemas that servers publish, and by evaluating the condition for each verb. The policy is applied in spite of them.",
 							Ref:         ref(policyv1alpha1.TypeChecking{}.OpenAPIModelName()),
 						},
 					},
@@ -2072,12 +2072,12 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "ExpressionWarning is an error in an expression.",
+				Description: "ExpressionWarning is a mistake in an expression or in another field.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"fieldRef": {
 						SchemaProps: spec.SchemaProps{
-							Description: "fieldRef is the path of the field with the expression, such as spec.condition; at most 256 bytes.",
+							Description: "fieldRef is the path of the field, such as spec.condition; at most 256 bytes.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2085,7 +2085,7 @@ func schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref common.ReferenceC
 					},
 					"warning": {
 						SchemaProps: spec.SchemaProps{
-							Description: "warning describes the error, and the kind of object that it is about; at most 4096 bytes.",
+							Description: "warning describes the mistake; at most 4096 bytes. If it is one for some kind of object, it begins with the kind.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2667,7 +2667,7 @@ func schema_proviso_apis_policy_v1alpha1_TypeChecking(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "TypeChecking is the result of checking expressions against schemas.",
+				Description: "TypeChecking is the result of checking a policy against the resources of the cluster and their schemas.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"expressionWarnings": {
@@ -2677,7 +2677,7 @@ func schema_proviso_apis_policy_v1alpha1_TypeChecking(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "expressionWarnings are the errors that were found; at most 32.",
+							Description: "expressionWarnings are the mistakes that were found; at most 32.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -254,7 +254,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
-	policies, revisions, err := c.policyGroup()
+	types, err := c.typeChecker(generic.LoopbackClientConfig)
+	if err != nil {
+		return nil, err
+	}
+	policies, revisions, err := c.policyGroup(types)
 	if err != nil {
 		return nil, err
 	}
@@ -270,7 +274,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
-	if err := c.runPolicies(generic, revisions); err != nil {
+	if err := c.runPolicies(generic, revisions, types); err != nil {
 		return nil, err
 	}
 	frontDoor, err := c.newFrontDoor()
@@ -281,17 +285,13 @@ func (c CompletedConfig) New() (*Server, error) {
 }
 
 // runPolicies starts the controller that keeps the policies up to date while the server runs.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
 	if err := c.runMappings(generic, client, revisions[mappingsResource]); err != nil {
-		return err
-	}
-	types, err := c.typeChecker(generic.LoopbackClientConfig)
-	if err != nil {
 		return err
 	}
 	policies, err := policy.NewController(policy.Config{
@@ -316,7 +316,7 @@ func (c CompletedConfig) enforcementServer() enforcementstatus.Server {
 	return enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil}
 }
 
-// typeChecker returns a checker that uses the schemas of this server and of kube-apiserver.
+// typeChecker returns a checker that uses the schemas and the resources of this server and of kube-apiserver.
 func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecking.Checker, error) {
 	if c.kubeAPIServer != nil {
 		configs = append(configs, c.kubeAPIServer)
@@ -325,7 +325,11 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 	if err != nil {
 		return nil, err
 	}
-	return typechecking.New(published, published)
+	types, err := typechecking.New(published, published)
+	if err != nil || c.kubeAPIServer == nil {
+		return types, err // the resources of other servers are not known
+	}
+	return types.WithResources(published.Published), nil
 }
 
 func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
@@ -354,12 +358,13 @@ const (
 type revision = func(context.Context) (uint64, error)
 
 // policyGroup returns the API group of policies and mappings, and how to ask for the revisions of their stores, by resource.
-func (c CompletedConfig) policyGroup() (*genericapiserver.APIGroupInfo, map[string]revision, error) {
-	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies, c.enforcementServer()), c.authors)
+func (c CompletedConfig) policyGroup(types *typechecking.Checker) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
+	checker := policy.NewChecker(c.policies, c.enforcementServer(), types)
+	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
 	if err != nil {
 		return nil, nil, err
 	}
-	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, policy.NewChecker(c.policies, c.enforcementServer()), c.authors)
+	namespaced, err := authorizationpolicy.NewStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
 	if err != nil {
 		return nil, nil, err
 	}

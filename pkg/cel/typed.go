@@ -28,6 +28,7 @@ type TypedCompiler struct {
 	env    *cel.Env
 	guard  *guard.Guard
 	budget *Budget
+	object *apiservercel.DeclType
 }
 
 var errNotTyped = errors.New("the type of an object must have a name and fields")
@@ -65,7 +66,7 @@ func NewTypedCompiler(object *apiservercel.DeclType, budget *Budget) (compiler *
 	if err != nil {
 		return nil, err
 	}
-	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil)), budget: budget}, nil
+	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil)), budget: budget, object: object}, nil
 }
 
 // fieldTypes adds the types of all fields of an object, and of the objects in them.
@@ -124,7 +125,7 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err != nil {
-		return cel.DynType, err
+		return cel.DynType, errors.New(describeFields(err.Error(), fieldNames(c.object), nil))
 	}
 	return checked.OutputType(), nil
 }

@@ -123,6 +123,9 @@ func (c *Controller[K]) Follow(example runtime.Object,
 // Enqueue schedules writing the status of an object.
 func (c *Controller[K]) Enqueue(key K) { c.queue.Add(key) }
 
+// EnqueueAfter schedules writing the status of an object after some time.
+func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
+
 // Run follows the objects until ctx ends.
 func (c *Controller[K]) Run(ctx context.Context) {
 	var group wait.Group

@@ -6,8 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package policy
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
 // Checker compiles the expressions of policies before they are stored. It is safe for
@@ -27,15 +30,28 @@ type Checker struct {
 	server   enforcementstatus.Server
 	// compilations bounds the compilations at the same time.
 	compilations chan struct{}
+	types        *typechecking.Checker
+	// typeChecks bounds the checks against schemas at the same time, also those that no write waits for any more.
+	typeChecks chan struct{}
 }
 
-// maxCompilations is how many policies are compiled at the same time to be checked, so that reviews have processors left.
-const maxCompilations = 2
+const (
+	// maxCompilations is how many policies are compiled at the same time to be checked, so that reviews have processors left.
+	maxCompilations = 2
+	// maxTypeChecks is how many policies are checked against schemas at the same time.
+	maxTypeChecks = 2
+	// typeCheckWait is how long a write waits for the check against schemas. It usually takes some milliseconds, and some
+	// tenths of a second if the schemas must be fetched.
+	typeCheckWait = 2 * time.Second
+)
 
 // NewChecker returns a Checker. The compiler must be the one that also compiles stored policies, and server describes where
-// their requests are decided.
-func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server) *Checker {
-	return &Checker{compiler: compiler, server: server, compilations: make(chan struct{}, maxCompilations)}
+// their requests are decided. If types is nil, policies are not checked against schemas.
+func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, types *typechecking.Checker) *Checker {
+	return &Checker{
+		compiler: compiler, server: server, compilations: make(chan struct{}, maxCompilations),
+		types: types, typeChecks: make(chan struct{}, maxTypeChecks),
+	}
 }
 
 // Check returns what is wrong with the expressions of a specification, under spec.condition
@@ -57,6 +73,76 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 		errs = append(errs, missingVersions(spec.Rules)...)
 	}
 	return c.enforcementWarnings(spec, enforcementstatus.ReadsOf(program)), errs
+}
+
+// Warn returns the mistakes that the status of a policy will show in typeChecking: the specification is valid, but does not
+// do what it says. If the schemas are not there in time, a warning says that the status will show the rest. Warn takes not much
+// more than typeCheckWait, and returns no mistakes if ctx ends.
+func (c *Checker) Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string {
+	stored := &policyv1alpha1.AuthorizationPolicySpec{}
+	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec.DeepCopy(), stored, nil); err != nil {
+		return nil
+	}
+	mistakes := c.conditionMistakes(ctx, spec, stored)
+	found, err := c.checkTypes(ctx, stored)
+	var warnings []string
+	for _, w := range append(mistakes, found...) {
+		warnings = append(warnings, w.FieldRef+": "+w.Warning)
+	}
+	if err != nil {
+		warnings = append(warnings, "spec: not checked completely against the resources and schemas of the cluster: the status of the policy will show the result in typeChecking")
+	}
+	return warnings
+}
+
+func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.AuthorizationPolicySpec, stored *policyv1alpha1.AuthorizationPolicySpec) []policyv1alpha1.ExpressionWarning {
+	if spec.Condition == "" {
+		return mistakesOf(ctx, stored, nil)
+	}
+	c.compilations <- struct{}{}
+	defer func() { <-c.compilations }()
+	expression, err := c.compiler.CompileWithVariables(namedExpressions(spec.Variables), spec.Condition)
+	if err != nil {
+		return nil
+	}
+	return mistakesOf(ctx, stored, expression)
+}
+
+var errLate = errors.New("the check against schemas takes too long")
+
+// checkTypes checks a policy against schemas in the background, which goes on after the wait and leaves the schemas in the
+// cache.
+func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec) ([]policyv1alpha1.ExpressionWarning, error) {
+	if c.types == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, typeCheckWait)
+	defer cancel()
+	select {
+	case c.typeChecks <- struct{}{}:
+	case <-ctx.Done():
+		return nil, errLate
+	}
+	type result struct {
+		found *policyv1alpha1.TypeChecking
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		defer func() { <-c.typeChecks }()
+		r := result{found: &policyv1alpha1.TypeChecking{}, err: errLate}
+		defer func() {
+			_ = recover() // schemas are written by others: the write must not fail, nor the server
+			done <- r
+		}()
+		r.found, r.err = c.types.Check(spec)
+	}()
+	select {
+	case r := <-done:
+		return r.found.ExpressionWarnings, r.err
+	case <-ctx.Done():
+		return nil, errLate
+	}
 }
 
 // enforcementWarnings tell where the policy is not enforced, or not on its condition.
@@ -112,9 +198,9 @@ func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
 func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
 	path := field.NewPath("spec")
 	if of, ok := errors.AsType[*partial.VariableError](err); ok {
-		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, err.Error())
+		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, cel.DescribeVariables(err.Error()))
 	}
-	return field.Invalid(path.Child("condition"), spec.Condition, err.Error())
+	return field.Invalid(path.Child("condition"), spec.Condition, cel.DescribeVariables(err.Error()))
 }
 
 // missingVersions are the errors of the rules of a condition that reads an object.

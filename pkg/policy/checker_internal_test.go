@@ -17,7 +17,7 @@ import (
 func TestChecksTakeTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		checker := NewChecker(newCompiler(t), enforcementstatus.Server{})
+		checker := NewChecker(newCompiler(t), enforcementstatus.Server{}, nil)
 		for range maxCompilations {
 			checker.compilations <- struct{}{}
 		}

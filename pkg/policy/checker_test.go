@@ -36,7 +36,7 @@ func newCheckerOf(t *testing.T, server enforcementstatus.Server) *policy.Checker
 	if err != nil {
 		t.Fatal(err)
 	}
-	return policy.NewChecker(compiler, server)
+	return policy.NewChecker(compiler, server, nil)
 }
 
 func TestCheck(t *testing.T) {

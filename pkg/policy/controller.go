@@ -77,6 +77,8 @@ type result struct {
 	lastGood bool
 	// reads is what the condition depends on, if it compiles.
 	reads enforcementstatus.Reads
+	// expression is the condition, nil if there is none or if it does not compile.
+	expression *partial.Expression
 }
 
 // NewController returns a Controller.
@@ -212,7 +214,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
 	if next.failure == nil {
-		next.reads = enforcementstatus.ReadsOf(compiled)
+		next.reads, next.expression = enforcementstatus.ReadsOf(compiled), compiled.Expression()
 	}
 	c.mu.Lock()
 	c.results[key] = next

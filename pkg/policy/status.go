@@ -7,6 +7,7 @@ package policy
 
 import (
 	"context"
+	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -14,8 +15,13 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
+
+// recheckMistakes is when mistakes are looked for again: a resource or a field that did not exist may exist then.
+const recheckMistakes = 5 * time.Minute
 
 // writeStatus writes the status of a policy.
 func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
@@ -26,7 +32,10 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if p == nil || !known || !r.isOf(p) {
 		return nil // gone, or to be compiled, after which it comes here again
 	}
-	status, incomplete := c.statusOf(p, r)
+	status, incomplete := c.statusOf(ctx, p, r)
+	if status.TypeChecking != nil {
+		c.EnqueueAfter(key, recheckMistakes)
+	}
 	if apiequality.Semantic.DeepEqual(status, p.status) {
 		return incomplete
 	}
@@ -38,7 +47,7 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 
 // statusOf says what became of a policy. The error says that its types could not be checked
 // completely.
-func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
+func (c *Controller) statusOf(ctx context.Context, p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
 	status := p.status.DeepCopy()
 	status.ObservedGeneration = p.meta.Generation
 	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the policy takes effect"}
@@ -61,20 +70,23 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 	status.TypeChecking = nil
 	var incomplete error
 	if r.failure == nil { // what does not compile has no types
-		status.TypeChecking, incomplete = c.checkTypes(p.spec)
+		status.TypeChecking, incomplete = c.checkTypes(ctx, p.spec, r.expression)
 	}
 	return status, incomplete
 }
 
-func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
-	if c.config.Types == nil || spec.Condition == "" {
-		return nil, nil
+// checkTypes returns all mistakes in a policy, nil if there are none.
+func (c *Controller) checkTypes(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) (*policyv1alpha1.TypeChecking, error) {
+	mistakes := mistakesOf(ctx, spec, expression)
+	var incomplete error
+	if c.config.Types != nil {
+		found, err := c.config.Types.Check(spec)
+		mistakes, incomplete = append(mistakes, found.ExpressionWarnings...), err
 	}
-	found, err := c.config.Types.Check(spec)
-	if found != nil && len(found.ExpressionWarnings) == 0 {
-		found = nil
+	if len(mistakes) == 0 {
+		return nil, incomplete
 	}
-	return found, err
+	return &policyv1alpha1.TypeChecking{ExpressionWarnings: mistakes[:min(len(mistakes), typechecking.MaxWarnings)]}, incomplete
 }
 
 func closedAnswer(effect policyv1alpha1.PolicyEffect) string {

@@ -258,8 +258,9 @@ type AuthorizationPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// typeChecking has the errors in expressions that were found by means of the schemas of
-	// the resources. The policy is applied in spite of them.
+	// typeChecking has the mistakes that were found in the policy: by the resources and schemas
+	// that servers publish, and by evaluating the condition for each verb. The policy is
+	// applied in spite of them.
 	// +optional
 	TypeChecking *TypeChecking `json:"typeChecking,omitempty"`
 	// enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.
@@ -289,19 +290,19 @@ type RuleEnforcement struct {
 	Message string `json:"message,omitempty"`
 }
 
-// TypeChecking is the result of checking expressions against schemas.
+// TypeChecking is the result of checking a policy against the resources of the cluster and their schemas.
 type TypeChecking struct {
-	// expressionWarnings are the errors that were found; at most 32.
+	// expressionWarnings are the mistakes that were found; at most 32.
 	// +optional
 	// +listType=atomic
 	ExpressionWarnings []ExpressionWarning `json:"expressionWarnings,omitempty"`
 }
 
-// ExpressionWarning is an error in an expression.
+// ExpressionWarning is a mistake in an expression or in another field.
 type ExpressionWarning struct {
-	// fieldRef is the path of the field with the expression, such as spec.condition; at most 256
-	// bytes.
+	// fieldRef is the path of the field, such as spec.condition; at most 256 bytes.
 	FieldRef string `json:"fieldRef"`
-	// warning describes the error, and the kind of object that it is about; at most 4096 bytes.
+	// warning describes the mistake; at most 4096 bytes. If it is one for some kind of object, it
+	// begins with the kind.
 	Warning string `json:"warning"`
 }

@@ -142,6 +142,14 @@ func (p *Policy) ReadsOnly(variables ...cel.Variable) bool {
 	return p.condition == nil || p.condition.expression.Program().ReadsOnly(variables...)
 }
 
+// Expression returns the compiled condition, or nil if the effect is unconditional or nothing could be compiled.
+func (p *Policy) Expression() *partial.Expression {
+	if p.condition == nil {
+		return nil
+	}
+	return p.condition.expression
+}
+
 // restricts reports whether the policy belongs to the deny-only part of the chain.
 func (p *Policy) restricts() bool {
 	return p.effect == policyv1alpha1.PolicyEffectDeny || (p.failure != nil && p.effect != policyv1alpha1.PolicyEffectAllow)

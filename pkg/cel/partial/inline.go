@@ -7,19 +7,26 @@ package partial
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
+
+// maxNamesShown bounds the variables that an error lists.
+const maxNamesShown = 8
 
 // inliner replaces variables.NAME by the named expression. No variable is captured: macros must not bind
 // the names of variables, nor any other name that a named expression reads, and a variable that a named
 // expression binds itself is renamed if its name is taken.
 type inliner struct {
 	defined map[string]*ast.AST
+	// fields are the values of fields of request.
+	fields map[string]string
 	// budget is for all expressions together.
 	budget *guard.Budget
 }
@@ -44,7 +51,7 @@ func (in *inliner) inline(native *ast.AST) error {
 		name, _ := reference(r.expr)
 		definition, ok := in.defined[name]
 		if !ok {
-			return fmt.Errorf("expression %w: undeclared reference to %q; variables may refer to those before them only", cel.ErrCompile, string(cel.Variables)+"."+name)
+			return fmt.Errorf("expression %w: undeclared reference to %q%s", cel.ErrCompile, string(cel.Variables)+"."+name, in.declared(name))
 		}
 		count += len(definition.IDs())
 		if count > maxNodes {
@@ -57,6 +64,19 @@ func (in *inliner) inline(native *ast.AST) error {
 		next = in.replace(native, r.expr, definition, next)
 	}
 	return nil
+}
+
+// declared says for an undeclared name which names there are.
+func (in *inliner) declared(name string) string {
+	const rule = "variables may refer to those before them only"
+	if len(in.defined) == 0 {
+		return "; " + rule
+	}
+	names := slices.Sorted(maps.Keys(in.defined))
+	if near := suggestion.DidYouMean(name, names); near != "" {
+		return near
+	}
+	return "; there are " + suggestion.Quoted(names[:min(len(names), maxNamesShown)], "and") + "; " + rule
 }
 
 // reference returns the name of the variable that an expression refers to.

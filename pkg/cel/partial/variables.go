@@ -66,11 +66,13 @@ func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string)
 type expressions struct {
 	variables []cel.NamedExpression
 	text      string
+	// fields are the fields of request that have one value only; see ForRequests.
+	fields map[string]string
 }
 
 // check parses and checks an expression with its named expressions put in.
 func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.Ast, err error) {
-	in := inliner{defined: map[string]*ast.AST{}, budget: budget}
+	in := inliner{defined: map[string]*ast.AST{}, fields: all.fields, budget: budget}
 	for i, v := range all.variables {
 		if in.defined[v.Name], err = c.define(&in, v); err != nil {
 			return nil, &VariableError{Index: i, Name: v.Name, Err: err}
@@ -113,6 +115,7 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 	if err := in.inline(native); err != nil {
 		return nil, nil, err
 	}
+	in.setFields(native)
 	if err := in.check(e.Guard, native.Expr()); err != nil {
 		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}

@@ -47,6 +47,8 @@ type Checker struct {
 	schemas resolver.SchemaResolver
 	kinds   Kinds
 	types   *utilcache.LRUExpireCache
+	// published returns the resources of all servers. If nil, names in rules are not checked.
+	published func() *Published
 }
 
 // New makes a Checker. The schemas need not be cached; kinds are asked a few hundred
@@ -58,16 +60,29 @@ func New(schemas resolver.SchemaResolver, kinds Kinds) (*Checker, error) {
 	return &Checker{schemas: schemas, kinds: kinds, types: utilcache.NewLRUExpireCache(typeCacheSize)}, nil
 }
 
-// Check returns the mistakes in the variables and the condition of a policy, for each kind that its rules name. An
-// unknown resource or schema gives no warning; the caller checks again from time to time, because both may appear
-// later. Errors wrap ErrIncomplete; the result is never nil, and has the warnings that were found. Check blocks while
-// it fetches schemas.
+// WithResources returns a Checker that also checks the names in rules. published must know the resources of all servers about
+// whose requests policies decide, and is called for each policy.
+func (c *Checker) WithResources(published func() *Published) *Checker {
+	return &Checker{schemas: c.schemas, kinds: c.kinds, types: c.types, published: published}
+}
+
+// Check returns the mistakes in the rules, the variables and the condition of a policy, the latter for each kind that its
+// rules name. An unknown schema gives no warning; the caller checks again from time to time, because schemas and resources may
+// appear later. Errors wrap ErrIncomplete; the result is never nil, and has the warnings that were found. Check blocks while
+// it fetches lists of resources and schemas.
 func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
 	result := &policyv1alpha1.TypeChecking{}
-	if policy.Condition == "" && len(policy.Variables) == 0 {
-		return result, nil
+	var failures []error
+	if c.published != nil {
+		result.ExpressionWarnings, failures = checkNames(c.published(), policy.Rules)
 	}
-	kinds, failures := kindsOf(c.kinds, policy)
+	if policy.Condition == "" && len(policy.Variables) == 0 {
+		return result, incomplete(failures)
+	}
+	kinds, unknown := kindsOf(c.kinds, policy)
+	if len(failures) == 0 {
+		failures = unknown // otherwise the same groups have failed
+	}
 	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
 	budget := cel.NewCheckBudget()
 	for _, kind := range kinds {
@@ -92,10 +107,14 @@ func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policy
 		warnings = warnings[:min(len(warnings), MaxWarnings-len(result.ExpressionWarnings))]
 		result.ExpressionWarnings = append(result.ExpressionWarnings, warnings...)
 	}
-	if len(failures) > 0 {
-		return result, fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
+	return result, incomplete(failures)
+}
+
+func incomplete(failures []error) error {
+	if len(failures) == 0 {
+		return nil
 	}
-	return result, nil
+	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
 }
 
 // cachedType is a type, nil if there is none, or why it could not be had.

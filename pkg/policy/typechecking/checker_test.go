@@ -38,7 +38,7 @@ func TestCheck(t *testing.T) {
 		{
 			name:   "no such field",
 			policy: policy("widgets", `object.spec.sise > 3`),
-			want:   []string{"spec.condition: example.com/v1, Kind=Widget: ERROR: <input>:1:12: undefined field 'sise'"},
+			want:   []string{"spec.condition: example.com/v1, Kind=Widget: ERROR: <input>:1:12: undefined field 'sise', did you mean 'size'?"},
 		},
 		{
 			name: "every expression, in the order of the fields",
@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 				policyv1alpha1.Variable{Name: "fine", Expression: `variables.bad == variables.self.spec.color`}),
 			want: []string{
 				"spec.variables[1].expression: example.com/v1, Kind=Widget: ERROR: <input>:1:26: found no matching overload for '_+_' applied to '(int, string)'",
-				"spec.condition: example.com/v1, Kind=Widget: ERROR: <input>:1:20: undefined field 'sise'",
+				"spec.condition: example.com/v1, Kind=Widget: ERROR: <input>:1:20: undefined field 'sise', did you mean 'size'?",
 			},
 		},
 		{
@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 				Rules:     []policyv1alpha1.PolicyRule{rule(machine.Group, "", "virtualmachines")},
 			},
 			want: []string{
-				"spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:53: undefined field 'storageClas'; " +
+				"spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:53: undefined field 'storageClas', did you mean 'storageClassName'?; " +
 					"ERROR: <input>:1:128: found no matching overload for '_==_' applied to '(string, int)'; " +
 					"ERROR: <input>:1:194: found no matching overload for '_==_' applied to '(string, int)'",
 			},

@@ -52,6 +52,9 @@ type Kind[Spec, Status any] struct {
 	// Check returns errors and warnings about a specification that is valid in structure. It may
 	// be called several times for one write. Nil means that there is nothing else to check.
 	Check func(obj runtime.Object) (warnings []string, errs field.ErrorList)
+	// Warn returns more warnings about a specification that Check accepts. It may take some time, which it must bound, and it may
+	// be called several times for one write. Nil means that there are no others.
+	Warn func(ctx context.Context, obj runtime.Object) []string
 	// Begin waits until a creation or an update may begin, and returns what ends it. An error refuses the write. Nil lets
 	// all begin at once.
 	Begin func(ctx context.Context) (end func(), err error)

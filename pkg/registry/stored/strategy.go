@@ -90,9 +90,13 @@ func (strategy[Spec, Status]) AllowUnconditionalUpdate(context.Context) bool { r
 
 func (strategy[Spec, Status]) Canonicalize(runtime.Object) {}
 
-func (s strategy[Spec, Status]) WarningsOnCreate(_ context.Context, obj runtime.Object) []string {
+// WarningsOnCreate returns the warnings of Warn before those of Check.
+func (s strategy[Spec, Status]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	warnings, _ := s.check(obj)
-	return warnings
+	if s.kind.Warn != nil {
+		warnings = append(s.kind.Warn(ctx, obj), warnings...)
+	}
+	return boundedWarnings(warnings)
 }
 
 // WarningsOnUpdate returns warnings only if the specification changes, because they are about the

@@ -10,12 +10,12 @@ package v1alpha1
 // ExpressionWarningApplyConfiguration represents a declarative configuration of the ExpressionWarning type for use
 // with apply.
 //
-// ExpressionWarning is an error in an expression.
+// ExpressionWarning is a mistake in an expression or in another field.
 type ExpressionWarningApplyConfiguration struct {
-	// fieldRef is the path of the field with the expression, such as spec.condition; at most 256
-	// bytes.
+	// fieldRef is the path of the field, such as spec.condition; at most 256 bytes.
 	FieldRef *string `json:"fieldRef,omitempty"`
-	// warning describes the error, and the kind of object that it is about; at most 4096 bytes.
+	// warning describes the mistake; at most 4096 bytes. If it is one for some kind of object, it
+	// begins with the kind.
 	Warning *string `json:"warning,omitempty"`
 }
 

@@ -10,9 +10,9 @@ package v1alpha1
 // TypeCheckingApplyConfiguration represents a declarative configuration of the TypeChecking type for use
 // with apply.
 //
-// TypeChecking is the result of checking expressions against schemas.
+// TypeChecking is the result of checking a policy against the resources of the cluster and their schemas.
 type TypeCheckingApplyConfiguration struct {
-	// expressionWarnings are the errors that were found; at most 32.
+	// expressionWarnings are the mistakes that were found; at most 32.
 	ExpressionWarnings []ExpressionWarningApplyConfiguration `json:"expressionWarnings,omitempty"`
 }
 

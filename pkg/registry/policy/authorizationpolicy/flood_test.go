@@ -42,6 +42,8 @@ func (h *held) Check(spec *policy.AuthorizationPolicySpec, _ bool) ([]string, fi
 	return nil, nil
 }
 
+func (h *held) Warn(context.Context, *policy.AuthorizationPolicySpec) []string { return nil }
+
 // TestFloodOfWrites has one author write more policies than may wait, in dry runs. The rest is refused at once, and others write.
 func TestFloodOfWrites(t *testing.T) {
 	t.Parallel()

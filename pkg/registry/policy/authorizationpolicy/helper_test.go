@@ -124,6 +124,13 @@ func (checker) Check(spec *policy.AuthorizationPolicySpec, _ bool) (warnings []s
 	return warnings, errs
 }
 
+func (checker) Warn(_ context.Context, spec *policy.AuthorizationPolicySpec) []string {
+	if strings.Contains(spec.Condition, "mistaken") {
+		return []string{"spec.condition: mistaken"}
+	}
+	return nil
+}
+
 // newScheme returns a scheme with the group.
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()

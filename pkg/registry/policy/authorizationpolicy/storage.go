@@ -19,8 +19,8 @@ SPDX-License-Identifier: Apache-2.0
 package authorizationpolicy
 
 import (
+	"context"
 	"errors"
-	"fmt"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,7 +29,6 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
@@ -40,6 +39,8 @@ type Checker interface {
 	// spec.variables, and warnings for the author. The conditions of namespaced policies have
 	// tighter limits.
 	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
+	// Warn returns other warnings about a specification without errors. It must bound the time that it takes.
+	Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string
 }
 
 // Storage holds the endpoints of one kind of policies.
@@ -80,10 +81,9 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 		ValidateUpdate:       validateUpdate,
 		ValidateStatusUpdate: validateStatusUpdate,
 		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
-			spec := mustParts(obj).Spec
-			warnings, errs := checker.Check(spec, k.namespaced)
-			return append(warnings, warningsOf(spec)...), errs
+			return checker.Check(mustParts(obj).Spec, k.namespaced)
 		},
+		Warn:  func(ctx context.Context, obj runtime.Object) []string { return checker.Warn(ctx, mustParts(obj).Spec) },
 		Begin: stored.NewWrites("policies", k.namespaced).Begin,
 		Guard: &guard{authors: authors, kind: k},
 		Table: table,
@@ -92,18 +92,6 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 		return nil, err
 	}
 	return &Storage{Policy: policies, Status: status}, nil
-}
-
-// warningsOf returns warnings about rules that cannot match.
-func warningsOf(spec *policy.AuthorizationPolicySpec) []string {
-	var warnings []string
-	for i := range spec.Rules {
-		// For the other effects, validation returns an error.
-		if spec.Effect == policy.PolicyEffectAllow && validation.NamelessVerb(&spec.Rules[i]) {
-			warnings = append(warnings, fmt.Sprintf("spec.rules[%d].resourceNames: a POST has no name at authorization, and a deletecollection never has one, so that this rule allows neither: compare object.metadata.name, or oldObject.metadata.name, in the condition", i))
-		}
-	}
-	return warnings
 }
 
 // sameSpec reports whether two policies have equal specifications.

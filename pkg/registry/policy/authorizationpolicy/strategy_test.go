@@ -178,12 +178,6 @@ func TestWhatNoLongerCompilesCanGo(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	names := func(verb string, effect policy.PolicyEffect) func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec) {
-		return func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) {
-			s.Effect = effect
-			s.Rules = append(s.Rules, policy.PolicyRule{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{"a"}})
-		}
-	}
 	for _, tc := range []struct {
 		name   string
 		change func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec)
@@ -191,10 +185,8 @@ func TestWarnings(t *testing.T) {
 	}{
 		{"nothing", described, nil},
 		{"of the checker", func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Condition = "odd" }, []string{"spec.condition: odd"}},
-		{"a create by name", names("create", "Allow"), []string{"spec.rules[1].resourceNames: a POST has no name at authorization"}},
-		{"a deletecollection by name", names("deletecollection", "Allow"), []string{"spec.rules[1].resourceNames: a POST has no name"}},
-		{"a get by name", names("get", "Allow"), nil},
-		{"a get by name, denied", names("get", "Deny"), nil},
+		{"of the checker, without errors", func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Condition = "mistaken" }, []string{"spec.condition: mistaken"}},
+		{"of both, the second one first", func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Condition = "odd, mistaken" }, []string{"spec.condition: mistaken", "spec.condition: odd"}},
 		{"a label", labelled, nil},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {

@@ -28,6 +28,7 @@ var table = stored.Table{
 		{Name: "Condition", Type: "string", Description: "Condition for the effect, shortened"},
 		{Name: "Ready", Type: "string", Description: "Whether the current version of the policy is applied"},
 		{Name: "Effective", Type: "string", Description: "Whether the policy decides all requests that its rules describe"},
+		{Name: "Warnings", Type: "integer", Description: "Number of mistakes in status.typeChecking"},
 		{Name: "Age", Type: "string", Description: "Time since the policy was created"},
 		{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the policy"},
 	},
@@ -38,10 +39,18 @@ var table = stored.Table{
 		}
 		return []any{
 			name, string(p.Spec.Effect), subjectsOf(p.Spec), resourcesOf(p.Spec), shorten(p.Spec.Condition),
-			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), age,
+			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), warningsOf(p.Status), age,
 			stored.LineCell(p.Spec.Description),
 		}, nil
 	},
+}
+
+// warningsOf returns the number of mistakes that were found.
+func warningsOf(status *policy.AuthorizationPolicyStatus) int64 {
+	if status.TypeChecking == nil {
+		return 0
+	}
+	return int64(len(status.TypeChecking.ExpressionWarnings))
 }
 
 // subjectsOf returns the names of the subjects. An omitted list means all users.

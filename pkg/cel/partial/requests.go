@@ -1,0 +1,111 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// ForRequests returns the expression for each of several kinds of requests: those whose fields have certain values, by the
+// names of the fields. Other fields of request are unknown while the variable request is. The results are for finding mistakes
+// in policies, and decide no request. All of them together may take as long to compile as one policy, beyond which the error
+// wraps cel.ErrBudget.
+func (e *Expression) ForRequests(requests []map[string]string) (expressions []*Expression, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			expressions, err = nil, cel.ErrCompile
+		}
+	}()
+	budget := guard.NewBudget(1)
+	for _, fields := range requests {
+		compiled := e.compiled
+		compiled.fields = fields
+		checked, err := e.compiler.check(compiled, budget)
+		if err != nil {
+			return nil, err
+		}
+		specialized, err := e.compiler.expression(compiled, checked)
+		if err != nil {
+			return nil, err
+		}
+		expressions = append(expressions, specialized)
+	}
+	return expressions, nil
+}
+
+// setFields replaces the fields of request that have one value by the value.
+func (in *inliner) setFields(native *ast.AST) {
+	if len(in.fields) == 0 {
+		return
+	}
+	factory := ast.NewExprFactory()
+	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
+			return
+		}
+		operand := e.AsSelect().Operand()
+		if value, ok := in.fields[e.AsSelect().FieldName()]; ok && operand.Kind() == ast.IdentKind && operand.AsIdent() == string(cel.Request) {
+			e.SetKindCase(factory.NewLiteral(e.ID(), types.String(value)))
+		}
+	}))
+}
+
+// ComparedTexts returns the constant strings with which the expression compares a variable, or a field of a variable, by ==, !=
+// or in. They are in the order in which they are written.
+func (e *Expression) ComparedTexts(v cel.Variable, fields ...string) []string {
+	var texts []string
+	is := func(n *node) bool {
+		for _, field := range slices.Backward(fields) {
+			if n.kind != selectNode || n.test || n.name != field {
+				return false
+			}
+			n = n.target
+		}
+		return n.kind == variableNode && n.name == string(v) && len(n.free) > 0
+	}
+	addCompared(e.tree, is, &texts)
+	return texts
+}
+
+func addCompared(n *node, is func(*node) bool, texts *[]string) {
+	if n.kind == callNode && len(n.args) == 2 {
+		switch left, right := n.args[0], n.args[1]; {
+		case n.name != operators.Equals && n.name != operators.NotEquals && n.name != operators.In:
+		case is(left):
+			addTexts(right, texts)
+		case is(right) && n.name != operators.In:
+			addTexts(left, texts)
+		}
+	}
+	if n.target != nil {
+		addCompared(n.target, is, texts)
+	}
+	for _, arg := range n.args {
+		addCompared(arg, is, texts)
+	}
+}
+
+// addTexts adds a constant string, or the constant strings in a list.
+func addTexts(n *node, texts *[]string) {
+	switch n.kind {
+	case constantNode:
+		if text, ok := n.value.(types.String); ok && !slices.Contains(*texts, string(text)) {
+			*texts = append(*texts, string(text))
+		}
+	case listNode:
+		for _, element := range n.args {
+			addTexts(element, texts)
+		}
+	default:
+	}
+}

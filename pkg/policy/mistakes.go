@@ -1,0 +1,341 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	policyapi "github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/apis/policy/validation"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+	"github.com/proviso-authz/proviso/pkg/suggestion"
+)
+
+const (
+	// maxKindsOfRequests bounds the kinds of requests for which a condition is compiled to find mistakes. A policy that
+	// describes more of them gets no warnings about conditions that never hold.
+	maxKindsOfRequests = 16
+	// mistakesCostLimit bounds the evaluations that find mistakes in one policy, together.
+	mistakesCostLimit = cel.CostLimit
+	// maxListedVerbs bounds the verbs that a warning lists.
+	maxListedVerbs = 8
+)
+
+// operations are the values of the variable operation.
+var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
+
+// mistakesOf returns the mistakes in a policy that show without any server: names with wildcards, and a condition that compares
+// a variable with a value that the variable never has, or that is never true for the requests of a rule. The expression is the
+// compiled condition, or nil if there is none. The result depends on the policy only.
+func mistakesOf(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
+	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec))
+	if expression != nil {
+		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), neverTrue(ctx, spec, expression))
+	}
+	return warnings[:min(len(warnings), typechecking.MaxWarnings)]
+}
+
+func warningAt(path *field.Path, format string, args ...any) policyv1alpha1.ExpressionWarning {
+	return policyv1alpha1.ExpressionWarning{FieldRef: path.String(), Warning: fmt.Sprintf(format, args...)}
+}
+
+// builtInGroups are the groups that kube-apiserver gives users, apart from those of service accounts of one namespace.
+var builtInGroups = []string{
+	user.AllAuthenticated, user.AllUnauthenticated, user.SystemPrivilegedGroup, user.NodesGroup, user.MonitoringGroup,
+	serviceaccount.AllServiceAccountsGroup, "system:bootstrappers",
+}
+
+func subjectMistakes(subjects []rbacv1.Subject) (warnings []policyv1alpha1.ExpressionWarning) {
+	for i, s := range subjects {
+		path := field.NewPath("spec", "subjects").Index(i).Child("name")
+		switch isBuiltIn := strings.HasPrefix(s.Name, "system:") && !strings.HasPrefix(s.Name, serviceaccount.ServiceAccountGroupPrefix); {
+		case strings.Contains(s.Name, "*"):
+			warnings = append(warnings, warningAt(path, "%s is compared literally: subjects have no wildcards; the group %q has all users who are authenticated", shortQuote(s.Name), user.AllAuthenticated))
+		case s.Kind == rbacv1.GroupKind && isBuiltIn && !slices.Contains(builtInGroups, s.Name):
+			if meant := suggestion.DidYouMean(s.Name, builtInGroups); meant != "" {
+				warnings = append(warnings, warningAt(path, "no group of kube-apiserver is %s%s", shortQuote(s.Name), meant))
+			}
+		}
+	}
+	return warnings
+}
+
+func resourceNameMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
+	for i := range spec.Rules {
+		rule := policyapi.PolicyRule{Verbs: spec.Rules[i].Verbs, Resources: spec.Rules[i].Resources, ResourceNames: spec.Rules[i].ResourceNames}
+		path := field.NewPath("spec", "rules").Index(i).Child("resourceNames")
+		// For the other effects, validation returns an error.
+		if spec.Effect == policyv1alpha1.PolicyEffectAllow && validation.NamelessVerb(&rule) {
+			warnings = append(warnings, warningAt(path, "a POST has no name at authorization, and a deletecollection never has one, so that this rule allows neither: compare object.metadata.name, or oldObject.metadata.name, in the condition"))
+		}
+		for j, name := range rule.ResourceNames {
+			if strings.Contains(name, "*") {
+				warnings = append(warnings, warningAt(path.Index(j), "%s is compared literally: names have no wildcards; compare request.name in the condition", shortQuote(name)))
+			}
+		}
+	}
+	return warnings
+}
+
+func conditionWarning(format string, args ...any) policyv1alpha1.ExpressionWarning {
+	return warningAt(field.NewPath("spec", "condition"), format, args...)
+}
+
+func operationMistakes(expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
+	for _, text := range expression.ComparedTexts(cel.Operation) {
+		if !slices.Contains(operations, text) {
+			warnings = append(warnings, conditionWarning("operation is never %s: it is CREATE, UPDATE, DELETE or CONNECT%s", shortQuote(text), suggestion.DidYouMean(text, operations)))
+		}
+	}
+	return warnings
+}
+
+// verbMistakes finds verbs that look like others. Verbs may also be those of other authorizers.
+func verbMistakes(expression *partial.Expression, rules []policyv1alpha1.PolicyRule) (warnings []policyv1alpha1.ExpressionWarning) {
+	known := slices.Clone(typechecking.ResourceVerbs)
+	for i := range rules {
+		known = append(known, rules[i].Verbs...)
+	}
+	for _, text := range expression.ComparedTexts(cel.Request, "verb") {
+		if slices.Contains(known, text) {
+			continue
+		}
+		if meant := suggestion.DidYouMean(text, known); meant != "" {
+			warnings = append(warnings, conditionWarning("request.verb is never %s%s", shortQuote(text), meant))
+		}
+	}
+	return warnings
+}
+
+// shortQuote quotes a text of an author, which may be long.
+func shortQuote(text string) string {
+	const limit = 64
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return fmt.Sprintf("%q", text)
+}
+
+// neverTrue finds the rules for whose requests the condition is never true, and the verbs for which it is an error.
+func neverTrue(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
+	s := &search{ctx: ctx, expression: expression, left: mistakesCostLimit, specialized: map[string]*partial.Expression{}}
+	if !s.prepare(spec.Rules) {
+		return nil
+	}
+	for i := range spec.Rules {
+		rule := &spec.Rules[i]
+		byOutcome := map[never][]string{}
+		all := never(0)
+		for _, verb := range rule.Verbs {
+			n := s.verb(rule, verb)
+			byOutcome[n] = append(byOutcome[n], verb)
+			all |= n
+		}
+		if len(byOutcome[isOpen]) == 0 {
+			warnings = append(warnings, neverWarning(spec.Effect, expression, i, rule.Verbs, all))
+			continue
+		}
+		for _, n := range []never{isError, isFalse | isError} {
+			if verbs := byOutcome[n]; len(verbs) > 0 {
+				warnings = append(warnings, neverWarning(spec.Effect, expression, i, verbs, n))
+			}
+		}
+	}
+	return warnings
+}
+
+// never says how a condition is not true.
+type never uint8
+
+const (
+	// isOpen means that the condition may be true.
+	isOpen never = 0
+	// isFalse and isError can be combined.
+	isFalse never = 1
+	isError never = 2
+)
+
+func neverWarning(effect policyv1alpha1.PolicyEffect, expression *partial.Expression, rule int, verbs []string, n never) policyv1alpha1.ExpressionWarning {
+	outcome := map[never]string{isFalse: "false", isError: "an error", isFalse | isError: "false or an error"}[n]
+	listed := strings.Join(verbs[:min(len(verbs), maxListedVerbs)], ", ")
+	return conditionWarning("%s for every request of spec.rules[%d] (%s): the policy %s%s", outcome, rule, listed, consequence(effect, n), nullHint(expression, verbs, n))
+}
+
+// consequence says what a policy does to requests for which its condition is never true.
+func consequence(effect policyv1alpha1.PolicyEffect, n never) string {
+	switch {
+	case effect == policyv1alpha1.PolicyEffectAllow:
+		return "allows none of them"
+	case effect == policyv1alpha1.PolicyEffectDeny && n == isFalse:
+		return "denies none of them"
+	case effect == policyv1alpha1.PolicyEffectDeny && n == isError:
+		return "denies all of them"
+	case effect == policyv1alpha1.PolicyEffectDeny:
+		return "denies those for which it is an error"
+	case n == isFalse:
+		return "does not apply to them"
+	case n == isError:
+		return "keeps Allow policies from allowing any of them"
+	default:
+		return "keeps Allow policies from allowing those for which it is an error"
+	}
+}
+
+// nullHint names the variable that is null.
+func nullHint(expression *partial.Expression, verbs []string, n never) string {
+	isOf := func(some ...string) bool {
+		return !slices.ContainsFunc(verbs, func(verb string) bool { return !slices.Contains(some, verb) })
+	}
+	switch {
+	case n&isError == 0:
+		return ""
+	case isOf("delete", "deletecollection") && expression.Reads(cel.Object):
+		return "; object is null for a delete, oldObject is the object"
+	case isOf("create") && expression.Reads(cel.OldObject):
+		return "; oldObject is null for a create, object is the object"
+	}
+	return ""
+}
+
+// search evaluates the condition of a policy for kinds of requests.
+type search struct {
+	//nolint:containedctx // lives for one check
+	ctx         context.Context
+	expression  *partial.Expression
+	specialized map[string]*partial.Expression
+	left        uint64
+}
+
+// prepare compiles the condition for all kinds of requests that the rules describe. It returns false if that takes too long.
+func (s *search) prepare(rules []policyv1alpha1.PolicyRule) bool {
+	kinds := map[string]map[string]string{}
+	for i := range rules {
+		for _, verb := range rules[i].Verbs {
+			for _, fields := range s.kindsOf(&rules[i], verb) {
+				kinds[fmt.Sprint(fields)] = fields
+			}
+			if len(kinds) > maxKindsOfRequests {
+				return false
+			}
+		}
+	}
+	keys := slices.Sorted(maps.Keys(kinds))
+	var requests []map[string]string
+	for _, key := range keys {
+		requests = append(requests, kinds[key])
+	}
+	expressions, err := s.expression.ForRequests(requests)
+	for i := range expressions {
+		s.specialized[keys[i]] = expressions[i]
+	}
+	return err == nil
+}
+
+// kindsOf returns the fields of the requests of a rule with a verb that the condition reads and that the rule fixes, for each
+// combination of their values.
+func (s *search) kindsOf(rule *policyv1alpha1.PolicyRule, verb string) []map[string]string {
+	kinds := []map[string]string{{}}
+	set := func(name string, values []string) {
+		if len(values) == 0 || slices.Contains(values, "*") || !s.expression.ReadsRequestField(name) || len(kinds) > maxKindsOfRequests {
+			return
+		}
+		var more []map[string]string
+		for _, fields := range kinds {
+			for _, value := range values {
+				fields = maps.Clone(fields)
+				fields[name] = value
+				more = append(more, fields)
+			}
+		}
+		kinds = more
+	}
+	set("verb", []string{verb})
+	set("apiGroup", rule.APIGroups)
+	set("apiVersion", rule.APIVersions)
+	var resources []string
+	for _, entry := range rule.Resources {
+		resource, _, _ := strings.Cut(entry, "/")
+		resources = append(resources, resource)
+	}
+	set("resource", resources)
+	return kinds
+}
+
+// verb returns whether the condition is never true for the requests of a rule with a verb.
+func (s *search) verb(rule *policyv1alpha1.PolicyRule, verb string) never {
+	result := never(0)
+	for _, fields := range s.kindsOf(rule, verb) {
+		for _, values := range situationsOf(rule, verb) {
+			n := s.evaluate(s.specialized[fmt.Sprint(fields)], values)
+			if n == isOpen {
+				return isOpen
+			}
+			result |= n
+		}
+	}
+	return result
+}
+
+// situationsOf returns the values of variables that are possible for the requests of a rule with a verb. It returns one
+// without variables if conditions are not evaluated on objects for such requests.
+func situationsOf(rule *policyv1alpha1.PolicyRule, verb string) []cel.Values {
+	of := func(operation string) cel.Values { return cel.Values{cel.Operation: cel.Known(operation)} }
+	hasOther := func(entry string) bool { return entry == "*" || strings.Contains(entry, "/") }
+	if len(rule.NonResourceURLs) > 0 || slices.Contains([]string{"get", "list", "watch"}, verb) || !slices.Contains(append([]string{"*"}, typechecking.ResourceVerbs...), verb) {
+		return []cel.Values{{}}
+	}
+	if verb == "*" || slices.ContainsFunc(rule.Resources, hasOther) {
+		return []cel.Values{of("CREATE"), of("UPDATE"), of("DELETE"), of("CONNECT")}
+	}
+	creation := of("CREATE")
+	creation[cel.OldObject] = cel.Known(nil)
+	switch verb {
+	case "create":
+		return []cel.Values{creation}
+	case "delete", "deletecollection":
+		deletion := of("DELETE")
+		deletion[cel.Object] = cel.Known(nil)
+		return []cel.Values{deletion}
+	default: // an update or a patch may create an object
+		return []cel.Values{of("UPDATE"), creation}
+	}
+}
+
+// evaluate evaluates an expression while some of its variables are known.
+func (s *search) evaluate(expression *partial.Expression, values cel.Values) never {
+	if s.left == 0 {
+		return isOpen
+	}
+	plan, err := expression.Plan(slices.Sorted(maps.Keys(values))...)
+	if err != nil {
+		return isOpen
+	}
+	result := plan.EvalWithin(s.ctx, values, min(s.left, cel.NamespacedAuthorizationBudget))
+	s.left -= min(s.left, result.Cost())
+	switch {
+	case result.Stopped():
+		return isOpen
+	case result.IsFalse():
+		return isFalse
+	case result.Err() != nil:
+		return isError
+	case result.Residual() != nil && result.Residual().NeverTrue():
+		return isFalse | isError
+	}
+	return isOpen
+}

@@ -1,0 +1,218 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	api "github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+)
+
+func podRule(verbs string) api.PolicyRule {
+	return api.PolicyRule{Verbs: strings.Split(verbs, ","), APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
+}
+
+// TestMistakesInConditions writes conditions that cannot be meant as they are written, and some that can.
+func TestMistakesInConditions(t *testing.T) {
+	t.Parallel()
+	checker := newChecker(t)
+	onRule := func(outcome, verbs, consequence string) string {
+		return fmt.Sprintf("spec.condition: %s for every request of spec.rules[0] (%s): the policy %s", outcome, verbs, consequence)
+	}
+	const (
+		none    = "allows none of them"
+		deleted = "; object is null for a delete, oldObject is the object"
+		created = "; oldObject is null for a create, object is the object"
+	)
+	operation := func(text, meant string) string {
+		return fmt.Sprintf("spec.condition: operation is never %q: it is CREATE, UPDATE, DELETE or CONNECT; did you mean %q?", text, meant)
+	}
+	for _, tc := range []struct {
+		name, verbs, condition string
+		effect                 api.PolicyEffect
+		resources              []string
+		variables              []api.Variable
+		want                   []string
+	}{
+		{name: "a right one", verbs: "create", condition: `object.a == 1`},
+		{name: "true", verbs: "create", condition: `true`},
+		{name: "without condition", verbs: "create"},
+		{name: "every verb", verbs: "*", condition: `operation == "DELETE" ? oldObject.a == 1 : object.a == 1`},
+		{name: "one verb of several", verbs: "create,update", condition: `operation == "CREATE"`},
+		{name: "false for one verb", verbs: "create,delete", condition: `request.verb == "create" && object.a == 1`},
+		{name: "null that is handled", verbs: "create,delete", condition: `object != null && object.a == 1`},
+		{name: "an update that creates", verbs: "update", condition: `operation == "CREATE"`},
+		{name: "a connection", verbs: "create", resources: []string{"pods/exec"}, condition: `operation == "CONNECT"`},
+		{name: "what depends on the user", verbs: "create", condition: `request.userInfo.username == "a" || "b" in request.userInfo.groups`},
+		{name: "every resource", verbs: "create", resources: []string{"*"}, condition: `request.resource == "nodes"`},
+		{name: "one of several resources", verbs: "create", resources: []string{"nodes", "pods"}, condition: `request.resource == "pods"`},
+		{name: "a verb of another authorizer", verbs: "create,granular", condition: `request.verb == "granular"`},
+		{name: "false", verbs: "create", condition: `false`, want: []string{onRule("false", "create", none)}},
+		{name: "the case of operation", verbs: "create", condition: `operation == "create" && object.a == 1`, want: []string{operation("create", "CREATE"), onRule("false", "create", none)}},
+		{name: "the case of operation, excluded", verbs: "create", condition: `operation != "delete"`, want: []string{operation("delete", "DELETE")}},
+		{name: "the case of operation, in a variable", verbs: "create,delete", variables: []api.Variable{{Name: "o", Expression: `operation in ["CREATE", "delete"]`}}, condition: `variables.o`,
+			want: []string{operation("delete", "DELETE")}},
+		{name: "the case of a verb", verbs: "create", condition: `request.verb == "CREATE" || object.a == 1`, want: []string{`spec.condition: request.verb is never "CREATE"; did you mean "create"?`}},
+		{name: "the verb of another rule", verbs: "create,update", condition: `request.verb == "delete"`, want: []string{onRule("false", "create, update", none)}},
+		{name: "the operation of another rule", verbs: "update,patch", condition: `operation == "DELETE"`, want: []string{onRule("false", "update, patch", none)}},
+		{name: "another resource", verbs: "create", condition: `request.resource == "pod"`, want: []string{onRule("false", "create", none)}},
+		{name: "another group", verbs: "create", condition: `request.apiGroup == "v1"`, want: []string{onRule("false", "create", none)}},
+		{name: "the object of a delete", verbs: "delete,deletecollection", condition: `object.a == 1`, want: []string{onRule("an error", "delete, deletecollection", none) + deleted}},
+		{name: "of one verb", verbs: "create,delete", condition: `object.a == 1`, want: []string{onRule("an error", "delete", none) + deleted}},
+		{name: "the old object of a create", verbs: "create", condition: `object.a == oldObject.a`, want: []string{onRule("an error", "create", none) + created}},
+		{name: "a part that is an error", verbs: "create", condition: `object.a == 1 && oldObject.a == 1`, want: []string{onRule("false or an error", "create", none) + created}},
+		{name: "denied", verbs: "create,delete", effect: "Deny", condition: `object.a == 1`, want: []string{onRule("an error", "delete", "denies all of them") + deleted}},
+		{name: "denied, false", verbs: "create", effect: "Deny", condition: `request.verb == "get"`, want: []string{onRule("false", "create", "denies none of them")}},
+		{name: "denied, false or an error", verbs: "create", effect: "Deny", condition: `object.a == 1 && oldObject.a == 1`, want: []string{onRule("false or an error", "create", "denies those for which it is an error") + created}},
+		{name: "held back, false", verbs: "create", effect: "NoOpinion", condition: `request.verb == "get"`, want: []string{onRule("false", "create", "does not apply to them")}},
+		{name: "held back, an error", verbs: "delete", effect: "NoOpinion", condition: `object.a == 1`, want: []string{onRule("an error", "delete", "keeps Allow policies from allowing any of them") + deleted}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			rule := podRule(tc.verbs)
+			if tc.resources != nil {
+				rule.Resources = tc.resources
+			}
+			s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: []api.PolicyRule{rule}, Variables: tc.variables, Condition: tc.condition}
+			if tc.effect != "" {
+				s.Effect = tc.effect
+			}
+			if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), s)); diff != "" {
+				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestMistakesInNames writes names that are compared literally.
+func TestMistakesInNames(t *testing.T) {
+	t.Parallel()
+	checker := newChecker(t)
+	for _, tc := range []struct {
+		name   string
+		change func(*api.AuthorizationPolicySpec)
+		want   []string // their beginnings
+	}{
+		{"right ones", func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:authenticated"}, {Kind: "Group", Name: "system:serviceaccounts:dev"}, {Kind: "Group", Name: "my:team"}, {Kind: "User", Name: "system:node"}}
+		}, nil},
+		{"a pattern of users", func(s *api.AuthorizationPolicySpec) { s.Subjects = []rbacv1.Subject{{Kind: "User", Name: "dev-*"}} }, []string{`spec.subjects[0].name: "dev-*" is compared literally`}},
+		{"a group of kube-apiserver", func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:node"}}
+		}, []string{`spec.subjects[0].name: no group of kube-apiserver is "system:node"; did you mean "system:nodes"?`}},
+		{"a pattern of names", func(s *api.AuthorizationPolicySpec) {
+			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"a", "b*"}
+		}, []string{`spec.rules[0].resourceNames[1]: "b*" is compared literally`}},
+		{"a create by name", func(s *api.AuthorizationPolicySpec) { s.Rules[0].ResourceNames = []string{"a"} }, []string{"spec.rules[0].resourceNames: a POST has no name"}},
+		{"a deletecollection by name", func(s *api.AuthorizationPolicySpec) {
+			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"deletecollection"}, []string{"a"}
+		}, []string{"spec.rules[0].resourceNames: a POST has no name"}},
+		{"a get by name", func(s *api.AuthorizationPolicySpec) {
+			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"a"}
+		}, nil},
+	} {
+		s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: []api.PolicyRule{podRule("create")}}
+		tc.change(s)
+		got := checker.Warn(t.Context(), s)
+		if len(got) != len(tc.want) || (len(got) > 0 && !strings.HasPrefix(got[0], tc.want[0])) {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestMistakesAreBounded checks that a policy about many kinds of requests is not compiled for each of them.
+func TestMistakesAreBounded(t *testing.T) {
+	t.Parallel()
+	var rules []api.PolicyRule
+	for i := range 40 {
+		rule := podRule("create")
+		rule.Resources = []string{fmt.Sprintf("r%d", i)}
+		rules = append(rules, rule)
+	}
+	s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: rules, Condition: `request.resource == "x"`}
+	if got := newChecker(t).Warn(t.Context(), s); len(got) != 0 {
+		t.Errorf("got %q", got)
+	}
+	s.Rules = rules[:4]
+	if got := newChecker(t).Warn(t.Context(), s); len(got) != 4 {
+		t.Errorf("got %q", got)
+	}
+}
+
+// schemasFunc resolves schemas by a function, and knows one kind.
+type schemasFunc func() (*spec.Schema, error)
+
+func (f schemasFunc) ResolveSchema(schema.GroupVersionKind) (*spec.Schema, error) { return f() }
+
+func (schemasFunc) KindsFor(schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return []schema.GroupVersionKind{{Version: "v1", Kind: "Pod"}}, nil
+}
+
+// TestWritesDoNotWaitForSchemas warns by schemas that are there, not there in time, or not readable. A write neither waits
+// for long nor fails.
+func TestWritesDoNotWaitForSchemas(t *testing.T) {
+	t.Parallel()
+	const late = "spec: not checked completely against the resources and schemas of the cluster: the status of the policy will show the result in typeChecking"
+	pod := &spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, Properties: map[string]spec.Schema{"size": {SchemaProps: spec.SchemaProps{Type: []string{"integer"}}}}}}
+	for _, tc := range []struct {
+		name    string
+		resolve schemasFunc
+		want    []string
+		wait    time.Duration
+	}{
+		{"there", func() (*spec.Schema, error) { return pod, nil }, []string{"spec.condition: /v1, Kind=Pod: ERROR: <input>:1:7: undefined field 'sise', did you mean 'size'?"}, 0},
+		{"not there in time", func() (*spec.Schema, error) { time.Sleep(time.Minute); return pod, nil }, []string{late}, 2 * time.Second},
+		{"not known", func() (*spec.Schema, error) { return nil, resolver.ErrSchemaNotFound }, nil, 0},
+		{"an error", func() (*spec.Schema, error) { return nil, errors.New("no answer") }, []string{late}, 0},
+		{"a panic", func() (*spec.Schema, error) { panic("odd") }, []string{late}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			conditions, err := cel.NewCompiler()
+			if err != nil {
+				t.Fatal(err)
+			}
+			compiler, err := partial.NewPolicyCompiler(conditions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Test(t, func(t *testing.T) {
+				types, err := typechecking.New(tc.resolve, tc.resolve)
+				if err != nil {
+					t.Fatal(err)
+				}
+				checker := policy.NewChecker(compiler, enforcementstatus.Server{}, types)
+				s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: []api.PolicyRule{podRule("create")}, Condition: "object.sise == 1"}
+				for range 4 { // of which two still wait in the background
+					began := time.Now()
+					if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), s)); diff != "" {
+						t.Errorf("warnings (-want +got):\n%s", diff)
+					}
+					if waited := time.Since(began); waited != tc.wait {
+						t.Errorf("waited %s, want %s", waited, tc.wait)
+					}
+				}
+				time.Sleep(10 * time.Minute) // the checks in the background end
+			})
+		})
+	}
+}

@@ -1,0 +1,166 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package typechecking
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Published are the resources that servers publish.
+type Published struct {
+	// groups have the resources of each version of a group.
+	groups map[string]map[string][]metav1.APIResource
+	// failures say why the resources of a group are not known completely.
+	failures map[string]error
+	// failure says why there may be groups that are not known.
+	failure error
+}
+
+// NewPublished returns an empty list of resources, which is complete.
+func NewPublished() *Published {
+	return &Published{groups: map[string]map[string][]metav1.APIResource{}, failures: map[string]error{}}
+}
+
+// Add adds the resources of a version, which must not be changed afterwards. If several servers have the version, the first
+// one counts, as for schemas.
+func (p *Published) Add(version schema.GroupVersion, resources []metav1.APIResource) {
+	if p.groups[version.Group] == nil {
+		p.groups[version.Group] = map[string][]metav1.APIResource{}
+	}
+	if _, known := p.groups[version.Group][version.Version]; !known {
+		p.groups[version.Group][version.Version] = resources
+	}
+}
+
+// Published returns the resources of all servers, as far as they are known.
+func (d *Discovery) Published() *Published {
+	p := NewPublished()
+	for _, s := range d.servers {
+		s.publish(p)
+	}
+	return p
+}
+
+// publish adds the resources of one server.
+func (s *server) publish(p *Published) {
+	s.refresh()
+	groups, _, stale, err := s.cache.GroupsAndMaybeResources()
+	if err != nil || groups == nil {
+		p.failure = err
+		return
+	}
+	for version, err := range stale {
+		p.failures[version.Group] = err
+	}
+	for i := range groups.Groups {
+		name := groups.Groups[i].Name
+		for _, version := range versionsOf(groups, schema.GroupVersionResource{Group: name}) {
+			list, err := s.cache.ServerResourcesForGroupVersion(version.String())
+			if err != nil {
+				p.failures[name] = err
+				continue
+			}
+			p.Add(version, list.APIResources)
+		}
+	}
+}
+
+// names returns the names of all groups.
+func (p *Published) names() []string { return sets.List(sets.KeySet(p.groups)) }
+
+// failureOf returns why a group may have more resources than are known, or nil.
+func (p *Published) failureOf(group string) error {
+	if err := p.failures[group]; err != nil {
+		return err
+	}
+	if _, known := p.groups[group]; known {
+		return nil
+	}
+	return p.failure
+}
+
+// found is what is known of a resource or a subresource in some groups.
+type found struct {
+	// versions are the versions that have it, and verbs its verbs in any of them.
+	versions, verbs sets.Set[string]
+}
+
+// find looks for a resource, or for a subresource such as pods/exec, in groups.
+func (p *Published) find(groups []string, name string) (found, bool) {
+	f := found{versions: sets.New[string](), verbs: sets.New[string]()}
+	for _, group := range groups {
+		for version, resources := range p.groups[group] {
+			for i := range resources {
+				if resources[i].Name == name {
+					f.versions.Insert(version)
+					f.verbs.Insert(resources[i].Verbs...)
+				}
+			}
+		}
+	}
+	return f, len(f.versions) > 0
+}
+
+// groupsWith returns the groups that have a resource.
+func (p *Published) groupsWith(name string) []string {
+	return slices.DeleteFunc(p.names(), func(group string) bool {
+		_, ok := p.find([]string{group}, name)
+		return !ok
+	})
+}
+
+// resources returns the names of the resources of groups, without subresources.
+func (p *Published) resources(groups []string) []string {
+	names := sets.New[string]()
+	p.each(groups, func(r *metav1.APIResource) {
+		if !strings.Contains(r.Name, "/") {
+			names.Insert(r.Name)
+		}
+	})
+	return sets.List(names)
+}
+
+// subresources returns the names of the subresources of a resource, or of all if its name is *.
+func (p *Published) subresources(groups []string, resource string) []string {
+	names := sets.New[string]()
+	p.each(groups, func(r *metav1.APIResource) {
+		if name, sub, ok := strings.Cut(r.Name, "/"); ok && (resource == all || name == resource) {
+			names.Insert(sub)
+		}
+	})
+	return sets.List(names)
+}
+
+// called returns the resources of groups that have another name of this spelling: a kind, a singular, or a short name.
+func (p *Published) called(groups []string, name string) []string {
+	names := sets.New[string]()
+	p.each(groups, func(r *metav1.APIResource) {
+		if strings.Contains(r.Name, "/") {
+			return
+		}
+		for _, other := range append([]string{r.Kind, r.SingularName}, r.ShortNames...) {
+			if other != "" && strings.EqualFold(other, name) {
+				names.Insert(r.Name)
+			}
+		}
+	})
+	return sets.List(names)
+}
+
+func (p *Published) each(groups []string, visit func(*metav1.APIResource)) {
+	for _, group := range groups {
+		for _, resources := range p.groups[group] {
+			for i := range resources {
+				visit(&resources[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,302 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// mistake is a row of testdata/mistakes.yaml, which says what the fields are.
+type mistake struct {
+	Mistake string   `json:"mistake"`
+	Write   string   `json:"write"`
+	Refused string   `json:"refused,omitempty"`
+	Warned  []string `json:"warned,omitempty"`
+}
+
+func mistakes(t *testing.T) []mistake {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", "mistakes.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []mistake
+	if err := yaml.UnmarshalStrict(content, &rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// policy returns the policy of a row. It is not checked here.
+func (m *mistake) policy(t *testing.T, name string) string {
+	t.Helper()
+	changes, rule := map[string]any{}, map[string]any{
+		"verbs": []string{"create"}, "apiGroups": []string{"demo.proviso.dev"}, "apiVersions": []string{"v1alpha1"}, "resources": []string{"virtualmachines"},
+	}
+	spec := map[string]any{
+		"effect": "Allow", "subjects": []any{map[string]any{"kind": "User", "name": "mia"}}, "condition": `object.spec.storageClassName == "dev"`,
+	}
+	if err := yaml.Unmarshal([]byte(m.Write), &changes); err != nil {
+		t.Fatal(err)
+	}
+	if changes["nonResourceURLs"] != nil {
+		rule = map[string]any{}
+	}
+	for field, value := range changes {
+		of := spec
+		if slices.Contains([]string{"verbs", "apiGroups", "apiVersions", "resources", "resourceNames", "nonResourceURLs"}, field) {
+			of = rule
+		}
+		if of[field] = value; value == nil {
+			delete(of, field)
+		}
+	}
+	spec["rules"] = []any{rule}
+	text, err := json.Marshal(map[string]any{
+		"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": "ClusterAuthorizationPolicy", "metadata": map[string]any{"name": name}, "spec": spec,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// warningsIn returns the warnings that kubectl has printed.
+func warningsIn(stderr string) []string {
+	var warnings []string
+	for line := range strings.Lines(stderr) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "Warning: "); ok {
+			warnings = append(warnings, text)
+		}
+	}
+	return warnings
+}
+
+// TestMistakes makes typical mistakes in policies. None of them stays unnoticed: not with a dry run, not with apply, and not
+// in the status.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for i, row := range mistakes(t) {
+		t.Run(row.Mistake, func(t *testing.T) {
+			t.Parallel()
+			name := fmt.Sprintf("e2e-mistake-%d", i)
+			manifest := row.policy(t, name)
+			for _, args := range [][]string{{"apply", "--dry-run=server", "-f", "-"}, {"apply", "-f", "-"}} {
+				_, errs, err := kubectlWithInput(t, "admin", manifest, args...)
+				if err == nil {
+					t.Cleanup(func() {
+						_, _, _ = kubectl(t, "admin", "delete", "clusterauthorizationpolicy", name, "--ignore-not-found")
+					})
+				}
+				if (err != nil) != (row.Refused != "") || !strings.Contains(errs, row.Refused) {
+					t.Fatalf("kubectl %s: got %v: %s\nwant that it is refused with: %s", args, err, errs, row.Refused)
+				}
+				if diff := cmp.Diff(row.Warned, warningsIn(errs)); diff != "" && row.Refused == "" {
+					t.Fatalf("kubectl %s: warnings (-want +got):\n%s", args, diff)
+				}
+			}
+			if row.Refused == "" {
+				checkMistakesInStatus(t, name, row.Warned)
+			}
+		})
+	}
+}
+
+// checkMistakesInStatus waits until the status of a policy has what the author has been warned of.
+func checkMistakesInStatus(t *testing.T, name string, warned []string) {
+	t.Helper()
+	_, client := clients(t, "admin")
+	var lines []string
+	waitUntil(t, "the status is written", func() bool {
+		p, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || p.Status.ObservedGeneration != p.Generation {
+			return false
+		}
+		if p.Status.TypeChecking != nil {
+			for _, w := range p.Status.TypeChecking.ExpressionWarnings {
+				lines = append(lines, w.FieldRef+": "+w.Warning)
+			}
+		}
+		for _, e := range p.Status.Enforcement {
+			lines = append(lines, e.Message)
+		}
+		return true
+	})
+	for _, warning := range warned {
+		if !slices.ContainsFunc(lines, func(line string) bool { return strings.HasSuffix(warning, line) }) {
+			t.Errorf("the status does not have the warning %q: %q", warning, lines)
+		}
+	}
+}
+
+// enforcement is the beginning of a warning about where a right policy is enforced.
+var enforcement = regexp.MustCompile(`^spec\.rules\[\d+\] \(`)
+
+// mistaken are policies of the tables that are mistaken on purpose, with the beginnings of their warnings.
+var mistaken = map[string]string{
+	"enforcement.yaml, version, newer-deny":  `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
+	"enforcement.yaml, version, newer-allow": `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
+	"enforcement.yaml, version, newer-hold":  `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
+	"enforcement.yaml, errors, hold-bob":     "spec.condition: an error for every request of spec.rules[0] (create)",
+}
+
+// TestRightPoliciesHaveNoWarnings writes all policies of the documents, the examples and the tables, as dry runs.
+func TestRightPoliciesHaveNoWarnings(t *testing.T) {
+	t.Parallel()
+	specs := rightPolicies(t)
+	if len(specs) < 100 {
+		t.Errorf("found only %d policies", len(specs))
+	}
+	recorder := &warningRecorder{}
+	c := config(t, "admin")
+	c.WarningHandler = recorder
+	client, err := versioned.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for where, spec := range specs {
+		recorder.warnings = nil
+		_, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "e2e-right"}, Spec: *spec,
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil {
+			t.Errorf("%s: %v", where, err)
+		}
+		var got []string
+		for _, warning := range recorder.warnings {
+			if !enforcement.MatchString(warning) {
+				got = append(got, warning)
+			}
+		}
+		if want := mistaken[where]; (want != "") != (len(got) > 0) || (want != "" && !strings.HasPrefix(got[0], want)) {
+			t.Errorf("%s: got %q, want %q\n%s", where, got, want, spec.Condition)
+		}
+	}
+}
+
+type warningRecorder struct{ warnings []string }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (r *warningRecorder) HandleWarningHeader(_ int, _, text string) {
+	r.warnings = append(r.warnings, text)
+}
+
+// rightPolicies returns the specifications of all policies that are shown or tested, by where they are.
+func rightPolicies(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicySpec {
+	t.Helper()
+	specs := map[string]*policyv1alpha1.AuthorizationPolicySpec{}
+	for _, folder := range []string{"artifacts", "docs"} {
+		err := filepath.WalkDir(filepath.Join(repository, folder), func(file string, _ os.DirEntry, err error) error {
+			extension := filepath.Ext(file)
+			if err != nil || (extension != ".md" && extension != ".yaml") {
+				return err
+			}
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			for i, document := range documentsIn(string(content), extension == ".md") {
+				p := &policyv1alpha1.ClusterAuthorizationPolicy{}
+				if !strings.Contains(document, "kind: ClusterAuthorizationPolicy\n") && !strings.Contains(document, "kind: AuthorizationPolicy\n") {
+					continue
+				}
+				if err := yaml.Unmarshal([]byte(document), p); err != nil {
+					t.Errorf("%s: %v", file, err)
+				}
+				specs[fmt.Sprintf("%s, document %d", file, i)] = &p.Spec
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, set := range readTable(t) {
+		for i := range set.Policies {
+			spec := set.Policies[i].spec()
+			specs["enforcement.yaml, "+set.Set+", "+set.Policies[i].Name] = &spec
+		}
+	}
+	return specs
+}
+
+// documentsIn returns the YAML documents of a file, or of the blocks in a page.
+func documentsIn(content string, isPage bool) []string {
+	if !isPage {
+		return strings.Split(content, "\n---\n")
+	}
+	var all []string
+	for i, block := range strings.Split(content, "\n```") {
+		if text, ok := strings.CutPrefix(block, "yaml\n"); ok && i%2 == 1 {
+			all = append(all, strings.Split(text+"\n", "\n---\n")...)
+		}
+	}
+	return all
+}
+
+// TestMistakesAreMany keeps rows from getting lost, and from being silent.
+func TestMistakesAreMany(t *testing.T) {
+	t.Parallel()
+	rows := mistakes(t)
+	if len(rows) < 26 {
+		t.Errorf("there are only %d rows", len(rows))
+	}
+	for _, row := range rows[1:] {
+		if (row.Refused == "") == (len(row.Warned) == 0) {
+			t.Errorf("%s: neither refused nor warned of, or both", row.Mistake)
+		}
+	}
+}
+
+// mistakesMarker is where the generated part of the page begins.
+const mistakesMarker = "<!-- Generated from test/e2e/testdata/mistakes.yaml: UPDATE_GOLDEN=1 go test ./test/e2e -run TestMistakesInDocs -->\n"
+
+// TestMistakesInDocs compares the page with the table.
+func TestMistakesInDocs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(repository, "docs", "troubleshooting.md")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	introduction, _, found := strings.Cut(string(content), mistakesMarker)
+	if !found {
+		t.Fatalf("%s has no line %q", file, mistakesMarker)
+	}
+	var b strings.Builder
+	b.WriteString(introduction + mistakesMarker + "\n| mistake | in the policy | the write is | message |\n| --- | --- | --- | --- |\n")
+	cell := func(text string) string {
+		return "`" + strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`) + "`"
+	}
+	for _, row := range mistakes(t)[1:] {
+		write := strings.TrimSuffix(strings.TrimPrefix(row.Write, "{"), "}")
+		if row.Refused != "" {
+			fmt.Fprintf(&b, "| %s | %s | refused | %s |\n", row.Mistake, cell(write), cell(row.Refused))
+			continue
+		}
+		var warned []string
+		for _, w := range row.Warned {
+			warned = append(warned, cell(w))
+		}
+		fmt.Fprintf(&b, "| %s | %s | done, with a warning | %s |\n", row.Mistake, cell(write), strings.Join(warned, ", "))
+	}
+	golden.Compare(t, file, b.String())
+}

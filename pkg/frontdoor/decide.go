@@ -85,8 +85,8 @@ func (d *Decider) Ready() error {
 //
 //   - where this server enforces conditions: to Allow if the decision can become Allow, else to
 //     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
-//   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, such as that of
-//     kubectl auth can-i, is about no single request, so that no server enforces it; its reason names the conditions and says
+//   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
+//     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
 //     how to see them.
 //
 // A request with the delegation marker comes from Proviso, which decides from the same policies

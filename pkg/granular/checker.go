@@ -141,8 +141,11 @@ type ruleVerb struct {
 	err   error
 }
 
-// verbOf returns the verb that a field needs by a rule. An expression is evaluated once for all fields in
-// the field of the rule, which follow each other.
+// verbOf returns the verb that a user needs, by the rule r, to write the field at path, or why there is none.
+//
+// All paths inside the same field of a rule need the same verb. The callers go through them one after the other, so
+// verbOf keeps the last result of each rule, and does not evaluate the rule's expression again for every path. If path
+// is above the fields of the rule, and the rule may be about several of them, nothing is kept.
 func (k *check) verbOf(r *mapping.Rule, path fieldpath.Path) (string, error) {
 	field, ok := r.FieldAt(path)
 	if !ok {

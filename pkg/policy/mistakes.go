@@ -54,7 +54,7 @@ func warningAt(path *field.Path, format string, args ...any) policyv1alpha1.Expr
 	return policyv1alpha1.ExpressionWarning{FieldRef: path.String(), Warning: fmt.Sprintf(format, args...)}
 }
 
-// builtInGroups are the groups that kube-apiserver gives users, apart from those of service accounts of one namespace.
+// builtInGroups are the groups that kube-apiserver gives users, apart from the groups of the service accounts of one namespace.
 var builtInGroups = []string{
 	user.AllAuthenticated, user.AllUnauthenticated, user.SystemPrivilegedGroup, user.NodesGroup, user.MonitoringGroup,
 	serviceaccount.AllServiceAccountsGroup, "system:bootstrappers",
@@ -105,7 +105,7 @@ func operationMistakes(expression *partial.Expression) (warnings []policyv1alpha
 	return warnings
 }
 
-// verbMistakes finds verbs that look like others. Verbs may also be those of other authorizers.
+// verbMistakes finds verbs that look like others. Other authorizers may have other verbs.
 func verbMistakes(expression *partial.Expression, rules []policyv1alpha1.PolicyRule) (warnings []policyv1alpha1.ExpressionWarning) {
 	known := slices.Clone(typechecking.ResourceVerbs)
 	for i := range rules {

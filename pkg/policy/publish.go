@@ -16,7 +16,7 @@ import (
 )
 
 // Policies are compiled in steps, and each step publishes a snapshot, so that the policies of one author do not delay
-// the policies of others. The costs are those of partial.CompileWithCost. A unit is worth some 0.1 to 0.3 µs.
+// the policies of others. partial.CompileWithCost defines the costs. A unit is worth some 0.1 to 0.3 µs.
 const (
 	// firstStepCost is for the namespaced policies of the first snapshot, enough for a thousand ordinary ones. A server without
 	// a snapshot denies everything.

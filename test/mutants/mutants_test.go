@@ -132,7 +132,7 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},
 	{Package: "pkg/policy/enforcementstatus", Test: "^Test", Mutants: []mutation.Mutant{
-		{Name: "status: a folded condition", File: "enforcementstatus.go", Old: "case !readsMore || evaluated:", New: "case true:"},
+		{Name: "status: a folded condition", File: "enforcementstatus.go", Old: "case evaluated, reads == Request, reads == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:", New: "case true:"},
 		{Name: "status: what is served and folded", File: "enforcementstatus.go", Old: "if folded || isNamed && !enforced {", New: "if isNamed && !enforced {"},
 		{Name: "status: what is not served", File: "enforcementstatus.go", Old: "if !isServed && group != \"*\" {", New: "if false {"},
 		{Name: "status: no front door", File: "enforcementstatus.go", Old: "if s.FrontDoor {", New: "if true {"},

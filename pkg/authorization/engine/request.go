@@ -192,7 +192,7 @@ type request struct {
 	state     state
 	operation operation
 	values    cel.Values
-	// inNamespace are the values with that of the namespace, nil if the namespace is not known.
+	// inNamespace has the values and the namespace, nil if the namespace is not known.
 	inNamespace cel.Values
 	// asked is true once the namespace has been looked up.
 	asked bool

@@ -24,8 +24,8 @@ type document struct {
 	Request    map[string]any `json:"request"`
 }
 
-// Form is what the bound conditions of one expression have in common. It is immutable and safe for
-// concurrent use.
+// Form is what the bound conditions of one expression have in common: the text of the expression, and the fields of
+// request that it reads. It compiles nothing. It is immutable and safe for concurrent use.
 type Form struct {
 	expression string
 	reads      *Fields

@@ -27,8 +27,9 @@ const (
 	maxUpdateEntries = 10
 )
 
-// Writer describes the request that changes an object, as far as metadata.managedFields
-// records it.
+// Writer describes the request that changes an object by what an entry of metadata.managedFields also has: the manager,
+// the version and the subresource. It is compared with the entries after the change. The operation, Apply or Update,
+// is not part of it.
 type Writer struct {
 	// FieldManager is the parameter fieldManager of the request. If it is empty the manager
 	// is unknown, since the server then takes it from the header User-Agent.

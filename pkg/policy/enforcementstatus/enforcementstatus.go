@@ -55,7 +55,7 @@ func ReadsOf(condition interface {
 	}
 }
 
-// servedGroups are the groups of which this server serves a version. That of the demo API counts whether or not it is
+// servedGroups are the groups of which this server serves a version. The group of the demo API counts whether or not it is
 // served.
 var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alpha1.GroupName}
 

@@ -32,7 +32,7 @@ var outcomes = []outcome{
 	{policyv1alpha1.EnforcedAtReviews, policyv1alpha1.ResultNotEnforced},
 }
 
-// severity orders results: that of an entry with the greatest severity is the reason of the condition Effective.
+// severity orders results: the greatest one among the entries is the reason of the condition Effective.
 var severity = []policyv1alpha1.EnforcementResult{
 	policyv1alpha1.ResultEnforced, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultGrantsNothing,
 	policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally,
@@ -70,8 +70,9 @@ func (f findings) addAll(resource string, verbs []string, o outcome) {
 	}
 }
 
-// parts returns what has an outcome, with resources that have the same verbs together, as far as one entry of a status
-// may have them.
+// parts returns the resources and verbs that have the outcome o, or nil if there are none. Each part becomes one entry
+// of a policy's status. Resources with equal lists of verbs share a part, until it has policy.MaxRuleEntries resources;
+// the next resource then begins another part.
 func (f findings) parts(o outcome) []part {
 	all := f[o]
 	if all == nil {

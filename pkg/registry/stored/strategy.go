@@ -90,7 +90,7 @@ func (strategy[Spec, Status]) AllowUnconditionalUpdate(context.Context) bool { r
 
 func (strategy[Spec, Status]) Canonicalize(runtime.Object) {}
 
-// WarningsOnCreate returns the warnings of Warn before those of Check.
+// WarningsOnCreate returns the warnings of Warn, and then the warnings of Check.
 func (s strategy[Spec, Status]) WarningsOnCreate(ctx context.Context, obj runtime.Object) []string {
 	warnings, _ := s.check(obj)
 	if s.kind.Warn != nil {

@@ -69,7 +69,8 @@ func NewAuthors(chain authorizer.UnconditionalAuthorizer, restricted Restricted)
 	return &Authors{chain: chain, restricted: restricted}, nil
 }
 
-// guard is Authors for one kind of policies.
+// guard is the stored.Guard of one policy kind, ClusterAuthorizationPolicy or AuthorizationPolicy. Before a policy is
+// written, it applies the rules of Authors to the user who writes it.
 type guard struct {
 	authors *Authors
 	kind    kind

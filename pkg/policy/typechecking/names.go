@@ -91,18 +91,18 @@ func (n *names) pathVerbs(verbs []string, path *field.Path) {
 
 func (n *names) resourceRule(rule *policyv1alpha1.PolicyRule, path *field.Path) {
 	groups, known := n.groups(rule.APIGroups, path.Child("apiGroups"))
-	verbs, versions, any := sets.New[string](), sets.New[string](), !known
+	verbs, versions, anything := sets.New[string](), sets.New[string](), !known
 	for i, name := range rule.Resources {
 		if !known || n.isOver() {
 			break
 		}
 		n.looked++
 		f, everything := n.resource(groups, name, path.Child("resources").Index(i))
-		any = any || everything
+		anything = anything || everything
 		verbs, versions = verbs.Union(f.verbs), versions.Union(f.versions)
 	}
-	n.verbs(rule.Verbs, verbs, any, path.Child("verbs"))
-	if any || len(versions) == 0 {
+	n.verbs(rule.Verbs, verbs, anything, path.Child("verbs"))
+	if anything || len(versions) == 0 {
 		return
 	}
 	for i, version := range rule.APIVersions {
@@ -229,12 +229,12 @@ func (n *names) resourceMeant(groups []string, name string) string {
 
 // verbs finds verbs that no request has. Other authorizers and conditions define verbs of their own, so that only verbs are
 // mistakes that look like another one.
-func (n *names) verbs(verbs []string, there sets.Set[string], any bool, path *field.Path) {
+func (n *names) verbs(verbs []string, there sets.Set[string], anything bool, path *field.Path) {
 	for i, verb := range verbs {
 		meant, isOther := verbsMeant[verb]
 		switch {
 		case slices.Contains(ResourceVerbs, verb):
-			if !any && len(there) > 0 && !there.Has(verb) {
+			if !anything && len(there) > 0 && !there.Has(verb) {
 				n.warn(path.Index(i), "no resource of the rule has the verb %q: the verbs are %s", verb, strings.Join(sets.List(there), ", "))
 			}
 		case there.Has(verb), strings.Contains(verb, ":"):

@@ -122,7 +122,7 @@ func TestReviewsOfVersions(t *testing.T) {
 					if len(warnings) != 1 || !strings.Contains(warnings[0], "the served versions (v1, v2)") {
 						t.Errorf("got warnings %q", warnings)
 					}
-					if differ := one != two && (of(one) != of(two) || folded[one] != folded[two]); differ && !(strings.Contains(status.Reason, "v1: "+of(one)) && strings.Contains(status.Reason, "v2: "+of(two))) {
+					if differ := one != two && (of(one) != of(two) || folded[one] != folded[two]); differ && (!strings.Contains(status.Reason, "v1: "+of(one)) || !strings.Contains(status.Reason, "v2: "+of(two))) {
 						t.Errorf("got the reason %s, want the answer of each version", status.Reason)
 					}
 				}

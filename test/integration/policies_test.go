@@ -354,8 +354,8 @@ func TestPolicyTable(t *testing.T) {
 			if err := json.Unmarshal(recorder.Body.Bytes(), &table); err != nil {
 				t.Fatal(err)
 			}
-			if len(table.Rows) != 1 || len(table.ColumnDefinitions) != 9 || len(table.Rows[0].Cells) != 9 {
-				t.Fatalf("got %+v, want one row of 9 columns", table)
+			if len(table.Rows) != 1 || len(table.ColumnDefinitions) != 10 || len(table.Rows[0].Cells) != 10 {
+				t.Fatalf("got %+v, want one row of 10 columns", table)
 			}
 			if diff := cmp.Diff([]any{"one", "Deny", "<all users>", "pods", `request.name == "a"`, "Unknown"}, table.Rows[0].Cells[:6]); diff != "" {
 				t.Errorf("cells (-want +got):\n%s", diff)

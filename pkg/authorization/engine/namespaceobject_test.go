@@ -72,7 +72,8 @@ func TestConditionsOnNamespaces(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsLookedUpOnce decides by many conditions, of which few read the namespace.
+// TestNamespaceIsLookedUpOnce counts how often one decision looks up the namespace: never if no condition reads it, and
+// once if three conditions do.
 func TestNamespaceIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	const reads = `namespaceObject.metadata.name == "m"`

@@ -133,7 +133,10 @@ func shortQuote(text string) string {
 
 // neverTrue finds the rules for whose requests the condition is never true, and the verbs for which it is an error.
 func neverTrue(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
-	s := &search{ctx: ctx, expression: expression, left: mistakesCostLimit, specialized: map[string]*partial.Expression{}}
+	return newSearch(ctx, expression).neverTrue(spec)
+}
+
+func (s *search) neverTrue(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
 	if !s.prepare(spec.Rules) {
 		return nil
 	}
@@ -147,12 +150,12 @@ func neverTrue(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec
 			all |= n
 		}
 		if len(byOutcome[isOpen]) == 0 {
-			warnings = append(warnings, neverWarning(spec.Effect, expression, i, rule.Verbs, all))
+			warnings = append(warnings, neverWarning(spec.Effect, s.expression, i, rule.Verbs, all))
 			continue
 		}
 		for _, n := range []never{isError, isFalse | isError} {
 			if verbs := byOutcome[n]; len(verbs) > 0 {
-				warnings = append(warnings, neverWarning(spec.Effect, expression, i, verbs, n))
+				warnings = append(warnings, neverWarning(spec.Effect, s.expression, i, verbs, n))
 			}
 		}
 	}
@@ -218,7 +221,14 @@ type search struct {
 	ctx         context.Context
 	expression  *partial.Expression
 	specialized map[string]*partial.Expression
-	left        uint64
+	// found has the outcomes by kind of request and situation. A policy may have 64 rules with 64 verbs each, and few kinds
+	// and situations.
+	found map[string]never
+	left  uint64
+}
+
+func newSearch(ctx context.Context, expression *partial.Expression) *search {
+	return &search{ctx: ctx, expression: expression, specialized: map[string]*partial.Expression{}, found: map[string]never{}, left: mistakesCostLimit}
 }
 
 // prepare compiles the condition for all kinds of requests that the rules describe. It returns false if that takes too long.
@@ -280,8 +290,14 @@ func (s *search) kindsOf(rule *policyv1alpha1.PolicyRule, verb string) []map[str
 func (s *search) verb(rule *policyv1alpha1.PolicyRule, verb string) never {
 	result := never(0)
 	for _, fields := range s.kindsOf(rule, verb) {
-		for _, values := range situationsOf(rule, verb) {
-			n := s.evaluate(s.specialized[fmt.Sprint(fields)], values)
+		kind := fmt.Sprint(fields)
+		for _, possible := range situationsOf(rule, verb) {
+			key := kind + " " + possible.name
+			n, isKnown := s.found[key]
+			if !isKnown {
+				n = s.evaluate(s.specialized[kind], possible.values)
+				s.found[key] = n
+			}
 			if n == isOpen {
 				return isOpen
 			}
@@ -291,28 +307,38 @@ func (s *search) verb(rule *policyv1alpha1.PolicyRule, verb string) never {
 	return result
 }
 
+// situation has values of variables.
+type situation struct {
+	name   string
+	values cel.Values
+}
+
 // situationsOf returns the values of variables that are possible for the requests of a rule with a verb. It returns one
 // without variables if conditions are not evaluated on objects for such requests.
-func situationsOf(rule *policyv1alpha1.PolicyRule, verb string) []cel.Values {
-	of := func(operation string) cel.Values { return cel.Values{cel.Operation: cel.Known(operation)} }
+func situationsOf(rule *policyv1alpha1.PolicyRule, verb string) []situation {
+	of := func(operation string) situation {
+		return situation{name: operation, values: cel.Values{cel.Operation: cel.Known(operation)}}
+	}
+	without := func(operation string, variable cel.Variable) situation {
+		s := of(operation)
+		s.name += " without " + string(variable)
+		s.values[variable] = cel.Known(nil)
+		return s
+	}
 	hasOther := func(entry string) bool { return entry == "*" || strings.Contains(entry, "/") }
 	if len(rule.NonResourceURLs) > 0 || slices.Contains([]string{"get", "list", "watch"}, verb) || !slices.Contains(append([]string{"*"}, typechecking.ResourceVerbs...), verb) {
-		return []cel.Values{{}}
+		return []situation{{}}
 	}
 	if verb == "*" || slices.ContainsFunc(rule.Resources, hasOther) {
-		return []cel.Values{of("CREATE"), of("UPDATE"), of("DELETE"), of("CONNECT")}
+		return []situation{of("CREATE"), of("UPDATE"), of("DELETE"), of("CONNECT")}
 	}
-	creation := of("CREATE")
-	creation[cel.OldObject] = cel.Known(nil)
 	switch verb {
 	case "create":
-		return []cel.Values{creation}
+		return []situation{without("CREATE", cel.OldObject)}
 	case "delete", "deletecollection":
-		deletion := of("DELETE")
-		deletion[cel.Object] = cel.Known(nil)
-		return []cel.Values{deletion}
+		return []situation{without("DELETE", cel.Object)}
 	default: // an update or a patch may create an object
-		return []cel.Values{of("UPDATE"), creation}
+		return []situation{of("UPDATE"), without("CREATE", cel.OldObject)}
 	}
 }
 

@@ -83,7 +83,10 @@ func cachedNamespaces(namespaces corev1informers.NamespaceInformer) engine.Names
 		if err != nil {
 			return nil, false
 		}
-		data, err := dataOf(namespace)
+		// Conditions read the metadata alone, and cannot read managedFields.
+		reduced := &corev1.Namespace{ObjectMeta: namespace.ObjectMeta}
+		reduced.ManagedFields = nil
+		data, err := dataOf(reduced)
 		return data, err == nil
 	}
 }

@@ -106,7 +106,7 @@ type evaluation struct {
 	//nolint:containedctx // lives for one call of Decide
 	ctx     context.Context
 	request *request
-	// wildcards says that the question is about more than one request. Its conditions are folded, and
+	// wildcards says that the review is about more than one request. Its conditions are folded, and
 	// only their names and effects count.
 	wildcards bool
 	// budgets bound what evaluations may still cost.

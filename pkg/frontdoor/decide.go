@@ -56,7 +56,7 @@ func New(config Config) (*Decider, error) {
 	case config.Chain == nil || config.Policies == nil || config.Enforces == nil:
 		return nil, errors.New("a front door needs Chain, Policies and Enforces")
 	case fields != nil && (fields.Check == nil || fields.KubeAPIServer == nil):
-		return nil, errors.New("the fields of a front door need Question and KubeAPIServer")
+		return nil, errors.New("the fields of a front door need Check and KubeAPIServer")
 	}
 	return &Decider{config: config}, nil
 }

@@ -97,7 +97,8 @@ type Outcome struct {
 	kind     outcomeKind
 	err      error
 	residual Condition
-	reason   string
+	// why returns the reason of Because or Explained; it may be nil.
+	why func() string
 	// exhausted marks an outcome of Exhausted.
 	exhausted bool
 }
@@ -122,8 +123,21 @@ func Failed(err error) Outcome { return Outcome{kind: outcomeError, err: err} }
 // Because returns the outcome with a reason that people are shown beside the description of
 // the condition: which field, for example. It has no influence on what is decided.
 func (o Outcome) Because(reason string) Outcome {
-	o.reason = reason
+	return o.Explained(func() string { return reason })
+}
+
+// Explained is Because for a reason that takes time to find. The function is called at most once, before the
+// evaluation of the decision ends, and only if the reason is shown.
+func (o Outcome) Explained(why func() string) Outcome {
+	o.why = why
 	return o
+}
+
+func (o Outcome) because() string {
+	if o.why == nil {
+		return ""
+	}
+	return o.why()
 }
 
 // Residual says that the condition now is the one given, whose value depends on data

@@ -256,7 +256,7 @@ func (d Decision) allConditions() []Condition {
 // first, so that a review and an evaluation cannot differ.
 func (d Decision) simplify() Decision {
 	if d.kind == kindConditions && d.possible() == canNoOpinion {
-		return NoOpinion("no condition can allow or deny", nil)
+		return NoOpinion("", nil)
 	}
 	if d.kind != kindChain {
 		return d

@@ -454,7 +454,7 @@ func TestEvaluationStopsWithItsContext(t *testing.T) {
 
 func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 	t.Parallel()
-	const named = `"example.com/c7" (nobody touches that)`
+	const named = `condition=example.com/c7 (nobody touches that)`
 	for _, tc := range []struct {
 		name   string
 		effect authorization.Effect
@@ -462,12 +462,12 @@ func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 		folded bool
 		want   string
 	}{
-		{"denied", authorization.EffectDeny, isTrue, false, `condition "example.com/c7" denied the request: nobody touches that`},
-		{"failed", authorization.EffectDeny, isError, false, "condition " + named + " with effect Deny: "},
-		{"failed and held back", authorization.EffectNoOpinion, isError, false, "condition " + named + " with effect NoOpinion: "},
-		{"not allowed", authorization.EffectAllow, isFalse, false, "no Allow condition holds: " + named},
+		{"denied", authorization.EffectDeny, isTrue, false, `condition=example.com/c7 reason=Denied: nobody touches that`},
+		{"failed", authorization.EffectDeny, isError, false, named + " with effect Deny: "},
+		{"failed and held back", authorization.EffectNoOpinion, isError, false, named + " with effect NoOpinion: "},
+		{"not allowed", authorization.EffectAllow, isFalse, false, "condition=example.com/c7 reason=NotMet: nobody touches that; condition=example.com/c8 reason=NotMet: its condition does not hold"},
 		{"folded to Deny", authorization.EffectDeny, isTrue, true, "folded to Deny: one condition could deny: " + named + ": <nil>"},
-		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: allowed on conditions: " + named + `; "example.com/c8"`},
+		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: allowed on conditions: " + named + "; condition=example.com/c8"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

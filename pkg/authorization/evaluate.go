@@ -11,8 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -83,7 +81,7 @@ func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decisio
 	if s.Decision.kind != kindConditions {
 		return s.Decision.Evaluate(ctx, evaluator)
 	}
-	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions), reasons: map[string]string{}}
+	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions), reasons: map[string]func() string{}}
 	if asker, ok := evaluator.(setEvaluator); ok && s.Author != nil {
 		e.author = func() Decision { return asker.evaluateSet(ctx, s) }
 	}
@@ -102,7 +100,7 @@ type setEvaluator interface {
 func (e *setEvaluation) decide() Decision {
 	deny := e.evaluate(EffectDeny)
 	if deny.decided != nil {
-		return Deny(deny.because("denied the request"), nil).by(deny.decided)
+		return Deny(deny.because(WordDenied), nil).by(deny.decided)
 	}
 	e.pendingDeny = deny.residual
 	if len(deny.errs) > 0 || len(deny.unsupported) > 0 {
@@ -111,20 +109,20 @@ func (e *setEvaluation) decide() Decision {
 
 	noOpinion := e.evaluate(EffectNoOpinion)
 	if noOpinion.decided != nil {
-		return e.noOpinion(noOpinion.because("left the request to later authorizers"))
+		return e.noOpinion(noOpinion.because(WordHeldBack))
 	}
 	if len(noOpinion.errs) > 0 {
 		if noOpinion.exhausted {
 			if allow := e.evaluate(EffectAllow); allow.maybeUnsupported() || noOpinion.maybeUnsupported() && allow.mayHold() {
-				return e.failedByMode()
+				return e.failedByMode(noOpinion)
 			}
 		}
-		return e.noOpinion("a NoOpinion condition could not be evaluated, which counts as true")
+		return e.noOpinion(noOpinion.failures()) // an error counts as true
 	}
 
 	allow := e.evaluate(EffectAllow)
 	if allow.exhausted && len(allow.unsupported) == 0 && noOpinion.maybeUnsupported() {
-		return e.failedByMode()
+		return e.failedByMode(noOpinion)
 	}
 	if allow.decided == nil && len(allow.residual) == 0 && len(allow.unsupported) == 0 {
 		return e.noOpinion(e.nothingAllows())
@@ -166,8 +164,9 @@ type setEvaluation struct {
 	conditions  []Condition
 	author      func() Decision // nil if there is none to be asked
 	pendingDeny []Condition
-	reasons     map[string]string // of Allow conditions that do not hold, by ID
-	errs        []error
+	// reasons say why Allow conditions do not hold, by ID. They are made when they are shown.
+	reasons map[string]func() string
+	errs    []error
 }
 
 // effectOutcome is the result of the conditions of one effect.
@@ -175,29 +174,32 @@ type effectOutcome struct {
 	effect      Effect
 	decided     *Condition // the first that is true
 	reason      string     // why it is
+	failed      []string   // the reasons of those that failed
 	residual    []Condition
 	errs        []error
 	unsupported []error
 	exhausted   bool // one of errs or unsupported is for want of time, budget or size
 }
 
-func (o effectOutcome) because(did string) string {
-	reason := fmt.Sprintf("condition %q %s", o.decided.ID, did)
-	if o.decided.Description != "" {
-		reason += ": " + o.decided.Description
-	}
-	if o.reason != "" {
-		reason += ": " + o.reason
-	}
-	return reason
+// because returns the reason of the condition that decided.
+func (o effectOutcome) because(word Word) string {
+	return Explain(o.decided.ID, word, o.decided.Description, o.reason)
+}
+
+// failures returns the reasons of the conditions that failed.
+func (o effectOutcome) failures() string { return bounded(o.failed) }
+
+// becauseFailed returns the reason of a condition that could not be evaluated. It quotes no data.
+func (c Condition) becauseFailed(err error) string {
+	return Explain(c.ID, WordError, c.Description, textOfError, failureClass(err))
 }
 
 // Label names the condition for people: its ID, and what it is about.
 func (c Condition) Label() string {
 	if c.Description == "" {
-		return strconv.Quote(c.ID)
+		return nameOf(c.ID)
 	}
-	return fmt.Sprintf("%q (%s)", c.ID, c.Description)
+	return fmt.Sprintf("%s (%s)", nameOf(c.ID), c.Description)
 }
 
 // evaluate stops at the first condition that is true: conditions of one effect are a
@@ -212,11 +214,9 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 		result.exhausted = result.exhausted || outcome.exhausted
 		switch outcome.kind {
 		case outcomeTrue:
-			return effectOutcome{decided: &c, reason: outcome.reason}
+			return effectOutcome{decided: &c, reason: outcome.because()}
 		case outcomeFalse:
-			if outcome.reason != "" {
-				e.reasons[c.ID] = outcome.reason
-			}
+			e.reasons[c.ID] = func() string { return Explain(c.ID, WordNotMet, c.Description, outcome.because()) }
 		case outcomeResidual:
 			c.Type, c.Text, c.TextFunc, c.EvaluateFunc = outcome.residual.Type, outcome.residual.Text, outcome.residual.TextFunc, outcome.residual.EvaluateFunc
 			result.residual = append(result.residual, c)
@@ -224,15 +224,22 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 			if e.author != nil && errors.Is(outcome.err, ErrNotCompiled) {
 				// Its author may know a newer language.
 				result.unsupported = append(result.unsupported, conditionError(c, outcome.err))
+				result.failed = append(result.failed, c.becauseFailed(outcome.err))
 				break
 			}
 			result.errs = append(result.errs, conditionError(c, outcome.err))
+			reason := c.becauseFailed(outcome.err)
+			result.failed, e.reasons[c.ID] = append(result.failed, reason), func() string { return reason }
 		default:
 			err := outcome.err
 			if err == nil {
 				err = errUnsupported
 			}
 			result.unsupported = append(result.unsupported, conditionError(c, err))
+			if !outcome.exhausted {
+				err = errUnsupported
+			}
+			result.failed = append(result.failed, c.becauseFailed(err))
 		}
 	}
 	e.errs = append(append(e.errs, result.errs...), result.unsupported...)
@@ -248,7 +255,7 @@ func (e *setEvaluation) outcomeOf(c Condition) Outcome {
 }
 
 func conditionError(c Condition, err error) error {
-	return fmt.Errorf("condition %s with effect %s: %w", c.Label(), c.Effect, err)
+	return fmt.Errorf("%s with effect %s: %w", c.Label(), c.Effect, err)
 }
 
 // failed returns the result of a set whose conditions of one effect failed. If they failed only because this
@@ -264,59 +271,64 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 		return decision
 	}
 	if of.exhausted && of.effect == EffectDeny {
-		return Deny("a Deny condition could not be evaluated within the limits, and may be true", joinErrors(e.errs))
+		return Deny(of.failures(), joinErrors(e.errs))
 	}
-	return e.failedByMode()
+	return e.failedByMode(of)
 }
 
-// failedByMode is the answer of a set that failed, by its failure mode.
-func (e *setEvaluation) failedByMode() Decision {
+// failedByMode is the answer of a set that failed because of the conditions of an effect, by its failure mode.
+func (e *setEvaluation) failedByMode(of effectOutcome) Decision {
 	if e.mode != FailureModeNoOpinion {
-		return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", joinErrors(e.errs))
+		return Deny(of.failures(), joinErrors(e.errs))
 	}
-	return e.noOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion")
+	return e.noOpinion(of.failures())
 }
 
-func joinReasons(reasons ...string) string {
-	return strings.Join(slices.DeleteFunc(reasons, func(reason string) bool { return reason == "" }), "; ")
-}
-
-// nothingAllows says which conditions would have had to hold, as far as that can be said
-// in a message. Of a set that could only deny it says nothing.
+// nothingAllows returns the reasons of the Allow conditions, none of which holds. It is empty for a set that can only
+// deny.
 func (e *setEvaluation) nothingAllows() string {
-	names := namesOf(e.conditions, EffectAllow, e.reasons)
-	if names == "" {
-		return ""
-	}
-	return "no Allow condition holds: " + names
-}
-
-// namesOf names the conditions of an effect, with the reasons that some have for what they
-// are.
-func namesOf(conditions []Condition, effect Effect, reasons map[string]string) string {
-	var names []string
-	for _, c := range conditions {
-		if c.Effect != effect {
+	var reasons []string
+	for _, c := range e.conditions {
+		if c.Effect != EffectAllow {
 			continue
 		}
-		if len(names) == maxReportedConditions {
-			names = append(names, "…")
+		if len(reasons) == maxReportedConditions {
+			reasons = append(reasons, "…")
 			break
 		}
-		name := c.Label()
-		if reason := reasons[c.ID]; reason != "" {
-			name += ": " + reason
+		because := e.reasons[c.ID]
+		if because == nil { // it was not evaluated, or only its author could
+			because = func() string { return Explain(c.ID, WordNotMet, c.Description) }
 		}
-		names = append(names, name)
+		reasons = append(reasons, because())
 	}
-	return strings.Join(names, "; ")
+	return joinReasons(reasons...)
+}
+
+// bounded joins at most maxReportedConditions reasons.
+func bounded(reasons []string) string {
+	if len(reasons) > maxReportedConditions {
+		reasons = append(reasons[:maxReportedConditions:maxReportedConditions], "…")
+	}
+	return joinReasons(reasons...)
+}
+
+// namesOf names the conditions of an effect, each once.
+func namesOf(conditions []Condition, effect Effect) string {
+	var names []string
+	for _, c := range conditions {
+		if c.Effect == effect && !slices.Contains(names, c.Label()) {
+			names = append(names, c.Label())
+		}
+	}
+	return bounded(names)
 }
 
 // Labels names the conditions of the decision for people: those that can deny, those that can
 // hold back, and those that can allow, of each effect at most maxReportedConditions.
 func (d Decision) Labels() string {
 	all := d.allConditions()
-	return joinReasons(namesOf(all, EffectDeny, nil), namesOf(all, EffectNoOpinion, nil), namesOf(all, EffectAllow, nil))
+	return joinReasons(namesOf(all, EffectDeny), namesOf(all, EffectNoOpinion), namesOf(all, EffectAllow))
 }
 
 // HowToSeeConditions ends the reason of a folded answer to a review.
@@ -326,23 +338,18 @@ const HowToSeeConditions = "to see the conditions, create the review of authoriz
 // and allow. It names at most maxReportedConditions of each effect, and a condition that is in several sets once. It returns
 // an empty string if there are none.
 func (d Decision) DependsOn() string {
-	seen := map[string]bool{}
-	all := slices.DeleteFunc(slices.Clone(d.allConditions()), func(c Condition) bool {
-		known := seen[c.ID]
-		seen[c.ID] = true
-		return known
-	})
-	if names := namesOf(all, EffectDeny, nil); names != "" {
+	all := d.allConditions()
+	if names := namesOf(all, EffectDeny); names != "" {
 		return "one condition could deny: " + names
 	}
 	var parts []string
-	if names := namesOf(all, EffectNoOpinion, nil); names != "" {
+	if names := namesOf(all, EffectNoOpinion); names != "" {
 		parts = append(parts, "one condition could keep Allow policies from allowing: "+names)
 	}
-	if names := namesOf(all, EffectAllow, nil); names != "" {
+	if names := namesOf(all, EffectAllow); names != "" {
 		parts = append(parts, "allowed on conditions: "+names)
 	}
-	return strings.Join(parts, "; ")
+	return joinReasons(parts...)
 }
 
 // maxReportedConditions bounds how many conditions a reason names.
@@ -364,7 +371,7 @@ func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcom
 		return Decision{kind: kindConditions, conditions: append(pending, allow.residual...)}
 	}
 	if len(pending) == 0 {
-		return Allow(allow.because("allowed the request"), nil).by(allow.decided)
+		return Allow(allow.because(WordAllowed), nil).by(allow.decided)
 	}
 	held := *allow.decided
 	held.Type, held.Text, held.TextFunc = ConditionTypeCEL, "true", nil
@@ -388,7 +395,7 @@ func (t *diagnostics) add(s Set) {
 	}
 }
 
-func (t *diagnostics) reason() string { return strings.Join(t.reasons, "; ") }
+func (t *diagnostics) reason() string { return joinReasons(t.reasons...) }
 
 func (t *diagnostics) err() error { return joinErrors(t.errs) }
 

@@ -116,6 +116,19 @@ func isConditionFailure(err error) bool {
 	return errors.Is(err, ErrConditionFailed) || errors.Is(err, cel.ErrEvaluation) || errors.Is(err, cel.ErrCost) || errors.Is(err, ErrInvalidConditions)
 }
 
+// failureClass returns the class of the error of a condition. It quotes no data.
+func failureClass(err error) string {
+	var c *classified
+	switch {
+	case errors.As(err, &c):
+	case errors.Is(err, errUnsupported):
+		return errUnsupported.Error()
+	default:
+		c, _ = classify(err).(*classified) //nolint:errorlint // classify returns no other
+	}
+	return c.class
+}
+
 // FailureClasses names the classes of the failures in an error for which OnlyConditionsFailed
 // is true, each once. It quotes no data.
 func FailureClasses(err error) string {

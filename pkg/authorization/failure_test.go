@@ -49,7 +49,7 @@ func TestWithoutValues(t *testing.T) {
 			set := authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: failing(tc.err)}, authorization.Set{AuthorizerName: "b", Decision: authorization.Allow("", nil)})
 			evaluator := authorization.EvaluatorFor(nil, nil)
 			got := set.Evaluate(t.Context(), authorization.WithoutValues(evaluator))
-			want := `condition "example.com/x" (about x) with effect Deny: ` + tc.want
+			want := `condition=example.com/x (about x) with effect Deny: ` + tc.want
 			if !got.IsDeny() || got.Err() == nil || got.Err().Error() != want || !authorization.OnlyConditionsFailed(got.Err()) {
 				t.Errorf("got %v %v, want Deny with %q", got, got.Err(), want)
 			}
@@ -148,7 +148,7 @@ func TestLabels(t *testing.T) {
 		authorization.Set{AuthorizerName: "a", Decision: authorization.Conditions(condition("a", authorization.EffectAllow), condition("n", authorization.EffectNoOpinion))},
 		authorization.Set{AuthorizerName: "b", Decision: authorization.Conditions(condition("d", authorization.EffectDeny))},
 	)
-	const want = `"example.com/d" (about d); "example.com/n" (about n); "example.com/a" (about a)`
+	const want = `condition=example.com/d (about d); condition=example.com/n (about n); condition=example.com/a (about a)`
 	if got := d.Labels(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
@@ -173,9 +173,9 @@ func TestDependsOn(t *testing.T) {
 		want     string
 	}{
 		{"unconditional", authorization.Allow("why", nil), ""},
-		{"Allow", authorization.Chained(set("x", allow)), `allowed on conditions: "example.com/a" (about a)`},
-		{"Deny, and Allow", authorization.Chained(set("x", deny), set("y", allow)), `one condition could deny: "example.com/d" (about d)`},
-		{"NoOpinion in two sets", authorization.Chained(set("x", hold, allow), set("y", hold, condition("b", authorization.EffectAllow))), `one condition could keep Allow policies from allowing: "example.com/n" (about n); allowed on conditions: "example.com/a" (about a); "example.com/b" (about b)`},
+		{"Allow", authorization.Chained(set("x", allow)), `allowed on conditions: condition=example.com/a (about a)`},
+		{"Deny, and Allow", authorization.Chained(set("x", deny), set("y", allow)), `one condition could deny: condition=example.com/d (about d)`},
+		{"NoOpinion in two sets", authorization.Chained(set("x", hold, allow), set("y", hold, condition("b", authorization.EffectAllow))), `one condition could keep Allow policies from allowing: condition=example.com/n (about n); allowed on conditions: condition=example.com/a (about a); condition=example.com/b (about b)`},
 	} {
 		if got := tc.decision.DependsOn(); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)

@@ -21,11 +21,11 @@ func TestBecause(t *testing.T) {
 		outcome authorization.Outcome
 		want    string
 	}{
-		{"an Allow that does not hold", authorization.EffectAllow, authorization.False().Because("the field x"), `no Allow condition holds: "example.com/a" (about): the field x`},
-		{"an Allow that does not hold, without reason", authorization.EffectAllow, authorization.False(), `no Allow condition holds: "example.com/a" (about)`},
-		{"an Allow that holds", authorization.EffectAllow, authorization.True().Because("the field x"), `condition "example.com/a" allowed the request: about: the field x`},
+		{"an Allow that does not hold", authorization.EffectAllow, authorization.False().Because("the field x"), `condition=example.com/a reason=NotMet: about: the field x`},
+		{"an Allow that does not hold, without reason", authorization.EffectAllow, authorization.False(), `condition=example.com/a reason=NotMet: about`},
+		{"an Allow that holds", authorization.EffectAllow, authorization.True().Because("the field x"), `condition=example.com/a reason=Allowed: about: the field x`},
 		{"a Deny that does not hold", authorization.EffectDeny, authorization.False().Because("the field x"), ""},
-		{"a Deny that holds", authorization.EffectDeny, authorization.True().Because("the field x"), `condition "example.com/a" denied the request: about: the field x`},
+		{"a Deny that holds", authorization.EffectDeny, authorization.True().Because("the field x"), `condition=example.com/a reason=Denied: about: the field x`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -250,10 +250,14 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 
 // fails is the set's answer when it cannot be evaluated.
 func (s Set) fails(err error) Decision {
-	if s.FailureMode == FailureModeNoOpinion {
-		return NoOpinion("the conditions could not be evaluated, which the failure mode turns into NoOpinion", err)
+	var reasons []string
+	for _, c := range s.Decision.allConditions() {
+		reasons = append(reasons, c.becauseFailed(err))
 	}
-	return Deny("the conditions could not be evaluated, which the failure mode turns into Deny", err)
+	if s.FailureMode == FailureModeNoOpinion {
+		return NoOpinion(bounded(reasons), err)
+	}
+	return Deny(bounded(reasons), err)
 }
 
 // DeciderOf returns a Decider for an authorizer. It returns the authorizer itself if that is a Decider,

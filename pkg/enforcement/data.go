@@ -27,6 +27,11 @@ type requestData struct {
 	converted   bool
 	object, old runtime.Object
 
+	// sent is the object as the user has sent it, nil if no value of it may be shown.
+	sent runtime.Object
+	// read are the fields that false conditions have read.
+	read [][]string
+
 	// cel evaluates CEL conditions of other authorizers within one budget.
 	cel *celeval.Evaluator
 }
@@ -34,6 +39,7 @@ type requestData struct {
 var (
 	_ authorizer.ConditionsData   = &requestData{}
 	_ authorization.NamespaceData = &requestData{}
+	_ celeval.FieldsReader        = &requestData{}
 )
 
 // convert converts the objects to the version of the request, once.

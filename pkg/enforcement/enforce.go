@@ -47,7 +47,7 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 	}
 	// All decisions about this object share one budget, as in a review of the object.
 	ctx = authorization.WithBudget(ctx)
-	data := &requestData{admitted: a, objects: o, namespace: s.enforcer.config.Namespace}
+	data := &requestData{admitted: a, objects: o, namespace: s.enforcer.config.Namespace, sent: s.sentBy(a)}
 	var result outcome
 	for _, r := range records {
 		if !r.isConditional() {
@@ -60,7 +60,7 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 		result.add(r, decision)
 		if !decision.IsAllow() {
 			s.settle(result)
-			return refusal(r.attributes, decision)
+			return refusal(r.attributes, decision, data)
 		}
 	}
 	s.settle(result)
@@ -102,15 +102,17 @@ func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (
 	return r.lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(data, e.evaluatorFor(data))))
 }
 
-func refusal(a authorizer.Attributes, decision authorization.Decision) error {
+// refusal returns the error for a decision that does not allow. Conditions that failed are in its reason; the reason has no
+// values, because it is in the audit event, too.
+func refusal(a authorizer.Attributes, decision authorization.Decision, data *requestData) error {
 	if errors.Is(decision.Err(), errPanicked) {
 		return apierrors.NewInternalError(errPanicked)
 	}
 	reason := decision.Reason()
-	if err := decision.Err(); err != nil {
+	if err := decision.Err(); err != nil && (reason == "" || !authorization.OnlyConditionsFailed(err)) {
 		reason = fmt.Sprintf("%s: %v", reason, err)
 	}
-	return responsewriters.ForbiddenStatusError(a, reason)
+	return responsewriters.ForbiddenStatusError(a, joinBounded(reason, data.sentValues()))
 }
 
 // evaluatorFor returns an evaluator for one request of CEL conditions that other authorizers

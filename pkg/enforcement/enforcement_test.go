@@ -70,9 +70,9 @@ func TestRequests(t *testing.T) {
 		{"is denied before it is allowed", with(denies, allow), 403, "description of denies", "deny"},
 		{"can only be denied", with(denies), 403, "no authorizer can allow the request, whatever its object is", ""},
 		{"can only be denied, by two", with(denies, authorization.Deny("", nil), allow), 403, "", ""},
-		{"Allow fails", with(allowIf("x", failing)), 403, "no Allow condition holds", "deny"},
-		{"Deny fails", with(conditional(authorization.EffectDeny, "x", failing), allow), 403, `condition \"example.com/x\" (description of x) with effect Deny: evaluation failed`, "deny"},
-		{"NoOpinion fails", with(noOpinionIf(authorization.Failed(errTest))), 403, "counts as true", "deny"},
+		{"Allow fails", with(allowIf("x", failing)), 403, "condition=example.com/x reason=Error", "deny"},
+		{"Deny fails", with(conditional(authorization.EffectDeny, "x", failing), allow), 403, "condition=example.com/x reason=Error: description of x: its condition could not be evaluated: evaluation failed", "deny"},
+		{"NoOpinion fails", with(noOpinionIf(authorization.Failed(errTest))), 403, "condition=example.com/n reason=Error: its condition could not be evaluated: evaluation failed", "deny"},
 		{"NoOpinion holds", with(noOpinionIf(authorization.True())), 403, "", "deny"},
 		{"NoOpinion does not hold", with(noOpinionIf(authorization.False())), 200, "", "allow"},
 		{"nobody can evaluate it", with(allowIf("x", outcome(authorization.Outcome{}))), 403, "", "deny"},
@@ -126,15 +126,15 @@ func TestAudit(t *testing.T) {
 	}{
 		{"unconditional", deciding(map[string]authorization.Decision{"create": allow}), http.MethodPost, machines, admitting(admission.Create), nil},
 		{"allowed", deciding(map[string]authorization.Decision{"create": holds}), http.MethodPost, machines, admitting(admission.Create),
-			map[string]string{"decision": "allow", "reason": `condition "example.com/holds" allowed the request: description of holds`, "condition": "example.com/holds"}},
+			map[string]string{"decision": "allow", "reason": `condition=example.com/holds reason=Allowed: description of holds`, "condition": "example.com/holds"}},
 		{"refused by nobody in particular", deciding(map[string]authorization.Decision{"create": fails}), http.MethodPost, machines, admitting(admission.Create),
-			map[string]string{"decision": "deny", "reason": `no Allow condition holds: "example.com/fails" (description of fails)`}},
+			map[string]string{"decision": "deny", "reason": `condition=example.com/fails reason=NotMet: description of fails`}},
 		{"both decisions of an update that creates", deciding(map[string]authorization.Decision{"update": holds, "create": holds}), http.MethodPut, machines + "/x", updateThatCreates,
-			map[string]string{"decision": "allow", "condition": "example.com/holds,example.com/holds",
-				"reason": `condition "example.com/holds" allowed the request: description of holds; condition "example.com/holds" allowed the request: description of holds`}},
+			map[string]string{"decision": "allow", "condition": "example.com/holds",
+				"reason": `condition=example.com/holds reason=Allowed: description of holds`}},
 		{"the create of an update is refused", deciding(map[string]authorization.Decision{"update": holds, "create": fails}), http.MethodPut, machines + "/x", updateThatCreates,
 			map[string]string{"decision": "deny", "condition": "example.com/holds",
-				"reason": `condition "example.com/holds" allowed the request: description of holds; no Allow condition holds: "example.com/fails" (description of fails)`}},
+				"reason": `condition=example.com/holds reason=Allowed: description of holds; condition=example.com/fails reason=NotMet: description of fails`}},
 		{"the last attempt counts", deciding(map[string]authorization.Decision{"update": allowIf("first", func(authorizer.ConditionsData) authorization.Outcome {
 			attempt++
 			return authorization.Bool(attempt == 1)
@@ -143,7 +143,7 @@ func TestAudit(t *testing.T) {
 				return err
 			}
 			return admit(ctx, admission.Update, nil)
-		}, map[string]string{"decision": "deny", "reason": `no Allow condition holds: "example.com/first" (description of first)`}},
+		}, map[string]string{"decision": "deny", "reason": `condition=example.com/first reason=NotMet: description of first`}},
 		{"a collection of which one is refused", deciding(map[string]authorization.Decision{"deletecollection": allowIf("some", func(data authorizer.ConditionsData) authorization.Outcome {
 			return authorization.Bool(data.GetName() != "second")
 		})}), http.MethodDelete, machines, func(ctx context.Context, _ *rig) (refusal error) {
@@ -153,7 +153,7 @@ func TestAudit(t *testing.T) {
 				}
 			}
 			return refusal
-		}, map[string]string{"decision": "deny", "reason": `no Allow condition holds: "example.com/some" (description of some)`}},
+		}, map[string]string{"decision": "deny", "reason": `condition=example.com/some reason=NotMet: description of some`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

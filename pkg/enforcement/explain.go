@@ -29,6 +29,7 @@ var (
 
 // Admit runs mutating admission.
 func (e explaining) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	slotFrom(ctx).recordSent(a)
 	if mutating, ok := e.Interface.(admission.MutationInterface); ok {
 		return mutating.Admit(ctx, a, o)
 	}

@@ -7,6 +7,7 @@ package enforcement
 
 import (
 	"context"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/audit"
@@ -71,13 +72,16 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 // fault, and the answer is 403. If an authorizer did not answer, its error stays, and the answer
 // is 500. The reason names only the class of a failure, because its text may quote data.
 func forbidden(decision authorizer.Decision, reason string, err error) (authorizer.Decision, string, error) {
-	if decision == authorizer.DecisionAllow || !authorization.OnlyConditionsFailed(err) {
+	if decision == authorizer.DecisionAllow {
 		return decision, reason, err
 	}
-	if reason != "" {
-		reason += ": "
+	if !authorization.OnlyConditionsFailed(err) {
+		return decision, joinBounded(reason, ""), err
 	}
-	return decision, reason + authorization.FailureClasses(err), nil
+	if classes := authorization.FailureClasses(err); !strings.Contains(reason, classes) {
+		reason = strings.TrimPrefix(reason+": "+classes, ": ")
+	}
+	return decision, joinBounded(reason, ""), nil
 }
 
 // reasonReserved is returned if the reserved extra reaches the filter: either no authenticator

@@ -7,6 +7,7 @@ package enforcement
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/audit"
@@ -37,8 +38,10 @@ type outcome struct {
 
 func (o *outcome) add(r *record, decision authorization.Decision) {
 	o.evaluated, o.denied, o.revision = true, o.denied || !decision.IsAllow(), r.lazy.Revision()
-	o.reasons = append(o.reasons, decision.Reason())
-	if id := decision.DecidedBy(); id != "" {
+	if reason := joinBounded(decision.Reason(), ""); !slices.Contains(o.reasons, reason) {
+		o.reasons = append(o.reasons, reason)
+	}
+	if id := decision.DecidedBy(); id != "" && !slices.Contains(o.conditions, id) {
 		o.conditions = append(o.conditions, id)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -58,6 +59,8 @@ type slot struct {
 	outcome outcome
 	// allowed is true if the conditions have allowed the current attempt.
 	allowed bool
+	// sent is the object of a create before it was mutated.
+	sent runtime.Object
 	// explanation is the refusal with which the current attempt ended after its conditions allowed
 	// it, if any. It may be shown to the user.
 	explanation *apierrors.StatusError

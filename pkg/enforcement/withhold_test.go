@@ -52,7 +52,7 @@ var (
 const (
 	// withheld is the message of every 403 to a user who may not get the object.
 	withheld = `virtualmachines.demo.proviso.dev "x" is forbidden: User "alice" cannot %[1]s resource "virtualmachines" in API group "demo.proviso.dev" in the namespace "n": ` +
-		`the request is allowed only on conditions, and it is invalid or does not meet them (details are shown to users who may get the object): "example.com/%[2]s" (description of %[2]s)`
+		`the request is allowed only on conditions, and it is invalid or does not meet them (details are shown to users who may get the object): condition=example.com/%[2]s (description of %[2]s)`
 	oneMachine = machines + "/x"
 )
 

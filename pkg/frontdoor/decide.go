@@ -91,7 +91,7 @@ func (d *Decider) Ready() error {
 //
 // A request with the delegation marker comes from Proviso, which decides from the same policies
 // itself and needs the answer of the other authorizers. Allow and conditional decisions become
-// NoOpinion; Deny stays. Impersonating the marker is denied, and a client that forges it only
+// NoOpinion without a reason; Deny stays. Impersonating the marker is denied, and a client that forges it only
 // loses permissions.
 //
 // If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
@@ -151,8 +151,9 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 			observeConditional(decision, enforced)
 		}
 	}
-	if marked && decision.IsAllow() {
-		return authorization.NoOpinion(reasonDelegated, nil), nil
+	if marked && !decision.IsDeny() {
+		// The reason would become part of the refusal of Proviso, which gives the reasons of its policies itself.
+		return authorization.NoOpinion("", decision.Err()), nil
 	}
 	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(attributes) {
 		return authorization.Allow(decision.Reason()+"; "+reasonConnection, decision.Err()), nil
@@ -165,8 +166,7 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 }
 
 const (
-	reasonMarker    = "the user extra " + webhook.DelegationMarker + " is reserved for Proviso and cannot be impersonated"
-	reasonDelegated = "policies grant nothing to a question of Proviso, which applies them to the request itself"
+	reasonMarker = "the user extra " + webhook.DelegationMarker + " is reserved for Proviso and cannot be impersonated"
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
 	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"

@@ -198,39 +198,39 @@ func TestDecide(t *testing.T) {
 		wantReason string
 	}{
 		{name: "no policies", want: "NoOpinion"},
-		{name: "enforced: Allow", policies: always, want: "Allow", wantReason: `allowed by ClusterAuthorizationPolicy "p"`},
-		{name: "enforced: Deny", policies: never, want: "Deny", wantReason: `denied by ClusterAuthorizationPolicy "p"`},
-		{name: "enforced: conditional Allow", policies: onCondition, want: "Allow", wantReason: "cluster.policy.proviso.dev/p"},
-		{name: "enforced: conditional Deny, which is evaluated behind whoever allows", policies: unlessIt, want: "NoOpinion", wantReason: "cluster.policy.proviso.dev/p"},
-		{name: "enforced: Allow and conditional Deny", policies: alwaysUnless, want: "Allow", wantReason: "cluster.policy.proviso.dev/d"},
-		{name: "enforced: held back", policies: heldBack, want: "NoOpinion", wantReason: `held back by ClusterAuthorizationPolicy "n"`},
+		{name: "enforced: Allow", policies: always, want: "Allow", wantReason: `policy=p reason=Allowed: it allows the request`},
+		{name: "enforced: Deny", policies: never, want: "Deny", wantReason: `policy=p reason=Denied: it denies the request`},
+		{name: "enforced: conditional Allow", policies: onCondition, want: "Allow", wantReason: "policy=p"},
+		{name: "enforced: conditional Deny, which is evaluated behind whoever allows", policies: unlessIt, want: "NoOpinion", wantReason: "policy=p"},
+		{name: "enforced: Allow and conditional Deny", policies: alwaysUnless, want: "Allow", wantReason: "policy=d"},
+		{name: "enforced: held back", policies: heldBack, want: "NoOpinion", wantReason: `policy=n reason=HeldBack: it keeps Allow policies from allowing the request`},
 		{name: "enforced: a condition that asks others", policies: asksBack, want: "Allow"},
-		{name: "enforced: a condition that is known", policies: ofTheName, want: "Allow", wantReason: `allowed by ClusterAuthorizationPolicy "p"`},
-		{name: "enforced: a Deny condition that fails", policies: broken, want: "Deny", wantReason: "its condition failed"},
+		{name: "enforced: a condition that is known", policies: ofTheName, want: "Allow", wantReason: `policy=p reason=Allowed: it allows the request`},
+		{name: "enforced: a Deny condition that fails", policies: broken, want: "Deny", wantReason: "its condition could not be evaluated"},
 
 		{name: "read: Allow", policies: always, change: verb("get"), want: "Allow"},
 		{name: "read: conditional Allow", policies: onCondition, change: verb("get"), want: "NoOpinion", wantReason: "cannot be evaluated"},
 		{name: "read: conditional Deny", policies: unlessIt, change: verb("list"), want: "Deny", wantReason: "cannot be evaluated"},
-		{name: "read: Allow and conditional Deny", policies: alwaysUnless, change: verb("watch"), want: "Deny", wantReason: "cluster.policy.proviso.dev/d"},
+		{name: "read: Allow and conditional Deny", policies: alwaysUnless, change: verb("watch"), want: "Deny", wantReason: "policy=d"},
 		{name: "another version: conditional Allow", policies: onCondition, change: version("v1"), want: "NoOpinion"},
-		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion", wantReason: `does not name one verb, group, version and resource: allowed on conditions: "cluster.policy.proviso.dev/p"; to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode`},
-		{name: "no version: conditional Allow", policies: onCondition, change: version(""), want: "NoOpinion", wantReason: `allowed on conditions: "cluster.policy.proviso.dev/p"; to see`},
-		{name: "every version: Allow of one", policies: ofOneVersion, change: version("*"), want: "NoOpinion", wantReason: `allowed on conditions: "cluster.policy.proviso.dev/p"; to see`},
-		{name: "every version: conditional Deny", policies: unlessIt, change: version("*"), want: "Deny", wantReason: `version and resource: one condition could deny: "cluster.policy.proviso.dev/p"; to see`},
-		{name: "every version: Allow, and conditional Deny of one", policies: unlessOneVersion, change: version("*"), want: "Deny", wantReason: `one condition could deny: "cluster.policy.proviso.dev/d"; to see`},
+		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion", wantReason: `does not name one verb, group, version and resource: allowed on conditions: policy=p; to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode`},
+		{name: "no version: conditional Allow", policies: onCondition, change: version(""), want: "NoOpinion", wantReason: `allowed on conditions: policy=p; to see`},
+		{name: "every version: Allow of one", policies: ofOneVersion, change: version("*"), want: "NoOpinion", wantReason: `allowed on conditions: policy=p; to see`},
+		{name: "every version: conditional Deny", policies: unlessIt, change: version("*"), want: "Deny", wantReason: `version and resource: one condition could deny: policy=p; to see`},
+		{name: "every version: Allow, and conditional Deny of one", policies: unlessOneVersion, change: version("*"), want: "Deny", wantReason: `one condition could deny: policy=d; to see`},
 		{name: "marked, every version: conditional Deny, which Proviso knows", policies: unlessIt, change: both(version("*"), marked(marker)), want: "NoOpinion"},
 		{name: "every version: Allow of everything", policies: always, change: version("*"), want: "Allow"},
 		{name: "every verb: conditional Allow", policies: onCondition, change: verb("*"), want: "NoOpinion"},
 
 		{name: "elsewhere: Allow", policies: always, change: configMaps("create"), want: "Allow"},
-		{name: "elsewhere: Deny", policies: never, change: configMaps("create"), want: "Deny", wantReason: `denied by ClusterAuthorizationPolicy "p"`},
-		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: `not allowed because conditions cannot be evaluated for this request: "cluster.policy.proviso.dev/p"`},
-		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: `denied because conditions cannot be evaluated for this request, and one of them could deny it: "cluster.policy.proviso.dev/p"`},
+		{name: "elsewhere: Deny", policies: never, change: configMaps("create"), want: "Deny", wantReason: `policy=p reason=Denied: it denies the request`},
+		{name: "elsewhere: conditional Allow", policies: onCondition, change: configMaps("create"), want: "NoOpinion", wantReason: `not allowed because conditions cannot be evaluated for this request: policy=p`},
+		{name: "elsewhere: conditional Deny", policies: unlessIt, change: configMaps("create"), want: "Deny", wantReason: `denied because conditions cannot be evaluated for this request, and one of them could deny it: policy=p`},
 		{name: "elsewhere: Allow and conditional Deny", policies: alwaysUnless, change: configMaps("create"), want: "Deny"},
 		{name: "a path: Allow", policies: alwaysPaths, change: metricsPath, want: "Allow"},
 		{name: "a path: conditional Allow", policies: conditionPath, change: metricsPath, want: "NoOpinion"},
 
-		{name: "marked: Allow", policies: always, change: marked(marker), want: "NoOpinion", wantReason: "itself"},
+		{name: "marked: Allow", policies: always, change: marked(marker), want: "NoOpinion"},
 		{name: "marked in another case: Allow", policies: always, change: marked(strings.ToUpper(marker)), want: "NoOpinion"},
 		{name: "marked: Deny", policies: never, change: marked(marker), want: "Deny"},
 		{name: "marked: conditional Allow", policies: onCondition, change: marked(marker), want: "NoOpinion"},
@@ -257,6 +257,9 @@ func TestDecide(t *testing.T) {
 			}
 			if show(got) != tc.want || !strings.Contains(got.Reason(), tc.wantReason) {
 				t.Errorf("got %s (%s), want %s (%s)", show(got), got.Reason(), tc.want, tc.wantReason)
+			}
+			if strings.HasPrefix(tc.name, "marked") && (got.Reason() != "") != got.IsDeny() {
+				t.Errorf("Proviso, which has the reasons itself, gets the reason %q", got.Reason())
 			}
 		})
 	}
@@ -383,7 +386,7 @@ func TestReasonsAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `"cluster.policy.proviso.dev/a", "cluster.policy.proviso.dev/b", "cluster.policy.proviso.dev/c" and 2 more`
+	want := "policy=a, policy=b, policy=c and 2 more"
 	if !strings.HasSuffix(got.Reason(), want) {
 		t.Errorf("got %q, want it to end with %q", got.Reason(), want)
 	}

@@ -312,7 +312,7 @@ func TestLargeReviewWaitsForASlot(t *testing.T) {
 		time.Sleep(slotTimeout - time.Millisecond)
 		close(b.open)
 		wantNoOpinion(t, "a third review", <-third, slotTimeout-time.Millisecond)
-		wantDenied(t, "what a policy denies", b.ask(t, "alice", "c"), `denied by ClusterAuthorizationPolicy "p"`, 0)
+		wantDenied(t, "what a policy denies", b.ask(t, "alice", "c"), `policy=p reason=Denied: it denies the request`, 0)
 	})
 }
 
@@ -344,7 +344,7 @@ func TestSlotsAreFreed(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			return review("alice", "c", largeBytes).WithContext(ctx)
-		}, want: 200, reason: `denied by ClusterAuthorizationPolicy "reads-uid" (its condition failed)`},
+		}, want: 200, reason: `policy=reads-uid reason=Error: its condition could not be evaluated`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

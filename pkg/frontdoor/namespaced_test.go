@@ -16,7 +16,7 @@ import (
 // The bounds of the policies of one namespace, as docs/front-door.md has them.
 const (
 	namespaceTimeout   = 250 * time.Millisecond
-	reasonNotEvaluated = `denied by AuthorizationPolicy "attacked/p" (its condition failed)`
+	reasonNotEvaluated = `policy=attacked/p reason=Error: its condition could not be evaluated`
 	notEvaluated       = `the policies of the namespace were not evaluated in time`
 )
 

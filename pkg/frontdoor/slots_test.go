@@ -58,7 +58,7 @@ func TestEvaluationWithoutSlotIsDenied(t *testing.T) {
 			wantNoOpinion(t, "one that had a slot", <-replied, 2*slotTimeout)
 		}
 		wantNoOpinion(t, "a small review afterwards", b.askSmall(t, "bob", "c"), 0)
-		wantDenied(t, "a review that a policy denies, afterwards", b.askSmall(t, "alice", "c"), `denied by ClusterAuthorizationPolicy "p"`, 0)
+		wantDenied(t, "a review that a policy denies, afterwards", b.askSmall(t, "alice", "c"), `policy=p reason=Denied: it denies the request`, 0)
 	})
 }
 
@@ -85,7 +85,7 @@ func TestEvaluationsOfOneUser(t *testing.T) {
 				replies := b.holdSized(t, "mallory", tc.sent, 0)
 				wantNoOpinion(t, "a review of another user", b.askSmall(t, "bob", "c"), 0)
 				wantNoOpinion(t, "a large review of another user", b.ask(t, "bob", "c"), 0)
-				wantDenied(t, "a review that a policy denies", b.askSmall(t, "alice", "c"), `denied by ClusterAuthorizationPolicy "p"`, 0)
+				wantDenied(t, "a review that a policy denies", b.askSmall(t, "alice", "c"), `policy=p reason=Denied: it denies the request`, 0)
 				time.Sleep(slotTimeout)
 				synctest.Wait()
 				close(b.open)

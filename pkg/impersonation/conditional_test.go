@@ -182,7 +182,7 @@ func TestConditionalReview(t *testing.T) {
 		{name: "a constrained verb is not asked about again", granted: []string{"impersonate-on:user-info:get pods@ns p"}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: `users.authentication.k8s.io "bob" is forbidden: User "agent" cannot impersonate:user-info`, wantChecks: 4},
 
 		// A denial is final.
-		{name: "denied", policies: policies{denyIf("!("+reading+")", "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cluster.policy.proviso.dev/a", wantChecks: 2},
+		{name: "denied", policies: policies{denyIf("!("+reading+")", "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: requestFor("create", "pods"), wanted: user.DefaultInfo{Name: "bob"}, wantReason: "policy=a", wantChecks: 2},
 		{name: "denied, but not this", policies: policies{denyIf("!("+reading+")", "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantMode: "conditional", wantGroups: []string{"system:authenticated"}, wantChecks: 2},
 		{name: "denied whatever others grant", policies: policies{denyIf("", "groups")}, granted: []string{onUsers, isLegacy, "impersonate groups g"}, request: getPod, wanted: user.DefaultInfo{Name: "bob", Groups: []string{"g"}}, wantReason: "cannot constrainedimpersonate", wantChecks: 3},
 		{name: "a denial that fails denies", policies: policies{denyIf(`impersonatedUser.extra["missing"] == []`, "users"), allowIf("", "users")}, granted: []string{isLegacy}, request: getPod, wanted: user.DefaultInfo{Name: "bob"}, wantReason: "cannot constrainedimpersonate", wantChecks: 2},
@@ -327,8 +327,8 @@ func TestConditionalConnection(t *testing.T) {
 		{name: "for both verbs by two policies", policies: policies{allowIf(`impersonatedRequest.verb == "get"`, "users"), allowIf(`impersonatedRequest.verb == "create"`, "users")}, request: consoleBy("get"), wantMode: "conditional"},
 		{name: "for consoles", policies: policies{allowIf(`impersonatedRequest.subresource == "console"`, "users")}, request: consoleBy("get"), wantMode: "conditional"},
 		{name: "only for get, of what is no connection", policies: policies{allowIf(`impersonatedRequest.verb == "get"`, "users")}, request: getPod, wantMode: "conditional"},
-		{name: "denied for create", policies: policies{denyIf(`impersonatedRequest.verb == "create"`, "users"), allowIf("", "users")}, granted: []string{legacy}, request: consoleBy("get"), wantReason: "cluster.policy.proviso.dev/a"},
-		{name: "denied for create and not allowed for get", policies: policies{denyIf(`impersonatedRequest.verb == "create"`, "users")}, granted: []string{legacy}, request: consoleBy("get"), wantReason: "cluster.policy.proviso.dev/a"},
+		{name: "denied for create", policies: policies{denyIf(`impersonatedRequest.verb == "create"`, "users"), allowIf("", "users")}, granted: []string{legacy}, request: consoleBy("get"), wantReason: "policy=a"},
+		{name: "denied for create and not allowed for get", policies: policies{denyIf(`impersonatedRequest.verb == "create"`, "users")}, granted: []string{legacy}, request: consoleBy("get"), wantReason: "policy=a"},
 		{
 			name: "create for some objects only", policies: policies{allowIf(`impersonatedRequest.verb == "get" || object.stdin == false`, "users")}, request: consoleBy("get"), wantMode: "conditional",
 			wantResidual: []string{`0.impersonation.proviso.dev Deny cluster.policy.proviso.dev/a: !(object.stdin == false)`},

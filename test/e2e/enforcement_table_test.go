@@ -160,7 +160,7 @@ func readTable(t *testing.T) []*tableSet {
 // about.
 func TestEnforcementTableIsWellFormed(t *testing.T) {
 	t.Parallel()
-	rows, kubectlRows := 0, 0
+	rows, kubectlRows, parts := 0, 0, 0
 	outcomes := []string{outcomeAllowed, outcomeForbidden, "not found", "conflict", "invalid", "exists"}
 	for _, set := range readTable(t) {
 		names := map[string]bool{}
@@ -177,6 +177,11 @@ func TestEnforcementTableIsWellFormed(t *testing.T) {
 			names[row.Name] = true
 			for _, name := range policies {
 				refusing[name] = true
+				if slices.ContainsFunc(set.Policies, func(p tablePolicy) bool {
+					return p.Name == name && p.Effect == policyv1alpha1.PolicyEffectAllow && p.Condition != ""
+				}) {
+					parts++
+				}
 				if !slices.ContainsFunc(set.Policies, func(p tablePolicy) bool { return p.Name == name }) {
 					t.Errorf("%s: %q: there is no policy %q", set.Set, row.Name, name)
 				}
@@ -188,8 +193,8 @@ func TestEnforcementTableIsWellFormed(t *testing.T) {
 			}
 		}
 	}
-	if rows < 150 || kubectlRows < 30 {
-		t.Errorf("there are %d rows, %d of them with kubectl; want at least 150 and 30", rows, kubectlRows)
+	if rows < 150 || kubectlRows < 30 || parts < 40 {
+		t.Errorf("there are %d rows, %d of them with kubectl, and %d refusals by an Allow policy whose condition does not hold; want at least 150, 30 and 40", rows, kubectlRows, parts)
 	}
 }
 

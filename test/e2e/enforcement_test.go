@@ -194,6 +194,7 @@ func (x *table) run(t *testing.T, c *tableCase, as string) {
 	}
 	if outcome == outcomeForbidden {
 		checkRefusal(t, c, message)
+		x.checkReason(t, c, data, message)
 	}
 	x.checkState(t, c, data, before, outcome)
 }
@@ -269,8 +270,11 @@ func checkRefusal(t *testing.T, c *tableCase, message string) {
 		return
 	}
 	for _, p := range c.set.Policies {
-		named := strings.Contains(message, "policy.proviso.dev/"+p.Name+`"`) || strings.Contains(message, `"`+c.set.namespace()+"/"+p.Name+`"`) ||
-			p.Cluster && strings.Contains(message, `ClusterAuthorizationPolicy "`+p.Name+`"`)
+		name := "policy=" + c.set.namespace() + "/" + p.Name + " "
+		if p.Cluster {
+			name = "policy=" + p.Name + " "
+		}
+		named := strings.Contains(message, name)
 		described := strings.Contains(message, p.Description)
 		if want := slices.Contains(policies, p.Name); named != want || described != want {
 			t.Errorf("the refusal names %s: %t, and describes it: %t; want %t: %s", p.Name, named, described, want, message)

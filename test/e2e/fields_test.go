@@ -304,6 +304,7 @@ func (x *fieldTest) run(t *testing.T, c *fieldCase, as string) {
 	}
 	if outcome == outcomeForbidden {
 		c.checkRefusal(t, "the request", message, inTheWay)
+		c.checkReason(t, message)
 	}
 	x.checkStored(t, row, data, before, outcome)
 }

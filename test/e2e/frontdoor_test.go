@@ -105,7 +105,7 @@ func TestFrontDoorAllows(t *testing.T) {
 
 	// The delegated check must not be answered by the policy: the server applies it itself.
 	lists := carolAsks("list", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace)
-	if got := accessReview(t, lists); !got.Allowed || !strings.Contains(got.Reason, `allowed by AuthorizationPolicy "front-door-allows/carol-looks"`) {
+	if got := accessReview(t, lists); !got.Allowed || !strings.Contains(got.Reason, `policy=front-door-allows/carol-looks reason=Allowed: `) {
 		t.Errorf("kube-apiserver: got %+v, want allowed, by the policy", got)
 	}
 	if got := accessReview(t, withMarker(lists)); got.Allowed || got.Denied {
@@ -128,7 +128,7 @@ func TestFrontDoorDenies(t *testing.T) {
   description: nobody reads "c"
   rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [c]}]
 `)
-	const want = `denied by AuthorizationPolicy "front-door-denies/not-this-one": nobody reads "c"`
+	const want = `policy=front-door-denies/not-this-one reason=Denied: nobody reads "c"`
 	waitUntil(t, "the policy takes effect", func() bool {
 		_, errs, err := kubectl(t, "carol", "get", "configmap", "c", "--namespace", namespace)
 		return err != nil && strings.Contains(errs, "Forbidden") && strings.Contains(errs, want)
@@ -200,13 +200,13 @@ func TestFrontDoorConditions(t *testing.T) {
 		wantAllowed, wantNo bool
 		wantReason          string
 	}{
-		{"a creation that Proviso admits", carolAsks("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), true, false, "front-door-conditions.namespace.policy.proviso.dev/debian-only"},
+		{"a creation that Proviso admits", carolAsks("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), true, false, "policy=front-door-conditions/debian-only"},
 		{"when Proviso asks", withMarker(carolAsks("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace)), false, false, ""},
 		{"every version", carolAsks("create", "demo.proviso.dev", "*", "virtualmachines", namespace), false, false, ""},
 		{"no version, which is every version", carolAsks("create", "demo.proviso.dev", "", "virtualmachines", namespace), false, false, ""},
 		{"a read, which has no admission", carolAsks("get", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "cannot be evaluated for this request"},
 		{"a creation that kube-apiserver admits", carolAsks("create", "", "v1", "configmaps", namespace), false, false, "cannot be evaluated for this request"},
-		{"a conditional Deny elsewhere", carolAsks("update", "", "v1", "configmaps", namespace), false, true, "front-door-conditions.namespace.policy.proviso.dev/not-empty"},
+		{"a conditional Deny elsewhere", carolAsks("update", "", "v1", "configmaps", namespace), false, true, "policy=front-door-conditions/not-empty"},
 		{"a conditional Deny elsewhere, when Proviso asks", withMarker(carolAsks("update", "", "v1", "configmaps", namespace)), false, false, ""},
 		{"a conditional Deny that Proviso evaluates", carolAsks("update", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace), false, false, "left to Proviso, which evaluates the conditions"},
 	} {

@@ -148,7 +148,7 @@ spec:
   - {verbs: [delete, get], apiGroups: [demo.proviso.dev], resources: [virtualmachines], resourceNames: [guarded]}
 `)
 	_, errs, err := kubectl(t, "bob", "get", "virtualmachine", "guarded", "--namespace", "demo")
-	if err == nil || !strings.Contains(errs, `denied by ClusterAuthorizationPolicy "e2e-no-console": nobody touches vm "guarded"`) {
+	if err == nil || !strings.Contains(errs, `policy=e2e-no-console reason=Denied: nobody touches vm "guarded"`) {
 		t.Errorf("got %v: %s\nwant a refusal that names the policy", err, errs)
 	}
 	if _, errs, _ := kubectl(t, "bob", "get", "virtualmachine", "other", "--namespace", "demo"); !strings.Contains(errs, "NotFound") {

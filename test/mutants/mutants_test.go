@@ -47,7 +47,9 @@ var suites = []mutation.Suite{
 		{Name: "engine: unreadable objects", File: "evaluation.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnconvertibleObjects$"},
 		{Name: "engine: no residual condition allows before it is known", File: "evaluation.go", Old: "strconv.FormatBool(c.Effect != authorization.EffectAllow)", New: "strconv.FormatBool(true)", Test: "^TestClosed|^TestManyFold|^Test.*Many|^Test.*Closed"},
 		{Name: "engine: an Allow policy for some versions", File: "authorizer.go", Old: "case m.match == matchSomeVersions && m.policy.conditionEffect() == authorization.EffectAllow:", New: "case false:", Test: "^TestQuestionsAboutAllVersions$"},
-		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.reason+\" (its condition failed)\", outcome.Err())", New: "continue", Test: "^Test"},
+		{Name: "engine: the text of a part that reads the request", File: "reason.go", Old: "case !p.Reads(cel.Request):", New: "case true:", Test: "^TestReasons$"},
+		{Name: "engine: policies that select others", File: "reason.go", Old: "return nil, false", New: "return nil, true", Test: "^TestReasons$"},
+		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.explainError(), outcome.Err())", New: "continue", Test: "^Test"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "webhook: a name for two authorizers", File: "chain.go", Old: "if !slices.Contains(reserved, m.Name) {", New: "if !slices.Contains(reserved, m.Name) && false {", Test: "^TestChainRefusesToFailOpen$"},
@@ -56,6 +58,11 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/enforcement", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "enforcement: unreadable objects", File: "enforce.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnreadableObjects$"},
+		{Name: "refusals: values of updates", File: "sent.go", Old: "a.GetOperation() == admission.Create && ", New: "", Test: "^TestSentValues$"},
+		{Name: "refusals: values of requests that turn into creates", File: "sent.go", Old: " || request.attributes.GetVerb() != \"create\"", New: "", Test: "^TestSentValues$"},
+		{Name: "refusals: values of secrets", File: "sent.go", Old: "a.GetResource().Resource != \"secrets\" && ", New: "", Test: "^TestSentValues$"},
+		{Name: "refusals: values of plugins", File: "sent.go", Old: "!ok || !same || other != value", New: "!ok || !same && other != value", Test: "^TestRefusals$"},
+		{Name: "refusals: long values", File: "sent.go", Old: "len(v) <= maxShownBytes", New: "true", Test: "^TestRefusals$"},
 		{Name: "enforcement: another request", File: "enforce.go", Old: "case !request.admits(a):", New: "case false:"},
 		{Name: "enforcement: the create of an update", File: "enforce.go", Old: "return []*record{request, connect, create}, nil", New: "return []*record{request, connect}, nil", Test: "^TestCompoundCreate$"},
 	}},
@@ -127,7 +134,7 @@ var suites = []mutation.Suite{
 	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "evaluations.Within(slots.Bounds{", New: "slots.New(slots.Bounds{", Test: "^TestEvaluationWithoutSlotIsDenied$"},
 		{Name: "frontdoor: policies that are not loaded", File: "decide.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
-		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && decision.IsAllow() {", New: "if false {"},
+		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && !decision.IsDeny() {", New: "if false {"},
 		{Name: "frontdoor: conditions that deny in a review without a version", File: "decide.go", Old: "if decision.CanBecomeDenied() {", New: "if false {", Test: "^TestDecide$"},
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},

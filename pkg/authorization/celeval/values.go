@@ -36,3 +36,11 @@ func ValuesOf(data authorizer.ConditionsData, reader *cel.ObjectReader) (cel.Val
 	}
 	return values, nil
 }
+
+// FieldsReader is implemented by condition data that shows values of the object in a refusal, as far as its user may see
+// them.
+type FieldsReader interface {
+	// ReadFields is called with the fields of the object that a false part of an Allow condition reads, each as the names
+	// on the way to it, before the evaluation of the decision ends.
+	ReadFields(fields [][]string)
+}

@@ -8,7 +8,6 @@ package engine
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -136,7 +135,7 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 		case outcome.IsResidual():
 			conditions = append(conditions, e.condition(m.policy, outcome))
 		default:
-			return authorization.Deny(m.policy.reason+" (its condition failed)", outcome.Err())
+			return authorization.Deny(m.policy.explainError(), outcome.Err())
 		}
 	}
 	if len(conditions) == 0 {
@@ -169,7 +168,7 @@ func (e *evaluation) grant(found []matching, stale string) authorization.Decisio
 	allowing, allowed := e.allow(found)
 	switch {
 	case allowed == nil && len(allowing) == 0:
-		return authorization.NoOpinion(nothingAllows(found), nil)
+		return authorization.NoOpinion(e.nothingAllows(found), nil)
 	case allowed != nil && len(holding) == 0:
 		return authorization.Allow(allowed.reason, nil)
 	case allowed != nil:
@@ -184,7 +183,10 @@ func (e *evaluation) grant(found []matching, stale string) authorization.Decisio
 // holdBack returns the conditions of NoOpinion policies, or the decision if one applies.
 func (e *evaluation) holdBack(found []matching) (conditions []authorization.Condition, decided *authorization.Decision) {
 	decide := func(p *Policy, err error) *authorization.Decision {
-		d := authorization.NoOpinion(p.reason, err)
+		d := authorization.NoOpinion(p.reason, nil)
+		if err != nil {
+			d = authorization.NoOpinion(p.explainError(), err)
+		}
 		return &d
 	}
 	for _, m := range found {
@@ -230,33 +232,6 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		}
 	}
 	return conditions, nil
-}
-
-// maxReportedPolicies bounds how many policies a reason names.
-const maxReportedPolicies = 8
-
-// nothingAllows names the Allow policies that are about a request, but whose conditions
-// do not hold whatever its data is. The reason is empty if there are none.
-func nothingAllows(found []matching) string {
-	var reason strings.Builder
-	named := 0
-	for _, m := range found {
-		if m.policy.conditionEffect() != authorization.EffectAllow {
-			continue
-		}
-		if named == 0 {
-			reason.WriteString("no Allow policy holds: ")
-		} else {
-			reason.WriteString("; ")
-		}
-		if named == maxReportedPolicies {
-			reason.WriteString("…")
-			break
-		}
-		reason.WriteString(m.policy.label)
-		named++
-	}
-	return reason.String()
 }
 
 // outcome is the result of a condition with the known data.

@@ -104,6 +104,9 @@ func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.Condi
 		if err := reader.Err(); err != nil {
 			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
 		}
+		if result.IsFalse() && p.conditionEffect() == authorization.EffectAllow {
+			return result.Explained(func() string { return p.failedPart(ctx, values, data) })
+		}
 		return result
 	}
 }

@@ -21,8 +21,8 @@ import (
 
 // The domain under which conditions of policies have their IDs.
 const (
-	clusterDomain    = "cluster.policy.proviso.dev"
-	namespacedDomain = ".namespace.policy.proviso.dev"
+	clusterDomain    = authorization.ClusterPolicyDomain
+	namespacedDomain = authorization.NamespacedPolicyDomain
 )
 
 // Key identifies a policy. The namespace of a ClusterAuthorizationPolicy is empty.
@@ -64,8 +64,6 @@ type Policy struct {
 	subjects    []subject // empty means everybody
 	rules       []rule
 	condition   *condition // nil if the effect is unconditional
-	// label names the policy with its description.
-	label string
 	// reason is why a request is decided by the policy.
 	reason string
 	// failure says that nothing of the policy could be compiled.
@@ -111,7 +109,7 @@ func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error
 		p.subjects = nil // whom it was meant for is not known: it denies everybody
 	}
 	p.failure = failure
-	p.reason = fmt.Sprintf("denied by %s, which cannot be evaluated: %s", key, failure)
+	p.reason = p.explain(authorization.WordError, "it does not compile: "+failure.Error())
 	return p
 }
 
@@ -123,15 +121,21 @@ func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
 	for i := range spec.Rules {
 		p.rules = append(p.rules, newRule(&spec.Rules[i], spec.Effect))
 	}
-	p.reason = fmt.Sprintf("%s by %s", map[policyv1alpha1.PolicyEffect]string{
-		policyv1alpha1.PolicyEffectAllow: "allowed", policyv1alpha1.PolicyEffectDeny: "denied", policyv1alpha1.PolicyEffectNoOpinion: "held back",
-	}[spec.Effect], key)
-	p.label = key.String()
-	if p.description != "" {
-		p.label += " (" + p.description + ")"
-		p.reason += ": " + p.description
-	}
+	p.reason = p.explain(map[policyv1alpha1.PolicyEffect]authorization.Word{
+		policyv1alpha1.PolicyEffectAllow: authorization.WordAllowed, policyv1alpha1.PolicyEffectDeny: authorization.WordDenied,
+		policyv1alpha1.PolicyEffectNoOpinion: authorization.WordHeldBack,
+	}[spec.Effect])
 	return p
+}
+
+// explain returns the reason that the policy gives for a decision.
+func (p *Policy) explain(word authorization.Word, texts ...string) string {
+	return authorization.Explain(p.id, word, append([]string{p.description}, texts...)...)
+}
+
+// explainError returns the reason for a decision because the condition has failed. The error has the cause.
+func (p *Policy) explainError() string {
+	return p.explain(authorization.WordError, "its condition could not be evaluated")
 }
 
 // Key identifies the policy.

@@ -81,6 +81,9 @@ type Expression struct {
 	textOnce sync.Once
 	text     string
 
+	partsOnce sync.Once
+	parts     []*Part
+
 	boundOnce sync.Once
 	bound     *bound.Form
 	boundErr  error

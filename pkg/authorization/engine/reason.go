@@ -1,0 +1,120 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package engine
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+)
+
+// maxReportedPolicies bounds how many policies a reason names.
+const maxReportedPolicies = 8
+
+// nothingAllows returns the reasons of the Allow policies that match a request, but whose conditions are false or fail
+// whatever its data is. It leaves out policies whose condition only selects other requests or users, as the rules and subjects
+// of a policy do: they have nothing to do with the request. The reason is empty if there are no others.
+func (e *evaluation) nothingAllows(found []matching) string {
+	var reasons []string
+	for _, m := range found {
+		if m.policy.conditionEffect() != authorization.EffectAllow {
+			continue
+		}
+		part, related := e.falsePart(m.policy)
+		if !related {
+			continue
+		}
+		if len(reasons) == maxReportedPolicies {
+			reasons = append(reasons, "…")
+			break
+		}
+		reasons = append(reasons, m.policy.explain(authorization.WordNotMet, describe(part, "")))
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// falsePart returns the part of the condition of a policy that is false for the request, or nil if there could be several. It
+// returns false if the policy only selects other requests. It evaluates nothing, because this would have to be limited as the
+// evaluation of the condition was.
+func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
+	if e.wildcards || p.condition == nil {
+		return nil, true
+	}
+	known := e.request.operation.known()
+	if p.condition.namespacePlans[e.request.operation] != nil && e.request.knownInNamespace(e.ctx) != nil {
+		known = append(known, cel.NamespaceObject)
+	}
+	var candidates []*partial.Part
+	for _, part := range p.condition.expression.Parts() {
+		if part.ReadsOnly(known...) {
+			candidates = append(candidates, part)
+		}
+	}
+	switch {
+	case len(candidates) == 0:
+		return nil, true
+	case !slices.ContainsFunc(candidates, func(p *partial.Part) bool { return !selects(p) }):
+		return nil, false
+	case len(candidates) == 1:
+		return candidates[0], true
+	}
+	return nil, true
+}
+
+// selecting are the fields of a request by which rules and subjects select requests.
+var selecting = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "path", "userInfo"}
+
+// selects reports whether a part of a condition selects requests as rules and subjects do.
+func selects(p *partial.Part) bool {
+	return p.ReadsOnly(cel.Request) && len(p.RequestFields) > 0 &&
+		!slices.ContainsFunc(p.RequestFields, func(field string) bool { return !slices.Contains(selecting, field) })
+}
+
+// failedPart describes the part of the condition that is false for the data of a request, within the budget of the context.
+// It is empty if the part cannot be found.
+func (p *Policy) failedPart(ctx context.Context, values cel.Values, data authorizer.ConditionsData) string {
+	budget := authorization.BudgetOf(ctx)
+	if budget.Err() != nil || ctx.Err() != nil {
+		return ""
+	}
+	expression := p.condition.expression
+	part, cost := expression.FalsePart(ctx, values, cel.CostLimit)
+	budget.Spend(cost)
+	if part == nil {
+		return ""
+	}
+	if reader, ok := data.(celeval.FieldsReader); ok {
+		reader.ReadFields(part.Fields)
+	}
+	text, cost := expression.TextFor(ctx, part, values, cel.CostLimit)
+	budget.Spend(cost)
+	return describe(part, text)
+}
+
+// describe says which part of a condition is false. Without a text, which the user may not see because it depends on the
+// request, it names the fields of the request.
+func describe(p *partial.Part, text string) string {
+	switch {
+	case p == nil:
+		return ""
+	case text != "":
+		return "failed part: " + text
+	case !p.Reads(cel.Request):
+		return "failed part: " + p.Text
+	}
+	var fields []string
+	for _, field := range p.RequestFields {
+		fields = append(fields, strings.TrimSuffix(string(cel.Request)+"."+field, "."))
+	}
+	return "failed part reads " + strings.Join(fields, ", ")
+}

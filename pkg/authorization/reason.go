@@ -1,0 +1,77 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"slices"
+	"strings"
+)
+
+// The domains of the IDs of conditions that come from policies: of the cluster, and of a namespace, whose name comes
+// before it.
+const (
+	ClusterPolicyDomain    = "cluster.policy.proviso.dev"
+	NamespacedPolicyDomain = ".namespace.policy.proviso.dev"
+)
+
+// Word says in a reason what a policy or a condition has done.
+type Word string
+
+// The words of reasons.
+const (
+	// WordAllowed is for an Allow policy that allows the request.
+	WordAllowed Word = "Allowed"
+	// WordDenied is for a Deny policy that denies the request.
+	WordDenied Word = "Denied"
+	// WordHeldBack is for a NoOpinion policy, because of which no Allow policy allows the request.
+	WordHeldBack Word = "HeldBack"
+	// WordNotMet is for an Allow policy whose condition is false.
+	WordNotMet Word = "NotMet"
+	// WordError is for a policy whose condition could not be evaluated.
+	WordError Word = "Error"
+)
+
+const textOfError = "its condition could not be evaluated"
+
+// texts are the texts of reasons without any other.
+var texts = map[Word]string{
+	WordAllowed: "it allows the request", WordDenied: "it denies the request", WordHeldBack: "it keeps Allow policies from allowing the request",
+	WordNotMet: "its condition does not hold", WordError: textOfError,
+}
+
+// Explain returns the reason that a condition gives, by the ID of the condition: `policy=<name> reason=<word>: <text>`. The
+// name of a policy of a namespace begins with the namespace and a slash. A condition that comes from no policy is
+// `condition=<ID>`. Empty texts are left out.
+func Explain(id string, word Word, parts ...string) string {
+	parts = slices.DeleteFunc(slices.Clone(parts), func(text string) bool { return text == "" })
+	if len(parts) == 0 {
+		parts = []string{texts[word]}
+	}
+	return nameOf(id) + " reason=" + string(word) + ": " + strings.Join(parts, ": ")
+}
+
+// nameOf names a condition in a reason.
+func nameOf(id string) string {
+	domain, name, _ := strings.Cut(id, "/")
+	if domain == ClusterPolicyDomain {
+		return "policy=" + name
+	}
+	if namespace, ok := strings.CutSuffix(domain, NamespacedPolicyDomain); ok && namespace != "" {
+		return "policy=" + namespace + "/" + name
+	}
+	return "condition=" + id
+}
+
+// joinReasons joins reasons that are not empty, each once.
+func joinReasons(reasons ...string) string {
+	var different []string
+	for _, reason := range reasons {
+		if reason != "" && !slices.Contains(different, reason) {
+			different = append(different, reason)
+		}
+	}
+	return strings.Join(different, "; ")
+}

@@ -1,0 +1,255 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+)
+
+const (
+	// maxParts bounds the parts of an expression that is explained. A reader needs no explanation by one of more.
+	maxParts = 64
+	// maxPartFields bounds the fields that a part lists.
+	maxPartFields = 8
+	// MaxPartBytes bounds the text of a part in a message.
+	MaxPartBytes = 256
+)
+
+// Part is an operand of the && operators at the top of an expression, or the whole expression if there are none. It
+// is immutable.
+type Part struct {
+	// Text is the part as its author wrote it, without comments and line breaks. It has at most MaxPartBytes bytes, and ends
+	// with an ellipsis if it was longer.
+	Text string
+	// Fields are the fields of the object that the part reads, each as the names on the way to it.
+	Fields [][]string
+	// RequestFields are the fields of the request that the part reads, such as "name" or "userInfo". An empty one stands
+	// for the whole request.
+	RequestFields []string
+
+	node *node
+}
+
+// Reads reports whether the value of the part may depend on the variable.
+func (p *Part) Reads(v cel.Variable) bool { return p.node.free[string(v)] }
+
+// ReadsOnly reports whether the value of the part depends on none but the given variables.
+func (p *Part) ReadsOnly(variables ...cel.Variable) bool {
+	for name := range p.node.free {
+		if !slices.Contains(variables, cel.Variable(name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// makesChecks reports whether an evaluation of the part may ask for authorization.
+func (p *Part) makesChecks() bool { return p.Reads(cel.Authorizer) || p.Reads(cel.RequestResource) }
+
+// Parts returns the parts of the expression in their order. It returns none if there are too many.
+func (e *Expression) Parts() []*Part {
+	e.partsOnce.Do(func() { e.parts = partsOf(e.tree, e.compiled) })
+	return e.parts
+}
+
+func partsOf(tree *node, written expressions) []*Part {
+	nodes := conjuncts(tree, nil)
+	if len(nodes) > maxParts {
+		return nil
+	}
+	texts := splitter{variables: written.variables}.split(written.text, nil)
+	parts := make([]*Part, 0, len(nodes))
+	for i, n := range nodes {
+		p := &Part{node: n}
+		if len(texts) == len(nodes) {
+			p.Text = shortened(texts[i])
+		} else {
+			p.Text = shortTextOf(n)
+		}
+		p.collect(n)
+		parts = append(parts, p)
+	}
+	return parts
+}
+
+// conjuncts appends the operands of the && operators at the top of a tree.
+func conjuncts(n *node, to []*node) []*node {
+	if n.kind != callNode || n.name != operators.LogicalAnd || len(to) > maxParts {
+		return append(to, n)
+	}
+	for _, arg := range n.args {
+		to = conjuncts(arg, to)
+	}
+	return to
+}
+
+// shortTextOf prints a part of which no written text is known.
+func shortTextOf(n *node) string {
+	text, ok := boundedTextOf(n, MaxPartBytes)
+	if !ok {
+		return text + "…"
+	}
+	return text
+}
+
+func shortened(text string) string {
+	if len(text) <= MaxPartBytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:MaxPartBytes-len("…")], "") + "…"
+}
+
+// collect records the fields that a node reads.
+func (p *Part) collect(n *node) {
+	if root, path, ok := pathOf(n); ok {
+		p.add(root, path)
+		return
+	}
+	if n.target != nil {
+		p.collect(n.target)
+	}
+	for _, arg := range n.args {
+		p.collect(arg)
+	}
+}
+
+func (p *Part) add(root cel.Variable, path []string) {
+	switch {
+	case root == cel.Object && len(path) > 0 && len(p.Fields) < maxPartFields && !slices.ContainsFunc(p.Fields, func(f []string) bool { return slices.Equal(f, path) }):
+		p.Fields = append(p.Fields, path)
+	case root == cel.Request && len(p.RequestFields) < maxPartFields:
+		field := strings.Join(path[:min(len(path), 1)], "")
+		if !slices.Contains(p.RequestFields, field) {
+			p.RequestFields = append(p.RequestFields, field)
+		}
+	}
+}
+
+// pathOf returns the variable and the names of the fields of a node that only selects fields. A choice between the object and
+// the old one selects from the object.
+func pathOf(n *node) (root cel.Variable, path []string, ok bool) {
+	switch {
+	case n.kind == variableNode:
+		return cel.Variable(n.name), nil, true
+	case n.kind == selectNode:
+		return extend(n.target, n.name)
+	case n.kind != callNode:
+		return "", nil, false
+	case n.name == operators.Conditional:
+		for _, branch := range n.args[1:] {
+			if root, path, ok := pathOf(branch); ok && root == cel.Object {
+				return root, path, true
+			}
+		}
+	case (n.name == operators.OptSelect || n.name == operators.Index || n.name == operators.OptIndex) && len(n.args) == 2 && n.args[1].kind == constantNode:
+		if name, ok := n.args[1].value.(types.String); ok {
+			return extend(n.args[0], string(name))
+		}
+	}
+	return "", nil, false
+}
+
+func extend(target *node, name string) (root cel.Variable, path []string, ok bool) {
+	root, path, ok = pathOf(target)
+	return root, append(path, name), ok
+}
+
+// FalsePart returns the part that makes a false expression false, or nil if it cannot be found within the limit. Parts that
+// ask for authorization are not evaluated: one is returned if no other part is false. It also returns the cost.
+func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uint64) (found *Part, cost uint64) {
+	defer func() {
+		if recover() != nil {
+			found = nil
+		}
+	}()
+	parts := e.Parts()
+	if len(parts) == 1 {
+		return parts[0], 0
+	}
+	planned, err := e.instructionsOf(parts)
+	if err != nil {
+		return nil, 0
+	}
+	var left []*Part
+	for i, p := range parts {
+		if p.makesChecks() {
+			left = append(left, p)
+			continue
+		}
+		value, spent, err := e.compiler.engine.Eval(ctx, planned[i], values, limit-min(cost, limit))
+		cost += spent
+		switch {
+		case ctx.Err() != nil || cost > limit:
+			return nil, cost
+		case err == nil && value == types.False:
+			return p, cost
+		case err != nil || value != types.True:
+			left = append(left, p)
+		}
+	}
+	if len(left) == 1 {
+		return left[0], cost
+	}
+	return nil, cost
+}
+
+// instructionsOf plans parts, each once.
+func (e *Expression) instructionsOf(parts []*Part) ([]*engine.Instructions, error) {
+	steps := make([]*step, 0, len(parts))
+	for _, p := range parts {
+		steps = append(steps, &step{node: p.node})
+	}
+	if missing := e.assign(steps); len(missing) > 0 {
+		from, err := e.source()
+		if err != nil {
+			return nil, err
+		}
+		exprs := make([]ast.Expr, 0, len(missing))
+		for _, s := range missing {
+			exprs = append(exprs, from.exprs[s.id])
+		}
+		planned, err := e.compiler.engine.Plan(from.checked.NativeRep(), exprs)
+		if err != nil {
+			return nil, err
+		}
+		for i, s := range missing {
+			s.known = planned[i]
+		}
+		e.storeInstructions(missing)
+	}
+	planned := make([]*engine.Instructions, 0, len(steps))
+	for _, s := range steps {
+		planned = append(planned, s.known)
+	}
+	return planned, nil
+}
+
+// TextFor returns the text of a part for a caller who may not read the expression: what depends on the request is replaced
+// by its value, as in a residual. The text is empty if the part depends on the request only. It also returns the cost.
+func (e *Expression) TextFor(ctx context.Context, p *Part, values cel.Values, limit uint64) (text string, cost uint64) {
+	if !p.Reads(cel.Request) {
+		return p.Text, 0
+	}
+	known := &planner{expression: e}
+	plan := &Plan{root: known.plan(p.node, map[string]bool{string(cel.Request): true}), expression: e}
+	if known.finish() != nil {
+		return "", 0
+	}
+	result := plan.EvalWithin(ctx, cel.Values{cel.Request: values[cel.Request]}, limit)
+	if result.Residual() == nil {
+		return "", result.Cost()
+	}
+	return shortTextOf(result.Residual().tree), result.Cost()
+}

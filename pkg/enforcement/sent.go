@@ -1,0 +1,148 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcement
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+)
+
+const (
+	// maxReasonBytes bounds the reason of a refusal: some conditions with their descriptions.
+	maxReasonBytes = 4096
+	// maxShownFields bounds the fields whose values a refusal shows.
+	maxShownFields = 4
+	// maxShownBytes bounds a value that a refusal shows. A longer one is not shown.
+	maxShownBytes = 64
+)
+
+// recordSent keeps the object of a create as the user has sent it, before admission plugins mutate it. No value of any other
+// request is shown: the object of an update has parts of the stored one, and a Secret has secrets.
+func (s *slot) recordSent(a admission.Attributes) {
+	if s == nil || !showsSent(a) {
+		return
+	}
+	request, _, _ := s.records()
+	if !request.isConditional() || request.attributes.GetVerb() != "create" {
+		return
+	}
+	sent := a.GetObject().DeepCopyObject()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent = sent
+}
+
+func showsSent(a admission.Attributes) bool {
+	return a.GetOperation() == admission.Create && a.GetSubresource() == "" && a.GetResource().Resource != "secrets" && a.GetObject() != nil
+}
+
+// sentBy returns the object that recordSent has kept, if the request at admission is still the same create.
+func (s *slot) sentBy(a admission.Attributes) runtime.Object {
+	if !showsSent(a) {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent
+}
+
+// ReadFields records the fields that a false condition has read.
+func (d *requestData) ReadFields(fields [][]string) { d.read = append(d.read, fields...) }
+
+// sentValues returns the values that the user has sent in the fields that false conditions have read. It shows short scalars
+// only, and only if no admission plugin has changed them. It returns "" if there are none.
+func (d *requestData) sentValues() string {
+	if d.sent == nil || len(d.read) == 0 {
+		return ""
+	}
+	sent, err := admission.ConvertToGVK(d.sent, d.admitted.GetKind(), d.objects)
+	if err != nil {
+		return ""
+	}
+	before, err := contentOf(sent)
+	if err != nil {
+		return ""
+	}
+	after, err := contentOf(d.object)
+	if err != nil {
+		return ""
+	}
+	var shown []string
+	for _, field := range d.read {
+		value, ok := shownValue(before, field)
+		if other, same := shownValue(after, field); !ok || !same || other != value {
+			continue
+		}
+		if text := nameOfField(field) + value; !slices.Contains(shown, text) && len(shown) < maxShownFields {
+			shown = append(shown, text)
+		}
+	}
+	if len(shown) == 0 {
+		return ""
+	}
+	return "the request has " + strings.Join(shown, ", ")
+}
+
+func contentOf(object runtime.Object) (map[string]any, error) {
+	if known, ok := object.(runtime.Unstructured); ok {
+		return known.UnstructuredContent(), nil
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+}
+
+// shownValue returns what a refusal says of the value of a field. It returns false if it says nothing.
+func shownValue(content map[string]any, field []string) (string, bool) {
+	var value any = content
+	for _, name := range field {
+		object, ok := value.(map[string]any)
+		if !ok {
+			return "", false
+		}
+		if value, ok = object[name]; !ok || value == nil {
+			return " not set", true
+		}
+	}
+	switch v := value.(type) {
+	case string:
+		return " = " + strconv.Quote(v), len(v) <= maxShownBytes
+	case bool:
+		return " = " + strconv.FormatBool(v), true
+	case int64:
+		return " = " + strconv.FormatInt(v, 10), true
+	case float64:
+		return " = " + strconv.FormatFloat(v, 'g', -1, 64), true
+	default:
+		return "", false
+	}
+}
+
+// nameOfField names a field of the object as a condition does.
+func nameOfField(field []string) string {
+	name := "object"
+	for _, step := range field {
+		if strings.Trim(step, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == "" {
+			name += "." + step
+		} else {
+			name += "[" + strconv.Quote(step) + "]"
+		}
+	}
+	return name
+}
+
+// joinBounded joins a reason and the values after it to at most maxReasonBytes.
+func joinBounded(reason, values string) string {
+	if values != "" {
+		values = "; " + values
+	}
+	if bound := maxReasonBytes - len(values) - len("…"); len(reason) > bound {
+		reason = strings.ToValidUTF8(reason[:bound], "") + "…"
+	}
+	return reason + values
+}

@@ -394,6 +394,7 @@ func TestPartialCELNeverOpens(t *testing.T) {
 	}{
 		{"over the limit of one condition", costly, 0},
 		{"over the budget", affordable, cel.CostBudget},
+		{"over the budget when it is compiled", affordable, cel.CostBudget - 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

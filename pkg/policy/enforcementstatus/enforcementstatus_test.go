@@ -176,6 +176,33 @@ func TestEffectiveMessage(t *testing.T) {
 }
 
 // TestBounds gives a policy the greatest number of entries that it may have.
+func reversed(entries []policyv1alpha1.RuleEnforcement) []policyv1alpha1.RuleEnforcement {
+	entries = slices.Clone(entries)
+	slices.Reverse(entries)
+	return entries
+}
+
+// TestEffectiveHasTheWorstResult has entries with several results: the reason and the message are about the worst.
+func TestEffectiveHasTheWorstResult(t *testing.T) {
+	t.Parallel()
+	results := []policyv1alpha1.EnforcementResult{
+		policyv1alpha1.ResultEnforced, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultGrantsNothing,
+		policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally,
+	}
+	for i, worst := range results {
+		var entries []policyv1alpha1.RuleEnforcement
+		for j, result := range results[:i+1] {
+			entries = append(entries, policyv1alpha1.RuleEnforcement{Rule: int32(j), Verbs: []string{"get"}, Resources: []string{"pods"}, Result: result, Message: string(result)})
+		}
+		for _, order := range [][]policyv1alpha1.RuleEnforcement{entries, reversed(entries)} {
+			got := enforcementstatus.Effective(order)
+			if got.Reason != string(worst) || (got.Status == metav1.ConditionTrue) != (i == 0) || i > 0 && !strings.Contains(got.Message, string(worst)) {
+				t.Errorf("of %q: got %s with the reason %s: %s, want %s", results[:i+1], got.Status, got.Reason, got.Message, worst)
+			}
+		}
+	}
+}
+
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	var names []string

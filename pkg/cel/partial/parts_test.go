@@ -54,6 +54,8 @@ func TestParts(t *testing.T) {
 		{"a macro", `object.a.all(x, x.b && x.c) && object.d`, nil, []string{`object.a.all(x, x.b && x.c)`, `object.d`}},
 		{"strings", `object.a == "x && \" y" && object.b == '&&' && object.c == r"\" && object.d == """a "&&" b"""`, nil,
 			[]string{`object.a == "x && \" y"`, `object.b == '&&'`, `object.c == r"\"`, `object.d == """a "&&" b"""`}},
+		{"names in backticks", "object.`a//b` == 1", nil, []string{"object.`a//b` == 1"}},
+		{"names in backticks with blanks", "object.a && object.b.`x//y  z` == 'z'", nil, []string{"object.a", "object.b.`x//y  z` == 'z'"}},
 		{"comments and lines", "object.a == 1 // one && two\n\t&& object.b ==\n 'x  y' // (", nil, []string{`object.a == 1`, `object.b == 'x  y'`}},
 		{"parentheses that do not belong together", `(object.a || object.b) && (object.c || object.d)`, nil, []string{`object.a || object.b`, `object.c || object.d`}},
 		{"a negation", `!(object.a && object.b) && object.c`, nil, []string{`!(object.a && object.b)`, `object.c`}},

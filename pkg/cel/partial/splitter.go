@@ -39,12 +39,17 @@ func (s splitter) split(text string, to []string) []string {
 	return append(to, text)
 }
 
-// tokens calls visit for each byte outside of string literals and comments, and copy for what may not be changed.
+// tokens calls visit for each byte outside of string literals, names in backticks and comments, and literal for each of these
+// literals and names, which must not be changed.
 func tokens(text string, visit func(i int), literal func(from, to int)) {
 	for i := 0; i < len(text); i++ {
 		switch {
 		case text[i] == '"' || text[i] == '\'':
 			end := endOfLiteral(text, i)
+			literal(i, end)
+			i = end - 1
+		case text[i] == '`':
+			end := i + 1 + strings.IndexByte(text[i+1:], '`') + 1
 			literal(i, end)
 			i = end - 1
 		case strings.HasPrefix(text[i:], "//"):

@@ -272,3 +272,22 @@ func TestRefusalsAreBounded(t *testing.T) {
 		t.Errorf("got %d and %d bytes: %s", len(got), len(audited), got)
 	}
 }
+
+// TestRefusalsWithLongFields has a false condition read fields with long names, which together are longer than a reason may be.
+func TestRefusalsWithLongFields(t *testing.T) {
+	t.Parallel()
+	for name, length := range map[string]int{"long": 300, "very long": 5000} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			policies := map[engine.Key]policyv1alpha1.AuthorizationPolicySpec{
+				{Name: "p"}: {Effect: policyv1alpha1.PolicyEffectAllow, Condition: `object.metadata.?labels["` + strings.Repeat("a", length) + `"].orValue("") == "x" || object.spec.image == "j"`},
+			}
+			got, _ := refused(t, policies, http.MethodPost, "", admission.Create, nil, func(to *target) {
+				to.object = &demo.VirtualMachine{Spec: demo.VirtualMachineSpec{Image: "i"}}
+			})
+			if len(got) > 4096 || !strings.HasPrefix(got, "policy=p reason=NotMet: failed part: object.metadata.") || !strings.HasSuffix(got, `; the request has object.spec.image = "i"`) {
+				t.Errorf("got %d bytes: %s", len(got), got)
+			}
+		})
+	}
+}

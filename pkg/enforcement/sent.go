@@ -21,6 +21,9 @@ const (
 	maxShownFields = 4
 	// maxShownBytes bounds a value that a refusal shows. A longer one is not shown.
 	maxShownBytes = 64
+	// maxFieldBytes bounds the name of a field that a refusal shows. Together with maxShownFields and maxShownBytes it leaves
+	// half of maxReasonBytes to the reasons.
+	maxFieldBytes = 256
 )
 
 // recordSent keeps the object of a create as the user has sent it, before admission plugins mutate it. No value of any other
@@ -76,11 +79,12 @@ func (d *requestData) sentValues() string {
 	}
 	var shown []string
 	for _, field := range d.read {
+		name := nameOfField(field)
 		value, ok := shownValue(before, field)
-		if other, same := shownValue(after, field); !ok || !same || other != value {
+		if other, same := shownValue(after, field); !ok || !same || other != value || len(name) > maxFieldBytes {
 			continue
 		}
-		if text := nameOfField(field) + value; !slices.Contains(shown, text) && len(shown) < maxShownFields {
+		if text := name + value; !slices.Contains(shown, text) && len(shown) < maxShownFields {
 			shown = append(shown, text)
 		}
 	}

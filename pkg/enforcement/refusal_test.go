@@ -219,6 +219,7 @@ func TestSentValues(t *testing.T) {
 	}{
 		{name: "a create", method: http.MethodPost, path: machines, operation: admission.Create, want: true},
 		{name: "a create of a Secret", method: http.MethodPost, path: strings.Replace(machines, "virtualmachines", "secrets", 1), operation: admission.Create},
+		{name: "a connection", method: http.MethodPost, path: machines, operation: admission.Connect},
 		{name: "an update", method: http.MethodPut, path: machines + "/x", operation: admission.Update},
 		{name: "a patch", method: http.MethodPatch, path: machines + "/x", operation: admission.Update},
 		{name: "an update that creates", method: http.MethodPut, path: machines + "/x", operation: admission.Create, creates: true},

@@ -32,8 +32,11 @@ const (
 // NoOpinion, conditions, or a chain of sets. The zero value denies. A Decision is
 // immutable.
 type Decision struct {
-	kind       decisionKind
-	reason     string
+	kind   decisionKind
+	reason string
+	// why returns the reason of a NoOpinion that an evaluation has found but not ended with. It takes time, and is called
+	// once, if no later set decides. It is nil outside of evaluations.
+	why        func() string
 	err        error
 	decidedBy  string
 	conditions []Condition

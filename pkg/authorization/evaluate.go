@@ -29,6 +29,11 @@ import (
 // it cannot afford to evaluate must be Exhausted. So a first step never opens what a single
 // one would close (docs/adr/0026-half-known-conditions-stay-closed.md).
 func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	return d.evaluate(ctx, evaluator).explained()
+}
+
+// evaluate is Evaluate, but does not find the reason of a NoOpinion.
+func (d Decision) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
 	d = d.simplify()
 	switch d.kind {
 	case kindConditions:
@@ -38,6 +43,15 @@ func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) De
 	default:
 		return d
 	}
+}
+
+// explained finds the reason of a NoOpinion with which an evaluation ends. It is not found before, because it spends the budget
+// of the conditions that are still to be evaluated.
+func (d Decision) explained() Decision {
+	if d.why != nil {
+		d.reason, d.why = d.why(), nil
+	}
+	return d
 }
 
 // evaluateChain implements KEP-5681, "Computing a concrete decision from a conditional
@@ -63,7 +77,7 @@ func evaluateChain(ctx context.Context, chain []Set, evaluator ConditionEvaluato
 		}
 	}
 	if len(remaining) == 0 {
-		return NoOpinion(trail.reason(), trail.err())
+		return trail.noOpinion()
 	}
 	return Decision{kind: kindChain, chain: remaining}.simplify()
 }
@@ -79,7 +93,7 @@ func (d Decision) after(trail diagnostics) Decision {
 
 func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
 	if s.Decision.kind != kindConditions {
-		return s.Decision.Evaluate(ctx, evaluator)
+		return s.Decision.evaluate(ctx, evaluator)
 	}
 	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions), reasons: map[string]func() string{}}
 	if asker, ok := evaluator.(setEvaluator); ok && s.Author != nil {
@@ -109,7 +123,7 @@ func (e *setEvaluation) decide() Decision {
 
 	noOpinion := e.evaluate(EffectNoOpinion)
 	if noOpinion.decided != nil {
-		return e.noOpinion(noOpinion.because(WordHeldBack))
+		return e.noOpinion(func() string { return noOpinion.because(WordHeldBack) })
 	}
 	if len(noOpinion.errs) > 0 {
 		if noOpinion.exhausted {
@@ -117,7 +131,7 @@ func (e *setEvaluation) decide() Decision {
 				return e.failedByMode(noOpinion)
 			}
 		}
-		return e.noOpinion(noOpinion.failures()) // an error counts as true
+		return e.noOpinion(noOpinion.failures) // an error counts as true
 	}
 
 	allow := e.evaluate(EffectAllow)
@@ -125,7 +139,7 @@ func (e *setEvaluation) decide() Decision {
 		return e.failedByMode(noOpinion)
 	}
 	if allow.decided == nil && len(allow.residual) == 0 && len(allow.unsupported) == 0 {
-		return e.noOpinion(e.nothingAllows())
+		return e.noOpinion(e.nothingAllows)
 	}
 	if len(noOpinion.unsupported) > 0 {
 		return e.failed(noOpinion)
@@ -266,7 +280,7 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 		decision := e.author()
 		if decision.IsNoOpinion() {
 			// The author does not know which conditions only it could evaluate.
-			return NoOpinion(joinReasons(e.nothingAllows(), decision.reason), decision.err)
+			decision.why = func() string { return joinReasons(e.nothingAllows(), decision.reason) }
 		}
 		return decision
 	}
@@ -281,7 +295,7 @@ func (e *setEvaluation) failedByMode(of effectOutcome) Decision {
 	if e.mode != FailureModeNoOpinion {
 		return Deny(of.failures(), joinErrors(e.errs))
 	}
-	return e.noOpinion(of.failures())
+	return e.noOpinion(of.failures)
 }
 
 // nothingAllows returns the reasons of the Allow conditions, none of which holds. It is empty for a set that can only
@@ -356,11 +370,11 @@ func (d Decision) DependsOn() string {
 const maxReportedConditions = 8
 
 // noOpinion is the set's answer when it can no longer allow.
-func (e *setEvaluation) noOpinion(reason string) Decision {
+func (e *setEvaluation) noOpinion(why func() string) Decision {
 	if len(e.pendingDeny) > 0 {
 		return Decision{kind: kindConditions, conditions: e.pendingDeny}
 	}
-	return NoOpinion(reason, joinErrors(e.errs))
+	return Decision{kind: kindNoOpinion, why: why, err: joinErrors(e.errs)}
 }
 
 // allowed is the set's answer when an Allow condition holds or may still hold. Errors
@@ -382,20 +396,29 @@ func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcom
 // diagnostics gathers the reasons and errors of authorizers without an opinion, for the case that all
 // authorizers have none.
 type diagnostics struct {
-	reasons []string
-	errs    []error
+	decisions []Decision
+	errs      []error
 }
 
 func (t *diagnostics) add(s Set) {
-	if reason := s.Decision.reason; reason != "" {
-		t.reasons = append(t.reasons, reason)
-	}
+	t.decisions = append(t.decisions, s.Decision)
 	if err := s.Decision.err; err != nil {
 		t.errs = append(t.errs, fmt.Errorf("%s: %w", s.AuthorizerName, err))
 	}
 }
 
-func (t *diagnostics) reason() string { return joinReasons(t.reasons...) }
+// noOpinion returns the decision if no authorizer has an opinion.
+func (t *diagnostics) noOpinion() Decision {
+	return Decision{kind: kindNoOpinion, why: t.reason, err: t.err()}
+}
+
+func (t *diagnostics) reason() string {
+	reasons := make([]string, 0, len(t.decisions))
+	for _, d := range t.decisions {
+		reasons = append(reasons, d.explained().reason)
+	}
+	return joinReasons(reasons...)
+}
 
 func (t *diagnostics) err() error { return joinErrors(t.errs) }
 

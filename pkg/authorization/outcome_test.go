@@ -9,7 +9,10 @@ import (
 	"context"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // TestBecause has conditions say why they are what they are.
@@ -35,5 +38,64 @@ func TestBecause(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got.Reason(), tc.want)
 			}
 		})
+	}
+}
+
+// TestExplainedAtTheEnd has the explanation of a condition spend the whole budget of the request. A later set must still be
+// evaluated, and if it decides, nothing is explained.
+func TestExplainedAtTheEnd(t *testing.T) {
+	t.Parallel()
+	condition := func(id string, effect authorization.Effect, evaluate func(context.Context, authorizer.ConditionsData) authorization.Outcome) authorization.Decision {
+		return authorization.Conditions(authorization.Condition{ID: id, Effect: effect, Type: authorization.ConditionTypeCEL, EvaluateFunc: evaluate})
+	}
+	for _, tc := range []struct {
+		name   string
+		effect authorization.Effect
+		later  authorization.Outcome
+		want   string
+	}{
+		{"a later set allows", authorization.EffectAllow, authorization.True(), "condition=example.com/b reason=Allowed: it allows the request"},
+		{"a later set denies", authorization.EffectDeny, authorization.True(), "condition=example.com/b reason=Denied: it denies the request"},
+		{"a later set does neither", authorization.EffectAllow, authorization.False(), "condition=example.com/a reason=NotMet: explained; condition=example.com/b reason=NotMet: its condition does not hold"},
+	} {
+		explained := 0
+		first := condition("example.com/a", authorization.EffectAllow, func(ctx context.Context, _ authorizer.ConditionsData) authorization.Outcome {
+			return authorization.False().Explained(func() string {
+				explained++
+				authorization.BudgetOf(ctx).Spend(cel.CostBudget)
+				return "explained"
+			})
+		})
+		second := condition("example.com/b", tc.effect, func(ctx context.Context, _ authorizer.ConditionsData) authorization.Outcome {
+			if err := authorization.BudgetOf(ctx).Err(); err != nil {
+				return authorization.Exhausted(err)
+			}
+			return tc.later
+		})
+		chain, err := authorization.NewChain(
+			authorization.Member{Name: "first", Decider: decides{first}},
+			authorization.Member{Name: "second", Decider: decides{second}},
+		)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nested := authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: first})
+		for name, evaluate := range map[string]func(context.Context, authorization.ConditionEvaluator) authorization.Decision{
+			"a chain":        authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: first}, authorization.Set{AuthorizerName: "b", Decision: second}).Evaluate,
+			"a nested chain": authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: nested}, authorization.Set{AuthorizerName: "b", Decision: second}).Evaluate,
+			"a lazy one":     chain.Begin(t.Context(), authorizer.AttributesRecord{}).Evaluate,
+		} {
+			t.Run(tc.name+", "+name, func(t *testing.T) {
+				explained = 0
+				got := evaluate(authorization.WithBudget(t.Context()), authorization.EvaluatorFor(nil, nil))
+				wantExplained := 0
+				if got.IsNoOpinion() {
+					wantExplained = 1
+				}
+				if got.Reason() != tc.want || explained != wantExplained {
+					t.Errorf("got %q, explained %d times; want %q, %d times", got.Reason(), explained, tc.want, wantExplained)
+				}
+			})
+		}
 	}
 }

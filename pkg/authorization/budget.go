@@ -70,6 +70,23 @@ type PolicyBudgets struct {
 	cluster uint64
 	// namespaced has what was spent, by namespace.
 	namespaced map[string]uint64
+	// explaining is what explanations have spent.
+	explaining uint64
+}
+
+// LeftToExplain returns what explanations of decisions may still cost: at first cel.ExplanationBudget. It is a budget of its own,
+// so that an explanation changes no decision.
+func (b *PolicyBudgets) LeftToExplain() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return cel.ExplanationBudget - b.explaining
+}
+
+// SpendToExplain takes the cost of one explanation. If less is left, nothing is left afterwards.
+func (b *PolicyBudgets) SpendToExplain(cost uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.explaining += min(cost, cel.ExplanationBudget-b.explaining)
 }
 
 // Left returns what the policies of a namespace may still cost, or cluster-scoped policies if

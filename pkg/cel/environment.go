@@ -38,7 +38,7 @@ func newEnvironment(options []cel.EnvOption, variables ...map[Variable]*cel.Type
 	if err != nil {
 		return nil, err
 	}
-	e, err := engine.New(env, NamespacedAuthorizationBudget, CostLimit)
+	e, err := engine.New(env, ExplanationBudget, NamespacedAuthorizationBudget, CostLimit)
 	if err != nil {
 		return nil, err
 	}

@@ -49,7 +49,9 @@ var suites = []mutation.Suite{
 		{Name: "engine: no residual condition allows before it is known", File: "evaluation.go", Old: "strconv.FormatBool(c.Effect != authorization.EffectAllow)", New: "strconv.FormatBool(true)", Test: "^TestClosed|^TestManyFold|^Test.*Many|^Test.*Closed"},
 		{Name: "engine: an Allow policy for some versions", File: "authorizer.go", Old: "case m.match == matchSomeVersions && m.policy.conditionEffect() == authorization.EffectAllow:", New: "case false:", Test: "^TestQuestionsAboutAllVersions$"},
 		{Name: "engine: the text of a part that reads the request", File: "reason.go", Old: "case !p.Reads(cel.Request):", New: "case true:", Test: "^TestReasons$"},
-		{Name: "engine: policies that select others", File: "reason.go", Old: "return nil, false", New: "return nil, true", Test: "^TestReasons$"},
+		{Name: "engine: policies that select others", File: "reason.go", Old: "return notTrue[0], !selects(notTrue[0])", New: "return notTrue[0], true", Test: "^TestReasons$"},
+		{Name: "engine: policies that select others by what fails", File: "reason.go", Old: "return nil, false", New: "return nil, true", Test: "^TestReasons$"},
+		{Name: "engine: the budget of explanations", File: "reason.go", Old: "e.budgets.SpendToExplain(cost)", New: "e.budgets.Spend(p.key.Namespace, cost)", Test: "^TestExplanationsHaveABudget$"},
 		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.explainError(), outcome.Err())", New: "continue", Test: "^Test"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{

@@ -43,30 +43,40 @@ func (e *evaluation) nothingAllows(found []matching) string {
 	return strings.Join(reasons, "; ")
 }
 
-// falsePart returns the part of the condition of a policy that is false for the request, or nil if there could be several. It
-// returns false if the policy only selects other requests. It evaluates nothing, because this would have to be limited as the
-// evaluation of the condition was.
+// falsePart returns the part of the condition of a policy that is false for the request, or nil if it is not known. It
+// returns false if the policy only selects other requests. It evaluates the parts within the budget of explanations.
 func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 	if e.wildcards || p.condition == nil {
 		return nil, true
 	}
-	known := e.request.operation.known()
-	if p.condition.namespacePlans[e.request.operation] != nil && e.request.knownInNamespace(e.ctx) != nil {
-		known = append(known, cel.NamespaceObject)
+	known, values := e.request.operation.known(), e.request.known()
+	if p.condition.namespacePlans[e.request.operation] != nil {
+		if inNamespace := e.request.knownInNamespace(e.ctx); inNamespace != nil {
+			known, values = append(known, cel.NamespaceObject), inNamespace
+		}
 	}
-	var candidates []*partial.Part
-	for _, part := range p.condition.expression.Parts() {
+	limit := e.budgets.LeftToExplain()
+	if limit == 0 {
+		return nil, true
+	}
+	notTrue, cost := p.condition.expression.NotTrue(e.ctx, values, limit, selects)
+	e.budgets.SpendToExplain(cost)
+	if len(notTrue) == 1 {
+		return notTrue[0], !selects(notTrue[0])
+	}
+	var failing []*partial.Part
+	for _, part := range notTrue {
 		if part.ReadsOnly(known...) {
-			candidates = append(candidates, part)
+			failing = append(failing, part)
 		}
 	}
 	switch {
-	case len(candidates) == 0:
+	case len(failing) == 0:
 		return nil, true
-	case !slices.ContainsFunc(candidates, func(p *partial.Part) bool { return !selects(p) }):
+	case !slices.ContainsFunc(failing, func(p *partial.Part) bool { return !selects(p) }):
 		return nil, false
-	case len(candidates) == 1:
-		return candidates[0], true
+	case len(failing) == 1:
+		return failing[0], true
 	}
 	return nil, true
 }

@@ -113,7 +113,7 @@ func (p *Plan) Eval(ctx context.Context, values cel.Values) Result {
 
 // EvalWithin is Eval with another limit, which is at most cel.CostLimit. An evaluation over the limit is
 // an error that wraps cel.ErrCost. It may end only at the next limit of the engine above, which is
-// cel.NamespacedAuthorizationBudget or cel.CostLimit.
+// cel.ExplanationBudget, cel.NamespacedAuthorizationBudget or cel.CostLimit.
 func (p *Plan) EvalWithin(ctx context.Context, values cel.Values, limit uint64) (result Result) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -169,6 +169,17 @@ func extend(target *node, name string) (root cel.Variable, path []string, ok boo
 // FalsePart returns the part that makes a false expression false, or nil if it cannot be found within the limit. Parts that
 // ask for authorization are not evaluated: one is returned if no other part is false. It also returns the cost.
 func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uint64) (found *Part, cost uint64) {
+	parts, cost := e.NotTrue(ctx, values, limit, nil)
+	if len(parts) != 1 {
+		return nil, cost
+	}
+	return parts[0], cost
+}
+
+// NotTrue returns the first part that is false with the given values, alone. Parts that are preferred, if any, come before the
+// others. If none is false, it returns those that are not true: they fail, depend on values that are not given, or ask for
+// authorization, which is not evaluated. It returns none if they cannot be found within the limit. It also returns the cost.
+func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint64, preferred func(*Part) bool) (found []*Part, cost uint64) {
 	defer func() {
 		if recover() != nil {
 			found = nil
@@ -176,7 +187,19 @@ func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uin
 	}()
 	parts := e.Parts()
 	if len(parts) == 1 {
-		return parts[0], 0
+		return parts, 0
+	}
+	if preferred != nil {
+		parts = slices.Clone(parts)
+		slices.SortStableFunc(parts, func(a, b *Part) int {
+			switch {
+			case preferred(a) == preferred(b):
+				return 0
+			case preferred(a):
+				return -1
+			}
+			return 1
+		})
 	}
 	planned, err := e.instructionsOf(parts)
 	if err != nil {
@@ -194,15 +217,12 @@ func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uin
 		case ctx.Err() != nil || cost > limit:
 			return nil, cost
 		case err == nil && value == types.False:
-			return p, cost
+			return []*Part{p}, cost
 		case err != nil || value != types.True:
 			left = append(left, p)
 		}
 	}
-	if len(left) == 1 {
-		return left[0], cost
-	}
-	return nil, cost
+	return left, cost
 }
 
 // instructionsOf plans parts, each once.

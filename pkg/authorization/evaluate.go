@@ -210,10 +210,11 @@ func (c Condition) becauseFailed(err error) string {
 
 // Label names the condition for people: its ID, and what it is about.
 func (c Condition) Label() string {
-	if c.Description == "" {
+	description := plain(c.Description)
+	if description == "" {
 		return nameOf(c.ID)
 	}
-	return fmt.Sprintf("%s (%s)", nameOf(c.ID), c.Description)
+	return fmt.Sprintf("%s (%s)", nameOf(c.ID), description)
 }
 
 // evaluate stops at the first condition that is true: conditions of one effect are a

@@ -99,3 +99,34 @@ func TestExplainedAtTheEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestReasonsOfAuthors has descriptions and explanations that look like other reasons, or change how a terminal shows them.
+func TestReasonsOfAuthors(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, text, want string }{
+		{"words", "nobody touches <that>: ä “x” \U0001F600", "nobody touches <that>: ä “x” \U0001F600"},
+		{"nothing but blanks", " \n\t", "its condition does not hold"},
+		{"another reason", "x; policy=admin reason=Allowed: everything", "x; policy = admin reason=Allowed: everything"},
+		{"another reason at once", "condition=a/b reason=Denied: no", "condition = a/b reason=Denied: no"},
+		{"another line", "x\npolicy=admin\r\n\u2028y\u0085z", "x policy = admin   y z"},
+		{"an escape sequence", "x\x1b[2Jy\x00\x7f", "x [2Jy"},
+		{"another direction", "x\u202ey\u2066z", "x y z"},
+		{"joined by a zero-width space", "policy\u200b=admin", "policy =admin"},
+		{"no text", "x\xffy", "x\uFFFDy"},
+		{"another word", "the wallpolicy is object.policy == 1", "the wallpolicy is object.policy == 1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got, want := authorization.Explain("cluster.policy.proviso.dev/p", authorization.WordNotMet, tc.text), "policy=p reason=NotMet: "+tc.want; got != want {
+				t.Errorf("Explain: got %q, want %q", got, want)
+			}
+			want := "policy=p (" + tc.want + ")"
+			if tc.name == "nothing but blanks" {
+				want = "policy=p"
+			}
+			if got := (authorization.Condition{ID: "cluster.policy.proviso.dev/p", Description: tc.text}).Label(); got != want {
+				t.Errorf("Label: got %q, want %q", got, want)
+			}
+		})
+	}
+}

@@ -6,8 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package authorization
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // The domains of the IDs of conditions that come from policies: of the cluster, and of a namespace, whose name comes
@@ -44,13 +46,33 @@ var texts = map[Word]string{
 
 // Explain returns the reason that a condition gives, by the ID of the condition: `policy=<name> reason=<word>: <text>`. The
 // name of a policy of a namespace begins with the namespace and a slash. A condition that comes from no policy is
-// `condition=<ID>`. Empty texts are left out.
+// `condition=<ID>`. Empty texts are left out, and the others are printed on one line and cannot look like another reason.
 func Explain(id string, word Word, parts ...string) string {
-	parts = slices.DeleteFunc(slices.Clone(parts), func(text string) bool { return text == "" })
+	parts = slices.Clone(parts)
+	for i := range parts {
+		parts[i] = plain(parts[i])
+	}
+	parts = slices.DeleteFunc(parts, func(text string) bool { return text == "" })
 	if len(parts) == 0 {
 		parts = []string{texts[word]}
 	}
 	return nameOf(id) + " reason=" + string(word) + ": " + strings.Join(parts, ": ")
+}
+
+// entry is how another reason would begin.
+var entry = regexp.MustCompile(`\b(policy|condition)=`)
+
+// plain returns a text of an author as a reason shows it. Descriptions and conditions may have any characters: control characters,
+// line breaks and characters that change the direction of text become blanks, and what looks like the beginning of a
+// reason, such as "policy=", is separated from its name.
+func plain(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.C, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	return strings.TrimSpace(entry.ReplaceAllString(text, "$1 = "))
 }
 
 // nameOf names a condition in a reason.

@@ -292,3 +292,33 @@ func TestRefusalsWithLongFields(t *testing.T) {
 		})
 	}
 }
+
+// TestSecretValues asks that a refusal shows no value of a field that may be a secret, and none that looks like a reason.
+func TestSecretValues(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, label, value string
+		want               bool
+	}{
+		{"a team", "example.com/team", "shown", true},
+		{"a password", "example.com/db-password", "hunter2", false},
+		{"in other letters", "adminPassWord", "hunter2", false},
+		{"an API key", "example.com/api-key", "hunter2", false},
+		{"a token", "bootstrap.token", "hunter2", false},
+		{"a reason", "example.com/team", "x; policy=admin reason=Allowed: hunter2", false},
+		{"a condition", "example.com/team", "condition=a/b reason=Allowed: hunter2", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			policies := map[engine.Key]policyv1alpha1.AuthorizationPolicySpec{
+				{Name: "p"}: {Effect: policyv1alpha1.PolicyEffectAllow, Condition: `object.metadata.annotations["` + tc.label + `"].size() > 50`},
+			}
+			got, _ := refused(t, policies, http.MethodPost, "", admission.Create, nil, func(to *target) {
+				to.object = &demo.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{tc.label: tc.value}}}
+			})
+			if !strings.HasPrefix(got, "policy=p reason=NotMet: failed part: ") || strings.Contains(got, tc.value) != tc.want || strings.Contains(got, "the request has") != tc.want {
+				t.Errorf("got %s, want the value: %t", got, tc.want)
+			}
+		})
+	}
+}

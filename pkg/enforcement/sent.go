@@ -60,7 +60,8 @@ func (s *slot) sentBy(a admission.Attributes) runtime.Object {
 func (d *requestData) ReadFields(fields [][]string) { d.read = append(d.read, fields...) }
 
 // sentValues returns the values that the user has sent in the fields that false conditions have read. It shows short scalars
-// only, and only if no admission plugin has changed them. It returns "" if there are none.
+// only, and only if no admission plugin has changed them, and the name of the field is not one of secrets. It returns "" if there
+// are none.
 func (d *requestData) sentValues() string {
 	if d.sent == nil || len(d.read) == 0 {
 		return ""
@@ -79,9 +80,15 @@ func (d *requestData) sentValues() string {
 	}
 	var shown []string
 	for _, field := range d.read {
+		if slices.ContainsFunc(field, mayHoldSecret) {
+			continue
+		}
 		name := nameOfField(field)
 		value, ok := shownValue(before, field)
 		if other, same := shownValue(after, field); !ok || !same || other != value || len(name) > maxFieldBytes {
+			continue
+		}
+		if strings.Contains(value, "policy=") || strings.Contains(value, "condition=") { // it could look like a reason
 			continue
 		}
 		if text := name + value; !slices.Contains(shown, text) && len(shown) < maxShownFields {
@@ -92,6 +99,16 @@ func (d *requestData) sentValues() string {
 		return ""
 	}
 	return "the request has " + strings.Join(shown, ", ")
+}
+
+// namesOfSecrets are parts of the names of fields whose values are likely secrets, in lower case and without separators.
+var namesOfSecrets = []string{"password", "passwd", "passphrase", "secret", "token", "credential", "privatekey", "apikey", "accesskey"}
+
+// mayHoldSecret reports whether a field may have secrets, to judge by its name. The message of a refusal is in audit events that
+// have no request body.
+func mayHoldSecret(name string) bool {
+	name = strings.NewReplacer("-", "", "_", "", ".", "").Replace(strings.ToLower(name))
+	return slices.ContainsFunc(namesOfSecrets, func(part string) bool { return strings.Contains(name, part) })
 }
 
 func contentOf(object runtime.Object) (map[string]any, error) {

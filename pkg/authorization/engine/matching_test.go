@@ -346,6 +346,9 @@ func TestBroken(t *testing.T) {
 			if got := decided(t, source, podsOf("list")); got != "NoOpinion, Allow" {
 				t.Errorf("what its rules do not match: got %s", got)
 			}
+			if d := partOf(source, false).Decide(t.Context(), podsOf("get")); d.IsDeny() && d.Reason() != "policy=broken reason=Error: its condition does not compile" {
+				t.Errorf("got the reason %q, want one that does not quote the condition", d.Reason())
+			}
 		})
 	}
 }

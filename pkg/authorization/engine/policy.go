@@ -109,7 +109,8 @@ func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error
 		p.subjects = nil // whom it was meant for is not known: it denies everybody
 	}
 	p.failure = failure
-	p.reason = p.explain(authorization.WordError, "it does not compile: "+failure.Error())
+	// The error quotes the condition, which the users that it denies may not read. The status of the policy has it.
+	p.reason = p.explain(authorization.WordError, "its condition does not compile")
 	return p
 }
 

@@ -321,29 +321,36 @@ func (e *setEvaluation) nothingAllows() string {
 }
 
 // bounded joins at most maxReportedConditions reasons.
-func bounded(reasons []string) string {
+func bounded(reasons []string) string { return joinReasons(atMost(reasons)...) }
+
+// atMost returns at most maxReportedConditions reasons, and an ellipsis if there are more.
+func atMost(reasons []string) []string {
 	if len(reasons) > maxReportedConditions {
 		reasons = append(reasons[:maxReportedConditions:maxReportedConditions], "…")
 	}
-	return joinReasons(reasons...)
+	return reasons
 }
 
-// namesOf names the conditions of an effect, each once.
-func namesOf(conditions []Condition, effect Effect) string {
+// labelsOf names the conditions of an effect, each once.
+func labelsOf(conditions []Condition, effect Effect) []string {
 	var names []string
 	for _, c := range conditions {
 		if c.Effect == effect && !slices.Contains(names, c.Label()) {
 			names = append(names, c.Label())
 		}
 	}
-	return bounded(names)
+	return atMost(names)
+}
+
+func namesOf(conditions []Condition, effect Effect) string {
+	return joinReasons(labelsOf(conditions, effect)...)
 }
 
 // Labels names the conditions of the decision for people: those that can deny, those that can
 // hold back, and those that can allow, of each effect at most maxReportedConditions.
-func (d Decision) Labels() string {
+func (d Decision) Labels() []string {
 	all := d.allConditions()
-	return joinReasons(namesOf(all, EffectDeny), namesOf(all, EffectNoOpinion), namesOf(all, EffectAllow))
+	return slices.Concat(labelsOf(all, EffectDeny), labelsOf(all, EffectNoOpinion), labelsOf(all, EffectAllow))
 }
 
 // HowToSeeConditions ends the reason of a folded answer to a review.

@@ -149,10 +149,10 @@ func TestLabels(t *testing.T) {
 		authorization.Set{AuthorizerName: "b", Decision: authorization.Conditions(condition("d", authorization.EffectDeny))},
 	)
 	const want = `condition=example.com/d (about d); condition=example.com/n (about n); condition=example.com/a (about a)`
-	if got := d.Labels(); got != want {
+	if got := strings.Join(d.Labels(), "; "); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got := authorization.Allow("", nil).Labels(); got != "" {
+	if got := authorization.Allow("", nil).Labels(); len(got) > 0 {
 		t.Errorf("got %q of a decision without conditions", got)
 	}
 }

@@ -322,3 +322,32 @@ func TestSecretValues(t *testing.T) {
 		})
 	}
 }
+
+// TestWithheldReasons has a user who may not get the object refused a patch that would create it, by many policies with long
+// descriptions. Each policy is named once, and the message is not longer than other refusals.
+func TestWithheldReasons(t *testing.T) {
+	t.Parallel()
+	for count, description := range map[int]string{1: "dev only", 20: strings.Repeat("ä", 500)} {
+		policies := map[engine.Key]policyv1alpha1.AuthorizationPolicySpec{}
+		for i := range count {
+			policies[engine.Key{Name: string(rune('a' + i))}] = policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectAllow, Description: description, Condition: `object.spec.image == "j"`}
+		}
+		r := newRig(t, rigConfig{chain: policiesOf(t, policies), storages: storages, admission: mutating{}, behind: func(ctx context.Context, r *rig) error {
+			if decision, _, err := r.handlers.Authorize(ctx, attributesOf(ctx, "create")); decision != authorizer.DecisionAllow {
+				t.Errorf("the create is not allowed on conditions: %v", err)
+			}
+			to := targetOf(ctx)
+			to.object = &demo.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: demo.VirtualMachineSpec{Image: "i"}}
+			return r.admission.(admission.ValidationInterface).Validate(ctx, to.attributes(admission.Create), admission.NewObjectInterfacesFromScheme(scheme))
+		}})
+		got := r.send(http.MethodPatch, machines+"/x")
+		var status metav1.Status
+		if err := json.Unmarshal(got.Body.Bytes(), &status); err != nil || got.Code != http.StatusForbidden {
+			t.Fatalf("got %d %s, want a refusal", got.Code, got.Body)
+		}
+		_, reason, _ := strings.Cut(status.Message, `in the namespace "n": `)
+		if strings.Count(reason, "policy=a ") != 1 || len(reason) > 4096 {
+			t.Errorf("%d policies: got %d bytes: %s", count, len(reason), reason)
+		}
+	}
+}

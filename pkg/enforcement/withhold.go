@@ -275,14 +275,19 @@ func (s *slot) withheldReason(request *record) string {
 	_, _, create := s.records()
 	var names []string
 	for _, r := range []*record{request, create} {
-		if r.isConditional() {
-			names = append(names, r.decided.Labels())
+		if !r.isConditional() {
+			continue
+		}
+		for _, name := range r.decided.Labels() {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	objects := "object"
 	if request.attributes.GetVerb() == "deletecollection" {
 		objects = "objects"
 	}
-	return "the request is allowed only on conditions, and it is invalid or does not meet them (details are shown to users who may " +
-		verbToRead(request.attributes) + " the " + objects + "): " + strings.Join(names, "; ")
+	return joinBounded("the request is allowed only on conditions, and it is invalid or does not meet them (details are shown to users who may "+
+		verbToRead(request.attributes)+" the "+objects+"): "+strings.Join(names, "; "), "")
 }

@@ -37,6 +37,7 @@ func TestReasons(t *testing.T) {
 		{"the same with the operation", map[string]spec{"a": {Effect: allow, Condition: `operation == "CREATE" && (request.name == "other" && object.a == 1)`}}, "policy=a reason=NotMet: failed part reads request.name"},
 		{"another user, and another name", map[string]spec{"a": {Effect: allow, Condition: `request.name == "other" && request.userInfo.username == "bob"`}}, ""},
 		{"extra that the user does not have", map[string]spec{"a": {Effect: allow, Condition: `request.userInfo.extra["team"][0] == "x" && object.a == 1`}}, ""},
+		{"a choice by the request", map[string]spec{"a": {Effect: allow, Condition: `(request.name == "x" ? object : oldObject).spec.a == 1`}}, "policy=a reason=NotMet: failed part reads request.name"},
 		{"two that fail", map[string]spec{"a": {Effect: allow, Condition: `request.userInfo.extra["team"][0] == "x" && int(request.name) > 1`}}, "policy=a reason=NotMet: its condition does not hold"},
 		{"the operation is known", map[string]spec{"a": {Effect: allow, Condition: `object.a == 1 && operation == "UPDATE"`}}, `policy=a reason=NotMet: failed part: operation == "UPDATE"`},
 		{"described", map[string]spec{

@@ -115,6 +115,7 @@ func shortened(text string) string {
 func (p *Part) collect(n *node) {
 	if root, path, ok := pathOf(n); ok {
 		p.add(root, path)
+		p.collectChoices(n)
 		return
 	}
 	if n.target != nil {
@@ -122,6 +123,20 @@ func (p *Part) collect(n *node) {
 	}
 	for _, arg := range n.args {
 		p.collect(arg)
+	}
+}
+
+// collectChoices records the fields by which a path chooses between variables.
+func (p *Part) collectChoices(n *node) {
+	switch {
+	case n.kind == callNode && n.name == operators.Conditional:
+		for _, arg := range n.args {
+			p.collect(arg)
+		}
+	case n.kind == selectNode:
+		p.collectChoices(n.target)
+	case n.kind == callNode:
+		p.collectChoices(n.args[0])
 	}
 }
 

@@ -95,6 +95,7 @@ func TestPartFields(t *testing.T) {
 		{`object.metadata.labels["x/y"] == oldObject.metadata.labels["z"]`, []string{"metadata.labels.x/y"}, nil},
 		{`object.list.exists(x, x.a == object.b)`, []string{"list", "b"}, nil},
 		{`(operation == "DELETE" ? oldObject : object).spec.a == 1`, []string{"spec.a"}, nil},
+		{`(request.name == "x" ? oldObject : object)["spec"].?a.orValue(1) == 1`, []string{"spec.a"}, []string{"name"}},
 		{`oldObject.spec.a == options.b`, nil, nil},
 		{`object == oldObject`, nil, nil},
 		{`request.name == request.userInfo.username + request.userInfo.uid`, nil, []string{"name", "userInfo"}},

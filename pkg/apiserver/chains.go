@@ -146,11 +146,11 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 		in     membership
 		config chainConfig
 	}{
-		{chain: &c.Reviews, in: inReviews, config: chainConfig{asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
-		{chain: &c.Requests, in: inRequests, config: chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
-		{chain: &c.Checks, in: inChecks, config: chainConfig{asksKubeAPIServer: config.Cached, checks: checks}},
-		{chain: &c.Restrictions, in: inRestrictions, config: chainConfig{}},
-		{chain: &c.FrontDoor, in: inFrontDoor, config: chainConfig{}},
+		{chain: &c.Reviews, in: inReviews, config: chainConfig{stage: authorization.StageReview, asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
+		{chain: &c.Requests, in: inRequests, config: chainConfig{stage: authorization.StageRequest, asksKubeAPIServer: config.Cached, checks: checks}},
+		{chain: &c.Checks, in: inChecks, config: chainConfig{stage: authorization.StageCheck, asksKubeAPIServer: config.Cached, checks: checks}},
+		{chain: &c.Restrictions, in: inRestrictions, config: chainConfig{stage: authorization.StageImpersonation}},
+		{chain: &c.FrontDoor, in: inFrontDoor, config: chainConfig{stage: authorization.StageFrontDoor}},
 	} {
 		b.config.AuthorizerConfig = &config
 		chain, err := b.config.newChain(b.in)
@@ -169,6 +169,8 @@ type chainConfig struct {
 	asksKubeAPIServer authorization.Decider
 	// fresh says that webhooks are asked every time.
 	fresh bool
+	// stage is the label of the chain in metrics.
+	stage authorization.Stage
 	// checks answers secondary checks of conditions. It is nil in chains whose conditions this
 	// server never evaluates. The front door must not evaluate them, because their checks would
 	// ask kube-apiserver.
@@ -220,7 +222,7 @@ func (c *chainConfig) namespacedPolicies() (authorization.Decider, error) {
 }
 
 func (c *chainConfig) policies(part engine.Part) authorization.Decider {
-	return &engine.Authorizer{Source: c.Policies, Part: part, Checks: c.checks, MayRead: c.mayRead}
+	return &engine.Authorizer{Source: c.Policies, Part: part, Stage: c.stage, Checks: c.checks, MayRead: c.mayRead}
 }
 
 func (c *chainConfig) kubeAPIServer() (authorization.Decider, error) { return c.asksKubeAPIServer, nil }

@@ -89,6 +89,7 @@ const (
 	outcomeTrue
 	outcomeError
 	outcomeResidual
+	outcomeCount
 )
 
 // Outcome is what a condition evaluates to: True, False, an error, a residual on data

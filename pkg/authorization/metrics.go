@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package authorization
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -19,12 +20,42 @@ const (
 	metricsSubsystem = "authorization"
 )
 
-// The routes by which a condition is evaluated.
+// route is the way in which a condition is evaluated.
+type route uint8
+
 const (
-	routeInProcess = "in_process" // by the program that it was made from
-	routeText      = "text"       // by its text, compiled here
-	routeAuthor    = "author"     // by the authorizer that made it, with its whole set
+	routeInProcess route = iota // by the program that it was made from
+	routeText                   // by its text, compiled here
+	routeAuthor                 // by the authorizer that made it, with its whole set
+	routeCount
 )
+
+func (r route) label() string { return [routeCount]string{"in_process", "text", "author"}[r] }
+
+// Stage says for what conditions are evaluated. It is a label of metrics. The zero value is StageRequest.
+type Stage uint8
+
+const (
+	// StageRequest is the authorization of requests.
+	StageRequest Stage = iota
+	// StageReview answers SubjectAccessReviews and decides who may write policies.
+	StageReview
+	// StageCheck answers the secondary checks of conditions.
+	StageCheck
+	// StageImpersonation decides who may impersonate whom.
+	StageImpersonation
+	// StageFrontDoor answers kube-apiserver's authorization webhook.
+	StageFrontDoor
+	// StageAdmission is the enforcement of conditions.
+	StageAdmission
+	// StageConditionsReview answers AuthorizationConditionsReviews.
+	StageConditionsReview
+	stageCount
+)
+
+func (s Stage) label() string {
+	return [stageCount]string{"request", "review", "check", "impersonation", "front_door", "admission", "conditions_review"}[s]
+}
 
 var (
 	authorizerDecisions = metrics.NewCounterVec(&metrics.CounterOpts{
@@ -42,8 +73,13 @@ var (
 	}, []string{"authorizer"})
 	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "condition_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Evaluations of conditions, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.",
+		Help: "Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.",
 	}, []string{"type", "route", "result"})
+	evaluationDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "evaluation_duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "Time to evaluate conditions in seconds, by stage and by route (in_process, text, or author for a whole set). In the stages request, review, check, impersonation and front_door, one observation with route in_process is for all policies that one decision evaluates with what is known of the request. In the stages admission and conditions_review, and with the other routes, it is for one condition or one set.",
+		Buckets: microseconds,
+	}, []string{"stage", "route"})
 	conditionBytes = metrics.NewHistogram(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "condition_size_bytes", StabilityLevel: metrics.ALPHA,
 		Help:    "Size of the texts of conditions that were returned in reviews, in bytes.",
@@ -58,7 +94,7 @@ var microseconds = []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-
 // RegisterMetrics registers the metrics of the package, once. It must be called before a metric is used,
 // because registering a metric that is in use is a race.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(authorizerDecisions, authorizerErrors, authorizerDuration, evaluations, conditionBytes)
+	legacyregistry.MustRegister(authorizerDecisions, authorizerErrors, authorizerDuration, evaluations, evaluationDuration, conditionBytes)
 })
 
 // labels of decisions and outcomes.
@@ -91,6 +127,57 @@ func (m Member) measure(start time.Time, d Decision) {
 	}
 }
 
+// series makes a time series when it is used for the first time, and keeps it: looking it up takes longer than counting.
+type series[T any] struct {
+	once  sync.Once
+	value T
+}
+
+func (s *series[T]) of(lookUp func() T) T {
+	s.once.Do(func() {
+		RegisterMetrics()
+		s.value = lookUp()
+	})
+	return s.value
+}
+
+// The series of evaluations: by stage and route, and by type, route and outcome.
+var (
+	durationSeries [stageCount][routeCount]series[metrics.ObserverMetric]
+	outcomeSeries  [typeCount][routeCount][outcomeCount]series[metrics.CounterMetric]
+)
+
+// ObserveEvaluation records the time that the conditions of policies took for one decision.
+func ObserveEvaluation(stage Stage, took time.Duration) {
+	observeEvaluation(stage, routeInProcess, took)
+}
+
+func observeEvaluation(stage Stage, r route, took time.Duration) {
+	durationSeries[stage][r].of(func() metrics.ObserverMetric {
+		return evaluationDuration.WithLabelValues(stage.label(), r.label())
+	}).Observe(took.Seconds())
+}
+
+// measureCondition counts the outcome of a condition, whose evaluation began at start.
+func measureCondition(stage Stage, r route, start time.Time, c Condition, o Outcome) {
+	observeEvaluation(stage, r, time.Since(start))
+	kind := typeOf(c.Type)
+	outcomeSeries[kind][r][o.kind].of(func() metrics.CounterMetric {
+		return evaluations.WithLabelValues(kind.label(), r.label(), o.label())
+	}).Inc()
+}
+
+// Measured returns an evaluator that counts the conditions that it evaluates from their texts.
+func Measured(stage Stage, evaluator ConditionEvaluator) ConditionEvaluator {
+	RegisterMetrics()
+	return ConditionEvaluatorFunc(func(ctx context.Context, c Condition) Outcome {
+		start := time.Now()
+		outcome := evaluator.EvaluateCondition(ctx, c)
+		measureCondition(stage, routeText, start, c, outcome)
+		return outcome
+	})
+}
+
 func (o Outcome) label() string {
 	switch o.kind {
 	case outcomeTrue:
@@ -106,26 +193,42 @@ func (o Outcome) label() string {
 	}
 }
 
-// typeLabel keeps types that clients invent from making time series.
-func typeLabel(conditionType string) string {
+// knownType is a type of conditions that metrics distinguish. Clients may invent types, which must not make time series.
+type knownType uint8
+
+const (
+	typeOther knownType = iota
+	typeCEL
+	typeCELBound
+	typeCount
+)
+
+func (t knownType) label() string {
+	return [typeCount]string{"other", ConditionTypeCEL, ConditionTypeCELBound}[t]
+}
+
+func typeOf(conditionType string) knownType {
 	switch conditionType {
-	case ConditionTypeCEL, ConditionTypeCELBound:
-		return conditionType
+	case ConditionTypeCEL:
+		return typeCEL
+	case ConditionTypeCELBound:
+		return typeCELBound
 	default:
-		return "other"
+		return typeOther
 	}
 }
 
 // typeLabel is the type of the conditions of a set, if it is one.
 func (s Set) typeLabel() string {
-	label := ""
 	for _, c := range s.Decision.conditions {
-		if label != "" && label != typeLabel(c.Type) {
-			return "other"
+		if typeOf(c.Type) != typeOf(s.Decision.conditions[0].Type) {
+			return typeOther.label()
 		}
-		label = typeLabel(c.Type)
 	}
-	return label
+	if len(s.Decision.conditions) == 0 {
+		return ""
+	}
+	return typeOf(s.Decision.conditions[0].Type).label()
 }
 
 func authorLabel(decision authorizer.Decision, err error) string {

@@ -8,6 +8,7 @@ package authorization
 import (
 	"context"
 	"errors"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
@@ -185,19 +186,21 @@ func evaluateUpstream(c authorizer.Condition) func(context.Context, authorizer.C
 // nil, about the others, and where that does not help, the author of a set about the set. All of
 // them spend the budget of the context (WithBudget), or one that belongs to the evaluator.
 func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) ConditionEvaluator {
-	return EvaluatorForCaller(data, next, nil)
+	RegisterMetrics()
+	return &dataEvaluator{stage: StageAdmission, data: data, next: next}
 }
 
-// EvaluatorForCaller is EvaluatorFor on behalf of a caller who sent the conditions. Authors may make secondary
+// EvaluatorForCaller is EvaluatorFor on behalf of a caller of AuthorizationConditionsReview, who sent the conditions. Authors may make secondary
 // checks, so they are asked only if permit returns no error.
 func EvaluatorForCaller(data authorizer.ConditionsData, next ConditionEvaluator, permit func(context.Context) error) ConditionEvaluator {
 	RegisterMetrics()
-	return &dataEvaluator{data: data, next: next, permit: permit}
+	return &dataEvaluator{stage: StageConditionsReview, data: data, next: next, permit: permit}
 }
 
 type dataEvaluator struct {
-	data authorizer.ConditionsData
-	next ConditionEvaluator
+	stage Stage
+	data  authorizer.ConditionsData
+	next  ConditionEvaluator
 	// permit says whether authors may be asked; nil if they may.
 	permit func(context.Context) error
 	// budget is spent if the context has none.
@@ -208,6 +211,7 @@ var _ setEvaluator = &dataEvaluator{}
 
 func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outcome {
 	ctx = e.budget.In(ctx)
+	start := time.Now()
 	outcome, route := Unsupported(errUnsupported), routeInProcess
 	if c.EvaluateFunc != nil {
 		outcome = c.EvaluateFunc(ctx, e.data)
@@ -215,7 +219,7 @@ func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outc
 	if outcome.IsUnsupported() && e.next != nil {
 		outcome, route = e.next.EvaluateCondition(ctx, c), routeText
 	}
-	evaluations.WithLabelValues(typeLabel(c.Type), route, outcome.label()).Inc()
+	measureCondition(e.stage, route, start, c, outcome)
 	return outcome
 }
 
@@ -232,8 +236,10 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	ctx = e.budget.In(ctx)
 	author := set.Author
 	set.Author = nil // the author is not to ask itself
+	start := time.Now()
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)
-	evaluations.WithLabelValues(set.typeLabel(), routeAuthor, authorLabel(decision, err)).Inc()
+	observeEvaluation(e.stage, routeAuthor, time.Since(start))
+	evaluations.WithLabelValues(set.typeLabel(), routeAuthor.label(), authorLabel(decision, err)).Inc()
 	switch {
 	case decision == authorizer.DecisionAllow && !set.Decision.CanBecomeAllowed():
 		return set.fails(errAuthorAllows)

@@ -192,7 +192,7 @@ func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, att
 
 // evaluate evaluates a conditional decision for one request, and returns the answer and its residual conditions.
 func (u *userChecks) evaluate(ctx context.Context, check Check, decision authorization.Decision) (Check, residual) {
-	decision = decision.Evaluate(ctx, u.evaluator)
+	decision = decision.Evaluate(ctx, authorization.Measured(authorization.StageImpersonation, u.evaluator))
 	if decision.IsUnconditional() {
 		return check.answered(decision), residual{}
 	}

@@ -7,6 +7,7 @@ package policy
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -45,12 +46,44 @@ var (
 	})
 )
 
+const helpOfEvaluations = "Number of times that a decision or the enforcement of conditions evaluated a policy that matches a request, by policy, by the effect of the policy, and by result: true (its condition is true, or it has none), false, residual (it depends on data that is not known yet) or error. A ClusterAuthorizationPolicy has no policy_namespace. Policies beyond a bound are counted together, under the name _other."
+
+// evaluations is collected from the counts of the policies, so that it has no series of deleted policies.
+var evaluations = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_evaluations_total",
+	helpOfEvaluations,
+	[]string{"policy_namespace", "policy", "effect", "result"}, nil, metrics.ALPHA, "")
+
+// collector collects evaluations.
+type collector struct {
+	metrics.BaseStableCollector
+
+	// tallies are the counts of the latest Controller.
+	tallies atomic.Pointer[engine.Tallies]
+}
+
+var collected collector
+
+// DescribeWithStability implements metrics.StableCollector.
+func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- evaluations }
+
+// CollectWithStability implements metrics.StableCollector.
+func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
+	tallies := c.tallies.Load()
+	if tallies == nil {
+		return
+	}
+	for _, n := range tallies.Counts() {
+		ch <- metrics.NewLazyConstMetric(evaluations, metrics.CounterValue, float64(n.Value), n.Policy.Namespace, n.Policy.Name, string(n.Effect), n.Result)
+	}
+}
+
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(policies, compileFailures, snapshotRevision, snapshotTimestamp)
+	legacyregistry.CustomMustRegister(&collected)
 })
 
-// measure counts the policies by state.
+// measure counts the policies by state, and shows their counts.
 func (c *Controller) measure(snapshot *engine.Snapshot) {
 	counts := map[string]int{stateReady: 0, stateLastGood: 0, stateBroken: 0}
 	c.mu.Lock()
@@ -68,6 +101,7 @@ func (c *Controller) measure(snapshot *engine.Snapshot) {
 	for state, n := range counts {
 		policies.WithLabelValues(state).Set(float64(n))
 	}
+	collected.tallies.Store(c.builder.Tallies())
 	snapshotRevision.Set(float64(snapshot.Revision()))
 	snapshotTimestamp.SetToCurrentTime()
 }

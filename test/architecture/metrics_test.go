@@ -76,7 +76,11 @@ func declaredMetrics(t *testing.T) []metric {
 		constants := stringConstants(file)
 		ast.Inspect(file, func(n ast.Node) bool {
 			if call, ok := n.(*ast.CallExpr); ok {
-				if m, ok := metricOf(call, constants); ok {
+				m, ok := metricOf(call, constants)
+				if !ok {
+					m, ok = collectedOf(call, constants)
+				}
+				if ok {
 					found = append(found, m)
 				}
 			}
@@ -120,6 +124,24 @@ func metricOf(call *ast.CallExpr, constants map[string]string) (metric, bool) {
 			for _, l := range labels.Elts {
 				m.labels = append(m.labels, stringOf(l, constants))
 			}
+		}
+	}
+	return m, true
+}
+
+// collectedOf reads metrics.NewDesc(name, help, labels, nil, metrics.…, ""), which declares a metric that a collector makes.
+func collectedOf(call *ast.CallExpr, constants map[string]string) (metric, bool) {
+	function, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || function.Sel.Name != "NewDesc" || len(call.Args) != 6 {
+		return metric{}, false
+	}
+	m := metric{name: stringOf(call.Args[0], constants), kind: "Gauge", help: stringOf(call.Args[1], constants), stability: stringOf(call.Args[4], constants)}
+	if strings.HasSuffix(m.name, "_total") {
+		m.kind = "Counter"
+	}
+	if labels, ok := call.Args[2].(*ast.CompositeLit); ok {
+		for _, l := range labels.Elts {
+			m.labels = append(m.labels, stringOf(l, constants))
 		}
 	}
 	return m, true

@@ -8,6 +8,7 @@ package engine
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -39,6 +40,8 @@ type Authorizer struct {
 	Source *Source
 	// Part says which of them decide.
 	Part Part
+	// Stage says for what they decide. It is a label of metrics.
+	Stage authorization.Stage
 	// Checks answers the checks that conditions make with authorizer, when they are
 	// evaluated in process. It must be a chain that folds. If nil, they fail.
 	Checks authorizer.UnconditionalAuthorizer
@@ -87,7 +90,8 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
+	e := &evaluation{stage: a.Stage, ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
+	defer e.observe()
 	switch a.Part {
 	case Granting:
 		return e.grant(found, s.Stale)
@@ -114,6 +118,9 @@ type evaluation struct {
 	namespaced *Namespaced
 	// conditions counts the conditions that were made.
 	conditions int
+	// stage and began are for metrics: began is when the first condition was evaluated, zero if none was.
+	stage authorization.Stage
+	began time.Time
 	// heldBack says that NoOpinion policies, or policies that are out of date, keep all Allow
 	// policies from granting.
 	heldBack bool
@@ -124,11 +131,12 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 	var conditions []authorization.Condition
 	for _, m := range found {
 		if !m.isConditional() {
+			m.policy.countUnconditional()
 			return authorization.Deny(m.policy.reason, nil)
 		}
 	}
 	for _, m := range found {
-		switch outcome := e.evaluate(m.policy); {
+		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsTrue():
 			return authorization.Deny(m.policy.reason, nil)
 		case outcome.IsFalse():
@@ -191,6 +199,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 	}
 	for _, m := range found {
 		if m.policy.conditionEffect() == authorization.EffectNoOpinion && !m.isConditional() {
+			m.policy.countUnconditional()
 			return nil, decide(m.policy, nil)
 		}
 	}
@@ -198,7 +207,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 		if m.policy.conditionEffect() != authorization.EffectNoOpinion {
 			continue
 		}
-		switch outcome := e.evaluate(m.policy); {
+		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsFalse():
 		case outcome.IsResidual():
 			conditions = append(conditions, e.condition(m.policy, outcome))
@@ -214,6 +223,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 func (e *evaluation) allow(found []matching) (conditions []authorization.Condition, allowed *Policy) {
 	for _, m := range found {
 		if m.policy.conditionEffect() == authorization.EffectAllow && !m.isConditional() {
+			m.policy.countUnconditional()
 			return nil, m.policy
 		}
 	}
@@ -221,7 +231,7 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		if m.policy.conditionEffect() != authorization.EffectAllow {
 			continue
 		}
-		switch outcome := e.evaluate(m.policy); {
+		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsTrue():
 			return nil, m.policy
 		case outcome.IsResidual() && !neverTrue(outcome):

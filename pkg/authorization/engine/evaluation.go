@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -22,14 +23,33 @@ import (
 
 var errNoPlan = errors.New("the condition was not prepared for this kind of request")
 
+// outcomeOf evaluates the condition of a policy, or takes the outcome of Namespaced.Evaluate, and counts it.
+func (e *evaluation) outcomeOf(p *Policy) outcome {
+	var o outcome
+	switch {
+	case e.wildcards:
+		o = outcome{wildcards: true}
+	case e.namespaced != nil && p.key.Namespace != "":
+		o = e.namespaced.outcomeOf(p)
+	default:
+		o = e.evaluate(p)
+	}
+	p.count(o.result())
+	return o
+}
+
+// observe records the time that the conditions took, if there were any.
+func (e *evaluation) observe() {
+	if !e.began.IsZero() {
+		authorization.ObserveEvaluation(e.stage, time.Since(e.began))
+	}
+}
+
 // evaluate evaluates the condition of a policy as far as what is known allows, within what is left
 // of the budget of policies of its scope. A condition that is over the budget fails.
 func (e *evaluation) evaluate(p *Policy) outcome {
-	if e.wildcards {
-		return outcome{wildcards: true}
-	}
-	if e.namespaced != nil && p.key.Namespace != "" {
-		return e.namespaced.outcomeOf(p)
+	if e.began.IsZero() {
+		e.began = time.Now()
 	}
 	plan, values := p.condition.plans[e.request.operation], e.request.known()
 	if inNamespace := p.condition.namespacePlans[e.request.operation]; inNamespace != nil {
@@ -85,7 +105,8 @@ func (e *evaluation) mayRead(p *Policy) bool {
 // evaluateFunc evaluates the whole condition of a policy with the values that were known when the
 // decision was made and those that are known then, within the budget of the context.
 func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
-	return func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
+	return func(ctx context.Context, data authorizer.ConditionsData) (outcome authorization.Outcome) {
+		defer func() { p.count(resultOf(outcome)) }()
 		reader := &cel.ObjectReader{}
 		values, err := celeval.ValuesOf(data, reader)
 		if err != nil {
@@ -116,6 +137,9 @@ func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.Condi
 func (e *evaluation) always(p *Policy) authorization.Condition {
 	return authorization.Condition{
 		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Text: "true", Description: p.description,
-		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorization.Outcome { return authorization.True() },
+		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorization.Outcome {
+			p.count(resultTrue)
+			return authorization.True()
+		},
 	}
 }

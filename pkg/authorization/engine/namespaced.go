@@ -64,13 +64,15 @@ func conditionalOfNamespace(found []matching, effect authorization.Effect) []*Po
 // Evaluate evaluates the conditions within the budgets of a decision, until ctx ends.
 func (n *Namespaced) Evaluate(ctx context.Context) {
 	for _, policies := range [][]*Policy{n.restricting, n.granting} {
-		e := &evaluation{ctx: ctx, request: n.request, budgets: authorization.PolicyBudgetsOf(ctx)}
+		// Only the front door evaluates the policies of a namespace apart from all others.
+		e := &evaluation{stage: authorization.StageFrontDoor, ctx: ctx, request: n.request, budgets: authorization.PolicyBudgetsOf(ctx)}
 		for _, p := range policies {
 			if ctx.Err() != nil {
-				return
+				break
 			}
 			n.outcomes[p] = e.evaluate(p)
 		}
+		e.observe()
 	}
 }
 

@@ -68,6 +68,8 @@ type Policy struct {
 	reason string
 	// failure says that nothing of the policy could be compiled.
 	failure error
+	// tally counts evaluations. Builder.Apply sets it.
+	tally *tally
 }
 
 // New compiles a policy. The error, which wraps cel.ErrCompile, says why its expressions

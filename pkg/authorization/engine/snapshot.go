@@ -25,6 +25,7 @@ func (s *Snapshot) Len() int { return s.size }
 type Builder struct {
 	last     *Snapshot
 	policies map[Key]*Policy
+	tallies  Tallies
 }
 
 // NewBuilder makes a Builder whose first snapshot has no policies but those it is given.
@@ -35,7 +36,11 @@ func NewBuilder() *Builder {
 // Get returns the policy of the last snapshot under a key, or nil.
 func (b *Builder) Get(key Key) *Policy { return b.policies[key] }
 
-// Apply makes the next snapshot. A policy replaces that under its key; nil removes it. The
+// Tallies returns the counts of evaluations of the policies of the last snapshot. They may be read concurrently.
+func (b *Builder) Tallies() *Tallies { return &b.tallies }
+
+// Apply makes the next snapshot. A policy replaces that under its key; nil removes it. A policy
+// belongs to the first Builder that it is given, and must not be given again once it is removed. The
 // cost grows with the number of changes and with the policies of the subjects that they
 // name.
 func (b *Builder) Apply(changes map[Key]*Policy) *Snapshot {
@@ -49,8 +54,10 @@ func (b *Builder) Apply(changes map[Key]*Policy) *Snapshot {
 		granting.replace(ifGranting(old), ifGranting(policy))
 		if policy == nil {
 			delete(b.policies, key)
+			b.tallies.forget(key)
 		} else {
 			b.policies[key] = policy
+			policy.tally = b.tallies.of(key, policy.conditionEffect())
 		}
 	}
 	b.last = &Snapshot{

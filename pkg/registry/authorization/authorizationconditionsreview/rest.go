@@ -117,7 +117,8 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 	if request.Operation == "" {
 		// Without data, authorizers cannot evaluate their sets.
 		evaluator.Partial = r.compilers.Partial
-		return responseOf(authorization.Chained(sets...).Evaluate(ctx, evaluator)), nil
+		measured := authorization.Measured(authorization.StageConditionsReview, evaluator)
+		return responseOf(authorization.Chained(sets...).Evaluate(ctx, measured)), nil
 	}
 	authored := authorization.Chained(r.chain.Authored(sets...)...)
 	permit := func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) }

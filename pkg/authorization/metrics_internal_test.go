@@ -1,0 +1,69 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+)
+
+// TestMeasuringAllocatesNothing counts the outcome of a condition.
+func TestMeasuringAllocatesNothing(t *testing.T) {
+	c := Condition{Type: ConditionTypeCEL}
+	if got := testing.AllocsPerRun(100, func() {
+		measureCondition(StageAdmission, routeInProcess, time.Now(), c, True())
+	}); got != 0 {
+		t.Errorf("got %v allocations", got)
+	}
+}
+
+// TestMeasured counts conditions of each type with each outcome. No other test of this package makes impersonation
+// reviews.
+func TestMeasured(t *testing.T) {
+	outcomes := map[string]Outcome{
+		"true": True(), "false": False(), "error": Failed(errors.New("failed")), "residual": Residual(Condition{}), "unsupported": {},
+	}
+	evaluator := Measured(StageImpersonation, ConditionEvaluatorFunc(func(_ context.Context, c Condition) Outcome { return outcomes[c.Text] }))
+	counted := func(conditionType, result string) float64 {
+		value, err := testutil.GetCounterMetricValue(evaluations.WithLabelValues(conditionType, "text", result))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	types := map[string]string{ConditionTypeCEL: ConditionTypeCEL, ConditionTypeCELBound: ConditionTypeCELBound, "example.com/invented": "other", "example.com/another": "other"}
+	before := map[[2]string]float64{}
+	want := map[[2]string]float64{}
+	for conditionType, label := range types {
+		for result := range outcomes {
+			key := [2]string{label, result}
+			if _, seen := before[key]; !seen {
+				before[key] = counted(label, result)
+			}
+			want[key]++
+			if got := evaluator.EvaluateCondition(t.Context(), Condition{Type: conditionType, Text: result}); got.label() != result {
+				t.Errorf("%s: got %s, want %s", conditionType, got.label(), result)
+			}
+		}
+	}
+	for key, n := range want {
+		if got := counted(key[0], key[1]) - before[key]; got != n {
+			t.Errorf("%v: counted %v, want %v", key, got, n)
+		}
+	}
+	durations, err := testutil.GetHistogramVecFromGatherer(legacyregistry.DefaultGatherer, "proviso_authorization_evaluation_duration_seconds", map[string]string{"stage": "impersonation", "route": "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := durations.GetAggregatedSampleCount(); got != uint64(len(types)*len(outcomes)) {
+		t.Errorf("got %d durations, want %d", got, len(types)*len(outcomes))
+	}
+}

@@ -1,0 +1,58 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/testutil"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// TestEvaluationsByPolicy compares the exposition of the counts of policies, before and after one of them is deleted.
+func TestEvaluationsByPolicy(t *testing.T) {
+	t.Parallel()
+	s := newStepper(t)
+	cluster, namespaced := engine.Key{Name: "restrict"}, engine.Key{Namespace: "n", Name: "grant"}
+	s.put(t, cluster, "1", policyv1alpha1.PolicyEffectDeny, `request.verb == "x"`)
+	s.put(t, namespaced, "2", policyv1alpha1.PolicyEffectAllow, "")
+	s.publish(t.Context())
+	if collected.tallies.Load() == nil {
+		t.Error("a controller that publishes does not show its counts")
+	}
+	registry, own := metrics.NewKubeRegistry(), &collector{}
+	registry.CustomMustRegister(own)
+	own.tallies.Store(s.builder.Tallies())
+	expect := func(want string) {
+		t.Helper()
+		if want != "" {
+			want = "# HELP proviso_policy_evaluations_total [ALPHA] " + helpOfEvaluations + "\n# TYPE proviso_policy_evaluations_total counter\n" + want
+		}
+		if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "proviso_policy_evaluations_total"); err != nil {
+			t.Error(err)
+		}
+	}
+	expect("")
+	for range 2 {
+		if got := s.decide(t, "n"); got != "allow" {
+			t.Fatalf("got %s", got)
+		}
+	}
+	const restrict = `proviso_policy_evaluations_total{effect="Deny",policy="restrict",policy_namespace="",result="false"} 2` + "\n"
+	expect(`proviso_policy_evaluations_total{effect="Allow",policy="grant",policy_namespace="n",result="true"} 2` + "\n" + restrict)
+	deleted := &policyv1alpha1.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespaced.Namespace, Name: namespaced.Name}}
+	if err := s.informers[1].GetIndexer().Delete(deleted); err != nil {
+		t.Fatal(err)
+	}
+	s.observe(deleted)
+	s.publish(t.Context())
+	expect(restrict)
+}

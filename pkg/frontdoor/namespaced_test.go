@@ -11,6 +11,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/component-base/metrics/legacyregistry"
+	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
 // The bounds of the policies of one namespace, as docs/front-door.md has them.
@@ -128,6 +133,30 @@ func TestNamespaceWithoutSlot(t *testing.T) {
 		synctest.Wait()
 		wantNoOpinion(t, "a review afterwards", <-b.send(t, inNamespace("bob", "attacked", "c", 0)), 0)
 	})
+}
+
+// TestUnevaluatedNamespacesAreCounted has a review wait for a slot of its namespace in vain, and holds the others until it is too
+// late.
+func TestUnevaluatedNamespacesAreCounted(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
+	frontdoor.RegisterMetrics()
+	counts := func() map[string]float64 {
+		values, _ := testutil.GetCounterValuesFromGatherer(legacyregistry.DefaultGatherer, "proviso_webhook_authorize_namespaces_unevaluated_total", nil, "cause") // an error says that there are none
+		return values
+	}
+	before, held := counts(), mostEvaluations()/4
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t, slowNamespace)
+		b.holdIn(t, "attacked", held, 0, func(i int) string { return fmt.Sprint("u", i) })
+		<-b.send(t, inNamespace("bob", "attacked", "c", 0))
+		close(b.open)
+		synctest.Wait()
+	})
+	after := counts()
+	for cause, want := range map[string]int{"no_slot": 1, "too_late": held} {
+		if got := after[cause] - before[cause]; got != float64(want) {
+			t.Errorf("%s: counted %v, want %d", cause, got, want)
+		}
+	}
 }
 
 // TestReviewsOfOneUserInANamespace asks that reviews about one namespace never take the whole share of the user whom they

@@ -23,6 +23,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/component-base/metrics/legacyregistry"
+	metricstestutil "k8s.io/component-base/metrics/testutil"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
@@ -240,6 +242,42 @@ func TestTooManyQuestions(t *testing.T) {
 				}
 				c.outcomes(t, "another user", 0, tc.wantRefused, webhook.ErrBusy)
 			})
+		})
+	}
+}
+
+// TestRefusalsAreCounted counts questions that exceed the bounds, and one that waits too long.
+func TestRefusalsAreCounted(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
+	webhook.RegisterMetrics()
+	counts := func() map[string]float64 {
+		values, _ := metricstestutil.GetCounterValuesFromGatherer(legacyregistry.DefaultGatherer, "proviso_authorization_kube_apiserver_refusals_total", nil, "reason") // an error says that there are none
+		return values
+	}
+	for _, tc := range []struct {
+		name        string
+		users, each int
+		wait        time.Duration
+		want        map[string]float64
+	}{
+		{name: "of one user", users: 1, each: wantInFlightPerUser + wantWaitingPerUser + 3, want: map[string]float64{"user": 3}},
+		{name: "of all users", users: 20, each: 300, want: map[string]float64{"all": 6000 - wantInFlight - wantWaiting}},
+		{name: "too long", users: 1, each: wantInFlightPerUser + 5, wait: wantWait, want: map[string]float64{"timeout": 5}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			before := counts()
+			bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {
+				for i := range tc.users {
+					c.ask(ctx, t, fmt.Sprintf("user-%d", i), tc.each)
+				}
+				time.Sleep(tc.wait)
+				synctest.Wait()
+			})
+			after := counts()
+			for _, reason := range []string{"user", "all", "timeout"} {
+				if got := after[reason] - before[reason]; got != tc.want[reason] {
+					t.Errorf("%s: counted %v, want %v", reason, got, tc.want[reason])
+				}
+			}
 		})
 	}
 }

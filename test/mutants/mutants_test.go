@@ -54,6 +54,7 @@ var suites = []mutation.Suite{
 		{Name: "engine: policies that select others by what fails", File: "reason.go", Old: "return nil, false", New: "return nil, true", Test: "^TestReasons$"},
 		{Name: "engine: the budget of explanations", File: "reason.go", Old: "e.budgets.SpendToExplain(cost)", New: "e.budgets.Spend(p.key.Namespace, cost)", Test: "^TestExplanationsHaveABudget$"},
 		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.explainError(), outcome.Err())", New: "continue", Test: "^Test"},
+		{Name: "engine: policies that are found by their namespace", File: "index.go", Old: "found = appendMatching(b.byRequest[requestKey{namespace: namespace}], a, found)", New: "_ = namespace", Test: "^TestWidePoliciesAreFound$"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "webhook: a name for two authorizers", File: "chain.go", Old: "if !slices.Contains(reserved, m.Name) {", New: "if !slices.Contains(reserved, m.Name) && false {", Test: "^TestChainRefusesToFailOpen$"},

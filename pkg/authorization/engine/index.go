@@ -20,6 +20,10 @@ const (
 	// linear is how many policies of one subject are looked at one by one. Above it they
 	// are found by what their rules name.
 	linear = 16
+	// maxKeys is under how many keys a policy is found, the keys of all its subjects together. The lists of a rule multiply:
+	// one policy could have seventeen million keys, and each of them takes some 200 bytes. A policy with more keys is found
+	// by its namespace alone.
+	maxKeys = 256
 )
 
 var seed = maphash.MakeSeed()
@@ -39,17 +43,31 @@ func shardOf(s subject) int {
 type bucket struct {
 	policies []*Policy
 	// byRequest is there if the policies are many. A policy is under every key that its
-	// rules name, * included.
+	// rules name, * included, or under the key of its namespace.
 	byRequest map[requestKey][]*Policy
 }
 
+// requestKey has only a namespace for policies that have more than maxKeys.
 type requestKey struct {
 	namespace, verb, group, resource string
+}
+
+// keyCount returns how many keys the rules of a policy name.
+func (p *Policy) keyCount() int {
+	count := 0
+	for i := range p.rules {
+		r := &p.rules[i]
+		count += len(r.verbs) * (min(len(r.paths), 1) + len(r.apiGroups)*len(r.resources))
+	}
+	return count
 }
 
 // keys returns the keys under which a policy is found. Non-resource URLs have no group and
 // resource; their verbs tell them apart.
 func (p *Policy) keys() []requestKey {
+	if p.keyCount()*max(len(p.subjects), 1) > maxKeys {
+		return []requestKey{{namespace: p.key.Namespace}}
+	}
 	var keys []requestKey
 	for i := range p.rules {
 		r := &p.rules[i]
@@ -236,7 +254,11 @@ func (b *bucket) find(a authorizer.Attributes, found []matching) []matching {
 		return found
 	case b.byRequest == nil:
 		return appendMatching(b.policies, a, found)
-	case !a.IsResourceRequest():
+	}
+	for _, namespace := range distinct("", a.GetNamespace()) {
+		found = appendMatching(b.byRequest[requestKey{namespace: namespace}], a, found)
+	}
+	if !a.IsResourceRequest() {
 		found = appendMatching(b.byRequest[requestKey{verb: a.GetVerb(), group: "/", resource: "/"}], a, found)
 		if a.GetVerb() != all {
 			found = appendMatching(b.byRequest[requestKey{verb: all, group: "/", resource: "/"}], a, found)

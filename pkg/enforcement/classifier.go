@@ -175,18 +175,22 @@ func (c *classifier) coverage(a authorizer.Attributes) coverage {
 	return c.endpoints[endpoint{GroupVersionResource: schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, subresource: a.GetSubresource()}]
 }
 
-// some reports about the requests that attributes with * stand for: whether admission sees some of them, and whether others
-// are served that it does not see.
-func (c *classifier) some(a authorizer.Attributes) (covered, others bool) {
+// some returns the verbs of the requests that attributes with * stand for, in some versions, or in all if there are none: the
+// verbs of requests that admission sees, and those of others that are served. The verb and the version of the attributes do not
+// count.
+func (c *classifier) some(a authorizer.Attributes, versions []string) (covered, others sets.Set[string]) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
+	covered, others = sets.New[string](), sets.New[string]()
 	for e, seen := range c.endpoints {
-		if !matches(a.GetAPIGroup(), e.Group) || !matches(a.GetAPIVersion(), e.Version) ||
-			!matches(a.GetResource(), e.Resource) || !matches(a.GetSubresource(), e.subresource) {
+		if !matches(a.GetAPIGroup(), e.Group) || !matches(a.GetResource(), e.Resource) || !matches(a.GetSubresource(), e.subresource) {
 			continue
 		}
-		covered = covered || seen.verbs.Has(a.GetVerb())
-		others = others || seen.others.Has(a.GetVerb())
+		if len(versions) > 0 && !slices.ContainsFunc(versions, func(version string) bool { return matches(version, e.Version) }) {
+			continue
+		}
+		covered.Insert(seen.verbs.UnsortedList()...)
+		others.Insert(seen.others.UnsortedList()...)
 	}
 	return covered, others
 }

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
@@ -124,13 +125,13 @@ func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.covers(attributes)
 }
 
-// Coverage reports about the requests that attributes stand for, whose group, version, resource and subresource may be *:
-// whether this server enforces conditions on some of them, and whether it serves others on which conditions are folded.
-// Both are false if this server serves no such request.
-func (e *Enforcer) Coverage(attributes authorizer.Attributes) (enforced, folded bool) {
-	covered, others := e.classifier.some(attributes)
+// Coverage returns verbs of the requests that attributes stand for, whose group, resource and subresource may be *, in some
+// versions, or in all if there are none: the verbs for which this server enforces conditions on some requests, and those for
+// which it serves others on which conditions are folded. The verb and the version of the attributes do not count.
+func (e *Enforcer) Coverage(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string]) {
+	covered, others := e.classifier.some(attributes, versions)
 	if !e.enforces() {
-		return false, covered || others
+		return nil, covered.Union(others)
 	}
 	return covered, others
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	api "github.com/proviso-authz/proviso/apis/policy"
@@ -23,7 +24,9 @@ import (
 // newChecker returns a checker for a server that enforces conditions on everything that it serves.
 func newChecker(t *testing.T) *policy.Checker {
 	t.Helper()
-	return newCheckerOf(t, enforcementstatus.Server{FrontDoor: true, Coverage: func(authorizer.Attributes) (enforced, folded bool) { return true, false }})
+	return newCheckerOf(t, enforcementstatus.Server{FrontDoor: true, Coverage: func(authorizer.Attributes, []string) (enforced, folded sets.Set[string]) {
+		return sets.New("create", "update", "patch", "delete", "get", "list"), nil
+	}})
 }
 
 func newCheckerOf(t *testing.T, server enforcementstatus.Server) *policy.Checker {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -34,6 +35,11 @@ const (
 	mistakesCostLimit = cel.CostLimit
 	// maxListedVerbs bounds the verbs that a warning lists.
 	maxListedVerbs = 8
+	// maxVerbsInCondition bounds the verbs in a condition for which a verb is looked for that may have been meant, and
+	// maxVerbsMeant the verbs among which it is looked for. A policy may have hundreds of the former and 4096 of the latter, and
+	// each pair takes some microseconds.
+	maxVerbsInCondition = 64
+	maxVerbsMeant       = 128
 )
 
 // operations are the values of the variable operation.
@@ -107,14 +113,15 @@ func operationMistakes(expression *partial.Expression) (warnings []policyv1alpha
 
 // verbMistakes finds verbs that look like others. Other authorizers may have other verbs.
 func verbMistakes(expression *partial.Expression, rules []policyv1alpha1.PolicyRule) (warnings []policyv1alpha1.ExpressionWarning) {
-	known := slices.Clone(typechecking.ResourceVerbs)
+	verbs := sets.New(typechecking.ResourceVerbs...)
 	for i := range rules {
-		known = append(known, rules[i].Verbs...)
+		verbs.Insert(rules[i].Verbs...)
 	}
-	for _, text := range expression.ComparedTexts(cel.Request, "verb") {
-		if slices.Contains(known, text) {
-			continue
-		}
+	unknown := slices.DeleteFunc(expression.ComparedTexts(cel.Request, "verb"), verbs.Has)
+	known := sets.List(verbs.Difference(sets.New(typechecking.ResourceVerbs...)))
+	known = slices.Concat(typechecking.ResourceVerbs, known)
+	known = known[:min(len(known), maxVerbsMeant)]
+	for _, text := range unknown[:min(len(unknown), maxVerbsInCondition)] {
 		if meant := suggestion.DidYouMean(text, known); meant != "" {
 			warnings = append(warnings, conditionWarning("request.verb is never %s%s", shortQuote(text), meant))
 		}

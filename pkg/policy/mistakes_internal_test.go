@@ -7,6 +7,7 @@ package policy
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -36,5 +37,35 @@ func TestMistakesAreFoundOnce(t *testing.T) {
 		if one.left != many.left || len(many.found) > 4 || len(all) != 64*len(warned) {
 			t.Errorf("%s: %d units are left after one rule and %d after 64, with %d situations and %d and %d warnings", condition, one.left, many.left, len(many.found), len(warned), len(all))
 		}
+	}
+}
+
+// TestLookingForVerbsIsBounded looks for the verbs that may have been meant in a policy with as many verbs as it may have, and
+// with many others in its condition.
+func TestLookingForVerbsIsBounded(t *testing.T) {
+	spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: "Deny"}
+	for r := range 64 {
+		rule := policyv1alpha1.PolicyRule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"things"}}
+		for v := range 64 {
+			rule.Verbs = append(rule.Verbs, fmt.Sprintf("%04d%s", 64*r+v, strings.Repeat("a", 60)))
+		}
+		spec.Rules = append(spec.Rules, rule)
+	}
+	var others []string
+	for i := range 140 {
+		others = append(others, fmt.Sprintf("%q", fmt.Sprintf("%s%04d", strings.Repeat("b", 60), i)))
+	}
+	expression, err := newCompiler(t).Compile(`request.verb == "craete" || request.verb in [` + strings.Join(others, ", ") + "]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var warnings []policyv1alpha1.ExpressionWarning
+	allocations := testing.AllocsPerRun(1, func() { warnings = verbMistakes(expression, spec.Rules) })
+	// A comparison of two names takes some allocations.
+	if most := 8 * float64(maxVerbsInCondition*maxVerbsMeant); allocations > most {
+		t.Errorf("%.0f allocations, want at most %.0f", allocations, most)
+	}
+	if len(warnings) != 1 || !strings.Contains(warnings[0].Warning, `did you mean "create"?`) {
+		t.Errorf("got %v", warnings)
 	}
 }

@@ -148,7 +148,7 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/policy/enforcementstatus", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "status: a folded condition", File: "enforcementstatus.go", Old: "case evaluated, reads == Request, reads == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:", New: "case true:"},
-		{Name: "status: what is served and folded", File: "enforcementstatus.go", Old: "if folded || isNamed && !enforced {", New: "if isNamed && !enforced {"},
+		{Name: "status: what is served and folded", File: "enforcementstatus.go", Old: "if folded.Has(verb) || isNamed && !enforced.Has(verb) {", New: "if isNamed && !enforced.Has(verb) {"},
 		{Name: "status: what is not served", File: "enforcementstatus.go", Old: "if !isServed && group != \"*\" {", New: "if false {"},
 		{Name: "status: no front door", File: "enforcementstatus.go", Old: "if s.FrontDoor {", New: "if true {"},
 		{Name: "status: the worst result", File: "effective.go", Old: "slices.Backward(severity[1:])", New: "slices.All(severity[1:])"},

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/authorization"
@@ -21,10 +22,11 @@ import (
 
 // Server describes where requests are decided. The zero value serves nothing and has no front door.
 type Server struct {
-	// Coverage reports about the requests that attributes stand for, whose group, version, resource and subresource may be
-	// *: whether this server enforces conditions on some of them, and whether it serves others on which conditions are
-	// folded. If nil, it reports neither.
-	Coverage func(attributes authorizer.Attributes) (enforced, folded bool)
+	// Coverage returns verbs of the requests that attributes stand for, whose group, resource and subresource may be *, in
+	// some versions, or in all if there are none: the verbs for which this server enforces conditions on some requests, and
+	// those for which it serves others on which conditions are folded. If nil, there are none. It is called once for each
+	// resource in each group of a rule.
+	Coverage func(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string])
 	// FrontDoor reports whether the front door is enabled.
 	FrontDoor bool
 }
@@ -111,23 +113,25 @@ func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, rea
 		found.addAll(name, rule.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
 		return
 	}
-	folding := s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, false)
+	enforced, folded := s.coverage(group, path, rule.APIVersions)
+	var evaluatedVerbs, foldedVerbs []string
 	isServed := false
 	for _, verb := range resolved(rule.Verbs) {
-		enforced, folded := s.coverage(group, path, verb, rule.APIVersions)
-		isServed = isServed || enforced || folded
-		if enforced {
-			found.add(name, verb, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
+		isServed = isServed || enforced.Has(verb) || folded.Has(verb)
+		if enforced.Has(verb) {
+			evaluatedVerbs = append(evaluatedVerbs, verb)
 		}
 		// What this server does not serve, it may be asked about in reviews, where the condition is folded as well.
 		isNamed := group != "*" && !slices.Contains(rule.Verbs, "*")
-		if folded || isNamed && !enforced {
-			found.add(name, verb, folding)
+		if folded.Has(verb) || isNamed && !enforced.Has(verb) {
+			foldedVerbs = append(foldedVerbs, verb)
 		}
 	}
 	if !isServed && group != "*" {
-		found.addAll(name, rule.Verbs, folding)
+		foldedVerbs = rule.Verbs
 	}
+	found.addAll(name, evaluatedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
+	found.addAll(name, foldedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, false))
 }
 
 // servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. Of the
@@ -140,24 +144,15 @@ func servedElsewhere(group string, versions []string) bool {
 }
 
 // coverage is Coverage for one entry of a rule.
-func (s Server) coverage(group, path, verb string, versions []string) (enforced, folded bool) {
+func (s Server) coverage(group, path string, versions []string) (enforced, folded sets.Set[string]) {
 	if s.Coverage == nil {
-		return false, false
+		return nil, nil
 	}
 	resource, subresource, _ := strings.Cut(path, "/")
 	if path == "*" { // subresources, too
 		subresource = "*"
 	}
-	if len(versions) == 0 {
-		versions = []string{"*"}
-	}
-	for _, version := range versions {
-		e, f := s.Coverage(authorizer.AttributesRecord{
-			Verb: verb, APIGroup: group, APIVersion: version, Resource: resource, Subresource: subresource, ResourceRequest: true,
-		})
-		enforced, folded = enforced || e, folded || f
-	}
-	return enforced, folded
+	return s.Coverage(authorizer.AttributesRecord{APIGroup: group, Resource: resource, Subresource: subresource, ResourceRequest: true}, versions)
 }
 
 // resolved returns the verbs of a rule, with the standard verbs for *.

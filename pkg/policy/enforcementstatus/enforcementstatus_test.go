@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -20,21 +21,24 @@ import (
 )
 
 // coverage has things in v1, whose creations and updates are enforced, and their console, and reviews.
-func coverage(a authorizer.Attributes) (enforced, folded bool) {
+func coverage(a authorizer.Attributes, versions []string) (enforced, folded sets.Set[string]) {
 	in := func(pattern string, values ...string) bool { return pattern == "*" || slices.Contains(values, pattern) }
-	if a.GetAPIGroup() == "authorization.k8s.io" {
-		return in(a.GetAPIVersion(), "v1alpha1"), false
+	has := func(version string) bool {
+		return len(versions) == 0 || slices.ContainsFunc(versions, func(pattern string) bool { return in(pattern, version) })
 	}
-	if !a.IsResourceRequest() || !in(a.GetAPIGroup(), "demo.proviso.dev") || !in(a.GetAPIVersion(), "v1") || !in(a.GetResource(), "things") {
-		return false, false
+	if a.GetAPIGroup() == "authorization.k8s.io" && has("v1alpha1") {
+		return sets.New("create"), nil
 	}
-	verb := a.GetVerb()
+	if !a.IsResourceRequest() || !in(a.GetAPIGroup(), "demo.proviso.dev") || !has("v1") || !in(a.GetResource(), "things") {
+		return nil, nil
+	}
+	enforced = sets.New[string]()
 	if in(a.GetSubresource(), "") {
-		enforced = verb == "create" || verb == "update"
-		folded = verb == "get" || verb == "list"
+		enforced.Insert("create", "update")
+		folded = sets.New("get", "list")
 	}
 	if in(a.GetSubresource(), "console") {
-		enforced = enforced || verb == "get"
+		enforced.Insert("get")
 	}
 	return enforced, folded
 }
@@ -228,5 +232,33 @@ func TestBounds(t *testing.T) {
 	}
 	if got := enforcementstatus.Effective(entries).Message; !strings.HasSuffix(got, "The same applies to 127 more, see status.enforcement") {
 		t.Errorf("got %s", got)
+	}
+}
+
+// TestWorkIsBounded describes a policy with as many names in its rules as they may have. What the server serves is asked for once
+// for each resource in each group, and the entries for resources with the same verbs share their list.
+func TestWorkIsBounded(t *testing.T) {
+	numbered := func(name string) []string {
+		var names []string
+		for i := range policy.MaxRuleEntries {
+			names = append(names, fmt.Sprint(name, i))
+		}
+		return names
+	}
+	served := policyv1alpha1.PolicyRule{Verbs: numbered("verb"), APIGroups: []string{"*", demo, "policy.proviso.dev", "authorization.k8s.io"}, APIVersions: numbered("v"), Resources: numbered("things")}
+	others := policyv1alpha1.PolicyRule{Verbs: numbered("verb"), APIGroups: numbered("group"), Resources: numbered("things")}
+	questions := 0
+	server := enforcementstatus.Server{FrontDoor: true, Coverage: func(a authorizer.Attributes, versions []string) (enforced, folded sets.Set[string]) {
+		questions++
+		return coverage(a, versions)
+	}}
+	server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: []policyv1alpha1.PolicyRule{served, served}}, enforcementstatus.More)
+	if want := 2 * 4 * policy.MaxRuleEntries; questions != want {
+		t.Errorf("%d questions, want %d", questions, want)
+	}
+	spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: []policyv1alpha1.PolicyRule{others}}
+	allocations := testing.AllocsPerRun(1, func() { server.Of(spec, enforcementstatus.More) })
+	if most := 6.0 * policy.MaxRuleEntries * policy.MaxRuleEntries; allocations > most {
+		t.Errorf("%.0f allocations for %d resources, want at most %.0f", allocations, policy.MaxRuleEntries*policy.MaxRuleEntries, most)
 	}
 }

@@ -49,25 +49,28 @@ type part struct {
 	byResource map[string][]string
 }
 
-func (f findings) add(resource, verb string, o outcome) {
+// addAll adds verbs of a resource, each once. The findings keep the list.
+func (f findings) addAll(resource string, verbs []string, o outcome) {
+	if len(verbs) == 0 {
+		return
+	}
 	p := f[o]
 	if p == nil {
 		p = &part{byResource: map[string][]string{}}
 		f[o] = p
 	}
-	verbs, known := p.byResource[resource]
+	before, known := p.byResource[resource]
 	if !known {
 		p.resources = append(p.resources, resource)
+		p.byResource[resource] = slices.Clip(verbs) // a rule may have thousands of resources: they share the list
+		return
 	}
-	if !slices.Contains(verbs, verb) {
-		p.byResource[resource] = append(verbs, verb)
-	}
-}
-
-func (f findings) addAll(resource string, verbs []string, o outcome) {
 	for _, verb := range verbs {
-		f.add(resource, verb, o)
+		if !slices.Contains(before, verb) {
+			before = append(before, verb)
+		}
 	}
+	p.byResource[resource] = before
 }
 
 // parts returns the resources and verbs that have the outcome o, or nil if there are none. Each part becomes one entry
@@ -86,7 +89,7 @@ func (f findings) parts(o outcome) []part {
 			parts[i].resources = append(parts[i].resources, resource)
 			continue
 		}
-		parts = append(parts, part{resources: []string{resource}, verbs: verbs})
+		parts = append(parts, part{resources: []string{resource}, verbs: slices.Clone(verbs)})
 	}
 	return parts
 }

@@ -63,6 +63,9 @@ type names struct {
 func checkNames(published *Published, rules []policyv1alpha1.PolicyRule) ([]policyv1alpha1.ExpressionWarning, []error) {
 	n := &names{published: published}
 	for i := range rules {
+		if n.isOver() {
+			break
+		}
 		path := field.NewPath("spec", "rules").Index(i)
 		if len(rules[i].NonResourceURLs) > 0 {
 			n.pathVerbs(rules[i].Verbs, path.Child("verbs"))
@@ -122,6 +125,9 @@ func (n *names) groups(groups []string, path *field.Path) ([]string, bool) {
 	}
 	known := true
 	for i, group := range groups {
+		if n.isOver() {
+			return nil, false
+		}
 		if err := n.published.failureOf(group); err != nil {
 			known = false
 			n.failures = append(n.failures, fmt.Errorf("the resources of the API group %q: %w", group, err))

@@ -153,3 +153,30 @@ func TestNamesOfUnknownServers(t *testing.T) {
 		})
 	}
 }
+
+// TestUnknownGroupsAreBounded checks a policy that names as many groups as it may, all of them unknown. Only as many are looked
+// for as there can be warnings.
+func TestUnknownGroupsAreBounded(t *testing.T) {
+	published := kubernetes()
+	for i := range 100 {
+		published.Add(schema.GroupVersion{Group: fmt.Sprintf("group%d.example.com", i), Version: "v1"}, nil)
+	}
+	policy := &policyv1alpha1.AuthorizationPolicySpec{}
+	for r := range 64 {
+		rule := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, Resources: []string{"things"}}
+		for g := range 64 {
+			rule.APIGroups = append(rule.APIGroups, fmt.Sprintf("%04d%s", 64*r+g, strings.Repeat("a", 60)))
+		}
+		policy.Rules = append(policy.Rules, rule)
+	}
+	c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { return published })
+	allocations := testing.AllocsPerRun(1, func() {
+		if result, err := c.Check(policy); err != nil || len(result.ExpressionWarnings) != typechecking.MaxWarnings {
+			t.Errorf("got %d warnings and %v", len(result.ExpressionWarnings), err)
+		}
+	})
+	const most = 16 * 200 * typechecking.MaxWarnings
+	if allocations > most {
+		t.Errorf("%.0f allocations, want at most %d", allocations, most)
+	}
+}

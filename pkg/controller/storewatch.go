@@ -76,7 +76,7 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 				c.established() // the objects have been listed before
 			}
 			return watch.Filter(result, func(event watch.Event) (watch.Event, bool) {
-				complete = complete || endsInitialEvents(event)
+				complete = complete || EndsInitialEvents(event)
 				c.observe(event, complete)
 				return event, true
 			}), nil
@@ -237,8 +237,8 @@ func (c *connection) observe(event watch.Event, complete bool) {
 	}
 }
 
-// endsInitialEvents reports whether an event is the bookmark after the last object that a connection delivers at first.
-func endsInitialEvents(event watch.Event) bool {
+// EndsInitialEvents reports whether an event is the bookmark after the last object that a connection delivers at first.
+func EndsInitialEvents(event watch.Event) bool {
 	if event.Type != watch.Bookmark {
 		return false
 	}

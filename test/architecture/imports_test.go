@@ -61,7 +61,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/granular", "pkg/impersonation",
+		"pkg/admission", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation",
 	},
 
 	"cmd":  {"pkg/apiserver"},

@@ -153,6 +153,12 @@ var suites = []mutation.Suite{
 		{Name: "status: no front door", File: "enforcementstatus.go", Old: "if s.FrontDoor {", New: "if true {"},
 		{Name: "status: the worst result", File: "effective.go", Old: "slices.Backward(severity[1:])", New: "slices.All(severity[1:])"},
 	}},
+	{Package: "pkg/apiserver/options", Test: "^TestNamespacesAreNot|^TestInterruptedLists", Mutants: []mutation.Mutant{
+		{Name: "namespaces: an old cache at the front door", File: "namespaces.go", Old: "|| n.freshness.Stale() != \"\" {\n\t\treturn nil, false", New: "{\n\t\treturn nil, false"},
+		{Name: "namespaces: an old cache at admission", File: "namespaces.go", Old: "if apierrors.IsNotFound(err) || n.freshness.Stale() != \"\" {", New: "if apierrors.IsNotFound(err) {"},
+		{Name: "namespaces: a part of a list", File: "namespaces.go", Old: "if isComplete && event", New: "if event"},
+		{Name: "namespaces: errors", File: "namespaces.go", Old: " && event.Type != watch.Error {", New: " {"},
+	}},
 	{Package: "pkg/registry/virtual", Test: "^TestReviewsOf", Mutants: []mutation.Mutant{
 		{Name: "review: a version that denies", File: "versions.go", Old: "result.Denied || folded.Denied", New: "result.Denied && folded.Denied"},
 		{Name: "review: versions that do not all allow", File: "versions.go", Old: "result.Allowed && folded.Allowed", New: "result.Allowed || folded.Allowed"},

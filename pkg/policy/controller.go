@@ -77,8 +77,9 @@ type result struct {
 	lastGood bool
 	// reads is what the condition depends on, if it compiles.
 	reads enforcementstatus.Reads
-	// expression is the condition, nil if there is none or if it does not compile.
-	expression *partial.Expression
+	// mistakes returns the mistakes that show without any server. They are looked for at the first call, which may take some
+	// tenths of a second, and not again when the status is. It is nil if the specification does not compile.
+	mistakes func() []policyv1alpha1.ExpressionWarning
 }
 
 // NewController returns a Controller.
@@ -214,7 +215,8 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
 	if next.failure == nil {
-		next.reads, next.expression = enforcementstatus.ReadsOf(compiled), compiled.Expression()
+		next.reads = enforcementstatus.ReadsOf(compiled)
+		next.mistakes = sync.OnceValue(func() []policyv1alpha1.ExpressionWarning { return mistakesOf(ctx, next.spec, compiled.Expression()) })
 	}
 	c.mu.Lock()
 	c.results[key] = next

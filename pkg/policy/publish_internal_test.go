@@ -240,3 +240,22 @@ func TestOrderOfPolicies(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// TestMistakesAreLookedForOnce makes the status of a policy several times, as the controller does after every change of the
+// object and every five minutes.
+func TestMistakesAreLookedForOnce(t *testing.T) {
+	s, key := newStepper(t), engine.Key{Namespace: "n", Name: "p"}
+	s.put(t, key, "1", policyv1alpha1.PolicyEffectDeny, `lists.range(100).all(i, i >= 0) && object.a == request.verb && 1 == 2`)
+	s.publish(t.Context())
+	r, p := s.results[key], s.get(key)
+	again := testing.AllocsPerRun(1, func() {
+		status, err := s.statusOf(p, r)
+		if err != nil || status.TypeChecking == nil || len(status.TypeChecking.ExpressionWarnings) != 1 {
+			t.Errorf("got %+v, %v", status.TypeChecking, err)
+		}
+	})
+	once := testing.AllocsPerRun(1, func() { mistakesOf(t.Context(), p.spec, s.builder.Get(key).Expression()) })
+	if again > once/10 {
+		t.Errorf("%.0f allocations for a status, and %.0f to look for mistakes", again, once)
+	}
+}

@@ -7,6 +7,7 @@ package policy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -15,7 +16,6 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
@@ -32,7 +32,7 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if p == nil || !known || !r.isOf(p) {
 		return nil // gone, or to be compiled, after which it comes here again
 	}
-	status, incomplete := c.statusOf(ctx, p, r)
+	status, incomplete := c.statusOf(p, r)
 	if status.TypeChecking != nil {
 		c.EnqueueAfter(key, recheckMistakes)
 	}
@@ -47,7 +47,7 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 
 // statusOf says what became of a policy. The error says that its types could not be checked
 // completely.
-func (c *Controller) statusOf(ctx context.Context, p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
+func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
 	status := p.status.DeepCopy()
 	status.ObservedGeneration = p.meta.Generation
 	ready := metav1.Condition{Type: policyv1alpha1.PolicyReady, Status: metav1.ConditionTrue, Reason: policyv1alpha1.ReasonCompiled, Message: "the policy takes effect"}
@@ -70,18 +70,17 @@ func (c *Controller) statusOf(ctx context.Context, p *content, r result) (*polic
 	status.TypeChecking = nil
 	var incomplete error
 	if r.failure == nil { // what does not compile has no types
-		status.TypeChecking, incomplete = c.checkTypes(ctx, p.spec, r.expression)
+		status.TypeChecking, incomplete = c.checkTypes(p.spec, r.mistakes())
 	}
 	return status, incomplete
 }
 
-// checkTypes returns all mistakes in a policy, nil if there are none.
-func (c *Controller) checkTypes(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) (*policyv1alpha1.TypeChecking, error) {
-	mistakes := mistakesOf(ctx, spec, expression)
+// checkTypes returns the mistakes in a policy with those against the schemas of servers, nil if there are none.
+func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec, mistakes []policyv1alpha1.ExpressionWarning) (*policyv1alpha1.TypeChecking, error) {
 	var incomplete error
 	if c.config.Types != nil {
 		found, err := c.config.Types.Check(spec)
-		mistakes, incomplete = append(mistakes, found.ExpressionWarnings...), err
+		mistakes, incomplete = slices.Concat(mistakes, found.ExpressionWarnings), err
 	}
 	if len(mistakes) == 0 {
 		return nil, incomplete

@@ -122,3 +122,49 @@ func TestWidePoliciesAreFound(t *testing.T) {
 		t.Errorf("after the removal of one policy: found %q", got)
 	}
 }
+
+// TestLongListsMatchAsShortOnes matches questions with a rule, and with a rule that has other entries, too.
+func TestLongListsMatchAsShortOnes(t *testing.T) {
+	t.Parallel()
+	long := func(prefix string, entries []string) []string { return append(numbered(prefix, few), entries...) }
+	values := []string{"", "a", "b", "*"}
+	resources := []string{"", "a", "b", "*", "a/s", "*/s", "a/*", "*/*"}
+	for _, entry := range values {
+		for _, resource := range resources {
+			short := policyv1alpha1.PolicyRule{Verbs: []string{entry, "b"}, APIGroups: []string{entry}, APIVersions: []string{entry}, Resources: []string{resource}, ResourceNames: []string{entry}}
+			extended := policyv1alpha1.PolicyRule{
+				Verbs: long("x", short.Verbs), APIGroups: long("x", short.APIGroups), APIVersions: long("x", short.APIVersions),
+				Resources: long("x", short.Resources), ResourceNames: long("x", short.ResourceNames),
+			}
+			one, other := newRule(&short, policyv1alpha1.PolicyEffectDeny), newRule(&extended, policyv1alpha1.PolicyEffectDeny)
+			for i := range 4 * 4 * 4 * 4 * 4 * 3 {
+				next := func(of []string) string {
+					defer func() { i /= len(of) }()
+					return of[i%len(of)]
+				}
+				a := authorizer.AttributesRecord{
+					Verb: next(values), APIGroup: next(values), APIVersion: next(values), Resource: next(values), Name: next(values),
+					Subresource: next([]string{"", "s", "*"}), ResourceRequest: true,
+				}
+				if got, want := other.matches(a), one.matches(a); got != want {
+					t.Fatalf("%+v: %+v matches %d, and with other entries %d", a, short, want, got)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkWidePolicies matches a request with policies that have as many entries as they may have.
+func BenchmarkWidePolicies(b *testing.B) {
+	spec := policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny}
+	for i := range 64 {
+		spec.Rules = append(spec.Rules, policyv1alpha1.PolicyRule{
+			Verbs: append(numbered("verb", 63), "get"), APIGroups: append(numbered("group", 63), ""), Resources: append(numbered(fmt.Sprint("things", i), 63), "pods/log"),
+		})
+	}
+	p := newPolicy(Key{Namespace: "n", Name: "p"}, &spec)
+	a := authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "pods", Namespace: "n", ResourceRequest: true}
+	for b.Loop() {
+		p.matches(a)
+	}
+}

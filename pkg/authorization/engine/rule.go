@@ -17,8 +17,12 @@ import (
 // all stands for every verb, group, version or resource, in rules and in questions.
 const all = "*"
 
+// few is how many entries of a list are compared one by one. Longer lists are searched: 64 rules have thousands of entries, which
+// are looked at for every request of a namespace, whoever its authors are.
+const few = 8
+
 // rule describes requests. It is immutable, and shares no slice with the object that it
-// was made from.
+// was made from. All lists are sorted.
 type rule struct {
 	verbs         []string
 	apiGroups     []string
@@ -32,10 +36,21 @@ type rule struct {
 
 func newRule(r *policyv1alpha1.PolicyRule, effect policyv1alpha1.PolicyEffect) rule {
 	return rule{
-		verbs: slices.Clone(r.Verbs), apiGroups: slices.Clone(r.APIGroups), apiVersions: slices.Clone(r.APIVersions),
-		resources: slices.Clone(r.Resources), resourceNames: slices.Clone(r.ResourceNames), paths: slices.Clone(r.NonResourceURLs),
+		verbs: sorted(r.Verbs), apiGroups: sorted(r.APIGroups), apiVersions: sorted(r.APIVersions),
+		resources: sorted(r.Resources), resourceNames: sorted(r.ResourceNames), paths: sorted(r.NonResourceURLs),
 		grants: effect == policyv1alpha1.PolicyEffectAllow,
 	}
+}
+
+func sorted(entries []string) []string { return slices.Sorted(slices.Values(entries)) }
+
+// contains reports whether a sorted list has an entry.
+func contains(entries []string, entry string) bool {
+	if len(entries) <= few {
+		return slices.Contains(entries, entry)
+	}
+	_, found := slices.BinarySearch(entries, entry)
+	return found
 }
 
 // match says how a policy matches a request.
@@ -67,7 +82,7 @@ func (r *rule) matches(a authorizer.Attributes) match {
 	if !holds(r.apiGroups, a.GetAPIGroup()) || !r.matchesResource(a.GetResource(), a.GetSubresource()) {
 		return noMatch
 	}
-	if len(r.resourceNames) > 0 && !slices.Contains(r.resourceNames, a.GetName()) {
+	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) {
 		return noMatch
 	}
 	switch {
@@ -82,6 +97,9 @@ func (r *rule) matches(a authorizer.Attributes) match {
 }
 
 func holds(values []string, value string) bool {
+	if len(values) > few {
+		return contains(values, value) || contains(values, all)
+	}
 	for _, v := range values {
 		if v == value || v == all {
 			return true
@@ -94,6 +112,12 @@ func holds(values []string, value string) bool {
 // */scale the subresource scale of every resource. A resource without subresource does
 // not match its subresources.
 func (r *rule) matchesResource(resource, subresource string) bool {
+	if len(r.resources) > few {
+		if subresource == "" {
+			return holds(r.resources, resource)
+		}
+		return holds(r.resources, resource+"/"+subresource) || contains(r.resources, all+"/"+subresource)
+	}
 	for _, pattern := range r.resources {
 		if pattern == all || namesResource(pattern, resource, subresource) {
 			return true

@@ -29,9 +29,13 @@ const (
 	// namespaceShare is the share of the slots that one namespace gets. Reviews about one namespace
 	// therefore deny nothing to others, whichever user names they have.
 	namespaceShare = 2
-	// slowNamespaceShare is namespaceShare for the slots in which the policies of namespaces are evaluated.
-	// Their authors choose how long that takes.
+	// userInNamespaceShare is the share of the slots that one user name gets in one namespace: half of those of the user.
+	userInNamespaceShare = 8
+	// slowNamespaceShare and slowUserShare are namespaceShare and userShare for the slots in which the policies of namespaces
+	// are evaluated. Their authors choose how long that takes, and which users the reviews about their namespaces name. It takes
+	// four namespaces to fill the slots of a user, as it does to fill all slots.
 	slowNamespaceShare = 4
+	slowUserShare      = 2
 	// namespaceTimeout bounds how long the policies of a namespace are evaluated for one review. Their budgets are worth
 	// some 50 ms in each place of the chain.
 	namespaceTimeout = 250 * time.Millisecond
@@ -43,6 +47,8 @@ const (
 	// send fewer requests at the same time. Most evaluations take less than a millisecond, so that
 	// a burst of this size is decided in time.
 	maxWaitingEvaluationsPerUser = 256
+	// maxWaitingInNamespace bounds how many of them are about one namespace, too.
+	maxWaitingInNamespace = 192
 
 	// smallReviewBytes is the size up to which a review is decided without the bounds of large
 	// reviews. Nearly every review is smaller: names have at most a few hundred bytes, and users a
@@ -58,6 +64,8 @@ const (
 	// with a handful of connections is served in turn. A flood is denied immediately, so that it
 	// does not hold the buffers that others need.
 	maxWaitingPerUser = 6
+	// maxWaitingLargeInNamespace bounds how many of them are about one namespace, too.
+	maxWaitingLargeInNamespace = 5
 	// maxBuffers bounds the large reviews in memory, and with it their memory to 8 MiB, or twice
 	// that while they are decoded. The user is known only after a review has been read, because
 	// the user follows the selectors in its JSON.
@@ -82,27 +90,40 @@ type limits struct {
 	namespaced, policies *pool
 }
 
-func newLimits() *limits {
-	return &limits{buffers: make(chan struct{}, maxBuffers), namespaced: newPool(slowNamespaceShare), policies: newPool(namespaceShare)}
-}
-
 // pool has the slots of evaluations of the same kind. A large review takes a slot of both at the same time.
 type pool struct {
 	// large is for large reviews, and evaluations for all.
 	large, evaluations *slots.Slots
 }
 
-// newPool makes a pool. One namespace gets one slot in so many.
-func newPool(share int) *pool {
-	most := maxEvaluations()
-	evaluations := slots.New(slots.Bounds{
-		All: most, PerUser: most / userShare, PerNamespace: most / share,
-		Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, Refusal: errNoSlot,
-	})
-	return &pool{evaluations: evaluations, large: evaluations.Within(slots.Bounds{
-		All: maxLargeReviews, PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / share,
-		Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, Refusal: errNoLargeSlot,
-	})}
+func newLimits() *limits {
+	return &limits{
+		buffers: make(chan struct{}, maxBuffers),
+		namespaced: newPool(slots.Bounds{
+			PerUser: maxEvaluations() / slowUserShare, PerNamespace: maxEvaluations() / slowNamespaceShare,
+			WaitingOfOneUser: slowNamespaceShare * maxWaitingInNamespace,
+		}, slots.Bounds{
+			PerUser: maxLargeReviews / slowUserShare, PerNamespace: maxLargeReviews / slowNamespaceShare,
+			WaitingOfOneUser: slowNamespaceShare * maxWaitingLargeInNamespace,
+		}),
+		policies: newPool(slots.Bounds{
+			PerUser: maxEvaluations() / userShare, PerNamespace: maxEvaluations() / namespaceShare,
+			WaitingOfOneUser: maxWaitingEvaluationsPerUser,
+		}, slots.Bounds{
+			PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare,
+			WaitingOfOneUser: maxWaitingPerUser,
+		}),
+	}
+}
+
+// newPool makes a pool. The bounds are those that depend on what the slots are for.
+func newPool(evaluations, large slots.Bounds) *pool {
+	evaluations.All, evaluations.Waiting, evaluations.Refusal = maxEvaluations(), maxWaitingEvaluations, errNoSlot
+	evaluations.PerUserInNamespace, evaluations.WaitingOfOneUserInNamespace = maxEvaluations()/userInNamespaceShare, maxWaitingInNamespace
+	large.All, large.Waiting, large.Refusal = maxLargeReviews, maxBuffers, errNoLargeSlot
+	large.PerUserInNamespace, large.WaitingOfOneUserInNamespace = maxLargeReviews/userInNamespaceShare, maxWaitingLargeInNamespace
+	all := slots.New(evaluations)
+	return &pool{evaluations: all, large: all.Within(large)}
 }
 
 // within calls a function that evaluates policies while it has the slots of a review.

@@ -204,13 +204,19 @@ func TestWaitingReviewsHoldNoSlots(t *testing.T) {
 				b.holdIn(t, namespace, mostEvaluationsOfOneUser(), 0, carol)
 			}
 		}},
-		{name: "the slots of their namespace, while their users are slow", user: "dave", namespace: "other", hold: func(t *testing.T, b *bubble) {
+		{name: "the slots of their user, who is named in reviews about three slow namespaces", user: "carol", namespace: "other", hold: func(t *testing.T, b *bubble) {
 			t.Helper()
-			for user, elsewhere := range map[string][]string{"alice": {"a", "b"}, "bob": {"c", "d"}} {
-				for _, namespace := range append(elsewhere, "other") {
-					b.holdIn(t, namespace, mostEvaluationsOfOneUser()/2, 0, func(int) string { return user })
-				}
+			for _, namespace := range []string{"a", "b", "c"} {
+				b.holdIn(t, namespace, mostEvaluationsOfOneUser(), 0, carol)
+				b.holdIn(t, namespace, mostOfOneUser, largeBytes, carol)
 			}
+		}},
+		{name: "the slots of their namespace, while their user is slow", user: "dave", namespace: "other", hold: func(t *testing.T, b *bubble) {
+			t.Helper()
+			for _, namespace := range []string{"a", "b", "c", "d", "other"} {
+				b.holdIn(t, namespace, mostEvaluationsOfOneUser()/2, 0, func(int) string { return "alice" })
+			}
+			b.holdIn(t, "other", mostEvaluationsOfOneUser()/2, 0, func(int) string { return "bob" })
 		}},
 		{name: "the slots of large reviews, while namespaces are slow", user: "dave", namespace: "a", hold: func(t *testing.T, b *bubble) {
 			t.Helper()

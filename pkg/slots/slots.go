@@ -27,23 +27,16 @@ type Slots struct {
 	outer *Slots
 }
 
-// Bounds are the bounds of Slots. All are positive, except for PerNamespace.
+// Bounds are the bounds of Slots. All are positive; those of namespaces are needed only if callers have namespaces.
 type Bounds struct {
-	// All, PerUser and PerNamespace bound how many callers work at the same time. PerNamespace is needed only if callers
-	// have namespaces.
-	All, PerUser, PerNamespace int
-	// Waiting and WaitingOfOneUser bound how many callers wait.
-	Waiting, WaitingOfOneUser int
+	// All, PerUser and PerNamespace bound how many callers work at the same time. PerUserInNamespace bounds the callers of one
+	// user name in one namespace; the other slots are left to its callers in other namespaces.
+	All, PerUser, PerNamespace, PerUserInNamespace int
+	// Waiting, WaitingOfOneUser and WaitingOfOneUserInNamespace bound how many callers wait.
+	Waiting, WaitingOfOneUser, WaitingOfOneUserInNamespace int
 	// Refusal is the error for a caller that gets no slot.
 	Refusal error
 }
-
-// pairShare is the divisor for the slots of a user name that its callers in one namespace get. The other slots are left
-// to its callers in other namespaces. pairRest is the divisor for the waiting places that are left to those.
-const (
-	pairShare = 2
-	pairRest  = 4
-)
 
 // waitingShareOfNamespace is the divisor for the waiting places that one namespace gets.
 const waitingShareOfNamespace = 4
@@ -112,7 +105,7 @@ func (s *Slots) sharesOf(user, namespace string) []*share {
 	shares := []*share{of(ofUser, user, "", b.PerUser, b.WaitingOfOneUser)}
 	if namespace != "" {
 		shares = append(shares,
-			of(ofPair, user, namespace, b.PerUser/pairShare, b.WaitingOfOneUser-b.WaitingOfOneUser/pairRest),
+			of(ofPair, user, namespace, b.PerUserInNamespace, b.WaitingOfOneUserInNamespace),
 			of(ofNamespace, "", namespace, b.PerNamespace, b.Waiting/waitingShareOfNamespace))
 	}
 	shares = append(shares, of(ofAll, "", "", b.All, b.Waiting))

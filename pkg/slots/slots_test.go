@@ -63,7 +63,7 @@ func TestCallersThatWaitHaveNothing(t *testing.T) {
 	t.Parallel()
 	type names struct{ user, namespace string }
 	waiting := names{"carol", "attacked"}
-	bounds := slots.Bounds{All: 6, PerUser: 4, PerNamespace: 3, Waiting: 40, WaitingOfOneUser: 8, Refusal: errRefused}
+	bounds := slots.Bounds{All: 6, PerUser: 4, PerNamespace: 3, PerUserInNamespace: 2, Waiting: 40, WaitingOfOneUser: 8, WaitingOfOneUserInNamespace: 6, Refusal: errRefused}
 	for _, tc := range []struct {
 		name string
 		// outer and inner have slots before the caller waits, of all Slots and of those within them.
@@ -139,7 +139,7 @@ func TestCallersThatWaitHaveNothing(t *testing.T) {
 func TestFirstCallerIsFirst(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := slots.New(slots.Bounds{All: 3, PerUser: 2, PerNamespace: 1, Waiting: 8, WaitingOfOneUser: 2, Refusal: errRefused})
+		s := slots.New(slots.Bounds{All: 3, PerUser: 2, PerNamespace: 1, PerUserInNamespace: 1, Waiting: 8, WaitingOfOneUser: 2, WaitingOfOneUserInNamespace: 2, Refusal: errRefused})
 		hold := func(user, namespace string) func() {
 			end, err := s.Acquire(t.Context(), user, namespace)
 			if err != nil {

@@ -140,7 +140,8 @@ var suites = []mutation.Suite{
 		{Name: "slots: callers that wait", File: "slots.go", Old: "if own.waiting == own.maxWaiting {", New: "if false {"},
 	}},
 	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
-		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "evaluations.Within(slots.Bounds{", New: "slots.New(slots.Bounds{", Test: "^TestEvaluationWithoutSlotIsDenied$"},
+		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "all.Within(large)", New: "slots.New(large)", Test: "^TestEvaluationWithoutSlotIsDenied$"},
+		{Name: "frontdoor: slow namespaces take the slots of a user", File: "large.go", Old: "slowUserShare      = 2", New: "slowUserShare      = 4", Test: "^TestWaitingReviewsHoldNoSlots$"},
 		{Name: "frontdoor: policies that are not loaded", File: "decide.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},
 		{Name: "frontdoor: the marker", File: "decide.go", Old: "if marked && !decision.IsDeny() {", New: "if false {"},
 		{Name: "frontdoor: conditions that deny in a review without a version", File: "decide.go", Old: "if decision.CanBecomeDenied() {", New: "if false {", Test: "^TestDecide$"},

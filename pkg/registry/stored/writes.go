@@ -23,9 +23,13 @@ const (
 	// if they have none. Most of the time of a write is spent on waiting for etcd and kube-apiserver.
 	maxWrites      = 8
 	maxWritesOfOne = 2
-	// maxWaiting and maxWaitingOfOne are how many wait. A tool that applies a directory writes fewer at a time.
+	// maxWritesInAll is how many objects of all namespaces one user writes.
+	maxWritesInAll = 4
+	// maxWaiting and maxWaitingOfOne are how many wait, and maxWaitingInAll how many by one user in all namespaces. A tool that
+	// applies a directory writes fewer at a time.
 	maxWaiting      = 256
 	maxWaitingOfOne = 32
+	maxWaitingInAll = 128
 	// writeTimeout is how long a write waits. Clients wait for half a minute and more, and repeat a write that is refused.
 	writeTimeout = 10 * time.Second
 	// retryAfterSeconds is when a client is to try again.
@@ -40,26 +44,28 @@ type Writes struct {
 
 // NewWrites returns the bounds of a kind, which a refusal calls by its noun in the plural.
 func NewWrites(noun string, namespaced bool) *Writes {
-	return &Writes{namespaced: namespaced, slots: slots.New(slots.Bounds{
+	bounds := slots.Bounds{
 		All: maxWrites, PerUser: maxWritesOfOne, Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOne,
 		Refusal: apierrors.NewTooManyRequests("too many "+noun+" are being written: try again later", retryAfterSeconds),
-	})}
+	}
+	if namespaced {
+		bounds.PerUser, bounds.WaitingOfOneUser = maxWritesInAll, maxWaitingInAll
+		bounds.PerNamespace, bounds.PerUserInNamespace, bounds.WaitingOfOneUserInNamespace = maxWritesOfOne, maxWritesOfOne, maxWaitingOfOne
+	}
+	return &Writes{namespaced: namespaced, slots: slots.New(bounds)}
 }
 
-// Begin waits until an object may be written. It returns 429 if too many wait, or after writeTimeout.
+// Begin waits until an object may be written. It returns 429 if too many wait, or after writeTimeout. Authors in a namespace share
+// its writes, because they may use the names of all of its service accounts.
 func (w *Writes) Begin(ctx context.Context) (end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	return w.slots.Acquire(ctx, w.shareOf(ctx), "")
-}
-
-// shareOf names those who share the writes of one. The authors of a namespace may use the names of all of its service accounts.
-func (w *Writes) shareOf(ctx context.Context) string {
-	if w.namespaced {
-		return genericapirequest.NamespaceValue(ctx)
-	}
+	name, namespace := "", ""
 	if user, ok := genericapirequest.UserFrom(ctx); ok {
-		return user.GetName()
+		name = user.GetName()
 	}
-	return ""
+	if w.namespaced {
+		namespace = genericapirequest.NamespaceValue(ctx)
+	}
+	return w.slots.Acquire(ctx, name, namespace)
 }

@@ -8,6 +8,7 @@ package authorizationpolicy_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -95,5 +96,40 @@ func TestFloodOfWrites(t *testing.T) {
 				t.Errorf("afterwards: %v", err)
 			}
 		})
+	}
+}
+
+// TestFloodOfWritesInManyNamespaces has one author write policies in five namespaces. Others write in other namespaces meanwhile.
+func TestFloodOfWritesInManyNamespaces(t *testing.T) {
+	t.Parallel()
+	h := &held{open: make(chan struct{})}
+	f := newFixtureWith(t, true, h)
+	create := func(ctx context.Context, namespace, condition string) error {
+		obj := f.policy("p", policy.PolicyEffectAllow, func(m *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) {
+			m.Namespace, s.Condition = namespace, condition
+		})
+		_, err := f.Policy.Create(genericapirequest.WithNamespace(ctx, namespace), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	const sent = 5 * 4
+	flooding, results := f.ctx(t), make(chan error, sent)
+	for i := range sent {
+		go func() { results <- create(flooding, fmt.Sprint("n", i%5), "hold") }()
+	}
+	for h.checking.Load() < 4 {
+		runtime.Gosched()
+	}
+	other := genericapirequest.WithUser(f.anonymous(t), &user.DefaultInfo{Name: "bob"})
+	if err := create(other, "other", "true"); err != nil {
+		t.Errorf("another author: %v", err)
+	}
+	close(h.open)
+	for range sent {
+		if err := <-results; err != nil {
+			t.Errorf("one that waited: %v", err)
+		}
+	}
+	if most := h.most.Load(); most > 4 {
+		t.Errorf("got %d checks for one author at a time, want at most 4", most)
 	}
 }

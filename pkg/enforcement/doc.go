@@ -20,6 +20,7 @@ SPDX-License-Identifier: Apache-2.0
 //     are recorded. All other authorization checks inside the server get folded answers.
 //   - A request that cannot become allowed is refused before its body is read.
 //
-// A server that uses the package needs an authorization.Chain and the setup in docs/library.md.
+// A server that uses the package needs an authorization.Chain and the setup in docs/library.md; the
+// example is a whole server.
 // The package must not import policies, storage or any other part of Proviso's own server.
 package enforcement

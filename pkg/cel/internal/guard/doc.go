@@ -14,7 +14,7 @@ SPDX-License-Identifier: Apache-2.0
 //   - A function gets no arguments that would keep it busy for more than some milliseconds
 //     (arguments.go), and its cost grows with its work (cost.go).
 //   - A panic in a function is an error of its call, which && and || may absorb (panics.go).
-//   - An evaluation ends soon after its context (interrupt.go).
+//   - An evaluation ends soon after its context (guard.go).
 //   - An expression within the bounds has the same result as with cel-go alone.
 //
 // The package knows cel-go and the CEL libraries of Kubernetes only. It must not import anything else

@@ -30,18 +30,18 @@ func TestCompileRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name, expression, want string
 	}{
-		{"nothing", ``, "Syntax error"},
-		{"half an expression", `object.`, "<input>:1:8"},
-		{"not a bool", `object.spec`, "it must yield bool, but yields dyn"},
-		{"a string", `"true"`, "it must yield bool, but yields string"},
-		{"an unknown variable", `request.verb == "get"`, "undeclared reference to 'request'"},
-		{"an unknown field of a known type", `impersonatedUser.password == ""`, "undefined field 'password'"},
-		{"the status of a namespace", `namespaceObject.status.phase == "Active"`, "undefined field 'status'"},
-		{"an unknown function", `now() == object`, "undeclared reference to 'now'"},
-		{"a bad pattern", `object.name.matches("(")`, "invalid matches argument"},
-		{"what the compiler panics at", `[?object.x].size() == 1`, "the compiler failed"},
-		{"deep nesting", strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), "recursion limit exceeded"},
-		{"too long", `"` + strings.Repeat("x", cel.MaxExpressionBytes) + `" == ""`, "longer than 10240 bytes"},
+		{name: "nothing", expression: ``, want: "Syntax error"},
+		{name: "half an expression", expression: `object.`, want: "<input>:1:8"},
+		{name: "not a bool", expression: `object.spec`, want: "it must yield bool, but yields dyn"},
+		{name: "a string", expression: `"true"`, want: "it must yield bool, but yields string"},
+		{name: "an unknown variable", expression: `request.verb == "get"`, want: "undeclared reference to 'request'"},
+		{name: "an unknown field of a known type", expression: `impersonatedUser.password == ""`, want: "undefined field 'password'"},
+		{name: "the status of a namespace", expression: `namespaceObject.status.phase == "Active"`, want: "undefined field 'status'"},
+		{name: "an unknown function", expression: `now() == object`, want: "undeclared reference to 'now'"},
+		{name: "a bad pattern", expression: `object.name.matches("(")`, want: "invalid matches argument"},
+		{name: "what the compiler panics at", expression: `[?object.x].size() == 1`, want: "the compiler failed"},
+		{name: "deep nesting", expression: strings.Repeat("(", 1000) + "true" + strings.Repeat(")", 1000), want: "recursion limit exceeded"},
+		{name: "too long", expression: `"` + strings.Repeat("x", cel.MaxExpressionBytes) + `" == ""`, want: "longer than 10240 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -83,28 +83,28 @@ func TestEval(t *testing.T) {
 		want             bool
 		wantErr          string
 	}{
-		{"a string", `object.metadata.name == "web"`, true, ""},
-		{"a number with a fraction", `object.spec.ratio > 1.25`, true, ""},
-		{"a number that fits no integer", `object.spec.huge > 1e299`, true, ""},
-		{"an integer against a fraction", `object.spec.replicas < 3.5`, true, ""},
-		{"an integer or a string", `object.spec.ports.all(p, p.port == 80 || p.port == "https")`, true, ""},
-		{"a null field", `object.spec.none == null`, true, ""},
-		{"an absent object", `oldObject == null`, true, ""},
-		{"a field of an absent object", `oldObject.spec.replicas == 3`, false, "no such"},
-		{"a missing field", `object.spec.missing == 1`, false, "no such key: missing"},
-		{"a missing field, asked for", `has(object.spec.missing)`, false, ""},
-		{"an optional field", `object.?spec.?missing.orValue("x") == "x"`, true, ""},
-		{"a quantity", `quantity(object.spec.memory).isLessThan(quantity("3Gi"))`, true, ""},
-		{"an address", `ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`, true, ""},
-		{"a set", `sets.contains(object.metadata.finalizers, ["a"])`, true, ""},
-		{"two variables", `object.metadata.labels.all(k, v, k == "team" && v == "blue")`, true, ""},
-		{"the namespace", `namespaceObject.metadata.labels["env"] == "dev"`, true, ""},
-		{"the operation", `operation == "CREATE" && !dryRun && options == null`, true, ""},
-		{"impersonation", `impersonatedRequest.resource == "pods" && "g" in impersonatedUser.groups && impersonatedUser.extra["k"] == ["v"]`, true, ""},
-		{"an error on one side of ||", `object.spec.missing == 1 || true`, true, ""},
-		{"an error on one side of &&", `object.spec.missing == 1 && true`, false, "no such key"},
-		{"a value that is no bool", `dyn(object.spec.replicas) || false`, false, "no such overload"},
-		{"several lines", "object.spec.flag == true &&\n  object.metadata.name == \"web\"", true, ""},
+		{name: "a string", expression: `object.metadata.name == "web"`, want: true, wantErr: ""},
+		{name: "a number with a fraction", expression: `object.spec.ratio > 1.25`, want: true, wantErr: ""},
+		{name: "a number that fits no integer", expression: `object.spec.huge > 1e299`, want: true, wantErr: ""},
+		{name: "an integer against a fraction", expression: `object.spec.replicas < 3.5`, want: true, wantErr: ""},
+		{name: "an integer or a string", expression: `object.spec.ports.all(p, p.port == 80 || p.port == "https")`, want: true, wantErr: ""},
+		{name: "a null field", expression: `object.spec.none == null`, want: true, wantErr: ""},
+		{name: "an absent object", expression: `oldObject == null`, want: true, wantErr: ""},
+		{name: "a field of an absent object", expression: `oldObject.spec.replicas == 3`, want: false, wantErr: "no such"},
+		{name: "a missing field", expression: `object.spec.missing == 1`, want: false, wantErr: "no such key: missing"},
+		{name: "a missing field, asked for", expression: `has(object.spec.missing)`, want: false, wantErr: ""},
+		{name: "an optional field", expression: `object.?spec.?missing.orValue("x") == "x"`, want: true, wantErr: ""},
+		{name: "a quantity", expression: `quantity(object.spec.memory).isLessThan(quantity("3Gi"))`, want: true, wantErr: ""},
+		{name: "an address", expression: `ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`, want: true, wantErr: ""},
+		{name: "a set", expression: `sets.contains(object.metadata.finalizers, ["a"])`, want: true, wantErr: ""},
+		{name: "two variables", expression: `object.metadata.labels.all(k, v, k == "team" && v == "blue")`, want: true, wantErr: ""},
+		{name: "the namespace", expression: `namespaceObject.metadata.labels["env"] == "dev"`, want: true, wantErr: ""},
+		{name: "the operation", expression: `operation == "CREATE" && !dryRun && options == null`, want: true, wantErr: ""},
+		{name: "impersonation", expression: `impersonatedRequest.resource == "pods" && "g" in impersonatedUser.groups && impersonatedUser.extra["k"] == ["v"]`, want: true, wantErr: ""},
+		{name: "an error on one side of ||", expression: `object.spec.missing == 1 || true`, want: true, wantErr: ""},
+		{name: "an error on one side of &&", expression: `object.spec.missing == 1 && true`, want: false, wantErr: "no such key"},
+		{name: "a value that is no bool", expression: `dyn(object.spec.replicas) || false`, want: false, wantErr: "no such overload"},
+		{name: "several lines", expression: "object.spec.flag == true &&\n  object.metadata.name == \"web\"", want: true, wantErr: ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -171,11 +171,11 @@ func TestReads(t *testing.T) {
 		expression string
 		reads, not cel.Variable
 	}{
-		{`object.a == oldObject.a`, cel.OldObject, cel.Options},
-		{`impersonatedRequest.verb == "get" && "x" in impersonatedUser.groups`, cel.ImpersonatedUser, cel.Object},
-		{`authorizer.requestResource.check("get").allowed()`, cel.RequestResource, cel.Authorizer},
-		{`authorizer.path("/x").check("get").allowed()`, cel.Authorizer, cel.RequestResource},
-		{`["a"].exists(x, x == operation)`, cel.Operation, cel.Object},
+		{expression: `object.a == oldObject.a`, reads: cel.OldObject, not: cel.Options},
+		{expression: `impersonatedRequest.verb == "get" && "x" in impersonatedUser.groups`, reads: cel.ImpersonatedUser, not: cel.Object},
+		{expression: `authorizer.requestResource.check("get").allowed()`, reads: cel.RequestResource, not: cel.Authorizer},
+		{expression: `authorizer.path("/x").check("get").allowed()`, reads: cel.Authorizer, not: cel.RequestResource},
+		{expression: `["a"].exists(x, x == operation)`, reads: cel.Operation, not: cel.Object},
 	} {
 		program, err := compiler.Compile(tc.expression)
 		if err != nil {

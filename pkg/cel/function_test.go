@@ -97,8 +97,8 @@ func TestBudgetOfFunctions(t *testing.T) {
 		text string
 		most int
 	}{
-		"long":   {strings.Repeat("true||", 150) + "true", 22},
-		"macros": {strings.Repeat("[].exists_one(a,a)||", 40) + "true", 15},
+		"long":   {text: strings.Repeat("true||", 150) + "true", most: 22},
+		"macros": {text: strings.Repeat("[].exists_one(a,a)||", 40) + "true", most: 15},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

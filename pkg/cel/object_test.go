@@ -265,8 +265,8 @@ func TestObjectReader(t *testing.T) {
 		object odd
 		fails  bool
 	}{
-		"what is read can be converted": {odd{Name: "n", Huge: 1 << 63}, false},
-		"what is read cannot":           {odd{Name: "m", Huge: 1 << 63}, true},
+		"what is read can be converted": {object: odd{Name: "n", Huge: 1 << 63}, fails: false},
+		"what is read cannot":           {object: odd{Name: "m", Huge: 1 << 63}, fails: true},
 	} {
 		reader := &cel.ObjectReader{}
 		_, _, _ = program.Eval(t.Context(), cel.Values{cel.Object: reader.Read(&tc.object)})

@@ -102,9 +102,9 @@ func TestTypedCompilerReportsOnce(t *testing.T) {
 func TestTypedCompilerBounds(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ name, expression string }{
-		{"what the compiler panics at", `[?object.any].size() == 1`},
-		{"longer than the bound", `"` + strings.Repeat("x", cel.MaxExpressionBytes) + `" == ""`},
-		{"nested deeper than the bound", strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == []"},
+		{name: "what the compiler panics at", expression: `[?object.any].size() == 1`},
+		{name: "longer than the bound", expression: `"` + strings.Repeat("x", cel.MaxExpressionBytes) + `" == ""`},
+		{name: "nested deeper than the bound", expression: strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == []"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

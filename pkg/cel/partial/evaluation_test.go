@@ -85,9 +85,9 @@ func TestKEPExample(t *testing.T) {
 		&& request.userInfo.username == "alice"
 		&& object.spec.storageClassName == "dev"`
 	for _, tc := range []struct{ user, want1, want2 string }{
-		{"alice", "false", `object.spec.storageClassName == "dev"`},
-		{"bob", "true", "false"},
-		{"eve", "false", "false"},
+		{user: "alice", want1: "false", want2: `object.spec.storageClassName == "dev"`},
+		{user: "bob", want1: "true", want2: "false"},
+		{user: "eve", want1: "false", want2: "false"},
 	} {
 		if got := partially(t, c, policy1, request(tc.user, "create")); got != tc.want1 {
 			t.Errorf("policy 1 for %s: got %s, want %s", tc.user, got, tc.want1)
@@ -102,52 +102,52 @@ func TestResiduals(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)
 	for _, tc := range []struct{ name, expression, want string }{
-		{"known data becomes constant", `object.metadata.labels.owner == request.userInfo.username`, `object.metadata.labels.owner == "alice"`},
-		{"false on either side decides", `object.spec.x == 1 && request.verb == "delete"`, "false"},
-		{"true on either side decides", `object.spec.x == 1 || request.verb == "create"`, "true"},
-		{"true is dropped", `request.verb == "create" && has(object.spec.x) && request.name == "web"`, "has(object.spec.x)"},
-		{"an error that decides", `request.userInfo.extra["nope"][0] == "x"`, "error"},
-		{"an error that may not matter", `request.userInfo.extra["nope"][0] == "x" && object.flag == true`, `object.flag == true && dyn({}["error"])`},
-		{"an error in an operand is one of the whole", `object.name == request.userInfo.extra["nope"][0]`, "error"},
-		{"what may be no bool stays an error if it is none", `request.verb == "create" && object.flag`, "true && object.flag"},
-		{"the branch that is taken", `(request.verb == "create" ? object.a : object.b) == "x"`, `object.a == "x"`},
-		{"a known list is unrolled when that is shorter", `object.containers.all(c, request.userInfo.groups.exists(g, c.name == g))`,
-			`object.containers.all(c, c.name == "devs" || c.name == "system:authenticated")`},
-		{"a known list stays a list when that is shorter", `request.userInfo.groups.exists(g, g == object.spec.containers[0].securityContext.group)`,
-			`["devs", "system:authenticated"].exists(g, g == object.spec.containers[0].securityContext.group)`},
-		{"elements that decide nothing are dropped", `request.userInfo.groups.exists(g, g.startsWith("dev") && object.group == g)`, `object.group == "devs"`},
-		{"an element decides", `request.userInfo.groups.exists(g, g == "devs" || object.x == 1)`, "true"},
-		{"membership of a known list", `object.name in request.userInfo.groups`, `object.name in ["devs", "system:authenticated"]`},
-		{"membership of a list as it was written", `object.name in ["a", "b"]`, `object.name in ["a", "b"]`},
-		{"a known key", `object.metadata.labels[request.userInfo.username] == "x"`, `object.metadata.labels["alice"] == "x"`},
-		{"a known optional", `object.?spec.?x.orValue(request.name) == "x"`, `object.?spec.?x.orValue("web") == "x"`},
-		{"a value without a literal is written as its call", `quantity(request.userInfo.extra["team"][0].size() > 0 ? "1Gi" : "2Gi").isLessThan(quantity(object.x))`,
-			`quantity("1Gi").isLessThan(quantity(object.x))`},
-		{"secondary checks", `authorizer.group(request.apiGroup).resource(request.resource).check("use").allowed()`, `authorizer.group("").resource("persistentvolumeclaims").check("use").allowed()`},
-		{"a branch that had its type from the other", `[dyn(object.a), dyn(object.b)].flatten().exists_one(v, -(request.verb == "x" ? dyn(1) : v) % object.c)`,
-			`[dyn(object.a), dyn(object.b)].flatten().exists_one(v, dyn(dyn(-dyn(v)) % object.c))`},
-		{"a range that becomes dyn takes its variable along", `request.userInfo.extra["none"].map(g, g == object.a, [g, request.name]).size() == object.b`,
-			`dyn([]).map(g, dyn(g) == object.a, [dyn(g), dyn("web")]).size() == object.b`},
-		{"a range keeps its type", `request.userInfo.groups.map(g, g == object.a, [g, request.name]).size() == object.b`,
-			`["devs", "system:authenticated"].map(g, g == object.a, [g, "web"]).size() == object.b`},
-		{"an argument keeps the type of what may be a fallback", `string(object.labels[?"x"].or(optional.of(request.userInfo.extra["nope"][0])).orValue("a")) == "b"`,
-			`string(dyn(optional.of(dyn(dyn(object.labels[?"x"].or(dyn({}["error"]))).orValue("a")))).orValue({"": ""}["error"])) == "b"`},
-		{"a range of optional elements", `[?object.?x, ?optional.none().optMap(v, v)].exists(w, w - object.y)`,
-			`dyn([?optional.none().or(dyn(object.?x)), ?optional.none().or(dyn(optional.none()))]).exists(w, w - object.y)`},
-		{"the name of a type is constant", `string(has(object.x) || true ? dyn(string) : dyn(object.b)) == object.a`, `string([dyn(string)][0]) == object.a`},
-		{"a function with one result keeps its type", `string(object.labels[?"x"].orValue(size([dyn(request.name), object.a]))) == "b"`,
-			`string(object.labels[?"x"].orValue(size([dyn("web"), dyn(object.a)]))) == "b"`},
-		{"an argument keeps the type of a fallback", `string(object.labels[?"x"].orValue({request.userInfo.extra["nope"][0]: ip("::1")}[object.a])) == "b"`,
-			`string(dyn(optional.of(dyn(object.labels[?"x"].orValue(dyn(dyn({}["error"])[object.a]))))).orValue(ip(""))) == "b"`},
-		{"an error that may not be looked at", `object.?x.orValue(request.userInfo.extra["nope"][0]) == "x"`, `dyn(object.?x.orValue(dyn({}["error"]))) == "x"`},
-		{"an argument keeps a type without literals", `string(object.labels[?"x"].orValue(ip(request.name))) == "x"`, `string(dyn(optional.of(dyn(object.labels[?"x"].orValue(dyn({}["error"]))))).orValue(ip(""))) == "x"`},
-		{"an argument keeps the type by which a function was chosen", `int((object.list + request.userInfo.extra["none"])[1]) == 1`,
-			`int(dyn(optional.of(dyn(dyn(object.list + dyn([]))[1]))).orValue({"": ""}["error"])) == 1`},
-		{"what has no variables left is evaluated", `(has(object.x) || true ? dyn(string) : dyn(object.b)) == string`, "true"},
-		{"also in a conjunction", `((has(object.x) || true ? dyn(string) : dyn(object.b)) == string && (has(object.x) || true ? dyn(int) : dyn(object.b)) != string) && object.a == 1`, "object.a == 1"},
-		{"also for an element", `request.userInfo.groups.exists(g, g == "devs" ? (has(object.x) || true ? dyn(string) : dyn(object.b)) == string : object.a == 1)`, "true"},
-		{"negation twice", `!(!object.flag)`, "true && !(!object.flag)"},
-		{"a pattern from data", `object.name.matches(request.name)`, `object.name.matches(["web"][0])`},
+		{name: "known data becomes constant", expression: `object.metadata.labels.owner == request.userInfo.username`, want: `object.metadata.labels.owner == "alice"`},
+		{name: "false on either side decides", expression: `object.spec.x == 1 && request.verb == "delete"`, want: "false"},
+		{name: "true on either side decides", expression: `object.spec.x == 1 || request.verb == "create"`, want: "true"},
+		{name: "true is dropped", expression: `request.verb == "create" && has(object.spec.x) && request.name == "web"`, want: "has(object.spec.x)"},
+		{name: "an error that decides", expression: `request.userInfo.extra["nope"][0] == "x"`, want: "error"},
+		{name: "an error that may not matter", expression: `request.userInfo.extra["nope"][0] == "x" && object.flag == true`, want: `object.flag == true && dyn({}["error"])`},
+		{name: "an error in an operand is one of the whole", expression: `object.name == request.userInfo.extra["nope"][0]`, want: "error"},
+		{name: "what may be no bool stays an error if it is none", expression: `request.verb == "create" && object.flag`, want: "true && object.flag"},
+		{name: "the branch that is taken", expression: `(request.verb == "create" ? object.a : object.b) == "x"`, want: `object.a == "x"`},
+		{name: "a known list is unrolled when that is shorter", expression: `object.containers.all(c, request.userInfo.groups.exists(g, c.name == g))`,
+			want: `object.containers.all(c, c.name == "devs" || c.name == "system:authenticated")`},
+		{name: "a known list stays a list when that is shorter", expression: `request.userInfo.groups.exists(g, g == object.spec.containers[0].securityContext.group)`,
+			want: `["devs", "system:authenticated"].exists(g, g == object.spec.containers[0].securityContext.group)`},
+		{name: "elements that decide nothing are dropped", expression: `request.userInfo.groups.exists(g, g.startsWith("dev") && object.group == g)`, want: `object.group == "devs"`},
+		{name: "an element decides", expression: `request.userInfo.groups.exists(g, g == "devs" || object.x == 1)`, want: "true"},
+		{name: "membership of a known list", expression: `object.name in request.userInfo.groups`, want: `object.name in ["devs", "system:authenticated"]`},
+		{name: "membership of a list as it was written", expression: `object.name in ["a", "b"]`, want: `object.name in ["a", "b"]`},
+		{name: "a known key", expression: `object.metadata.labels[request.userInfo.username] == "x"`, want: `object.metadata.labels["alice"] == "x"`},
+		{name: "a known optional", expression: `object.?spec.?x.orValue(request.name) == "x"`, want: `object.?spec.?x.orValue("web") == "x"`},
+		{name: "a value without a literal is written as its call", expression: `quantity(request.userInfo.extra["team"][0].size() > 0 ? "1Gi" : "2Gi").isLessThan(quantity(object.x))`,
+			want: `quantity("1Gi").isLessThan(quantity(object.x))`},
+		{name: "secondary checks", expression: `authorizer.group(request.apiGroup).resource(request.resource).check("use").allowed()`, want: `authorizer.group("").resource("persistentvolumeclaims").check("use").allowed()`},
+		{name: "a branch that had its type from the other", expression: `[dyn(object.a), dyn(object.b)].flatten().exists_one(v, -(request.verb == "x" ? dyn(1) : v) % object.c)`,
+			want: `[dyn(object.a), dyn(object.b)].flatten().exists_one(v, dyn(dyn(-dyn(v)) % object.c))`},
+		{name: "a range that becomes dyn takes its variable along", expression: `request.userInfo.extra["none"].map(g, g == object.a, [g, request.name]).size() == object.b`,
+			want: `dyn([]).map(g, dyn(g) == object.a, [dyn(g), dyn("web")]).size() == object.b`},
+		{name: "a range keeps its type", expression: `request.userInfo.groups.map(g, g == object.a, [g, request.name]).size() == object.b`,
+			want: `["devs", "system:authenticated"].map(g, g == object.a, [g, "web"]).size() == object.b`},
+		{name: "an argument keeps the type of what may be a fallback", expression: `string(object.labels[?"x"].or(optional.of(request.userInfo.extra["nope"][0])).orValue("a")) == "b"`,
+			want: `string(dyn(optional.of(dyn(dyn(object.labels[?"x"].or(dyn({}["error"]))).orValue("a")))).orValue({"": ""}["error"])) == "b"`},
+		{name: "a range of optional elements", expression: `[?object.?x, ?optional.none().optMap(v, v)].exists(w, w - object.y)`,
+			want: `dyn([?optional.none().or(dyn(object.?x)), ?optional.none().or(dyn(optional.none()))]).exists(w, w - object.y)`},
+		{name: "the name of a type is constant", expression: `string(has(object.x) || true ? dyn(string) : dyn(object.b)) == object.a`, want: `string([dyn(string)][0]) == object.a`},
+		{name: "a function with one result keeps its type", expression: `string(object.labels[?"x"].orValue(size([dyn(request.name), object.a]))) == "b"`,
+			want: `string(object.labels[?"x"].orValue(size([dyn("web"), dyn(object.a)]))) == "b"`},
+		{name: "an argument keeps the type of a fallback", expression: `string(object.labels[?"x"].orValue({request.userInfo.extra["nope"][0]: ip("::1")}[object.a])) == "b"`,
+			want: `string(dyn(optional.of(dyn(object.labels[?"x"].orValue(dyn(dyn({}["error"])[object.a]))))).orValue(ip(""))) == "b"`},
+		{name: "an error that may not be looked at", expression: `object.?x.orValue(request.userInfo.extra["nope"][0]) == "x"`, want: `dyn(object.?x.orValue(dyn({}["error"]))) == "x"`},
+		{name: "an argument keeps a type without literals", expression: `string(object.labels[?"x"].orValue(ip(request.name))) == "x"`, want: `string(dyn(optional.of(dyn(object.labels[?"x"].orValue(dyn({}["error"]))))).orValue(ip(""))) == "x"`},
+		{name: "an argument keeps the type by which a function was chosen", expression: `int((object.list + request.userInfo.extra["none"])[1]) == 1`,
+			want: `int(dyn(optional.of(dyn(dyn(object.list + dyn([]))[1]))).orValue({"": ""}["error"])) == 1`},
+		{name: "what has no variables left is evaluated", expression: `(has(object.x) || true ? dyn(string) : dyn(object.b)) == string`, want: "true"},
+		{name: "also in a conjunction", expression: `((has(object.x) || true ? dyn(string) : dyn(object.b)) == string && (has(object.x) || true ? dyn(int) : dyn(object.b)) != string) && object.a == 1`, want: "object.a == 1"},
+		{name: "also for an element", expression: `request.userInfo.groups.exists(g, g == "devs" ? (has(object.x) || true ? dyn(string) : dyn(object.b)) == string : object.a == 1)`, want: "true"},
+		{name: "negation twice", expression: `!(!object.flag)`, want: "true && !(!object.flag)"},
+		{name: "a pattern from data", expression: `object.name.matches(request.name)`, want: `object.name.matches(["web"][0])`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -241,14 +241,14 @@ func TestPolicyCompilerRefuses(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)
 	for _, tc := range []struct{ name, expression, want string }{
-		{"not a bool", `object.flag`, "it must yield bool"},
-		{"a macro variable with the name of another", `["x"].exists(request, request == object.a)`, `must not bind a variable that has the name of another: "request"`},
-		{"a macro variable with the name of one around it", `["x"].exists(a, ["y"].exists(a, a == object.a))`, `"a"`},
-		{"bytes", `b"x" == object.a`, "bytes are not supported"},
-		{"a macro whose bindings are not known", `["b", "a"].sortBy(x, x) == object.a`, "the macro sortBy is not supported"},
-		{"an unknown variable", `subject.name == "a"`, "undeclared reference"},
-		{"a field that requests do not have", `request.body == "a"`, "undefined field"},
-		{"a panic of the compiler", `[?object.x] == []`, "does not compile"},
+		{name: "not a bool", expression: `object.flag`, want: "it must yield bool"},
+		{name: "a macro variable with the name of another", expression: `["x"].exists(request, request == object.a)`, want: `must not bind a variable that has the name of another: "request"`},
+		{name: "a macro variable with the name of one around it", expression: `["x"].exists(a, ["y"].exists(a, a == object.a))`, want: `"a"`},
+		{name: "bytes", expression: `b"x" == object.a`, want: "bytes are not supported"},
+		{name: "a macro whose bindings are not known", expression: `["b", "a"].sortBy(x, x) == object.a`, want: "the macro sortBy is not supported"},
+		{name: "an unknown variable", expression: `subject.name == "a"`, want: "undeclared reference"},
+		{name: "a field that requests do not have", expression: `request.body == "a"`, want: "undefined field"},
+		{name: "a panic of the compiler", expression: `[?object.x] == []`, want: "does not compile"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -325,8 +325,8 @@ func TestPartialEvaluationIsBounded(t *testing.T) {
 		ctx              context.Context
 		want             error
 	}{
-		{"what is known costs too much", `request.userInfo.groups.all(a, request.userInfo.groups.all(b, request.userInfo.groups.all(c, a + b + c != ""))) || object.y`, t.Context(), cel.ErrCost},
-		{"a request that is gone", `object.x == request.userInfo.username || object.y`, cancelled, context.Canceled},
+		{name: "what is known costs too much", expression: `request.userInfo.groups.all(a, request.userInfo.groups.all(b, request.userInfo.groups.all(c, a + b + c != ""))) || object.y`, ctx: t.Context(), want: cel.ErrCost},
+		{name: "a request that is gone", expression: `object.x == request.userInfo.username || object.y`, ctx: cancelled, want: context.Canceled},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -352,11 +352,11 @@ func TestTheLengthOfAResidualIsBounded(t *testing.T) {
 		values           cel.Values
 		want             int
 	}{
-		{"as long as may be", `object.x == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes-around), "create"), cel.MaxExpressionBytes},
-		{"a byte longer", `object.x == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes-around+1), "create"), 0},
-		{"an escaped character that makes it a byte longer", `object.x == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes-around-1)+"\n", "create"), 0},
-		{"many short elements", `object.x in request.userInfo.groups`, cel.Values{cel.Request: cel.Known(map[string]any{"userInfo": map[string]any{"groups": many}})}, 0},
-		{"long in sum", `object.x == request.userInfo.username && object.y == request.userInfo.username`, request(strings.Repeat("u", cel.MaxExpressionBytes/2), "create"), 0},
+		{name: "as long as may be", expression: `object.x == request.userInfo.username`, values: request(strings.Repeat("u", cel.MaxExpressionBytes-around), "create"), want: cel.MaxExpressionBytes},
+		{name: "a byte longer", expression: `object.x == request.userInfo.username`, values: request(strings.Repeat("u", cel.MaxExpressionBytes-around+1), "create"), want: 0},
+		{name: "an escaped character that makes it a byte longer", expression: `object.x == request.userInfo.username`, values: request(strings.Repeat("u", cel.MaxExpressionBytes-around-1)+"\n", "create"), want: 0},
+		{name: "many short elements", expression: `object.x in request.userInfo.groups`, values: cel.Values{cel.Request: cel.Known(map[string]any{"userInfo": map[string]any{"groups": many}})}, want: 0},
+		{name: "long in sum", expression: `object.x == request.userInfo.username && object.y == request.userInfo.username`, values: request(strings.Repeat("u", cel.MaxExpressionBytes/2), "create"), want: 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,22 +17,22 @@ func TestText(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)
 	for _, tc := range []struct{ expression, want string }{
-		{`object.a==1`, `object.a == 1`},
-		{`object.a && object.b && object.c && object.d && object.e`, ``},
-		{`(object.a && object.b) && (object.c && object.d)`, ``},
-		{`object.a && (object.b && (object.c && object.d))`, ``},
-		{`((object.a && object.b) && object.c) && object.d`, ``},
-		{`object.a || object.b && object.c || (object.d || object.e)`, ``},
-		{`!(!object.a) && -(-object.b) == -(1) && -1 == object.c && [-1][0] == -9223372036854775808 && (-1 + 2) * -3 == object.d`, ``},
-		{`(object.a ? object.b : object.c) ? (object.d ? object.e : object.f) == 1 : object.g ? !object.h : object.i == 2`, ``},
-		{`(object.a == object.b) == (object.c == (object.d in object.e))`, ``},
-		{`object.a - (object.b - object.c) * object.d / (object.e % 2) == 0`, ``},
-		{`object.a - -1 == object.b && object.a == 1e300 && object.b < 0.1 && 5u == object.c`, ``},
-		{"object.`a-b`.x.?y[?0].`in` == {\"a\": dyn([1, ?optional.of(2)]), ?\"b\": object.?y}[\"a\"]", ``},
-		{`object.l.all(x, object.m.exists(y, x == y)) && has(object.a.b) && object.m.transformMap(k, v, k != "", v) == {}`, ``},
-		{`object.?a.optMap(v, v + 1).orValue(0) == 1 && "a\n\"\\\u2028".matches(r'\d+')`, ``},
-		{`type(object.t) == google.protobuf.Timestamp && timestamp("2024-01-02T03:04:05Z") < timestamp(object.t)`, ``},
-		{`authorizer.requestResource.check("get").allowed() && request.userInfo.groups.exists_one(g, g == "a")`, ``},
+		{expression: `object.a==1`, want: `object.a == 1`},
+		{expression: `object.a && object.b && object.c && object.d && object.e`, want: ``},
+		{expression: `(object.a && object.b) && (object.c && object.d)`, want: ``},
+		{expression: `object.a && (object.b && (object.c && object.d))`, want: ``},
+		{expression: `((object.a && object.b) && object.c) && object.d`, want: ``},
+		{expression: `object.a || object.b && object.c || (object.d || object.e)`, want: ``},
+		{expression: `!(!object.a) && -(-object.b) == -(1) && -1 == object.c && [-1][0] == -9223372036854775808 && (-1 + 2) * -3 == object.d`, want: ``},
+		{expression: `(object.a ? object.b : object.c) ? (object.d ? object.e : object.f) == 1 : object.g ? !object.h : object.i == 2`, want: ``},
+		{expression: `(object.a == object.b) == (object.c == (object.d in object.e))`, want: ``},
+		{expression: `object.a - (object.b - object.c) * object.d / (object.e % 2) == 0`, want: ``},
+		{expression: `object.a - -1 == object.b && object.a == 1e300 && object.b < 0.1 && 5u == object.c`, want: ``},
+		{expression: "object.`a-b`.x.?y[?0].`in` == {\"a\": dyn([1, ?optional.of(2)]), ?\"b\": object.?y}[\"a\"]", want: ``},
+		{expression: `object.l.all(x, object.m.exists(y, x == y)) && has(object.a.b) && object.m.transformMap(k, v, k != "", v) == {}`, want: ``},
+		{expression: `object.?a.optMap(v, v + 1).orValue(0) == 1 && "a\n\"\\\u2028".matches(r'\d+')`, want: ``},
+		{expression: `type(object.t) == google.protobuf.Timestamp && timestamp("2024-01-02T03:04:05Z") < timestamp(object.t)`, want: ``},
+		{expression: `authorizer.requestResource.check("get").allowed() && request.userInfo.groups.exists_one(g, g == "a")`, want: ``},
 	} {
 		expression, err := c.Compile(tc.expression)
 		if err != nil {
@@ -79,11 +79,11 @@ func TestExpressionReads(t *testing.T) {
 		expression string
 		reads, not cel.Variable
 	}{
-		{`request.name == "a"`, cel.Request, cel.Object},
-		{`object.a.exists(x, x == request.name)`, cel.Object, cel.OldObject},
-		{`object.a.exists(x, x == oldObject)`, cel.OldObject, cel.Request},
-		{`authorizer.requestResource.check("get").allowed()`, cel.RequestResource, cel.Authorizer},
-		{`["request"].exists(x, x == object.request)`, cel.Object, cel.Request},
+		{expression: `request.name == "a"`, reads: cel.Request, not: cel.Object},
+		{expression: `object.a.exists(x, x == request.name)`, reads: cel.Object, not: cel.OldObject},
+		{expression: `object.a.exists(x, x == oldObject)`, reads: cel.OldObject, not: cel.Request},
+		{expression: `authorizer.requestResource.check("get").allowed()`, reads: cel.RequestResource, not: cel.Authorizer},
+		{expression: `["request"].exists(x, x == object.request)`, reads: cel.Object, not: cel.Request},
 	} {
 		expression, err := c.Compile(tc.expression)
 		if err != nil {
@@ -108,11 +108,11 @@ func TestMinCost(t *testing.T) {
 		name, expression string
 		min, max         uint64
 	}{
-		{"cheap", `object.a == request.name`, 0, 100},
-		{"short-circuits are taken", `object.a == 1 || ` + nested, 0, 100},
-		{"loops in loops", nested, cel.CostLimit + 1, 1 << 62},
-		{"secondary checks", check + " == " + check + " && object.x == (" + check + ")", 350_000, cel.CostLimit},
-		{"more secondary checks than one evaluation can make", "[" + check + ", " + check + ", " + check + "] == object", cel.CostLimit + 1, 1 << 62},
+		{name: "cheap", expression: `object.a == request.name`, min: 0, max: 100},
+		{name: "short-circuits are taken", expression: `object.a == 1 || ` + nested, min: 0, max: 100},
+		{name: "loops in loops", expression: nested, min: cel.CostLimit + 1, max: 1 << 62},
+		{name: "secondary checks", expression: check + " == " + check + " && object.x == (" + check + ")", min: 350_000, max: cel.CostLimit},
+		{name: "more secondary checks than one evaluation can make", expression: "[" + check + ", " + check + ", " + check + "] == object", min: cel.CostLimit + 1, max: 1 << 62},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

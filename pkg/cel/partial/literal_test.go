@@ -26,36 +26,36 @@ func TestLiteralsKeepTheirValue(t *testing.T) {
 		// holds are objects for which the expression is true, and fails those for which it is not.
 		holds, fails []any
 	}{
-		{"a duration of less than a second below zero", `duration(object.x) == duration(request.name)`, "-1ns", `duration(object.x) == duration("-0s1ns")`,
-			[]any{"-1ns", "-0.000000001s"}, []any{"1ns", "0s", "-1s"}},
-		{"a duration of less than a second", `duration(object.x) == duration(request.name)`, "999999999ns", `duration(object.x) == duration("0s999999999ns")`,
-			[]any{"0.999999999s"}, []any{"-999999999ns", "1s", "999ms"}},
-		{"a duration below zero", `duration(object.x) == duration(request.name)`, "-1.000000001s", `duration(object.x) == duration("-1s1ns")`,
-			[]any{"-1000000001ns"}, []any{"-999999999ns", "1.000000001s", "-1s"}},
-		{"a long duration", `duration(object.x) == duration(request.name)`, "123456789.123456789s", `duration(object.x) == duration("123456789s123456789ns")`,
-			[]any{"123456789.123456789s"}, []any{"123456789.123456788s"}},
-		{"the nanoseconds of a timestamp", `timestamp(object.x) == timestamp(request.name)`, "2024-01-02T03:04:05.000000006Z",
-			`timestamp(object.x) == timestamp("2024-01-02T03:04:05.000000006Z")`, []any{"2024-01-02T03:04:05.000000006Z"}, []any{"2024-01-02T03:04:05Z", "2024-01-02T03:04:05.000000007Z"}},
-		{"a timestamp with a zone", `timestamp(object.x) == timestamp(request.name)`, "2024-01-02T03:04:05.5+01:00",
-			`timestamp(object.x) == timestamp("2024-01-02T02:04:05.5Z")`, []any{"2024-01-02T02:04:05.5Z"}, []any{"2024-01-02T03:04:05.5Z"}},
-		{"zero below zero", `string(double(object.x) * double(request.name)) == "-0"`, "-0.0", `string(double(object.x) * -0.0) == "-0"`, []any{1.0}, []any{-1.0}},
-		{"zero", `string(double(object.x) * double(request.name)) == "-0"`, "0.0", `string(double(object.x) * 0.0) == "-0"`, []any{-1.0}, []any{1.0}},
-		{"a double of 17 digits", `object.x == double(request.name)`, "0.30000000000000004", `object.x == 0.30000000000000004`, []any{0.30000000000000004}, []any{0.3, 0.3000000000000001}},
-		{"a double below an integer", `object.x == double(request.name)`, "9007199254740991", `object.x == 9.007199254740991e+15`,
-			[]any{9007199254740991.0, int64(9007199254740991)}, []any{9007199254740990.0, 9007199254740992.0}},
-		{"the least double", `object.x == double(request.name)`, "5e-324", `object.x == 5e-324`, []any{5e-324}, []any{0.0}},
-		{"a double that is no number", `object.x == double(request.name) || object.x == 1.0`, "NaN", `object.x == double("NaN") || object.x == 1.0`, []any{1.0}, []any{0.0}},
-		{"an infinite double", `object.x < double(request.name)`, "Infinity", `object.x < double("+Inf")`, []any{1e300}, nil},
-		{"the least int", `object.x == int(request.name)`, "-9223372036854775808", `object.x == -9223372036854775808`, []any{int64(-9223372036854775808)}, []any{int64(-9223372036854775807)}},
-		{"the greatest uint", `object.x == uint(request.name)`, "18446744073709551615", `object.x == 18446744073709551615u`, []any{uint64(18446744073709551615)}, []any{int64(-1)}},
-		{"a bool", `object.x == (request.name == "a")`, "a", `object.x == true`, []any{true}, []any{false}},
-		{"a string", `object.x == request.name + "\n\"\\\u2028é𝛼"`, "\t", "object.x == \"\\t\\n\\\"\\\\\\u2028é𝛼\"", []any{"\t\n\"\\\u2028é𝛼"}, []any{"\n", "\t\n\"\\ é𝛼"}},
-		{"null", `object.x == dyn({"a": null}[request.name])`, "a", `object.x == dyn(null)`, []any{nil}, []any{false, 0.0}},
-		{"a list", `object.x == [request.name, "b"]`, "a", `object.x == ["a", "b"]`, []any{[]any{"a", "b"}}, []any{[]any{"b", "a"}, []any{"a"}}},
-		{"a map", `object.x == {request.name: "b", "c": "d"}`, "a", `object.x == {"a": "b", "c": "d"}`, []any{map[string]any{"a": "b", "c": "d"}}, []any{map[string]any{"a": "d", "c": "b"}}},
-		{"an optional", `object.?x == optional.of(request.name)`, "a", `object.?x == optional.of("a")`, []any{"a"}, []any{"b"}},
-		{"an optional that is none", `object.?x == {"a": 1}[?request.name]`, "b", `object.?x == dyn(optional.none())`, nil, []any{"a"}},
-		{"a quantity", `quantity(object.x) == quantity(request.name)`, "1Gi", `quantity(object.x) == quantity("1Gi")`, []any{"1024Mi"}, []any{"1G"}},
+		{name: "a duration of less than a second below zero", expression: `duration(object.x) == duration(request.name)`, value: "-1ns", want: `duration(object.x) == duration("-0s1ns")`,
+			holds: []any{"-1ns", "-0.000000001s"}, fails: []any{"1ns", "0s", "-1s"}},
+		{name: "a duration of less than a second", expression: `duration(object.x) == duration(request.name)`, value: "999999999ns", want: `duration(object.x) == duration("0s999999999ns")`,
+			holds: []any{"0.999999999s"}, fails: []any{"-999999999ns", "1s", "999ms"}},
+		{name: "a duration below zero", expression: `duration(object.x) == duration(request.name)`, value: "-1.000000001s", want: `duration(object.x) == duration("-1s1ns")`,
+			holds: []any{"-1000000001ns"}, fails: []any{"-999999999ns", "1.000000001s", "-1s"}},
+		{name: "a long duration", expression: `duration(object.x) == duration(request.name)`, value: "123456789.123456789s", want: `duration(object.x) == duration("123456789s123456789ns")`,
+			holds: []any{"123456789.123456789s"}, fails: []any{"123456789.123456788s"}},
+		{name: "the nanoseconds of a timestamp", expression: `timestamp(object.x) == timestamp(request.name)`, value: "2024-01-02T03:04:05.000000006Z",
+			want: `timestamp(object.x) == timestamp("2024-01-02T03:04:05.000000006Z")`, holds: []any{"2024-01-02T03:04:05.000000006Z"}, fails: []any{"2024-01-02T03:04:05Z", "2024-01-02T03:04:05.000000007Z"}},
+		{name: "a timestamp with a zone", expression: `timestamp(object.x) == timestamp(request.name)`, value: "2024-01-02T03:04:05.5+01:00",
+			want: `timestamp(object.x) == timestamp("2024-01-02T02:04:05.5Z")`, holds: []any{"2024-01-02T02:04:05.5Z"}, fails: []any{"2024-01-02T03:04:05.5Z"}},
+		{name: "zero below zero", expression: `string(double(object.x) * double(request.name)) == "-0"`, value: "-0.0", want: `string(double(object.x) * -0.0) == "-0"`, holds: []any{1.0}, fails: []any{-1.0}},
+		{name: "zero", expression: `string(double(object.x) * double(request.name)) == "-0"`, value: "0.0", want: `string(double(object.x) * 0.0) == "-0"`, holds: []any{-1.0}, fails: []any{1.0}},
+		{name: "a double of 17 digits", expression: `object.x == double(request.name)`, value: "0.30000000000000004", want: `object.x == 0.30000000000000004`, holds: []any{0.30000000000000004}, fails: []any{0.3, 0.3000000000000001}},
+		{name: "a double below an integer", expression: `object.x == double(request.name)`, value: "9007199254740991", want: `object.x == 9.007199254740991e+15`,
+			holds: []any{9007199254740991.0, int64(9007199254740991)}, fails: []any{9007199254740990.0, 9007199254740992.0}},
+		{name: "the least double", expression: `object.x == double(request.name)`, value: "5e-324", want: `object.x == 5e-324`, holds: []any{5e-324}, fails: []any{0.0}},
+		{name: "a double that is no number", expression: `object.x == double(request.name) || object.x == 1.0`, value: "NaN", want: `object.x == double("NaN") || object.x == 1.0`, holds: []any{1.0}, fails: []any{0.0}},
+		{name: "an infinite double", expression: `object.x < double(request.name)`, value: "Infinity", want: `object.x < double("+Inf")`, holds: []any{1e300}, fails: nil},
+		{name: "the least int", expression: `object.x == int(request.name)`, value: "-9223372036854775808", want: `object.x == -9223372036854775808`, holds: []any{int64(-9223372036854775808)}, fails: []any{int64(-9223372036854775807)}},
+		{name: "the greatest uint", expression: `object.x == uint(request.name)`, value: "18446744073709551615", want: `object.x == 18446744073709551615u`, holds: []any{uint64(18446744073709551615)}, fails: []any{int64(-1)}},
+		{name: "a bool", expression: `object.x == (request.name == "a")`, value: "a", want: `object.x == true`, holds: []any{true}, fails: []any{false}},
+		{name: "a string", expression: `object.x == request.name + "\n\"\\\u2028é𝛼"`, value: "\t", want: "object.x == \"\\t\\n\\\"\\\\\\u2028é𝛼\"", holds: []any{"\t\n\"\\\u2028é𝛼"}, fails: []any{"\n", "\t\n\"\\ é𝛼"}},
+		{name: "null", expression: `object.x == dyn({"a": null}[request.name])`, value: "a", want: `object.x == dyn(null)`, holds: []any{nil}, fails: []any{false, 0.0}},
+		{name: "a list", expression: `object.x == [request.name, "b"]`, value: "a", want: `object.x == ["a", "b"]`, holds: []any{[]any{"a", "b"}}, fails: []any{[]any{"b", "a"}, []any{"a"}}},
+		{name: "a map", expression: `object.x == {request.name: "b", "c": "d"}`, value: "a", want: `object.x == {"a": "b", "c": "d"}`, holds: []any{map[string]any{"a": "b", "c": "d"}}, fails: []any{map[string]any{"a": "d", "c": "b"}}},
+		{name: "an optional", expression: `object.?x == optional.of(request.name)`, value: "a", want: `object.?x == optional.of("a")`, holds: []any{"a"}, fails: []any{"b"}},
+		{name: "an optional that is none", expression: `object.?x == {"a": 1}[?request.name]`, value: "b", want: `object.?x == dyn(optional.none())`, holds: nil, fails: []any{"a"}},
+		{name: "a quantity", expression: `quantity(object.x) == quantity(request.name)`, value: "1Gi", want: `quantity(object.x) == quantity("1Gi")`, holds: []any{"1024Mi"}, fails: []any{"1G"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -75,7 +75,7 @@ func TestLiteralsKeepTheirValue(t *testing.T) {
 			for _, group := range []struct {
 				want    bool
 				objects []any
-			}{{true, tc.holds}, {false, tc.fails}} {
+			}{{want: true, objects: tc.holds}, {want: false, objects: tc.fails}} {
 				for _, x := range group.objects {
 					object := map[string]any{"x": x}
 					inProcess, _, err := whole.Program().Eval(t.Context(), cel.Values{cel.Request: request, cel.Object: object})
@@ -96,11 +96,11 @@ func TestUnrollingBindsWhatTheMacroBinds(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)
 	for _, tc := range []struct{ name, expression, want string }{
-		{"index and element", `request.userInfo.groups.exists(i, g, i == 1 && object.x == g)`, `object.x == "system:authenticated"`},
-		{"index and element of all", `request.userInfo.groups.all(i, g, i == 1 || object.x == g)`, `object.x == "devs"`},
-		{"element", `request.userInfo.groups.exists(g, g == "devs" && object.x == g)`, `object.x == "devs"`},
-		{"key and value", `request.userInfo.extra.exists(k, v, k == "team" && object.x == v[0])`, `object.x == "blue"`},
-		{"key", `request.userInfo.extra.exists(k, k == "team" && object.x == k)`, `object.x == "team"`},
+		{name: "index and element", expression: `request.userInfo.groups.exists(i, g, i == 1 && object.x == g)`, want: `object.x == "system:authenticated"`},
+		{name: "index and element of all", expression: `request.userInfo.groups.all(i, g, i == 1 || object.x == g)`, want: `object.x == "devs"`},
+		{name: "element", expression: `request.userInfo.groups.exists(g, g == "devs" && object.x == g)`, want: `object.x == "devs"`},
+		{name: "key and value", expression: `request.userInfo.extra.exists(k, v, k == "team" && object.x == v[0])`, want: `object.x == "blue"`},
+		{name: "key", expression: `request.userInfo.extra.exists(k, k == "team" && object.x == k)`, want: `object.x == "team"`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,12 +117,12 @@ func TestBindersEndWithTheirMacro(t *testing.T) {
 	t.Parallel()
 	c := policyCompiler(t)
 	for _, tc := range []struct{ name, expression, want string }{
-		{"a known range first", `request.userInfo.groups.exists(g, g == "devs" && object.x == g) || object.list.exists(g, g == "a")`,
-			`object.x == "devs" || object.list.exists(g, g == "a")`},
-		{"within another", `request.userInfo.groups.exists(g, g == "devs" && object.list.exists(h, h == g)) || object.list.exists(h, h == "a")`,
-			`object.list.exists(h, h == "devs") || object.list.exists(h, h == "a")`},
-		{"in the bodies of another", `object.list.exists(o, request.userInfo.groups.exists(g, g == "devs" && o == g) || o.list.exists(g, g.x))`,
-			`object.list.exists(o, o == "devs" || o.list.exists(g, g.x))`},
+		{name: "a known range first", expression: `request.userInfo.groups.exists(g, g == "devs" && object.x == g) || object.list.exists(g, g == "a")`,
+			want: `object.x == "devs" || object.list.exists(g, g == "a")`},
+		{name: "within another", expression: `request.userInfo.groups.exists(g, g == "devs" && object.list.exists(h, h == g)) || object.list.exists(h, h == "a")`,
+			want: `object.list.exists(h, h == "devs") || object.list.exists(h, h == "a")`},
+		{name: "in the bodies of another", expression: `object.list.exists(o, request.userInfo.groups.exists(g, g == "devs" && o == g) || o.list.exists(g, g.x))`,
+			want: `object.list.exists(o, o == "devs" || o.list.exists(g, g.x))`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,15 +141,15 @@ func TestNeverTrue(t *testing.T) {
 		name, expression string
 		want             bool
 	}{
-		{"an error beside what is unknown", missing + ` && object.a == 1`, true},
-		{"an error or what is unknown", missing + ` || object.a == 1`, false},
-		{"either never", `(` + missing + ` && object.a == 1) || (` + missing + ` && object.b == 1)`, true},
-		{"one of two never, the first", `(` + missing + ` && object.a == 1) || object.b == 1`, false},
-		{"one of two never, the last", `object.b == 1 || (` + missing + ` && object.a == 1)`, false},
-		{"what is unknown", `object.a == 1 && request.verb == "create"`, false},
-		{"what may be no bool", `object.a && request.verb == "create"`, false},
-		{"the negation of what never is", `!(` + missing + ` && object.a == 1)`, false},
-		{"what is too long", `object.a == request.name && request.verb == "create"`, false},
+		{name: "an error beside what is unknown", expression: missing + ` && object.a == 1`, want: true},
+		{name: "an error or what is unknown", expression: missing + ` || object.a == 1`, want: false},
+		{name: "either never", expression: `(` + missing + ` && object.a == 1) || (` + missing + ` && object.b == 1)`, want: true},
+		{name: "one of two never, the first", expression: `(` + missing + ` && object.a == 1) || object.b == 1`, want: false},
+		{name: "one of two never, the last", expression: `object.b == 1 || (` + missing + ` && object.a == 1)`, want: false},
+		{name: "what is unknown", expression: `object.a == 1 && request.verb == "create"`, want: false},
+		{name: "what may be no bool", expression: `object.a && request.verb == "create"`, want: false},
+		{name: "the negation of what never is", expression: `!(` + missing + ` && object.a == 1)`, want: false},
+		{name: "what is too long", expression: `object.a == request.name && request.verb == "create"`, want: false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -23,20 +23,20 @@ func TestMembershipInAKnownList(t *testing.T) {
 	})}
 	const double = `double(request.userInfo.extra["f"][0])`
 	for _, tc := range []struct{ name, expression, want string }{
-		{"a double", `object.i in [` + double + `]`, `object.i in dyn([9.007199254740992e+15])`},
-		{"an int", `object.i in [int(request.name)]`, `object.i in dyn([9007199254740992])`},
-		{"a uint", `object.i in [uint(request.name)]`, `object.i in dyn([9007199254740992u])`},
-		{"an infinite double", `object.i in [double(request.verb == "create" ? "Infinity" : "0")]`, `object.i in dyn([double("+Inf")])`},
-		{"several", `object.i in [1.0, ` + double + `]`, `object.i in dyn([1.0, 9.007199254740992e+15])`},
-		{"an element of a known range", `[` + double + `].exists(d, object.i in [d] && has(object.i))`, `object.i in dyn([9.007199254740992e+15]) && has(object.i)`},
-		{"the list of a branch", `object.i in (request.verb == "create" ? [9007199254740992.0] : [0.0])`, `object.i in dyn([9.007199254740992e+15])`},
-		{"a list that is decided by what is unknown", `object.i in [(has(object.i) || true) ? 9007199254740992.0 : 0.0]`, `object.i in dyn([9.007199254740992e+15])`},
-		{"a number of unknown type", `object.i in [(has(object.i) || true) ? 9007199254740992.0 : object.i]`, `object.i in dyn([dyn(9.007199254740992e+15)])`},
-		{"a sum of constants as it was written", `object.i in [9007199254740991.0 + 1.0] && request.verb == "create"`, `object.i in [9.007199254740991e+15 + 1.0]`},
-		{"a set of constants of unknown type", `object.i in [dyn(9007199254740992.0)] && request.verb == "create"`, `object.i in [dyn(9.007199254740992e+15)]`},
-		{"a list as it was written", `object.i in [9007199254740992.0] && request.verb == "create"`, `object.i in [9.007199254740992e+15]`},
-		{"strings", `object.i in [request.name, "a"]`, `object.i in ["9007199254740992", "a"]`},
-		{"bools", `object.i in [request.verb == "create"]`, `object.i in [true]`},
+		{name: "a double", expression: `object.i in [` + double + `]`, want: `object.i in dyn([9.007199254740992e+15])`},
+		{name: "an int", expression: `object.i in [int(request.name)]`, want: `object.i in dyn([9007199254740992])`},
+		{name: "a uint", expression: `object.i in [uint(request.name)]`, want: `object.i in dyn([9007199254740992u])`},
+		{name: "an infinite double", expression: `object.i in [double(request.verb == "create" ? "Infinity" : "0")]`, want: `object.i in dyn([double("+Inf")])`},
+		{name: "several", expression: `object.i in [1.0, ` + double + `]`, want: `object.i in dyn([1.0, 9.007199254740992e+15])`},
+		{name: "an element of a known range", expression: `[` + double + `].exists(d, object.i in [d] && has(object.i))`, want: `object.i in dyn([9.007199254740992e+15]) && has(object.i)`},
+		{name: "the list of a branch", expression: `object.i in (request.verb == "create" ? [9007199254740992.0] : [0.0])`, want: `object.i in dyn([9.007199254740992e+15])`},
+		{name: "a list that is decided by what is unknown", expression: `object.i in [(has(object.i) || true) ? 9007199254740992.0 : 0.0]`, want: `object.i in dyn([9.007199254740992e+15])`},
+		{name: "a number of unknown type", expression: `object.i in [(has(object.i) || true) ? 9007199254740992.0 : object.i]`, want: `object.i in dyn([dyn(9.007199254740992e+15)])`},
+		{name: "a sum of constants as it was written", expression: `object.i in [9007199254740991.0 + 1.0] && request.verb == "create"`, want: `object.i in [9.007199254740991e+15 + 1.0]`},
+		{name: "a set of constants of unknown type", expression: `object.i in [dyn(9007199254740992.0)] && request.verb == "create"`, want: `object.i in [dyn(9.007199254740992e+15)]`},
+		{name: "a list as it was written", expression: `object.i in [9007199254740992.0] && request.verb == "create"`, want: `object.i in [9.007199254740992e+15]`},
+		{name: "strings", expression: `object.i in [request.name, "a"]`, want: `object.i in ["9007199254740992", "a"]`},
+		{name: "bools", expression: `object.i in [request.verb == "create"]`, want: `object.i in [true]`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

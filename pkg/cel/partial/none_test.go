@@ -37,16 +37,16 @@ func TestNoneOf(t *testing.T) {
 		want    bool
 		wantErr bool
 	}{
-		{"one that holds", []string{holds}, false, false},
-		{"one that does not", []string{fails}, true, false},
-		{"one that fails", []string{errs}, false, true},
-		{"one of several holds", []string{fails, holds, fails}, false, false},
-		{"none holds", []string{fails, fails}, true, false},
-		{"one fails, another holds", []string{errs, holds}, false, false},
-		{"one holds, another fails", []string{holds, errs}, false, false},
-		{"one fails, none holds", []string{errs, fails}, false, true},
-		{"operators of lower precedence", []string{`object.x == 2 ? true : object.x == 3`, `object.x == 2 || object.x == 3`}, true, false},
-		{"a comment at the end", []string{`object.x == 2 // ) || (true`, fails}, true, false},
+		{name: "one that holds", texts: []string{holds}, want: false, wantErr: false},
+		{name: "one that does not", texts: []string{fails}, want: true, wantErr: false},
+		{name: "one that fails", texts: []string{errs}, want: false, wantErr: true},
+		{name: "one of several holds", texts: []string{fails, holds, fails}, want: false, wantErr: false},
+		{name: "none holds", texts: []string{fails, fails}, want: true, wantErr: false},
+		{name: "one fails, another holds", texts: []string{errs, holds}, want: false, wantErr: false},
+		{name: "one holds, another fails", texts: []string{holds, errs}, want: false, wantErr: false},
+		{name: "one fails, none holds", texts: []string{errs, fails}, want: false, wantErr: true},
+		{name: "operators of lower precedence", texts: []string{`object.x == 2 ? true : object.x == 3`, `object.x == 2 || object.x == 3`}, want: true, wantErr: false},
+		{name: "a comment at the end", texts: []string{`object.x == 2 // ) || (true`, fails}, want: true, wantErr: false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

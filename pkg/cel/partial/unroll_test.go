@@ -46,11 +46,11 @@ func TestUnrollingIsTheSameForAllSizes(t *testing.T) {
 	t.Parallel()
 	c, conditions := policyCompiler(t), newCompiler(t)
 	for _, tc := range []struct{ name, expression string }{
-		{"exists in exists", `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h))`},
-		{"all in exists", `request.userInfo.groups.exists(g, request.userInfo.groups.all(h, object.x == g || object.y == h))`},
-		{"three deep", `request.userInfo.groups.exists(a, request.userInfo.groups.exists(b, request.userInfo.groups.exists(c, object.x == a + b + c)))`},
-		{"one after the other", strings.TrimSuffix(strings.Repeat(`request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h)) || `, 2), " || ")},
-		{"beside what is known", `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h)) && request.verb == "create"`},
+		{name: "exists in exists", expression: `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h))`},
+		{name: "all in exists", expression: `request.userInfo.groups.exists(g, request.userInfo.groups.all(h, object.x == g || object.y == h))`},
+		{name: "three deep", expression: `request.userInfo.groups.exists(a, request.userInfo.groups.exists(b, request.userInfo.groups.exists(c, object.x == a + b + c)))`},
+		{name: "one after the other", expression: strings.TrimSuffix(strings.Repeat(`request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h)) || `, 2), " || ")},
+		{name: "beside what is known", expression: `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h)) && request.verb == "create"`},
 	} {
 		plan := planFor(t, c, tc.expression)
 		for _, size := range []int{1, 2, 17, 80, 100, 150, 200, 255, 256, 257, 300} {
@@ -93,11 +93,11 @@ func TestUnrollingDecides(t *testing.T) {
 		name, expression, user string
 		want                   string
 	}{
-		{"the last element", `request.userInfo.groups.exists(g, g == "g255" || object.x == g)`, "alice", "true"},
-		{"the last element after what is too long", `request.userInfo.groups.exists(g, g == "g255" || object.x == request.userInfo.username)`, strings.Repeat("u", cel.MaxExpressionBytes), "true"},
-		{"no element", `request.userInfo.groups.exists(g, g == "x" && object.x == request.userInfo.username)`, strings.Repeat("u", cel.MaxExpressionBytes), "false"},
-		{"what is too long beside what decides", `object.x == request.userInfo.username && request.verb == "delete"`, strings.Repeat("u", cel.MaxExpressionBytes), "false"},
-		{"what is long in the branch that is not taken", `(request.verb == "create" ? "a" : request.userInfo.username) == object.x`, strings.Repeat("u", cel.MaxExpressionBytes), `"a" == object.x`},
+		{name: "the last element", expression: `request.userInfo.groups.exists(g, g == "g255" || object.x == g)`, user: "alice", want: "true"},
+		{name: "the last element after what is too long", expression: `request.userInfo.groups.exists(g, g == "g255" || object.x == request.userInfo.username)`, user: strings.Repeat("u", cel.MaxExpressionBytes), want: "true"},
+		{name: "no element", expression: `request.userInfo.groups.exists(g, g == "x" && object.x == request.userInfo.username)`, user: strings.Repeat("u", cel.MaxExpressionBytes), want: "false"},
+		{name: "what is too long beside what decides", expression: `object.x == request.userInfo.username && request.verb == "delete"`, user: strings.Repeat("u", cel.MaxExpressionBytes), want: "false"},
+		{name: "what is long in the branch that is not taken", expression: `(request.verb == "create" ? "a" : request.userInfo.username) == object.x`, user: strings.Repeat("u", cel.MaxExpressionBytes), want: `"a" == object.x`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -122,15 +122,15 @@ func TestWhatIsTooLongHasNoText(t *testing.T) {
 	)
 	known := inGroups(strings.Repeat("u", mebibyte), 256)
 	for _, tc := range []struct{ name, expression string }{
-		{"once for each element", `request.userInfo.groups.exists(g, object.metadata.labels[?g].orValue("") == request.userInfo.username)`},
-		{"in a list", `object.x in [request.userInfo.username]`},
-		{"in a map", `{"name": request.userInfo.username}[object.x] == "a"`},
-		{"as a key", `object[request.userInfo.username] == "a"`},
-		{"in a macro that stays", `object.containers.all(c, c.name == request.userInfo.username)`},
-		{"in quantifiers in each other", `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object[g][h] == request.userInfo.username))`},
-		{"as a pattern", `object.x.matches(request.userInfo.username)`},
-		{"in a branch", `(object.x ? request.userInfo.username : object.y) == "a"`},
-		{"in what has a type without literals", `[dyn(type(request.userInfo.username)), dyn(object.x)] == object.y && object.z == request.userInfo.username`},
+		{name: "once for each element", expression: `request.userInfo.groups.exists(g, object.metadata.labels[?g].orValue("") == request.userInfo.username)`},
+		{name: "in a list", expression: `object.x in [request.userInfo.username]`},
+		{name: "in a map", expression: `{"name": request.userInfo.username}[object.x] == "a"`},
+		{name: "as a key", expression: `object[request.userInfo.username] == "a"`},
+		{name: "in a macro that stays", expression: `object.containers.all(c, c.name == request.userInfo.username)`},
+		{name: "in quantifiers in each other", expression: `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object[g][h] == request.userInfo.username))`},
+		{name: "as a pattern", expression: `object.x.matches(request.userInfo.username)`},
+		{name: "in a branch", expression: `(object.x ? request.userInfo.username : object.y) == "a"`},
+		{name: "in what has a type without literals", expression: `[dyn(type(request.userInfo.username)), dyn(object.x)] == object.y && object.z == request.userInfo.username`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			plan := planFor(t, c, tc.expression)
@@ -198,9 +198,9 @@ func TestWhatIsTooLongIsNotBound(t *testing.T) {
 		name     string
 		userInfo map[string]any
 	}{
-		{"a name", map[string]any{"username": strings.Repeat("u", 1<<20)}},
-		{"many groups", map[string]any{"groups": many}},
-		{"a key", map[string]any{"extra": map[string]any{strings.Repeat("k", 1<<20): []any{}}}},
+		{name: "a name", userInfo: map[string]any{"username": strings.Repeat("u", 1<<20)}},
+		{name: "many groups", userInfo: map[string]any{"groups": many}},
+		{name: "a key", userInfo: map[string]any{"extra": map[string]any{strings.Repeat("k", 1<<20): []any{}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			expression, err := policyCompiler(t).Compile(`object.x == dyn(request)`)

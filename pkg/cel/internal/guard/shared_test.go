@@ -142,20 +142,20 @@ func TestValuesThatHoldThemselves(t *testing.T) {
 	value := `[dyn(object)]` + strings.Repeat(".map(a, [a, a, a, a, a, a, a, a])", 9)
 	long := `[[1]]` + strings.Repeat(".map(a, a + a + a + a + a + a + a + a)", 8)
 	for _, tc := range []struct{ name, expression string }{
-		{"flatten", value + `.flatten(100).size() == 1`},
-		{"sum", "dyn(" + value + `).sum() == 1`},
-		{"min", "dyn(" + value + `).min() == 1`},
-		{"max", "dyn(" + value + `).max() == 1`},
-		{"isSorted", "dyn(" + value + `).isSorted()`},
-		{"includes", value + `.includes(dyn(1))`},
-		{"indexOf", value + `.indexOf(dyn(1)) == 1`},
-		{"lastIndexOf", value + `.lastIndexOf(dyn(1)) == 1`},
-		{"sort", "dyn(" + value + `).sort() == []`},
-		{"join", "dyn(" + value + `).join() == ""`},
-		{"reverse of a long list", long + `.map(a, a.reverse().size()) == []`},
-		{"slice of a long list", long + `.map(a, a.slice(0, 16000000).size()) == []`},
-		{"sort of a long list", long + `.map(a, a.sort().size()) == []`},
-		{"sum of a long list", long + `.map(a, a.sum()) == []`},
+		{name: "flatten", expression: value + `.flatten(100).size() == 1`},
+		{name: "sum", expression: "dyn(" + value + `).sum() == 1`},
+		{name: "min", expression: "dyn(" + value + `).min() == 1`},
+		{name: "max", expression: "dyn(" + value + `).max() == 1`},
+		{name: "isSorted", expression: "dyn(" + value + `).isSorted()`},
+		{name: "includes", expression: value + `.includes(dyn(1))`},
+		{name: "indexOf", expression: value + `.indexOf(dyn(1)) == 1`},
+		{name: "lastIndexOf", expression: value + `.lastIndexOf(dyn(1)) == 1`},
+		{name: "sort", expression: "dyn(" + value + `).sort() == []`},
+		{name: "join", expression: "dyn(" + value + `).join() == ""`},
+		{name: "reverse of a long list", expression: long + `.map(a, a.reverse().size()) == []`},
+		{name: "slice of a long list", expression: long + `.map(a, a.slice(0, 16000000).size()) == []`},
+		{name: "sort of a long list", expression: long + `.map(a, a.sort().size()) == []`},
+		{name: "sum of a long list", expression: long + `.map(a, a.sum()) == []`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

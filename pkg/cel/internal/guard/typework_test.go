@@ -20,12 +20,12 @@ func TestOrdinaryConditionsCompileWithinTheTypeWork(t *testing.T) {
 	t.Parallel()
 	compiler := newCompiler(t)
 	for _, tc := range []struct{ name, expression string }{
-		{"300 comparisons of fields", strings.Repeat(`object.spec.x == "a" || `, 300) + "false"},
-		{"80 labels", strings.Repeat(`object.metadata.labels["team"] == "a" || `, 80) + "false"},
-		{"a list of 2000 names", `object.metadata.name in [` + strings.Repeat(`"n", `, 1999) + `"n"]`},
-		{"30 macros over what a function finds", strings.Repeat(`object.list.distinct().all(e, e == "a" && e != "b") && `, 30) + "true"},
-		{"maps of lists", strings.Repeat(`{"a": [{"b": [{"c": ["d"]}]}]}["a"][0]["b"][0]["c"][0] == "d" && `, 10) + "true"},
-		{"100 macros", strings.Repeat(`object.list.all(e, e.x == "a") && `, 100) + "true"},
+		{name: "300 comparisons of fields", expression: strings.Repeat(`object.spec.x == "a" || `, 300) + "false"},
+		{name: "80 labels", expression: strings.Repeat(`object.metadata.labels["team"] == "a" || `, 80) + "false"},
+		{name: "a list of 2000 names", expression: `object.metadata.name in [` + strings.Repeat(`"n", `, 1999) + `"n"]`},
+		{name: "30 macros over what a function finds", expression: strings.Repeat(`object.list.distinct().all(e, e == "a" && e != "b") && `, 30) + "true"},
+		{name: "maps of lists", expression: strings.Repeat(`{"a": [{"b": [{"c": ["d"]}]}]}["a"][0]["b"][0]["c"][0] == "d" && `, 10) + "true"},
+		{name: "100 macros", expression: strings.Repeat(`object.list.all(e, e.x == "a") && `, 100) + "true"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

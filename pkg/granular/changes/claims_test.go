@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package changes_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -232,16 +230,5 @@ func TestManagedFieldsOfOtherTypes(t *testing.T) {
 		if len(things.Managed(before)) != 1 {
 			t.Errorf("%s: the comparison has changed the object", tc.name)
 		}
-	}
-}
-
-// TestEndedRequestClaimsNothing returns an error, and no part of the claims, once the request has ended.
-func TestEndedRequestClaimsNothing(t *testing.T) {
-	t.Parallel()
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	before, after := things.WithManaged(t, things.Entry("a", "Update", labelled("f:x"))), things.WithManaged(t)
-	if c, err := (changes.Differ{}).Changes(ended, things.Kind, before, after); c != nil || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, %v, want the end of the request", c, err)
 	}
 }

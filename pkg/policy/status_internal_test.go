@@ -1,0 +1,177 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// written stores a status that the controller has written, as the watch would, and returns how many were written.
+func (s *stepper) written(t *testing.T, key engine.Key) (status *policyv1alpha1.AuthorizationPolicyStatus, n int) {
+	t.Helper()
+	client := s.config.Client.(*fake.Clientset)
+	for _, action := range client.Actions() {
+		update, ok := action.(clienttesting.UpdateAction)
+		if !ok || action.GetSubresource() != "status" {
+			t.Errorf("got the action %v, want updates of the status only", action)
+			continue
+		}
+		n++
+		switch p := update.GetObject().(type) {
+		case *policyv1alpha1.ClusterAuthorizationPolicy:
+			status = &p.Status
+			s.replace(t, 0, p)
+		case *policyv1alpha1.AuthorizationPolicy:
+			if p.Namespace != key.Namespace {
+				t.Errorf("got an update in namespace %q, want %q", p.Namespace, key.Namespace)
+			}
+			status = &p.Status
+			s.replace(t, 1, p)
+		}
+	}
+	client.ClearActions()
+	return status, n
+}
+
+func (s *stepper) replace(t *testing.T, informer int, p metav1.Object) {
+	t.Helper()
+	if err := s.informers[informer].GetIndexer().Update(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// accepting makes the client accept every update.
+func (s *stepper) accepting() {
+	s.config.Client.(*fake.Clientset).PrependReactor("update", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		return true, action.(clienttesting.UpdateAction).GetObject(), nil
+	})
+}
+
+// TestStatusIsWrittenOnce writes the status of policies of either scope. The second time nothing has changed, so that
+// nothing is written: every replica writes the same status, and a write that changes nothing would wake the others.
+func TestStatusIsWrittenOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name        string
+		key         engine.Key
+		effect      policyv1alpha1.PolicyEffect
+		condition   string
+		wantReady   metav1.ConditionStatus
+		wantMessage string
+	}{
+		{name: "of the cluster", key: engine.Key{Name: "p"}, effect: policyv1alpha1.PolicyEffectAllow, wantReady: metav1.ConditionTrue, wantMessage: "the policy takes effect"},
+		{name: "of a namespace", key: engine.Key{Namespace: "n", Name: "p"}, effect: policyv1alpha1.PolicyEffectDeny, condition: `request.name == "s"`, wantReady: metav1.ConditionTrue, wantMessage: "the policy takes effect"},
+		{name: "that denies and does not compile", key: engine.Key{Name: "p"}, effect: policyv1alpha1.PolicyEffectDeny, condition: `request.`, wantReady: metav1.ConditionFalse,
+			wantMessage: "The last successful compilation still takes effect, if there is one; otherwise the policy denies what its rules match"},
+		{name: "that allows and does not compile", key: engine.Key{Namespace: "n", Name: "p"}, effect: policyv1alpha1.PolicyEffectAllow, condition: `now()`, wantReady: metav1.ConditionFalse,
+			wantMessage: "otherwise the policy grants nothing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStepper(t)
+			s.accepting()
+			s.put(t, tc.key, "u", tc.effect, tc.condition)
+			s.publish(t.Context())
+			if err := s.writeStatus(t.Context(), tc.key); err != nil {
+				t.Fatal(err)
+			}
+			status, n := s.written(t, tc.key)
+			if n != 1 {
+				t.Fatalf("got %d updates, want one", n)
+			}
+			ready, effective := meta.FindStatusCondition(status.Conditions, policyv1alpha1.PolicyReady), meta.FindStatusCondition(status.Conditions, policyv1alpha1.PolicyEffective)
+			if ready == nil || ready.Status != tc.wantReady || !strings.Contains(ready.Message, tc.wantMessage) {
+				t.Errorf("got %+v, want %s with %q", ready, tc.wantReady, tc.wantMessage)
+			}
+			if effective == nil || tc.wantReady == metav1.ConditionFalse && effective.Message != "see the condition Ready" {
+				t.Errorf("got %+v, want it to lead to the condition Ready", effective)
+			}
+			if tc.wantReady == metav1.ConditionFalse && (status.Enforcement != nil || status.TypeChecking != nil) {
+				t.Errorf("got %+v and %+v for a policy that does not compile", status.Enforcement, status.TypeChecking)
+			}
+			if err := s.writeStatus(t.Context(), tc.key); err != nil {
+				t.Fatal(err)
+			}
+			if status, n := s.written(t, tc.key); n > 0 {
+				t.Errorf("got another update, to %+v", status)
+			}
+		})
+	}
+}
+
+// TestStatusOfAnotherPolicy writes nothing for a policy that is gone, that has not been compiled, or that has been
+// replaced by one of the same name: the result is that of another policy.
+func TestStatusOfAnotherPolicy(t *testing.T) {
+	t.Parallel()
+	key := engine.Key{Name: "p"}
+	for _, tc := range []struct {
+		name   string
+		change func(t *testing.T, s *stepper)
+		want   int
+	}{
+		{name: "as compiled", change: func(*testing.T, *stepper) {}, want: 1},
+		{name: "gone", change: func(t *testing.T, s *stepper) {
+			if err := s.informers[0].GetIndexer().Delete(&policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p"}}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "replaced by a namesake", change: func(t *testing.T, s *stepper) { s.put(t, key, "other", policyv1alpha1.PolicyEffectDeny, "") }},
+		{name: "changed since", change: func(t *testing.T, s *stepper) {
+			p := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: types.UID("u"), Generation: 7}}
+			p.Spec.Effect = policyv1alpha1.PolicyEffectDeny
+			s.replace(t, 0, p)
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStepper(t)
+			s.accepting()
+			s.put(t, key, "u", policyv1alpha1.PolicyEffectAllow, "")
+			s.publish(t.Context())
+			tc.change(t, s)
+			if err := s.writeStatus(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+			if _, n := s.written(t, key); n != tc.want {
+				t.Errorf("got %d updates, want %d", n, tc.want)
+			}
+		})
+	}
+	s := newStepper(t)
+	if err := s.writeStatus(t.Context(), engine.Key{Name: "unknown"}); err != nil {
+		t.Errorf("a policy that never was: got %v", err)
+	}
+}
+
+// TestStatusThatCannotBeWritten returns the error, so that the key is tried again. The policy takes effect all the same.
+func TestStatusThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := newStepper(t)
+	conflict := apierrors.NewConflict(policyv1alpha1.Resource("authorizationpolicies"), "p", errors.New("changed"))
+	s.config.Client.(*fake.Clientset).PrependReactor("update", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, conflict })
+	key := engine.Key{Namespace: "n", Name: "p"}
+	s.put(t, key, "u", policyv1alpha1.PolicyEffectDeny, "")
+	s.publish(t.Context())
+	if err := s.writeStatus(t.Context(), key); !apierrors.IsConflict(err) {
+		t.Errorf("got %v, want the conflict", err)
+	}
+	if got := s.decide(t, "n"); got != "deny" {
+		t.Errorf("got %s, want deny: what is decided does not depend on the status", got)
+	}
+}

@@ -289,3 +289,34 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 		})
 	}
 }
+
+// TestFrontDoorLeavesTheMainPortAsItIs opens a front door with the serving options of the main port, which must stay those
+// of the main port, and closes nothing if there is no front door.
+func TestFrontDoorLeavesTheMainPortAsItIs(t *testing.T) {
+	t.Parallel()
+	made, err := ensureSelfMade(t.TempDir(), []string{"localhost"}, testTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := listenerOf(t)
+	main := *NewOptions().SecureServing.SecureServingOptions
+	main.Listener, main.MinTLSVersion = mine, "VersionTLS13"
+	main.ServerCert.CertKey.CertFile, main.ServerCert.CertKey.KeyFile = made.CertFile, made.KeyFile
+
+	closed := NewFrontDoorOptions()
+	if config, err := closed.config(main); config != nil || err != nil {
+		t.Errorf("without a port: got %+v, %v, want no front door", config, err)
+	}
+	open := NewFrontDoorOptions()
+	open.Listener, open.ClientCAFile, open.AllowedNames = listenerOf(t), made.CAFile, []string{"kube-apiserver"}
+	config, err := open.config(main)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Serving.Listener != open.Listener || config.Serving.MinTLSVersion == 0 || len(config.AllowedNames) != 1 {
+		t.Errorf("got %+v, want the listener, the TLS options of the main port and the names of clients", config)
+	}
+	if main.Listener != mine || main.BindPort == open.BindPort {
+		t.Errorf("the main port has become that of the front door: %+v", main)
+	}
+}

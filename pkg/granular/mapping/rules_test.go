@@ -1,0 +1,178 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package mapping_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/things"
+)
+
+// fields is a path of field names.
+func fields(names ...string) (path fieldpath.Path) {
+	for _, n := range names {
+		path = append(path, name(n))
+	}
+	return path
+}
+
+// ownRules returns the rules for machines of a table that are not built in.
+func ownRules(t *mapping.Table) (rules []*mapping.Rule) {
+	for rule := range t.For(things.Machines).All() {
+		if strings.Contains(rule.String(), "mine") {
+			rules = append(rules, rule)
+		}
+	}
+	return rules
+}
+
+// TestPatternsMatch compares the pattern of a rule with the paths of fields: with the field itself, with fields in it,
+// and with fields that it is in.
+func TestPatternsMatch(t *testing.T) {
+	t.Parallel()
+	const covered, within, apart = "covered", "within", "apart"
+	for _, tc := range []struct {
+		name, pattern string
+		path          fieldpath.Path
+		want          string
+	}{
+		{name: "the field", pattern: "spec.a", path: fields("spec", "a"), want: covered},
+		{name: "in the field", pattern: "spec.a", path: fields("spec", "a", "b", "c"), want: covered},
+		{name: "the field is in it", pattern: "spec.a", path: fields("spec"), want: within},
+		{name: "the object", pattern: "spec.a", path: nil, want: within},
+		{name: "another field", pattern: "spec.a", path: fields("spec", "b"), want: apart},
+		{name: "a field that begins like it", pattern: "spec.a", path: fields("spec", "ab"), want: apart},
+		{name: "in other letters", pattern: "spec.a", path: fields("spec", "A"), want: apart},
+		{name: "every key", pattern: "spec.m[*]", path: fields("spec", "m", "x"), want: covered},
+		{name: "every key, and not the map", pattern: "spec.m[*]", path: fields("spec", "m"), want: within},
+		{name: "every element of a set", pattern: "spec.m[*]", path: append(fields("spec", "m"), element("x")), want: covered},
+		{name: "every element with keys", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x"), name("f")), want: covered},
+		{name: "another field of every element", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x"), name("g")), want: apart},
+		{name: "an element", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x")), want: within},
+		{name: "one key", pattern: `spec.m["a.b/c"]`, path: fields("spec", "m", "a.b/c"), want: covered},
+		{name: "one key is not a path", pattern: `spec.m["a.b/c"]`, path: fields("spec", "m", "a", "b/c"), want: apart},
+		{name: "one element of a set", pattern: `spec.m["x"]`, path: append(fields("spec", "m"), element("x")), want: covered},
+		{name: "one number of a set", pattern: `spec.m["3"]`, path: append(fields("spec", "m"), element(int64(3))), want: covered},
+		{name: "one element with a key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("type", "Ready"), name("status")), want: covered},
+		{name: "another element with a key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("type", "Paused")), want: apart},
+		{name: "an element with two keys", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80), "protocol", "TCP")), want: covered},
+		{name: "an element without the key", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: apart},
+		{name: "a key with a number", pattern: `spec.m[port="80"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: covered},
+		{name: "a key of a map that looks like it", pattern: `spec.m[type="Ready"]`, path: fields("spec", "m", "Ready"), want: apart},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			rules := ownRules(mapping.NewTable(things.Mapping("m", things.Spec(things.Field(tc.pattern, "mine")))))
+			if len(rules) != 1 {
+				t.Fatalf("got %d rules", len(rules))
+			}
+			got := apart
+			switch r := rules[0]; {
+			case r.Matches(tc.path) && r.Includes(tc.path) && !r.IsWithin(tc.path):
+				got = covered
+			case !r.Matches(tc.path) && !r.Includes(tc.path) && r.IsWithin(tc.path):
+				got = within
+			case r.Matches(tc.path) || r.Includes(tc.path) || r.IsWithin(tc.path):
+				got = "both"
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestFieldAt names the one field that a rule is about, for messages and for the values of exclusions.
+func TestFieldAt(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, pattern string
+		path          fieldpath.Path
+		want          string
+		wantNone      bool
+	}{
+		{name: "the field", pattern: "spec.a", path: fields("spec", "a"), want: "spec.a"},
+		{name: "in the field", pattern: "spec.a", path: fields("spec", "a", "b"), want: "spec.a"},
+		{name: "above the field", pattern: "spec.a.b", path: fields("spec"), want: "spec.a.b"},
+		{name: "an element", pattern: "spec.m[*]", path: fields("spec", "m", "x", "y"), want: "spec.m.x"},
+		{name: "above every element", pattern: "spec.m[*]", path: fields("spec"), wantNone: true},
+		{name: "above one key", pattern: `spec.m["x.y"]`, path: fields("spec"), want: `spec.m["x.y"]`},
+		{name: "above one element with a key", pattern: `spec.m[type="Ready"]`, path: fields("spec"), wantNone: true},
+	} {
+		rule := ownRules(mapping.NewTable(things.Mapping("m", things.Spec(things.Field(tc.pattern, "mine")))))[0]
+		before := tc.path.Copy()
+		field, ok := rule.FieldAt(tc.path)
+		if ok == tc.wantNone || ok && changes.NameOf(field) != tc.want {
+			t.Errorf("%s: got %s, %v, want %s", tc.name, changes.NameOf(field), ok, tc.want)
+		}
+		if !before.Equals(tc.path) {
+			t.Errorf("%s: the path has changed to %s", tc.name, tc.path)
+		}
+	}
+}
+
+// TestGeneralRulesComeFirst has the order in which permissions are tried, and in which a user sees them, whatever the
+// order of the mappings.
+func TestGeneralRulesComeFirst(t *testing.T) {
+	t.Parallel()
+	a := things.Mapping("a", things.Spec(things.Field(`spec.m["x"].f`, "mineKey"), things.Field("spec.m", "mineMap")))
+	b := things.Mapping("b", things.Spec(things.Field(`spec.m[type="x"].f`, "mineElement"), things.Field("spec.m[*].f", "mineEach"), things.Field("spec.m[*]", "mineAny")))
+	want := []string{"mineMap", "mineAny", "mineEach", "mineElement", "mineKey"}
+	for _, mappings := range [][]*policy.FieldPermissionMapping{{a, b}, {b, a}} {
+		var got []string
+		for _, rule := range ownRules(mapping.NewTable(mappings...)) {
+			verb, err := rule.Verb(t.Context(), nil, free)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, strings.TrimPrefix(verb, "granular:"))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestExcludesAnything reports whether permission on the whole object may be too little for a resource. A request about
+// any resource is about those with exclusions, too.
+func TestExcludesAnything(t *testing.T) {
+	t.Parallel()
+	machines, pods := things.Machines.GroupResource(), schema.GroupResource{Resource: "pods"}
+	includes, excludes := things.Mapping("includes", things.Spec(things.Field("spec.a", "mine"))), things.Mapping("excludes", things.Spec(things.Excluded("spec.b", "mineB", "")))
+	broken := things.Mapping("broken", things.Spec(things.Excluded("spec..", "mineC", "")))
+	nowhere := things.Mapping("nowhere", things.Spec(things.Excluded("spec.d", "mineD", "")))
+	nowhere.Spec.Resources = nil
+	for _, tc := range []struct {
+		name     string
+		mappings []*policy.FieldPermissionMapping
+		resource schema.GroupResource
+		want     bool
+	}{
+		{name: "no mapping", resource: machines},
+		{name: "no mapping, any resource", resource: schema.GroupResource{Group: "*", Resource: "*"}},
+		{name: "a mapping that excludes nothing", mappings: []*policy.FieldPermissionMapping{includes}, resource: machines},
+		{name: "an exclusion", mappings: []*policy.FieldPermissionMapping{includes, excludes}, resource: machines, want: true},
+		{name: "another resource", mappings: []*policy.FieldPermissionMapping{excludes}, resource: pods},
+		{name: "the same resource of another group", mappings: []*policy.FieldPermissionMapping{excludes}, resource: schema.GroupResource{Group: "other.example.com", Resource: machines.Resource}},
+		{name: "any group", mappings: []*policy.FieldPermissionMapping{excludes}, resource: schema.GroupResource{Group: "*", Resource: "pods"}, want: true},
+		{name: "any resource", mappings: []*policy.FieldPermissionMapping{excludes}, resource: schema.GroupResource{Resource: "*"}, want: true},
+		{name: "an exclusion that is not valid", mappings: []*policy.FieldPermissionMapping{broken}, resource: machines, want: true},
+		{name: "an exclusion that is not valid, of another resource", mappings: []*policy.FieldPermissionMapping{broken}, resource: pods},
+		{name: "an exclusion of no resource, which may be of any", mappings: []*policy.FieldPermissionMapping{nowhere}, resource: pods, want: true},
+	} {
+		if got := mapping.NewTable(tc.mappings...).Excludes(tc.resource); got != tc.want {
+			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}

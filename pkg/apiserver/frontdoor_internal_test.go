@@ -48,7 +48,7 @@ func TestCovered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	enforcer.Plug()
+	enforcer.MarkEnforced()
 	enforcer.Cover(&reviews, &machines)
 	config := CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer, Mappings: &mapping.Source{}}}}
 	fields := config.fieldsOf(&FrontDoorConfig{Fields: chain})

@@ -92,8 +92,8 @@ func NewChain(members ...Member) (*Chain, error) {
 	return &Chain{members: append([]Member(nil), members...)}, nil
 }
 
-// Behind returns a chain in which another member comes before all of this one's.
-func (c *Chain) Behind(first Member) (*Chain, error) {
+// WithFirst returns a chain in which another member comes before all members of c.
+func (c *Chain) WithFirst(first Member) (*Chain, error) {
 	return NewChain(append([]Member{first}, c.members...)...)
 }
 
@@ -155,69 +155,69 @@ func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Se
 	start := time.Now()
 	decision := m.Decider.Decide(ctx, attributes)
 	m.measure(start, decision)
-	return memberSet(m.Name, decision).authoredBy(m.Decider)
+	return memberSet(m.Name, decision).withAuthorOf(m.Decider)
 }
 
 var _ Decider = &Chain{}
 
-// authoredBy makes a Decider that evaluates its own conditions the author of a set that it returned,
+// withAuthorOf makes a Decider that evaluates its own conditions the author of a set that it returned,
 // and of the sets within it that have no author.
-func (s Set) authoredBy(d Decider) Set {
+func (s Set) withAuthorOf(d Decider) Set {
 	author, ok := as[ConditionsAuthor](d)
 	if !ok {
 		return s
 	}
 	if s.Decision.kind != kindChain {
-		return s.madeBy(author)
+		return s.withAuthor(author)
 	}
-	return s.eachMadeBy(author)
+	return s.eachWithAuthor(author)
 }
 
-// madeBy sets the author of the conditions in a set that a member returned. Conditions from a nested chain
+// withAuthor sets the author of the conditions in a set that a member returned. Conditions from a nested chain
 // are returned to the member inside an equally nested decision, because the member routes by the names
 // of its top-level authorizers only.
-func (s Set) madeBy(author ConditionsAuthor) Set {
+func (s Set) withAuthor(author ConditionsAuthor) Set {
 	switch s.Decision.kind {
 	case kindConditions:
 		if s.Author == nil {
 			s.Author = author
 		}
 	case kindChain:
-		return s.eachMadeBy(&nest{name: s.AuthorizerName, author: author})
+		return s.eachWithAuthor(&nestedAuthor{name: s.AuthorizerName, author: author})
 	case kindAllow, kindDeny, kindNoOpinion:
 	}
 	return s
 }
 
-func (s Set) eachMadeBy(author ConditionsAuthor) Set {
+func (s Set) eachWithAuthor(author ConditionsAuthor) Set {
 	sets := make([]Set, 0, len(s.Decision.chain))
 	for _, n := range s.Decision.chain {
-		sets = append(sets, n.madeBy(author))
+		sets = append(sets, n.withAuthor(author))
 	}
 	s.Decision.chain = sets
 	return s
 }
 
-// nest is the author of sets within a nested chain.
-type nest struct {
+// nestedAuthor is the author of sets within a nested chain.
+type nestedAuthor struct {
 	name   string
 	author ConditionsAuthor
 }
 
-func (n *nest) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+func (n *nestedAuthor) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	nested := Chained(Set{AuthorizerName: n.name, Decision: FromUpstream("", decision)})
 	return n.author.EvaluateConditions(ctx, ToUpstream(nested), data)
 }
 
-// Authored returns sets that the chain made and that went over the wire, with their authors: the members
+// WithAuthors returns sets that the chain made and that went over the wire, with their authors: the members
 // with the names of the sets. Other sets have no author.
-func (c *Chain) Authored(sets ...Set) []Set {
+func (c *Chain) WithAuthors(sets ...Set) []Set {
 	members := c.pinned(c.Pin(context.Background()))
 	authored := make([]Set, 0, len(sets))
 	for _, s := range sets {
 		for _, m := range members {
 			if m.Name == s.AuthorizerName {
-				s = s.authoredBy(m.Decider)
+				s = s.withAuthorOf(m.Decider)
 			}
 		}
 		authored = append(authored, s)
@@ -250,7 +250,7 @@ func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attributes authori
 func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	ctx = c.Pin(ctx)
 	d := FromUpstream("", decision)
-	d.chain = c.Authored(d.chain...)
+	d.chain = c.WithAuthors(d.chain...)
 	return d.Evaluate(ctx, EvaluatorFor(data, nil)).Concrete()
 }
 

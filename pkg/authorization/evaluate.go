@@ -96,8 +96,8 @@ func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decisio
 		return s.Decision.evaluate(ctx, evaluator)
 	}
 	e := setEvaluation{ctx: ctx, evaluator: evaluator, mode: s.FailureMode, conditions: byID(s.Decision.conditions), reasons: map[string]func() string{}}
-	if asker, ok := evaluator.(setEvaluator); ok && s.Author != nil {
-		e.author = func() Decision { return asker.evaluateSet(ctx, s) }
+	if sets, ok := evaluator.(setEvaluator); ok && s.Author != nil {
+		e.author = func() Decision { return sets.evaluateSet(ctx, s) }
 	}
 	return e.decide()
 }

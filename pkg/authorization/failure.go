@@ -68,8 +68,8 @@ func classify(err error) error {
 // quote the data: they have only the class of the failure (cel.FailureClass). Requests need it, because their user may not be allowed to read the stored object. In reviews the caller has
 // sent the object, and may see the full errors.
 func WithoutValues(evaluator ConditionEvaluator) ConditionEvaluator {
-	if asker, ok := evaluator.(setEvaluator); ok {
-		return withoutValuesOfSets{withoutValues: withoutValues{evaluator}, asker: asker}
+	if sets, ok := evaluator.(setEvaluator); ok {
+		return withoutValuesOfSets{withoutValues: withoutValues{evaluator}, sets: sets}
 	}
 	return withoutValues{evaluator}
 }
@@ -86,7 +86,7 @@ func (w withoutValues) EvaluateCondition(ctx context.Context, c Condition) Outco
 
 type withoutValuesOfSets struct {
 	withoutValues
-	asker setEvaluator
+	sets setEvaluator
 }
 
 var _ setEvaluator = withoutValuesOfSets{}
@@ -96,7 +96,7 @@ var _ setEvaluator = withoutValuesOfSets{}
 var errAuthorFailed = &classified{class: "their authorizer failed to evaluate them"}
 
 func (w withoutValuesOfSets) evaluateSet(ctx context.Context, set Set) Decision {
-	decision := w.asker.evaluateSet(ctx, set)
+	decision := w.sets.evaluateSet(ctx, set)
 	if decision.err != nil {
 		decision.err = errAuthorFailed
 	}

@@ -47,8 +47,8 @@ func (c *Chain) begin(ctx, pins context.Context, attributes authorizer.Attribute
 	return l
 }
 
-// Also asks the same chain, pinned to the same, about another request.
-func (l *Lazy) Also(ctx context.Context, attributes authorizer.Attributes) *Lazy {
+// ForAttributes returns the decision of the same chain, with the same pins, about other attributes.
+func (l *Lazy) ForAttributes(ctx context.Context, attributes authorizer.Attributes) *Lazy {
 	return l.chain.begin(ctx, l.pins, attributes)
 }
 

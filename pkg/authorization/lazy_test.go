@@ -150,7 +150,7 @@ func TestLazyDecidesFromWhatWasPinned(t *testing.T) {
 	if got := kindOf(lazy.Evaluate(t.Context(), literal{})); got != "Deny" {
 		t.Errorf("asked after a change: got %s, want Deny as it was pinned", got)
 	}
-	if got := kindOf(lazy.Also(t.Context(), authorizer.AttributesRecord{}).Evaluate(t.Context(), literal{})); got != "Deny" {
+	if got := kindOf(lazy.ForAttributes(t.Context(), authorizer.AttributesRecord{}).Evaluate(t.Context(), literal{})); got != "Deny" {
 		t.Errorf("another request of the same: got %s, want Deny as it was pinned", got)
 	}
 }
@@ -221,7 +221,7 @@ func TestAuthorsEvaluateWhatNobodyElseCan(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					return authorization.Chained(chain.Authored(sets...)...).Evaluate(t.Context(), e)
+					return authorization.Chained(chain.WithAuthors(sets...)...).Evaluate(t.Context(), e)
 				},
 			} {
 				a.sets = 0
@@ -372,7 +372,7 @@ func TestLazyAsksTheMembersOfAStandin(t *testing.T) {
 	if got := kindOf(chain.Decide(t.Context(), authorizer.AttributesRecord{})); got != "Deny" {
 		t.Errorf("afterwards: got %s, want the Deny of who is there now", got)
 	}
-	evaluated := authorization.Chained(chain.Authored(authorization.Set{AuthorizerName: "second", Decision: first.decision})...).
+	evaluated := authorization.Chained(chain.WithAuthors(authorization.Set{AuthorizerName: "second", Decision: first.decision})...).
 		Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))
 	if got := kindOf(evaluated); got != "Deny" {
 		t.Errorf("a set of a member that is gone: got %s, want Deny", got)
@@ -440,7 +440,7 @@ func TestAuthorsGetTheirNestsBack(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			evaluate(authorization.Chained(chain.Authored(sets...)...))
+			evaluate(authorization.Chained(chain.WithAuthors(sets...)...))
 			if diff := cmp.Diff(tc.want, w.asked); diff != "" {
 				t.Errorf("asked about what went over the wire (-want +got):\n%s", diff)
 			}

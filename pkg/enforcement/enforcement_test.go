@@ -720,7 +720,7 @@ func TestApplyToNeedsThePlugin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := enforcer.ApplyTo(&genericapiserver.Config{}); errors.Is(err, enforcement.ErrNotPlugged) != conditional {
+		if err := enforcer.ApplyTo(&genericapiserver.Config{}); errors.Is(err, enforcement.ErrNotEnforced) != conditional {
 			t.Errorf("conditional %v: got %v", conditional, err)
 		}
 	}

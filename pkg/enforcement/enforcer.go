@@ -51,8 +51,8 @@ type Enforcer struct {
 	restricted *authorization.Chain
 	// forwards reports whether a request is passed on to another server. Nil means that none is.
 	forwards func(authorizer.Attributes) bool
-	// plugged is true once an admission plugin enforces conditions for this Enforcer.
-	plugged atomic.Bool
+	// enforced is true once an admission plugin enforces conditions for this Enforcer.
+	enforced atomic.Bool
 }
 
 var errNoChain = errors.New("enforcement needs a chain of authorizers")
@@ -66,26 +66,26 @@ func New(config Config) (*Enforcer, error) {
 		config.Checks = config.Chain
 	}
 	RegisterMetrics()
-	restricted, err := config.Chain.Behind(authorization.Member{Name: ResidualName, Decider: residualAuthorizer{}})
+	restricted, err := config.Chain.WithFirst(authorization.Member{Name: ResidualName, Decider: residualAuthorizer{}})
 	if err != nil {
 		return nil, err
 	}
 	return &Enforcer{config: config, restricted: restricted}, nil
 }
 
-// ErrNotPlugged is returned by ApplyTo if no admission plugin would enforce conditions.
-var ErrNotPlugged = errors.New("conditional authorization is on, but the admission plugin AuthorizationConditionsEnforcer is not: enable the plugin or turn off the feature gate ConditionalAuthorization")
+// ErrNotEnforced is returned by ApplyTo if no admission plugin would enforce conditions.
+var ErrNotEnforced = errors.New("conditional authorization is on, but the admission plugin AuthorizationConditionsEnforcer is not: enable the plugin or turn off the feature gate ConditionalAuthorization")
 
-// Plug records that an admission plugin calls Enforce for every request of the server. The
+// MarkEnforced records that an admission plugin calls Enforce for every request of the server. The
 // plugin's initializer calls it.
-func (e *Enforcer) Plug() { e.plugged.Store(true) }
+func (e *Enforcer) MarkEnforced() { e.enforced.Store(true) }
 
 // Conditional reports whether requests may pass authorization on conditions.
 func (e *Enforcer) Conditional() bool { return e.config.Conditional }
 
 // ApplyTo installs enforcement into config. Call it after admission plugins (initialized with an
 // authorizer that folds conditions) and BuildHandlerChainFunc have been set. It returns
-// ErrNotPlugged if requests would pass the filter on conditions that no plugin enforces.
+// ErrNotEnforced if requests would pass the filter on conditions that no plugin enforces.
 func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 	if err := e.ApplyToHandlers(config); err != nil {
 		return err
@@ -105,8 +105,8 @@ func (e *Enforcer) ApplyTo(config *genericapiserver.Config) error {
 // ApplyToHandlers does what ApplyTo does, except for the handler chain. A server that calls it builds
 // its chain with WithSlot, FilterAuthorizer and WithWitness.
 func (e *Enforcer) ApplyToHandlers(config *genericapiserver.Config) error {
-	if e.config.Conditional && !e.plugged.Load() {
-		return ErrNotPlugged
+	if e.config.Conditional && !e.enforced.Load() {
+		return ErrNotEnforced
 	}
 	// The authorization checks of handlers use this authorizer; the filters get another one below.
 	config.Authorization.Authorizer = &handlers{e.folding()}
@@ -155,7 +155,7 @@ func (e *Enforcer) NeedsCreate(attributes authorizer.Attributes) bool {
 	return e.config.ConnectWithCreate && attributes.GetVerb() != "create" && e.classifier.connects(attributes)
 }
 
-func (e *Enforcer) enforces() bool { return e.config.Conditional && e.plugged.Load() }
+func (e *Enforcer) enforces() bool { return e.config.Conditional && e.enforced.Load() }
 
 func (e *Enforcer) folding() folding { return folding{e.config.Chain} }
 

@@ -117,7 +117,7 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 	attributes := conditionsAware{a}
 	var lazy *authorization.Lazy
 	if earlier != nil && earlier.lazy != nil {
-		lazy = earlier.lazy.Also(ctx, attributes)
+		lazy = earlier.lazy.ForAttributes(ctx, attributes)
 	} else {
 		lazy = chain.Begin(ctx, attributes)
 	}

@@ -154,7 +154,7 @@ func newRig(tb testing.TB, config rigConfig) *rig {
 	if r.enforcer, err = enforcement.New(enforcing); err != nil {
 		tb.Fatal(err)
 	}
-	r.enforcer.Plug()
+	r.enforcer.MarkEnforced()
 	group := genericapiserver.NewDefaultAPIGroupInfo(demo.GroupName, scheme, runtime.NewParameterCodec(scheme), codecs)
 	group.VersionedResourcesStorageMap["v1alpha1"] = config.storages
 	r.enforcer.Cover(&group)

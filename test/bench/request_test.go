@@ -79,7 +79,7 @@ func wholeChain(b *testing.B, chain *authorization.Chain, resource schema.GroupV
 	if err != nil {
 		b.Fatal(err)
 	}
-	enforcer.Plug()
+	enforcer.MarkEnforced()
 	enforcer.Cover(&genericapiserver.APIGroupInfo{
 		PrioritizedVersions:          []schema.GroupVersion{resource.GroupVersion()},
 		VersionedResourcesStorageMap: map[string]map[string]rest.Storage{resource.Version: {resource.Resource: coveredStorage{}}},

@@ -72,9 +72,9 @@ func TestOverload(t *testing.T) {
 `)
 	denyAll(t, namespace)
 	path := "/api/v1/namespaces/" + namespace + "/configmaps"
-	carol, bob := newAsker(t, "carol"), newAsker(t, "bob")
+	carol, bob := newRequester(t, "carol"), newRequester(t, "bob")
 	waitUntil(t, "the policies are in force", func() bool {
-		return carol.ask(t, path, "") == http.StatusForbidden && bob.ask(t, path+"/closed", "") == http.StatusForbidden
+		return carol.get(t, path, "") == http.StatusForbidden && bob.get(t, path+"/closed", "") == http.StatusForbidden
 	})
 	before := unanswered(t)
 	for _, f := range floods {
@@ -114,21 +114,21 @@ spec:
 }
 
 // run floods, and counts how both are answered.
-func (f flood) run(t *testing.T, path string, bob *asker) {
+func (f flood) run(t *testing.T, path string, bob *requester) {
 	t.Helper()
 	stop, finished := make(chan struct{}), make(chan []time.Duration)
-	go func() { finished <- askMeanwhile(t, bob, path, stop) }()
+	go func() { finished <- requestMeanwhile(t, bob, path, stop) }()
 	// Each connection is of its own, as those of an attacker would be.
-	askers := make([]*asker, f.parallel)
-	for i := range askers {
-		askers[i] = newAsker(t, "carol")
+	requesters := make([]*requester, f.parallel)
+	for i := range requesters {
+		requesters[i] = newRequester(t, "carol")
 	}
 	started, codes := time.Now(), map[int]int{}
 	for range f.rounds {
 		var group sync.WaitGroup
 		got := make([]int, f.parallel)
-		for i, a := range askers {
-			group.Go(func() { got[i] = a.ask(t, path, f.selector) })
+		for i, a := range requesters {
+			group.Go(func() { got[i] = a.get(t, path, f.selector) })
 		}
 		group.Wait()
 		for _, code := range got {
@@ -149,16 +149,16 @@ func (f flood) run(t *testing.T, path string, bob *asker) {
 		len(f.selector), took.Round(time.Millisecond), codes, len(times), times[len(times)/2].Round(time.Millisecond), times[len(times)*99/100].Round(time.Millisecond), times[len(times)-1].Round(time.Millisecond))
 }
 
-// askMeanwhile asks for a ConfigMap that bob may read and for one that a policy keeps from him,
+// requestMeanwhile gets a ConfigMap that bob may read and for one that a policy keeps from him,
 // in turn, and returns how long the answers took.
-func askMeanwhile(t *testing.T, bob *asker, path string, stop <-chan struct{}) []time.Duration {
+func requestMeanwhile(t *testing.T, bob *requester, path string, stop <-chan struct{}) []time.Duration {
 	t.Helper()
 	var times []time.Duration
 	for {
 		for name, want := range map[string]int{"c": http.StatusOK, "closed": http.StatusForbidden} {
 			started := time.Now()
-			if got := bob.ask(t, path+"/"+name, ""); got != want {
-				t.Errorf("bob asks for %q: got %d, want %d", name, got, want)
+			if got := bob.get(t, path+"/"+name, ""); got != want {
+				t.Errorf("bob gets %q: got %d, want %d", name, got, want)
 			}
 			times = append(times, time.Since(started))
 		}
@@ -170,10 +170,10 @@ func askMeanwhile(t *testing.T, bob *asker, path string, stop <-chan struct{}) [
 	}
 }
 
-// asker asks kube-apiserver over a connection of its own.
-type asker struct{ client *http.Client }
+// requester sends requests to kube-apiserver over a connection of its own.
+type requester struct{ client *http.Client }
 
-func newAsker(t *testing.T, user string) *asker {
+func newRequester(t *testing.T, user string) *requester {
 	t.Helper()
 	c := config(t, user)
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared
@@ -182,12 +182,12 @@ func newAsker(t *testing.T, user string) *asker {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.CloseIdleConnections)
-	return &asker{client}
+	return &requester{client}
 }
 
-// ask gets a path, with a label selector if there is one, and returns the status code. A client
+// get gets a path, with a label selector if there is one, and returns the status code. A client
 // of client-go would escape the selector.
-func (a *asker) ask(t *testing.T, path, selector string) int {
+func (r *requester) get(t *testing.T, path, selector string) int {
 	t.Helper()
 	target, err := url.Parse(stack.KubeAPIServerURL() + path)
 	if err != nil {
@@ -198,7 +198,7 @@ func (a *asker) ask(t *testing.T, path, selector string) int {
 		target.RawQuery = "labelSelector=" + strings.ReplaceAll(selector, " ", "+")
 	}
 	request := (&http.Request{Method: http.MethodGet, URL: target, Header: http.Header{}}).WithContext(context.WithoutCancel(t.Context()))
-	response, err := a.client.Do(request)
+	response, err := r.client.Do(request)
 	if err != nil {
 		var withURL *url.Error
 		if errors.As(err, &withURL) {

@@ -24,12 +24,12 @@ import (
 )
 
 // impersonators: deputy may impersonate bob to get pods, and legacy may impersonate
-// anybody. Only asker may ask about others, and bob may get pods.
+// anybody. Only reviewer may create reviews about others, and bob may get pods.
 var impersonators = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	user := a.GetUser().GetName()
 	switch {
 	case strings.HasPrefix(a.GetResource(), "impersonation") || a.GetSubresource() == "impersonation",
-		user == "asker" && a.GetResource() == "subjectaccessreviews",
+		user == "reviewer" && a.GetResource() == "subjectaccessreviews",
 		user == "bob" && a.GetVerb() == "get" && a.GetResource() == "pods",
 		user == "deputy" && a.GetVerb() == "impersonate-on:user-info:get" && a.GetResource() == "pods",
 		user == "deputy" && a.GetVerb() == "impersonate:user-info" && a.GetName() == "bob",
@@ -65,7 +65,7 @@ func TestImpersonationReview(t *testing.T) {
 		wantChecks             int
 	}{
 		{"oneself", "deputy", impersonations, `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
-		{"somebody else", "asker", impersonations, `"user":"deputy","impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
+		{"somebody else", "reviewer", impersonations, `"user":"deputy","impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
 		{"in the path", "deputy", fmt.Sprintf(ofUser, "bob"), pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
 		{"in the path and the body", "deputy", fmt.Sprintf(ofUser, "bob"), `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
 		{"as in the body", "deputy", fmt.Sprintf(ofUser, "-"), `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
@@ -74,7 +74,7 @@ func TestImpersonationReview(t *testing.T) {
 		{"a user who may not", "legacy", impersonations, `"impersonate":{"username":"carol"},` + pods, "legacy", "", &authenticationv1.UserInfo{Username: "carol", Groups: []string{"system:authenticated"}}, "", "no opinion", 2},
 		{"another user", "deputy", impersonations, `"impersonate":{"username":"carol"},` + pods, "", "", nil, `users.authentication.k8s.io "carol" is forbidden`, "", 3},
 		{"another request", "deputy", impersonations, `"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/metrics"}`, "", "", nil, `User "deputy" cannot impersonate-on:user-info:get path "/metrics"`, "", 2},
-		{"a requester of whom nothing is known", "asker", impersonations, `"user":"mallory","groups":["g"],"impersonate":{"username":"bob"},` + pods, "", "", nil, `User "mallory" cannot`, "", 2},
+		{"a requester of whom nothing is known", "reviewer", impersonations, `"user":"mallory","groups":["g"],"impersonate":{"username":"bob"},` + pods, "", "", nil, `User "mallory" cannot`, "", 2},
 		{"a denial", "refused", impersonations, `"impersonate":{"username":"bob"},` + pods, "", "", nil, `refused by the test`, "", 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -214,31 +214,31 @@ func TestImpersonationReviewBadInput(t *testing.T) {
 		wantCode                            int
 		want                                string
 	}{
-		{"nothing", "asker", impersonations, "application/json", ``, 400, "unexpected end of JSON input"},
-		{"null", "asker", impersonations, "application/json", `null`, 422, "spec.impersonate.username: Required"},
-		{"another kind", "asker", impersonations, "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview"}`, 400, "cannot be handled as a ImpersonationReview"},
-		{"another kind at the subresource", "asker", fmt.Sprintf(ofUser, "bob"), "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview"}`, 400, "cannot be handled as a ImpersonationReview"},
-		{"YAML that is said to be JSON", "asker", impersonations, "application/json", "spec:\n  user: bob\n", 400, "invalid character"},
-		{"a content type of its own", "asker", impersonations, "text/plain", impersonation(pods), 415, "accepted media types"},
-		{"a field of another type", "asker", impersonations, "application/json", impersonation(`"impersonate":"bob",` + pods), 400, "ImpersonationReviewSpec.spec.impersonate"},
-		{"a body of 3 MiB", "asker", impersonations, "application/json", impersonation(`"user":"` + strings.Repeat("x", 3<<20) + `"`), 413, "limit is 3145728"},
-		{"no user name", "asker", impersonations, "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
-		{"no user name in either place", "asker", fmt.Sprintf(ofUser, "-"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
-		{"groups without user", "asker", impersonations, "application/json", impersonation(`"impersonate":{"groups":["g"]},` + pods), 422, "spec.impersonate.username: Required"},
-		{"a requester of groups without user", "asker", impersonations, "application/json", impersonation(`"groups":["g"],"impersonate":{"username":"bob"},` + pods), 422, "spec.user: Required"},
-		{"a malformed service account", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"system:serviceaccount:ns"},` + pods), 422, "spec.impersonate.username: Invalid"},
-		{"a malformed service account in the path", "asker", fmt.Sprintf(ofUser, "system:serviceaccount:ns"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Invalid"},
-		{"both kinds of attributes", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/"},` + pods), 422, "spec.nonResourceAttributes: Forbidden"},
-		{"no attributes", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"}`), 422, "spec.resourceAttributes: Required"},
-		{"1000 groups", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob","groups":[` + groups + `]},` + pods), 422, "spec.impersonate.groups: Too many: 1000"},
-		{"a line break", "asker", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob\nImpersonate-Group: system:masters"},` + pods), 422, "spec.impersonate.username: Invalid"},
-		{"another name in the path", "asker", fmt.Sprintf(ofUser, "carol"), "application/json", impersonation(`"impersonate":{"username":"bob"},` + pods), 422, `spec.impersonate.username: Invalid value: \"bob\": must equal the name in the path, \"carol\", which may be \"-\" instead`},
-		{"a name with a slash, of which the path has a part", "asker", fmt.Sprintf(ofUser, "ldap"), "application/json", impersonation(`"impersonate":{"username":"ldap/bob"},` + pods), 422, "spec.impersonate.username: Invalid"},
-		{"a name with a slash in the path", "asker", fmt.Sprintf(ofUser, "ldap/bob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
-		{"a name with an escaped slash in the path", "asker", fmt.Sprintf(ofUser, "ldap%2Fbob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
+		{"nothing", "reviewer", impersonations, "application/json", ``, 400, "unexpected end of JSON input"},
+		{"null", "reviewer", impersonations, "application/json", `null`, 422, "spec.impersonate.username: Required"},
+		{"another kind", "reviewer", impersonations, "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview"}`, 400, "cannot be handled as a ImpersonationReview"},
+		{"another kind at the subresource", "reviewer", fmt.Sprintf(ofUser, "bob"), "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview"}`, 400, "cannot be handled as a ImpersonationReview"},
+		{"YAML that is said to be JSON", "reviewer", impersonations, "application/json", "spec:\n  user: bob\n", 400, "invalid character"},
+		{"a content type of its own", "reviewer", impersonations, "text/plain", impersonation(pods), 415, "accepted media types"},
+		{"a field of another type", "reviewer", impersonations, "application/json", impersonation(`"impersonate":"bob",` + pods), 400, "ImpersonationReviewSpec.spec.impersonate"},
+		{"a body of 3 MiB", "reviewer", impersonations, "application/json", impersonation(`"user":"` + strings.Repeat("x", 3<<20) + `"`), 413, "limit is 3145728"},
+		{"no user name", "reviewer", impersonations, "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
+		{"no user name in either place", "reviewer", fmt.Sprintf(ofUser, "-"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
+		{"groups without user", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"groups":["g"]},` + pods), 422, "spec.impersonate.username: Required"},
+		{"a requester of groups without user", "reviewer", impersonations, "application/json", impersonation(`"groups":["g"],"impersonate":{"username":"bob"},` + pods), 422, "spec.user: Required"},
+		{"a malformed service account", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"system:serviceaccount:ns"},` + pods), 422, "spec.impersonate.username: Invalid"},
+		{"a malformed service account in the path", "reviewer", fmt.Sprintf(ofUser, "system:serviceaccount:ns"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Invalid"},
+		{"both kinds of attributes", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/"},` + pods), 422, "spec.nonResourceAttributes: Forbidden"},
+		{"no attributes", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"}`), 422, "spec.resourceAttributes: Required"},
+		{"1000 groups", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob","groups":[` + groups + `]},` + pods), 422, "spec.impersonate.groups: Too many: 1000"},
+		{"a line break", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob\nImpersonate-Group: system:masters"},` + pods), 422, "spec.impersonate.username: Invalid"},
+		{"another name in the path", "reviewer", fmt.Sprintf(ofUser, "carol"), "application/json", impersonation(`"impersonate":{"username":"bob"},` + pods), 422, `spec.impersonate.username: Invalid value: \"bob\": must equal the name in the path, \"carol\", which may be \"-\" instead`},
+		{"a name with a slash, of which the path has a part", "reviewer", fmt.Sprintf(ofUser, "ldap"), "application/json", impersonation(`"impersonate":{"username":"ldap/bob"},` + pods), 422, "spec.impersonate.username: Invalid"},
+		{"a name with a slash in the path", "reviewer", fmt.Sprintf(ofUser, "ldap/bob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
+		{"a name with an escaped slash in the path", "reviewer", fmt.Sprintf(ofUser, "ldap%2Fbob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
 		{"a requester without permission to ask", "deputy", impersonations, "application/json", impersonation(`"user":"legacy","impersonate":{"username":"bob"},` + pods), 403, "needs permission to create subjectaccessreviews"},
 		{"oneself by name without permission to ask", "deputy", fmt.Sprintf(ofUser, "bob"), "application/json", impersonation(`"user":"deputy",` + pods), 403, "needs permission to create subjectaccessreviews"},
-		{"a field that does not exist, strictly", "asker", impersonations + "?fieldValidation=Strict", "application/json", impersonation(`"impersonate":{"user":"bob"},` + pods), 400, "spec.impersonate.user"},
+		{"a field that does not exist, strictly", "reviewer", impersonations + "?fieldValidation=Strict", "application/json", impersonation(`"impersonate":{"user":"bob"},` + pods), 400, "spec.impersonate.user"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -287,7 +287,7 @@ func FuzzImpersonationReview(f *testing.F) {
 	f.Add(byte(0), impersonation(`"user":"deputy","impersonate":{"username":"system:node:n"},"nonResourceAttributes":{"verb":"get","path":"//"}`))
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
 		path, contentType := paths[int(kind)%len(paths)], contentTypes[int(kind)/len(paths)%len(contentTypes)]
-		for _, user := range []string{"asker", "legacy"} {
+		for _, user := range []string{"reviewer", "legacy"} {
 			if got := post(s, user, path, contentType, body); got.Code >= 500 {
 				t.Fatalf("%d for %q: %s", got.Code, body, got.Body)
 			}

@@ -23,7 +23,7 @@ var suites = []mutation.Suite{
 		{Name: "chained: shared sets", File: "decision.go", Old: "chain: slices.Clone(sets)", New: "chain: sets", Test: "^TestDecisionsAreImmutable$"},
 		{Name: "chain: shared sets", File: "decision.go", Old: "return slices.Clone(d.chain)", New: "return d.chain", Test: "^TestDecisionsAreImmutable$"},
 		{Name: "conditions: shared conditions", File: "decision.go", Old: "d := Decision{kind: kindConditions, conditions: slices.Clone(conditions)}", New: "d := Decision{kind: kindConditions, conditions: conditions}", Test: "^TestDecisionsAreImmutable$"},
-		{Name: "madeBy: another author", File: "chain.go", Old: "if s.Author == nil {", New: "if true {", Test: "^TestAuthorsAreNotReplaced$"},
+		{Name: "withAuthor: another author", File: "chain.go", Old: "if s.Author == nil {", New: "if true {", Test: "^TestAuthorsAreNotReplaced$"},
 		{Name: "simplify: sets that can fail", File: "decision.go", Old: " && !slices.ContainsFunc(kept, Set.canFail)", New: ""},
 		{Name: "canFail: nested", File: "decision.go", Old: "return slices.ContainsFunc(s.Decision.chain, Set.canFail)", New: "return false"},
 		{Name: "canFail: failure mode", File: "decision.go", Old: "return s.FailureMode != FailureModeNoOpinion && slices", New: "return s.FailureMode == FailureModeDeny && slices"},

@@ -83,7 +83,7 @@ func reviewed(tb testing.TB, chain *authorization.Chain, decision authorization.
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return authorization.Chained(chain.Authored(sets...)...).Evaluate(tb.Context(), authorization.EvaluatorFor(data, textEvaluator(tb, data)))
+	return authorization.Chained(chain.WithAuthors(sets...)...).Evaluate(tb.Context(), authorization.EvaluatorFor(data, textEvaluator(tb, data)))
 }
 
 // TestBudgetAtAdmission asks that the budget for all conditions of a request holds in a request as

@@ -110,7 +110,7 @@ func TestEveryRoute(t *testing.T) {
 			for route, got := range map[string]authorization.Decision{
 				"lazy":          c.Begin(t.Context(), question).Evaluate(t.Context(), evaluator),
 				"eager":         c.Decide(t.Context(), question).Evaluate(t.Context(), evaluator),
-				"over the wire": authorization.Chained(c.Authored(sets...)...).Evaluate(t.Context(), evaluator),
+				"over the wire": authorization.Chained(c.WithAuthors(sets...)...).Evaluate(t.Context(), evaluator),
 			} {
 				if kind(got) != tc.want {
 					t.Errorf("%s: got %s (%s, %v), want %s", route, kind(got), got.Reason(), got.Err(), tc.want)

@@ -396,7 +396,7 @@ func TestOneRequestOneConfiguration(t *testing.T) {
 	denying := newRemote(t, says(status(`"denied":true`)), nil)
 	write(t, f.config, configuration(t, conditional(t, "denying", denying)))
 	f.source.Reload(t.Context())
-	if got := kindOf(lazy.Also(t.Context(), asking()).Decision()); got != "Allow" {
+	if got := kindOf(lazy.ForAttributes(t.Context(), asking()).Decision()); got != "Allow" {
 		t.Errorf("got %s, want Allow of the webhook that was there when the request began", got)
 	}
 	dynamic := &webhook.Dynamic{Source: f.source}

@@ -52,7 +52,7 @@ var _ admission.PluginInitializer = Initializer{}
 func (i Initializer) Initialize(plugin admission.Interface) {
 	if p, ok := plugin.(*Plugin); ok {
 		p.enforcer = i.Enforcer
-		i.Enforcer.Plug()
+		i.Enforcer.MarkEnforced()
 	}
 }
 

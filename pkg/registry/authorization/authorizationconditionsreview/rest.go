@@ -120,7 +120,7 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		measured := authorization.Measured(authorization.StageConditionsReview, evaluator)
 		return responseOf(authorization.Chained(sets...).Evaluate(ctx, measured)), nil
 	}
-	authored := authorization.Chained(r.chain.Authored(sets...)...)
+	authored := authorization.Chained(r.chain.WithAuthors(sets...)...)
 	permit := func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) }
 	return responseOf(authored.Evaluate(ctx, authorization.EvaluatorForCaller(data, evaluator, permit))), nil
 }

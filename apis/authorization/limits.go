@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 package authorization
 
-// The bounds of one answer, and of one question about its conditions. They are the same for
+// The bounds of one answer, and of one review that has its conditions evaluated. They are the same for
 // servers and clients. An answer beyond a bound is refused, never shortened.
 const (
 	// MaxConditionsPerSet bounds the conditions of one set, as Kubernetes does in
@@ -33,7 +33,7 @@ const (
 )
 
 // The bounds of the user to impersonate in a review. Each group and each value of extra needs
-// a check in two modes, and each check is a question to kube-apiserver.
+// a check in two modes, and each check is a SubjectAccessReview to kube-apiserver.
 const (
 	// MaxImpersonatedGroups bounds the groups.
 	MaxImpersonatedGroups = 128

@@ -126,7 +126,7 @@ type CompletedConfig struct {
 	*completedConfig
 }
 
-// restricted returns a name for the policy that restricts part of what a question is about. Before
+// restricted returns a name for the policy that restricts part of what a check is about. Before
 // policies are loaded, it returns a text for them.
 func (c *ExtraConfig) restricted(ctx context.Context, check authorizer.Attributes) (string, bool) {
 	key, found := c.Policies.Restriction(ctx, check)

@@ -55,7 +55,7 @@ func describeFields(message string, fields, variables []string) string {
 	})
 }
 
-// nearNames returns the question whether names were meant that are near.
+// nearNames returns a hint at names that are similar, or nothing.
 func nearNames(name string, candidates []string) string {
 	near := suggestion.Near(name, candidates)
 	if len(near) == 0 {

@@ -35,9 +35,9 @@ type consumer struct {
 	// revision is the current revision of the store, or a very late one if it is 0. ended has why the process must end.
 	revision uint64
 	ended    []error
-	// standStill, if set, is what questions for the revision wait for, without regard to their context.
+	// standStill, if set, is what calls for the revision wait for, without regard to their context.
 	standStill <-chan struct{}
-	// noRevision is why the revision is not known, version the version of the list, and asked and probed count questions.
+	// noRevision is why the revision is not known, version the version of the list, and asked and probed count calls.
 	noRevision    error
 	version       string
 	asked, probed int
@@ -280,7 +280,7 @@ func TestStoreGoesBack(t *testing.T) {
 	asked := locked(c, func() int { return c.asked })
 	time.Sleep(50 * time.Millisecond)
 	if got := locked(c, func() int { return c.asked }); got > asked+1 || c.Stale() == "" {
-		t.Errorf("got %d more questions and %q, want that the objects stay stale", got-asked, c.Stale())
+		t.Errorf("got %d more calls and %q, want that the objects stay stale", got-asked, c.Stale())
 	}
 	if ended := locked(c, func() []error { return c.ended }); len(ended) != 1 || !strings.Contains(ended[0].Error(), "the objects: ") {
 		t.Errorf("got %v, want one error that names the objects", ended)

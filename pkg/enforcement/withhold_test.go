@@ -240,7 +240,7 @@ func TestReadingIsAskedAboutTheWholeObject(t *testing.T) {
 	r := newRig(t, rigConfig{chain: chain, storages: withSubresource, behind: func(context.Context, *rig) error { return invalid }})
 	r.send(http.MethodPatch, oneMachine+"/embedded")
 	if len(asked) != 1 {
-		t.Fatalf("got %d questions, want one", len(asked))
+		t.Fatalf("got %d calls, want one", len(asked))
 	}
 	asked[0].User = nil
 	want := authorizer.AttributesRecord{Verb: "get", APIGroup: demo.GroupName, APIVersion: "v1alpha1", Resource: "virtualmachines", Namespace: "n", Name: "x", ResourceRequest: true}

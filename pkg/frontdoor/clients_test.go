@@ -129,7 +129,7 @@ func (l *listener) state(t *testing.T, name string) *tls.ConnectionState {
 
 func (l *listener) ask(t testing.TB, client *http.Client) (code int, body string) {
 	t.Helper()
-	response, err := client.Post("https://"+l.address+frontdoor.AuthorizePath, "application/json", strings.NewReader(question))
+	response, err := client.Post("https://"+l.address+frontdoor.AuthorizePath, "application/json", strings.NewReader(reviewJSON))
 	if err != nil {
 		t.Fatal(err)
 	}

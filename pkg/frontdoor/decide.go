@@ -100,7 +100,7 @@ func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) 
 	return d.decide(ctx, attributes, unlimited{})
 }
 
-// limit bounds the evaluations for a request. Other steps of its decision, such as the question to
+// limit bounds the evaluations for a request. Other steps of its decision, such as the check by
 // kube-apiserver, are not limited.
 type limit interface {
 	// namespaced has the policies of the namespace evaluated, in a context that may end before its parent. It does nothing

@@ -265,8 +265,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestMarkerOnlyTakesRights compares the answers to marked questions with those to the same
-// question without the marker, where nobody else is behind: none is more open, but for
+// TestMarkerOnlyTakesRights compares the answers to marked checks with those to the same
+// check without the marker, where nobody else is behind: none is more open, but for
 // conditions that deny, into which nobody can put the marker.
 func TestMarkerOnlyTakesRights(t *testing.T) {
 	t.Parallel()
@@ -318,7 +318,7 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// TestConditionalAnswersAreCounted asks that the metric counts answers that cannot show conditions, and not the questions of Proviso.
+// TestConditionalAnswersAreCounted asks that the metric counts answers that cannot show conditions, and not the checks of Proviso.
 // It is not parallel, because the metric belongs to the process.
 func TestConditionalAnswersAreCounted(t *testing.T) {
 	everyVersion := func(a *authorizer.AttributesRecord) { a.APIVersion = "*" }
@@ -335,7 +335,7 @@ func TestConditionalAnswersAreCounted(t *testing.T) {
 		{"Deny on conditions", unlessIt, everyVersion, "folded_to_denied"},
 		{"Allow on conditions about every version", onCondition, everyVersion, "folded_to_no_opinion"},
 		{"Deny on conditions elsewhere", unlessIt, configMaps("create"), "folded_to_denied"},
-		{"a question of Proviso", onCondition, marked(webhook.DelegationMarker), ""},
+		{"a check of Proviso", onCondition, marked(webhook.DelegationMarker), ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := conditionalAnswers(t)
@@ -474,7 +474,7 @@ func TestNewFrontDoorRefuses(t *testing.T) {
 // benchmarked are the sets of policies of the benchmarks.
 var benchmarked = map[string]map[string]policy{"none": nil, "allow": always, "conditional": onCondition}
 
-// BenchmarkDecide is the cost of a question without the network.
+// BenchmarkDecide is the cost of a review without the network.
 func BenchmarkDecide(b *testing.B) {
 	for name, policies := range benchmarked {
 		b.Run(name, func(b *testing.B) {
@@ -488,7 +488,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkReview is what kube-apiserver waits for: one question on an open connection.
+// BenchmarkReview is what kube-apiserver waits for: one review on an open connection.
 func BenchmarkReview(b *testing.B) {
 	for name, policies := range benchmarked {
 		b.Run(name, func(b *testing.B) {

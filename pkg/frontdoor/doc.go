@@ -9,14 +9,14 @@ SPDX-License-Identifier: Apache-2.0
 //
 // Invariants:
 //
-//   - The front door decides from policies, and works before kube-apiserver does. It sends
-//     kube-apiserver one kind of question: whether a user may change fields of a resource that
+//   - The front door decides from policies, and works before kube-apiserver does. It has
+//     kube-apiserver make one kind of check: whether a user may change fields of a resource that
 //     Proviso serves, once for a request on which policies have no opinion, and never for a
-//     request that is itself such a question. If no answer arrives in time, the decision is
+//     request that is itself such a check. If no answer arrives in time, the decision is
 //     NoOpinion.
 //   - If a decision depends on conditions, it answers Allow only where this server decides again
 //     and evaluates them. Everywhere else conditions are folded, never to Allow.
-//   - A question that Proviso itself sends to kube-apiserver has the delegation marker, and is
+//   - A check that Proviso itself sends to kube-apiserver has the delegation marker, and is
 //     never answered Allow: otherwise a policy could be the reason for its own decision.
 //   - If it cannot decide, it returns an error, and kube-apiserver applies its failure policy.
 //     Clients of kube-apiserver cannot cause that by the content, length or number of their

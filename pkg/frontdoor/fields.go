@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// askTimeout bounds a question to kube-apiserver. It is well below the three seconds that
+// askTimeout bounds a check by kube-apiserver. It is well below the three seconds that
 // kube-apiserver waits for the front door: if the front door does not answer in time,
 // kube-apiserver applies its failure policy, but if kube-apiserver does not answer in time, the
 // result is NoOpinion.
@@ -23,8 +23,8 @@ const askTimeout = time.Second
 
 // Fields allows writes by users who lack permission on the object but may change some of its
 // fields (KEP-3617). If policies have no opinion on a write, kube-apiserver is asked once, with
-// the delegation marker, for the verb granular. A question with the marker never leads to another
-// question.
+// the delegation marker, for the verb granular. A check with the marker never leads to another
+// check.
 type Fields struct {
 	// Check returns the attributes of the check about a write. It returns false if the
 	// request is not a write, or if no component would check the fields.

@@ -29,7 +29,7 @@ type kube struct {
 	err     error
 	blocks  bool
 	asked   atomic.Int32
-	strange atomic.Int32 // questions that are not about alice's verb granular on the machine
+	strange atomic.Int32 // checks that are not about alice's verb granular on the machine
 }
 
 func (k *kube) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -45,11 +45,11 @@ func (k *kube) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 		return k.answer, "", k.err
 	}
 	// The client of kube-apiserver adds the marker.
-	question := authorizer.AttributesRecord{
+	check := authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: a.GetUser().GetName(), Extra: map[string][]string{webhook.DelegationMarker: {"true"}}}, Verb: a.GetVerb(),
 		APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(), Resource: a.GetResource(), Namespace: a.GetNamespace(), Name: a.GetName(), ResourceRequest: true,
 	}
-	decision, err := k.door.Decide(ctx, question)
+	decision, err := k.door.Decide(ctx, check)
 	if err != nil || !decision.IsNoOpinion() {
 		return authorizer.DecisionDeny, "", err
 	}
@@ -150,7 +150,7 @@ func TestFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			if show(got) != tc.want || k.asked.Load() != tc.wantAsked || k.strange.Load() != 0 {
-				t.Errorf("got %s (%s), and %d questions of which %d are strange; want %s and %d", show(got), got.Reason(), k.asked.Load(), k.strange.Load(), tc.want, tc.wantAsked)
+				t.Errorf("got %s (%s), and %d checks of which %d are strange; want %s and %d", show(got), got.Reason(), k.asked.Load(), k.strange.Load(), tc.want, tc.wantAsked)
 			}
 		})
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
-const question = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice",
+const reviewJSON = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice",
   "resourceAttributes": {"verb": "get", "version": "v1", "resource": "configmaps", "namespace": "demo", "name": "c"}}}`
 
 // answer is what a request was answered.
@@ -77,11 +77,11 @@ func TestReviews(t *testing.T) {
 		body     string
 		want     authorizationv1.SubjectAccessReviewStatus
 	}{
-		{name: "allowed", policies: always, body: question,
+		{name: "allowed", policies: always, body: reviewJSON,
 			want: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: `policy=p reason=Allowed: it allows the request`}},
-		{name: "denied", policies: never, body: question,
+		{name: "denied", policies: never, body: reviewJSON,
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `policy=p reason=Denied: it denies the request`}},
-		{name: "no opinion", body: question},
+		{name: "no opinion", body: reviewJSON},
 		{name: "the marker", policies: always, body: attributes(`"extra": {"authorization.proviso.dev/delegated": ["true"]}, "resourceAttributes": {"verb": "get", "version": "v1", "resource": "pods"}`),
 			want: authorizationv1.SubjectAccessReviewStatus{}},
 		{name: "a path", policies: alwaysPaths, body: attributes(`"nonResourceAttributes": {"verb": "get", "path": "/metrics"}`),
@@ -104,16 +104,16 @@ func TestReviews(t *testing.T) {
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `policy=p reason=Denied: it denies the request`}},
 		{name: "a field of a later version is no way around a Deny", policies: never, body: attributes(`"later": {}, "resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "later": 1}`),
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `policy=p reason=Denied: it denies the request`}},
-		{name: "a user without a name", policies: never, body: strings.Replace(question, "alice", "", 1)},
-		{name: "a long request is no way around a Deny", policies: never, body: strings.Replace(question, `"c"`, `"`+strings.Repeat(`\u003c`, 43_000)+`"`, 1),
+		{name: "a user without a name", policies: never, body: strings.Replace(reviewJSON, "alice", "", 1)},
+		{name: "a long request is no way around a Deny", policies: never, body: strings.Replace(reviewJSON, `"c"`, `"`+strings.Repeat(`\u003c`, 43_000)+`"`, 1),
 			want: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: `policy=p reason=Denied: it denies the request`}},
 		// The longest that kube-apiserver would serve: a megabyte, of which JSON escapes every byte.
-		{name: "nor is the longest one", policies: never, body: strings.Replace(question, `"c"`, `"`+strings.Repeat(`\u003c`, 1<<20)+`"`, 1), want: tooLong},
+		{name: "nor is the longest one", policies: never, body: strings.Replace(reviewJSON, `"c"`, `"`+strings.Repeat(`\u003c`, 1<<20)+`"`, 1), want: tooLong},
 		// What kube-apiserver makes of a selector of 1 MiB: an object of every few bytes of it.
 		{name: "a long selector is no way around a Deny", policies: never,
 			body: attributes(`"resourceAttributes": {"verb": "list", "version": "v1", "resource": "pods", "labelSelector": {"requirements": [` +
 				strings.Repeat(`{"key":"a","operator":"DoesNotExist"},`, 1<<20/3) + `{"key":"a","operator":"Exists"}]}}`), want: tooLong},
-		{name: "nor one that a policy would allow", policies: always, body: strings.Replace(question, "alice", strings.Repeat("a", 256<<10), 1), want: tooLong},
+		{name: "nor one that a policy would allow", policies: always, body: strings.Replace(reviewJSON, "alice", strings.Repeat("a", 256<<10), 1), want: tooLong},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -147,23 +147,23 @@ func TestBadRequests(t *testing.T) {
 		message string
 	}{
 		{"GET", request("GET", frontdoor.AuthorizePath, "application/json", ""), 405, "by POST"},
-		{"PUT", request("PUT", frontdoor.AuthorizePath, "application/json", question), 405, "by POST"},
-		{"no content type", request("POST", frontdoor.AuthorizePath, "", question), 415, "application/json"},
-		{"another content type", request("POST", frontdoor.AuthorizePath, "application/yaml", question), 415, "application/json"},
+		{"PUT", request("PUT", frontdoor.AuthorizePath, "application/json", reviewJSON), 405, "by POST"},
+		{"no content type", request("POST", frontdoor.AuthorizePath, "", reviewJSON), 415, "application/json"},
+		{"another content type", request("POST", frontdoor.AuthorizePath, "application/yaml", reviewJSON), 415, "application/json"},
 		{"nothing", post(""), 400, "not valid JSON"},
 		{"no object", post(`[]`), 400, "not valid JSON"},
 		{"null", post(`null`), 400, "the body is not a SubjectAccessReview"},
-		{"half an object", post(question[:40]), 400, "not valid JSON"},
-		{"two objects", post(question + question), 400, "not valid JSON"},
-		{"a field of another type", post(strings.Replace(question, `"alice"`, "1", 1)), 400, "not valid JSON"},
+		{"half an object", post(reviewJSON[:40]), 400, "not valid JSON"},
+		{"two objects", post(reviewJSON + reviewJSON), 400, "not valid JSON"},
+		{"a field of another type", post(strings.Replace(reviewJSON, `"alice"`, "1", 1)), 400, "not valid JSON"},
 		{"depth", post(strings.Repeat("[", 100000)), 400, "not valid JSON"},
-		{"no kind", post(strings.Replace(question, `"kind": "SubjectAccessReview", `, "", 1)), 400, "the body is not a SubjectAccessReview"},
-		{"another kind", post(strings.Replace(question, "SubjectAccessReview", "SelfSubjectAccessReview", 1)), 400, "the body is not a SubjectAccessReview"},
-		{"another version", post(strings.Replace(question, "k8s.io/v1", "k8s.io/v1beta1", 1)), 400, "the body is not a SubjectAccessReview of authorization.k8s.io/v1"},
-		{"a field name in another case", post(strings.Replace(question, "resourceAttributes", "ResourceAttributes", 1)), 400, "exactly one"},
+		{"no kind", post(strings.Replace(reviewJSON, `"kind": "SubjectAccessReview", `, "", 1)), 400, "the body is not a SubjectAccessReview"},
+		{"another kind", post(strings.Replace(reviewJSON, "SubjectAccessReview", "SelfSubjectAccessReview", 1)), 400, "the body is not a SubjectAccessReview"},
+		{"another version", post(strings.Replace(reviewJSON, "k8s.io/v1", "k8s.io/v1beta1", 1)), 400, "the body is not a SubjectAccessReview of authorization.k8s.io/v1"},
+		{"a field name in another case", post(strings.Replace(reviewJSON, "resourceAttributes", "ResourceAttributes", 1)), 400, "exactly one"},
 		{"no attributes", post(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": "alice"}}`), 400, "exactly one"},
-		{"attributes of both kinds", post(strings.Replace(question, `"user"`, `"nonResourceAttributes": {"verb": "get", "path": "/"}, "user"`, 1)), 400, "exactly one"},
-		{"another path", request("POST", "/webhooks/authorizex", "application/json", question), 404, ""},
+		{"attributes of both kinds", post(strings.Replace(reviewJSON, `"user"`, `"nonResourceAttributes": {"verb": "get", "path": "/"}, "user"`, 1)), 400, "exactly one"},
+		{"another path", request("POST", "/webhooks/authorizex", "application/json", reviewJSON), 404, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +183,7 @@ func TestBadRequests(t *testing.T) {
 func TestBrokenBody(t *testing.T) {
 	t.Parallel()
 	recorder, request := httptest.NewRecorder(), post("")
-	request.Body = io.NopCloser(io.MultiReader(strings.NewReader(question), errReader{}))
+	request.Body = io.NopCloser(io.MultiReader(strings.NewReader(reviewJSON), errReader{}))
 	s := newListener(t, newDoor(t, publish(t, always), enforcesMachines))
 	request.TLS = s.state(t, "kube-apiserver")
 	s.handler.ServeHTTP(recorder, request)
@@ -203,7 +203,7 @@ func TestUnavailable(t *testing.T) {
 		t.Errorf("ready, with policies: got %+v", got)
 	}
 	ask := listen(t, newDoor(t, emptySource(), enforcesMachines))
-	for _, request := range []*http.Request{post(question), httptest.NewRequest(http.MethodGet, frontdoor.ReadyPath, nil)} {
+	for _, request := range []*http.Request{post(reviewJSON), httptest.NewRequest(http.MethodGet, frontdoor.ReadyPath, nil)} {
 		got := ask(request)
 		if got.code != http.StatusServiceUnavailable || !strings.Contains(got.body, "policies have not been loaded yet") || got.header.Get("Retry-After") != "" {
 			t.Errorf("%s: got %+v", request.URL.Path, got)
@@ -222,7 +222,7 @@ func TestPanic(t *testing.T) {
 		}
 		return true
 	}))
-	got := ask(post(question))
+	got := ask(post(reviewJSON))
 	var review authorizationv1.SubjectAccessReview
 	if err := json.Unmarshal([]byte(got.body), &review); err != nil {
 		t.Fatal(err)
@@ -232,7 +232,7 @@ func TestPanic(t *testing.T) {
 		t.Errorf("got %+v (-want +got):\n%s", got, diff)
 	}
 	panics = false
-	if got := ask(post(question)); got.code != http.StatusOK {
+	if got := ask(post(reviewJSON)); got.code != http.StatusOK {
 		t.Errorf("the next: got %+v", got)
 	}
 }
@@ -242,11 +242,11 @@ func TestMetrics(t *testing.T) {
 	frontdoor.RegisterMetrics()
 	legacyregistry.Reset()
 	allowing, denying := listen(t, newDoor(t, publish(t, always), enforcesMachines)), listen(t, newDoor(t, publish(t, never), enforcesMachines))
-	allowing(post(question))
-	allowing(post(question))
-	denying(post(question))
+	allowing(post(reviewJSON))
+	allowing(post(reviewJSON))
+	denying(post(reviewJSON))
 	allowing(post(""))
-	allowing(post(strings.Repeat(" ", 256<<10) + question))
+	allowing(post(strings.Repeat(" ", 256<<10) + reviewJSON))
 	const want = `
 # HELP proviso_webhook_authorize_refusals_total [ALPHA] Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then applies its failure policy.
 # TYPE proviso_webhook_authorize_refusals_total counter

@@ -392,7 +392,7 @@ func TestBuffersAreBounded(t *testing.T) {
 		wantDenied(t, "one more large review", b.ask(t, "alice", "c"), reasonNoSlot, slotTimeout)
 		wantNoOpinion(t, "a small review", b.askSmall(t, "alice", "c"), 0)
 		for i, writer := range writers {
-			if _, err := io.WriteString(writer, question); err != nil {
+			if _, err := io.WriteString(writer, reviewJSON); err != nil {
 				t.Fatal(err)
 			}
 			_ = writer.Close()

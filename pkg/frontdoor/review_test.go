@@ -27,7 +27,7 @@ func TestTooLongIsAnsweredByItsLength(t *testing.T) {
 	if got := ask(r); got.code != http.StatusOK || !strings.Contains(got.body, tooLong.Reason) || !strings.Contains(got.body, `"denied":true`) {
 		t.Errorf("got %+v, want denied", got)
 	}
-	if got := ask(post(question)); got.code != http.StatusOK {
+	if got := ask(post(reviewJSON)); got.code != http.StatusOK {
 		t.Errorf("the next on the connection: got %+v", got)
 	}
 }
@@ -39,7 +39,7 @@ func TestSlowBodyIsDenied(t *testing.T) {
 	ask := listen(t, newDoor(t, publish(t, always), enforcesMachines))
 	reader, writer := io.Pipe()
 	t.Cleanup(func() { _ = writer.Close() })
-	go func() { _, _ = io.WriteString(writer, question) }()
+	go func() { _, _ = io.WriteString(writer, reviewJSON) }()
 	r := post("")
 	r.Body, r.ContentLength = reader, largeBytes
 	if got := ask(r); got.code != http.StatusOK || !strings.Contains(got.body, reasonTooLate) || !strings.Contains(got.body, `"denied":true`) {

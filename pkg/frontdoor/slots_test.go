@@ -159,9 +159,9 @@ func TestEvaluationSlotsAreFreed(t *testing.T) {
 	}
 }
 
-// TestQuestionAboutFieldsTakesNoSlot has kube-apiserver answer the questions of one user slowly.
+// TestCheckOfFieldsTakesNoSlot has kube-apiserver answer the checks of one user slowly.
 // They take no slot from the user's other reviews.
-func TestQuestionAboutFieldsTakesNoSlot(t *testing.T) {
+func TestCheckOfFieldsTakesNoSlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		asked := 0
@@ -185,7 +185,7 @@ func TestQuestionAboutFieldsTakesNoSlot(t *testing.T) {
 		}
 		wantNoOpinion(t, "another review", b.askSmall(t, "alice", "c"), 0)
 		for _, replied := range replies {
-			wantNoOpinion(t, "a review whose question is not answered", <-replied, time.Second)
+			wantNoOpinion(t, "a review whose check is not answered", <-replied, time.Second)
 		}
 	})
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
-// grants is an authorizer that knows verbs, and counts the questions.
+// grants is an authorizer that knows verbs, and counts the calls.
 type grants struct {
 	verbs []string
 	err   error
@@ -81,7 +81,7 @@ func (tc checkCase) run(t *testing.T, check func(granular.Checker) func(context.
 		want[i] = "granular:" + want[i]
 	}
 	if diff := cmp.Diff(want, append([]string{}, g.asked...)); diff != "" {
-		t.Errorf("questions (-want +got):\n%s", diff)
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 	if len(g.asked) > 0 && g.user != "bob example.com/machines/status ns/one" {
 		t.Errorf("asked about %q", g.user)

@@ -421,7 +421,7 @@ func TestNewFilterNeedsEverything(t *testing.T) {
 	}
 }
 
-// scattered grants by the hash of what is asked: the same question has the same answer.
+// scattered grants by the hash of what is asked: the same check has the same answer.
 func scattered(seed uint64, denies bool) authorizer.AuthorizerFunc {
 	return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if a.GetVerb() == impersonation.VerbConditional {

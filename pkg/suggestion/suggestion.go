@@ -58,7 +58,7 @@ func Near(name string, candidates []string) []string {
 	return nearest[:min(len(nearest), maxSuggestions)]
 }
 
-// DidYouMean returns a question about the names that are near, such as `; did you mean "pods"?`, or nothing.
+// DidYouMean returns a hint at the names that are near, such as `; did you mean "pods"?`, or nothing.
 func DidYouMean(name string, candidates []string) string {
 	near := Near(name, candidates)
 	if len(near) == 0 {

@@ -36,7 +36,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: impersonator}
 
 // BenchmarkImpersonationReview reviews by how many groups and values of extra there are to
 // impersonate. One operation is one review over the network of this machine, by one client.
-// Every check is a question to kube-apiserver.
+// Every check is a SubjectAccessReview to kube-apiserver.
 func BenchmarkImpersonationReview(b *testing.B) {
 	c := start(b)
 	if _, err := c.Kubectl(b.Context(), impersonator, "apply", "-f", "-"); err != nil {

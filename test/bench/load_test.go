@@ -194,7 +194,7 @@ func asksInvalid(b *testing.B, config *rest.Config) attempt {
 	}
 }
 
-// creates is the question whether a user may create a machine.
+// creates is the check whether a user may create a machine.
 func creates(user string) authorizationv1.SubjectAccessReviewSpec {
 	return authorizationv1.SubjectAccessReviewSpec{User: user, Groups: []string{"system:authenticated"}, ResourceAttributes: &authorizationv1.ResourceAttributes{
 		Verb: "create", Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines", Namespace: "demo"}}

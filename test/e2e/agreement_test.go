@@ -52,7 +52,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: does-not
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: frida}]
 `
 
-// subjects and questions make the table of TestAgreement: each of the one about each of
+// subjects and reviews make the table of TestAgreement: each of the one about each of
 // the other.
 func subjects() map[string]authorizationv1.SubjectAccessReviewSpec {
 	return map[string]authorizationv1.SubjectAccessReviewSpec{
@@ -70,7 +70,7 @@ func subjects() map[string]authorizationv1.SubjectAccessReviewSpec {
 	}
 }
 
-func questions() map[string]authorizationv1.SubjectAccessReviewSpec {
+func reviewSpecs() map[string]authorizationv1.SubjectAccessReviewSpec {
 	resource := func(a authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
 		return authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a}
 	}
@@ -113,7 +113,7 @@ func questions() map[string]authorizationv1.SubjectAccessReviewSpec {
 	}
 }
 
-// TestAgreement asks Proviso and kube-apiserver the same questions. With no policy in the
+// TestAgreement sends Proviso and kube-apiserver the same reviews. With no policy in the
 // way the answers must be the same.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
@@ -128,9 +128,9 @@ func TestAgreement(t *testing.T) {
 		limit   = make(chan struct{}, 16)
 	)
 	for who, subject := range subjects() {
-		for what, question := range questions() {
+		for what, asked := range reviewSpecs() {
 			spec := subject
-			spec.ResourceAttributes, spec.NonResourceAttributes = question.ResourceAttributes, question.NonResourceAttributes
+			spec.ResourceAttributes, spec.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
 			group.Go(func() {
 				limit <- struct{}{}
 				defer func() { <-limit }()

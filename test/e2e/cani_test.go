@@ -84,8 +84,8 @@ const (
 	canIConditions = `policy=can-i/`
 )
 
-// canIQuestion is a question to kubectl auth can-i. reason is the beginning of the reason of a "no".
-type canIQuestion struct {
+// canICheck is a check by kubectl auth can-i. reason is the beginning of the reason of a "no".
+type canICheck struct {
 	user, verb, resource, sub, name string
 
 	answer bool
@@ -93,9 +93,9 @@ type canIQuestion struct {
 	reason string
 }
 
-// canIQuestions are 60 questions, of which some ask about one object. A question whose answer differs from passes is in
+// canIChecks are 60 checks, of which some are about one object. A check whose answer differs from passes is in
 // docs/can-i.md.
-var canIQuestions = []canIQuestion{
+var canIChecks = []canICheck{
 	{"alice", "get", canIMachines, "", "", true, true, ""},
 	{"alice", "list", canIMachines, "", "", true, true, ""},
 	{"alice", "watch", canIMachines, "", "", true, true, ""},
@@ -164,14 +164,14 @@ var canIQuestions = []canIQuestion{
 
 const canIHead = `# What kubectl auth can-i answers
 
-A test asks ` + "`kubectl auth can-i`" + ` %d questions as %d users, and makes the requests. This page is written by the test, and shows where the
+A test runs ` + "`kubectl auth can-i`" + ` for %d checks as %d users, and makes the requests. This page is written by the test, and shows where the
 answer is "no" although a request of the same verb, resource and name passes. It is never "yes" if none passes, with
 [one exception](adr/0028-what-a-v1-review-can-say.md): a connection also needs the verb ` + "`create`" + `.
 
 kubectl names no version, and gets no conditions. A "no" with "allowed on conditions" or "one condition could deny" therefore depends on the
 request. Each of these reasons begins with *the answer depends on conditions*, and ends with *%s*.
 
-| user | question | reason of the "no" |
+| user | check | reason of the "no" |
 | --- | --- | --- |
 `
 
@@ -196,7 +196,7 @@ func TestCanI(t *testing.T) {
 
 	var table strings.Builder
 	users := map[string]bool{}
-	for _, q := range canIQuestions {
+	for _, q := range canIChecks {
 		users[q.user] = true
 		answer, reason := q.ask(t)
 		passed, requests := q.passed(t)
@@ -216,16 +216,16 @@ func TestCanI(t *testing.T) {
 		if !q.isComplete() {
 			continue
 		}
-		// The same question with a mode has conditions where kubectl gets "no" for a request that passes.
+		// The same check with a mode has conditions where kubectl gets "no" for a request that passes.
 		status := q.review(t)
 		if conditional := len(status.ConditionsChain) > 0; status.Allowed && !passed || passed && !status.Allowed && !conditional || conditional && answer {
 			t.Errorf("%s with a mode: got %+v, but %t of the requests", q, status, passed)
 		}
 	}
-	golden.Compare(t, filepath.Join(repository, "docs", "can-i.md"), fmt.Sprintf(canIHead, len(canIQuestions), len(users), howToSee)+table.String())
+	golden.Compare(t, filepath.Join(repository, "docs", "can-i.md"), fmt.Sprintf(canIHead, len(canIChecks), len(users), howToSee)+table.String())
 
 	t.Run("a connection needs two verbs", func(t *testing.T) { // ADR 28
-		q := canIQuestion{user: "agent", verb: "get", resource: canIMachines, sub: "console", name: "dev"}
+		q := canICheck{user: "agent", verb: "get", resource: canIMachines, sub: "console", name: "dev"}
 		answer, _ := q.ask(t)
 		if passed, requests := q.passed(t); !answer || passed {
 			t.Errorf("got %t, and %t of the requests, want yes and none: docs/adr/0028 describes the exception: %s", answer, passed, requests)
@@ -235,9 +235,9 @@ func TestCanI(t *testing.T) {
 
 const canINamespace = "can-i"
 
-func (q canIQuestion) String() string { return q.user + ": " + q.arguments() }
+func (q canICheck) String() string { return q.user + ": " + q.arguments() }
 
-func (q canIQuestion) arguments() string {
+func (q canICheck) arguments() string {
 	arguments := q.verb + " " + q.resource
 	if q.name != "" {
 		arguments += "/" + q.name
@@ -249,7 +249,7 @@ func (q canIQuestion) arguments() string {
 }
 
 // ask returns the answer of kubectl, and its reason if it is "no".
-func (q canIQuestion) ask(t *testing.T) (yes bool, reason string) {
+func (q canICheck) ask(t *testing.T) (yes bool, reason string) {
 	t.Helper()
 	out, errs, err := kubectl(t, q.user, append([]string{"auth", "can-i", "--namespace", canINamespace}, strings.Fields(q.arguments())...)...)
 	out = strings.TrimSpace(out)
@@ -263,8 +263,8 @@ func (q canIQuestion) ask(t *testing.T) (yes bool, reason string) {
 	return false, strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(out, "no"), " - "), "proviso.front-door: ")
 }
 
-// review sends the same question to Proviso, with a mode and without a version.
-func (q canIQuestion) review(t *testing.T) authorizationv1alpha1.SubjectAccessReviewStatus {
+// review sends the same check to Proviso, with a mode and without a version.
+func (q canICheck) review(t *testing.T) authorizationv1alpha1.SubjectAccessReviewStatus {
 	t.Helper()
 	_, proviso := clients(t, q.user)
 	resource, group, _ := strings.Cut(q.resource, ".")
@@ -280,16 +280,16 @@ func (q canIQuestion) review(t *testing.T) authorizationv1alpha1.SubjectAccessRe
 	return answer.Status
 }
 
-// isComplete reports whether a review can describe the question: Proviso serves the resource, and every object has a name.
-func (q canIQuestion) isComplete() bool {
+// isComplete reports whether a review can describe the check: Proviso serves the resource, and every object has a name.
+func (q canICheck) isComplete() bool {
 	return q.resource == canIMachines && (q.name != "" || slices.Contains([]string{"create", "list", "watch", "deletecollection"}, q.verb))
 }
 
-// canIRequest is a request that a question is about. Nothing is stored.
+// canIRequest is a request that a check is about. Nothing is stored.
 type canIRequest struct{ method, path, contentType, body string }
 
-// passed reports whether one of the requests that the question is about passes.
-func (q canIQuestion) passed(t *testing.T) (passed bool, codes string) {
+// passed reports whether one of the requests that the check is about passes.
+func (q canICheck) passed(t *testing.T) (passed bool, codes string) {
 	t.Helper()
 	client, err := rest.HTTPClientFor(config(t, q.user))
 	if err != nil {
@@ -323,8 +323,8 @@ func (q canIQuestion) passed(t *testing.T) (passed bool, codes string) {
 	return passed, strings.Join(seen, ", ")
 }
 
-// requests returns the requests that the question is about. If it names no object, they are about every object.
-func (q canIQuestion) requests() []canIRequest {
+// requests returns the requests that the check is about. If it names no object, they are about every object.
+func (q canICheck) requests() []canIRequest {
 	collection, names, kind := "/apis/demo.proviso.dev/v1alpha1/namespaces/"+canINamespace+"/virtualmachines", []string{"dev", "prod"}, `"apiVersion": "demo.proviso.dev/v1alpha1", "kind": "VirtualMachine"`
 	if q.resource == canIMaps {
 		collection, names, kind = "/api/v1/namespaces/"+canINamespace+"/configmaps", []string{"c", "d"}, `"apiVersion": "v1", "kind": "ConfigMap"`

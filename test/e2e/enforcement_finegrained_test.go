@@ -43,7 +43,7 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 		}
 	}
 	on.reviewed = "direct" // what a review says does not depend on its way
-	var requests, questions atomic.Int32
+	var requests, reviews atomic.Int32
 	t.Run("sets", func(t *testing.T) {
 		for _, set := range on.sets {
 			t.Run(set.Set, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 				ways.Go(func() {
 					for _, row := range set.Rows {
 						c := &tableCase{tableRow: row, set: set, route: "reviews"}
-						t.Run("reviews/"+row.Name, func(t *testing.T) { questions.Add(int32(compareReviews(t, c, off, on))) })
+						t.Run("reviews/"+row.Name, func(t *testing.T) { reviews.Add(int32(compareReviews(t, c, off, on))) })
 					}
 				})
 				ways.Wait()
@@ -81,14 +81,14 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 			f.checkExamples(t)
 		})
 	})
-	t.Logf("%d requests, %d questions", requests.Load(), questions.Load())
-	if requests.Load() < 600 || questions.Load() < 900 {
-		t.Errorf("%d requests and %d questions prove little", requests.Load(), questions.Load())
+	t.Logf("%d requests, %d reviews", requests.Load(), reviews.Load())
+	if requests.Load() < 600 || reviews.Load() < 900 {
+		t.Errorf("%d requests and %d reviews prove little", requests.Load(), reviews.Load())
 	}
 }
 
 // compareReviews asks two servers about a row in every mode, and returns how often.
-func compareReviews(t *testing.T, c *tableCase, off, on *table) (questions int) {
+func compareReviews(t *testing.T, c *tableCase, off, on *table) (reviews int) {
 	t.Helper()
 	modes := []authorizationv1alpha1.ConditionsMode{"", authorizationv1alpha1.ConditionsModeHumanReadable, authorizationv1alpha1.ConditionsModeOptimized}
 	for _, mode := range modes {
@@ -96,7 +96,7 @@ func compareReviews(t *testing.T, c *tableCase, off, on *table) (questions int) 
 		if mode == "" {
 			conditional = nil
 		}
-		attributes := c.attributes(occasion{subresource: c.Sub}, c.firstQuestion())
+		attributes := c.attributes(admitted{subresource: c.Sub}, c.firstCheck())
 		if diff := cmp.Diff(off.askAdmin(t, c, attributes, conditional), on.askAdmin(t, c, attributes, conditional)); diff != "" {
 			t.Errorf("the answer to a review in mode %q (-off +on):\n%s", mode, diff)
 		}

@@ -108,15 +108,15 @@ func (x *table) runGate(t *testing.T, c *tableCase) (unconditional bool) {
 // unconditional reports whether everything that a request needs is allowed without conditions.
 func (x *table) unconditional(t *testing.T, c *tableCase) bool {
 	t.Helper()
-	var data []occasion
+	var data []admitted
 	if c.decides() {
-		data = x.occasions(t, c)
+		data = x.admittedOf(t, c)
 	}
 	if len(data) == 0 { // nothing comes to admission; the verb has to be allowed all the same
-		data = []occasion{{subresource: c.Sub, questions: []question{c.firstQuestion()}}}
+		data = []admitted{{subresource: c.Sub, checks: []check{c.firstCheck()}}}
 	}
 	for _, o := range data {
-		for _, q := range o.questions {
+		for _, q := range o.checks {
 			if !x.askAdmin(t, c, c.attributes(o, q), nil).Allowed {
 				return false
 			}
@@ -125,20 +125,20 @@ func (x *table) unconditional(t *testing.T, c *tableCase) bool {
 	return true
 }
 
-// firstQuestion is what is asked before anything of the object is known.
-func (c *tableCase) firstQuestion() question {
+// firstCheck is what is asked before anything of the object is known.
+func (c *tableCase) firstCheck() check {
 	if c.Do == "client-apply" && c.Old != nil {
-		return question{verb: "patch", name: c.object()}
+		return check{verb: "patch", name: c.object()}
 	}
 	switch c.Do {
 	case "create", "client-apply":
-		return question{verb: "create"}
+		return check{verb: "create"}
 	case "deletecollection", "list", "watch":
-		return question{verb: c.Do}
+		return check{verb: c.Do}
 	case "update", "delete", "get":
-		return question{verb: c.Do, name: c.object()}
+		return check{verb: c.Do, name: c.object()}
 	default:
-		return question{verb: "patch", name: c.object()}
+		return check{verb: "patch", name: c.object()}
 	}
 }
 
@@ -149,8 +149,8 @@ func (x *table) settleGate(t *testing.T, off versioned.Interface, set *tableSet)
 	waitUntil(t, "policies of "+set.Set, func() bool {
 		for _, row := range set.Rows {
 			c := &tableCase{tableRow: row, set: set, route: "off"}
-			q := c.firstQuestion()
-			o := occasion{subresource: c.Sub}
+			q := c.firstCheck()
+			o := admitted{subresource: c.Sub}
 			here, there := x.askAdmin(t, c, c.attributes(o, q), nil), other.askAdmin(t, c, c.attributes(o, q), nil)
 			// Only the server with the gate can show the conditions, and says how.
 			reason := strings.TrimSuffix(here.Reason, "; "+authorization.HowToSeeConditions)

@@ -58,7 +58,7 @@ func newOracle(t *testing.T, kube kubernetes.Interface) *oracle {
 	return &oracle{env: set.StoredExpressionsEnv(), kube: kube}
 }
 
-// verdict is what one authorizer, or all of them, say of one question.
+// verdict is what one authorizer, or all of them, say of one check.
 type verdict int
 
 const (
@@ -68,10 +68,10 @@ const (
 )
 
 // decide reports whether everything that a request needs is allowed.
-func (x *oracle) decide(t *testing.T, set *tableSet, username string, data []occasion) bool {
+func (x *oracle) decide(t *testing.T, set *tableSet, username string, data []admitted) bool {
 	t.Helper()
 	for _, o := range data {
-		for _, q := range o.questions {
+		for _, q := range o.checks {
 			if x.answer(t, set, username, o, q) != allow {
 				return false
 			}
@@ -82,7 +82,7 @@ func (x *oracle) decide(t *testing.T, set *tableSet, username string, data []occ
 
 // answer asks the chain: Deny policies, RBAC, NoOpinion and Allow policies. The first that
 // is not NoOpinion is final.
-func (x *oracle) answer(t *testing.T, set *tableSet, username string, o occasion, q question) verdict {
+func (x *oracle) answer(t *testing.T, set *tableSet, username string, o admitted, q check) verdict {
 	t.Helper()
 	values := x.values(t, set, username, o, q)
 	if x.applies(t, set, policyv1alpha1.PolicyEffectDeny, username, o, q, values) {
@@ -115,7 +115,7 @@ func rbacAllows(username, subresource, verb string) bool {
 
 // applies reports whether a policy of an effect applies. An error counts as true where it
 // restricts, and as false where it allows.
-func (x *oracle) applies(t *testing.T, set *tableSet, effect policyv1alpha1.PolicyEffect, username string, o occasion, q question, values map[string]any) bool {
+func (x *oracle) applies(t *testing.T, set *tableSet, effect policyv1alpha1.PolicyEffect, username string, o admitted, q check, values map[string]any) bool {
 	t.Helper()
 	applies := false
 	for i := range set.Policies {
@@ -136,7 +136,7 @@ func (x *oracle) applies(t *testing.T, set *tableSet, effect policyv1alpha1.Poli
 	return applies
 }
 
-func (p *tablePolicy) matches(username, subresource string, q question) bool {
+func (p *tablePolicy) matches(username, subresource string, q check) bool {
 	resource := machines
 	if subresource != "" {
 		resource += "/" + subresource
@@ -149,7 +149,7 @@ func (p *tablePolicy) matches(username, subresource string, q question) bool {
 
 // values are the variables of a condition. Of a request that admission does not see there
 // is no object, nor will there be: what reads one fails.
-func (x *oracle) values(t *testing.T, set *tableSet, username string, o occasion, q question) map[string]any {
+func (x *oracle) values(t *testing.T, set *tableSet, username string, o admitted, q check) map[string]any {
 	t.Helper()
 	info := &user.DefaultInfo{Name: username, Groups: []string{user.AllAuthenticated}}
 	values := map[string]any{

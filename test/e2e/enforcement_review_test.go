@@ -20,10 +20,10 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 )
 
-// occasion is what admission sees of a request for one object, and what had to be
+// admitted is what admission sees of a request for one object, and what had to be
 // authorized for it.
-type occasion struct {
-	questions   []question
+type admitted struct {
+	checks      []check
 	subresource string
 	operation   string // "" if admission sees nothing
 	name        string // of the object
@@ -32,52 +32,52 @@ type occasion struct {
 	dryRun                     bool
 }
 
-// question is what is asked at authorization.
-type question struct{ verb, name string }
+// check is an authorization check: the verb, and the name of the object.
+type check struct{ verb, name string }
 
-// occasions are what admission will see of the request of a row: one occasion, but for
+// admittedOf returns what admission will see of the request of a row: one object, but for
 // collections. The final object is that of a rehearsal by admin.
-func (x *table) occasions(t *testing.T, c *tableCase) []occasion {
+func (x *table) admittedOf(t *testing.T, c *tableCase) []admitted {
 	t.Helper()
 	name := c.object()
-	o := occasion{name: name, subresource: c.Sub, dryRun: c.DryRun, questions: []question{{c.Do, name}}}
+	o := admitted{name: name, subresource: c.Sub, dryRun: c.DryRun, checks: []check{{c.Do, name}}}
 	verb := map[string]string{"client-apply": "create", "update": "update"}[c.Do]
 	switch c.Do {
 	case "get":
-		return []occasion{o}
+		return []admitted{o}
 	case "list", "watch":
-		o.questions[0].name = ""
-		return []occasion{o}
+		o.checks[0].name = ""
+		return []admitted{o}
 	case "console", "open":
 		o.subresource, o.operation, o.object = "console", "CONNECT", c.connectOptions()
-		o.questions = []question{{"get", name}, {"create", name}}
+		o.checks = []check{{"get", name}, {"create", name}}
 		if c.Do == "open" {
-			o.questions = o.questions[1:]
+			o.checks = o.checks[1:]
 		}
-		return []occasion{o}
+		return []admitted{o}
 	case "delete":
 		o.operation, o.oldObject, o.options = "DELETE", c.stored[0], c.deleteOptions(c.DryRun)
-		return []occasion{o}
+		return []admitted{o}
 	case "deletecollection":
-		var each []occasion
+		var each []admitted
 		for _, stored := range c.stored {
-			each = append(each, occasion{
-				questions: []question{{c.Do, ""}}, operation: "DELETE", oldObject: stored, options: c.deleteOptions(c.DryRun), dryRun: c.DryRun,
+			each = append(each, admitted{
+				checks: []check{{c.Do, ""}}, operation: "DELETE", oldObject: stored, options: c.deleteOptions(c.DryRun), dryRun: c.DryRun,
 				name: stored["metadata"].(map[string]any)["name"].(string),
 			})
 		}
 		return each
 	case "create":
-		o.operation, o.questions = "CREATE", []question{{"create", ""}}
+		o.operation, o.checks = "CREATE", []check{{"create", ""}}
 	case "client-apply":
-		o.operation, o.questions = "CREATE", []question{{"create", ""}}
+		o.operation, o.checks = "CREATE", []check{{"create", ""}}
 		if c.Old != nil {
-			o.operation, o.questions = "", []question{{"patch", name}}
+			o.operation, o.checks = "", []check{{"patch", name}}
 		}
 	case "update":
-		o.questions = []question{{verb, name}}
+		o.checks = []check{{verb, name}}
 	default:
-		o.questions = []question{{"patch", name}}
+		o.checks = []check{{"patch", name}}
 	}
 	if o.operation == "" {
 		o.operation = "UPDATE"
@@ -85,7 +85,7 @@ func (x *table) occasions(t *testing.T, c *tableCase) []occasion {
 			o.oldObject = c.stored[0]
 		} else {
 			o.operation = "CREATE"
-			o.questions = append(o.questions, question{"create", name})
+			o.checks = append(o.checks, check{"create", name})
 		}
 	}
 	o.options = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": map[string]string{"CREATE": "CreateOptions", "UPDATE": "UpdateOptions"}[o.operation]}
@@ -95,7 +95,7 @@ func (x *table) occasions(t *testing.T, c *tableCase) []occasion {
 		o.options["fieldManager"] = applyManager
 	}
 	o.object = x.rehearse(t, c)
-	return []occasion{o}
+	return []admitted{o}
 }
 
 // rehearse returns the object that the request would write.
@@ -130,7 +130,7 @@ func (c *tableCase) connectOptions() map[string]any {
 // review decides a row by reviews instead of a request: what may the user do, and what do
 // the conditions say of the objects? The user asks in a form for people, and admin, who may
 // read the policies, in the form for programs. It returns why they were refused.
-func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) (refusals []string) {
+func (x *table) review(t *testing.T, c *tableCase, data []admitted, as string) (refusals []string) {
 	t.Helper()
 	want := c.Want == outcomeAllowed
 	for _, asked := range []struct {
@@ -144,7 +144,7 @@ func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) (
 	} {
 		allowed, why := true, ""
 		for _, o := range data {
-			for _, q := range o.questions {
+			for _, q := range o.checks {
 				status := asked.ask(t, c, c.attributes(o, q), modeFor(o, asked.mode))
 				var ok bool
 				if ok, why = x.evaluate(t, c, o, status, asked.by); !ok {
@@ -161,14 +161,14 @@ func (x *table) review(t *testing.T, c *tableCase, data []occasion, as string) (
 }
 
 // modeFor asks for no conditions where nobody would enforce them.
-func modeFor(o occasion, mode authorizationv1alpha1.ConditionsMode) *authorizationv1alpha1.ConditionalAuthorizationConfiguration {
+func modeFor(o admitted, mode authorizationv1alpha1.ConditionsMode) *authorizationv1alpha1.ConditionalAuthorizationConfiguration {
 	if o.operation == "" {
 		return nil
 	}
 	return &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: mode}
 }
 
-func (c *tableCase) attributes(o occasion, q question) *authorizationv1.ResourceAttributes {
+func (c *tableCase) attributes(o admitted, q check) *authorizationv1.ResourceAttributes {
 	return &authorizationv1.ResourceAttributes{
 		Verb: q.verb, Group: c.about().Group, Version: c.about().Version, Resource: c.about().Resource, Subresource: o.subresource,
 		Namespace: c.set.namespace(), Name: q.name,
@@ -216,8 +216,8 @@ func (x *table) namespaceOf(t *testing.T, c *tableCase) *corev1.Namespace {
 	return namespace
 }
 
-// evaluate says what an answer comes to on an occasion.
-func (x *table) evaluate(t *testing.T, c *tableCase, o occasion, status authorizationv1alpha1.SubjectAccessReviewStatus, by versioned.Interface) (allowed bool, why string) {
+// evaluate says what an answer comes to for an object.
+func (x *table) evaluate(t *testing.T, c *tableCase, o admitted, status authorizationv1alpha1.SubjectAccessReviewStatus, by versioned.Interface) (allowed bool, why string) {
 	t.Helper()
 	if len(status.ConditionsChain) == 0 {
 		return status.Allowed, status.Reason

@@ -175,13 +175,13 @@ func (x *table) run(t *testing.T, c *tableCase, as string) {
 	t.Helper()
 	x.prepare(t, c)
 	wantOutcome, _ := c.wanted()
-	var data []occasion
+	var data []admitted
 	switch {
 	case !c.decides():
 	case c.Do == "deletecollection" && !x.reviews(c):
-		data = x.occasions(t, c)
+		data = x.admittedOf(t, c)
 	case x.reviews(c):
-		data = x.occasions(t, c)
+		data = x.admittedOf(t, c)
 		if got := x.oracle.decide(t, c.set, c.As, data); got != (wantOutcome == outcomeAllowed) {
 			t.Errorf("evaluated in one phase: allowed is %t, want %s", got, c.Want)
 		}
@@ -242,13 +242,13 @@ func (x *table) state(t *testing.T, c *tableCase) map[string]string {
 
 // checkState compares what is there afterwards with what was there before: something has
 // been written if and only if a request to write was allowed.
-func (x *table) checkState(t *testing.T, c *tableCase, data []occasion, before map[string]string, outcome string) {
+func (x *table) checkState(t *testing.T, c *tableCase, data []admitted, before map[string]string, outcome string) {
 	t.Helper()
 	after := x.state(t, c)
 	if c.Do == "deletecollection" && outcome == outcomeForbidden && !c.DryRun {
 		for _, o := range data {
 			name := o.name
-			if _, still := after[name]; !still && !x.oracle.decide(t, c.set, c.As, []occasion{o}) {
+			if _, still := after[name]; !still && !x.oracle.decide(t, c.set, c.As, []admitted{o}) {
 				t.Errorf("%s was deleted", name)
 			}
 		}

@@ -150,7 +150,7 @@ func TestKubeAPIServerDown(t *testing.T) {
 	// The permission to ask is remembered for some seconds, the answer is not.
 	got, err := ask(direct, "bob")
 	if err != nil || got.Allowed || !got.Denied || !strings.Contains(got.EvaluationError, "asking kube-apiserver for authorization") {
-		t.Errorf("the same question with kube-apiserver down: got %+v, %v, want denied, and why", got, err)
+		t.Errorf("the same review with kube-apiserver down: got %+v, %v, want denied, and why", got, err)
 	}
 	conditions := &authorizationv1alpha1.AuthorizationConditionsReview{Request: &authorizationv1alpha1.AuthorizationConditionsRequest{
 		Operation: "CREATE",

@@ -129,10 +129,10 @@ const maxFieldChecks = 64
 
 // decide reports whether a write is allowed, and if not, which fields are in the way. None
 // are if the user may not write at all.
-func (x *fieldOracle) decide(user, resource string, o occasion) (allowed bool, fields []string) {
+func (x *fieldOracle) decide(user, resource string, o admitted) (allowed bool, fields []string) {
 	changes := x.changes(o.oldObject, o.object)
 	verdict := true
-	for _, q := range o.questions {
+	for _, q := range o.checks {
 		write := q.verb == "create" || q.verb == "update" || q.verb == "patch"
 		general := x.set.has(user, resource, q.verb)
 		switch {
@@ -183,7 +183,7 @@ func (x *fieldOracle) checks(user, resource string, changes []oracleChange) int 
 	return len(asked)
 }
 
-func (x *fieldOracle) lacksExcluded(user, resource string, c oracleChange, o occasion) bool {
+func (x *fieldOracle) lacksExcluded(user, resource string, c oracleChange, o admitted) bool {
 	return slices.ContainsFunc(x.rules, func(r oracleRule) bool {
 		if r.excluded == nil || len(c.path) < len(r.path) && !r.matches(c.path) || len(c.path) >= len(r.path) && !r.within(c.path) {
 			return false

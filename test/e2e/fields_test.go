@@ -266,7 +266,7 @@ func (x *fieldTest) settle(t *testing.T) {
 		c := &tableCase{tableRow: &row.tableRow, set: &tableSet{Set: "fields-" + set.Set}, route: "settle", of: otherResources[row.Of]}
 		// Whoever has permission is allowed on conditions, and is not before.
 		waitUntil(t, "the permissions are in force", func() bool {
-			return len(x.askAdmin(t, c, c.attributes(occasion{}, question{verb: "patch"}), modeFor(occasion{operation: "UPDATE"}, "Optimized")).ConditionsChain) > 0
+			return len(x.askAdmin(t, c, c.attributes(admitted{}, check{verb: "patch"}), modeFor(admitted{operation: "UPDATE"}, "Optimized")).ConditionsChain) > 0
 		})
 	}
 }
@@ -277,10 +277,10 @@ func (x *fieldTest) run(t *testing.T, c *fieldCase, as string) {
 	x.prepare(t, c.tableCase)
 	row := c.tableCase
 	wantOutcome, _ := row.wanted()
-	var data []occasion
+	var data []admitted
 	var inTheWay []string
 	if row.decides() && !row.reads() {
-		data = x.occasions(t, row)
+		data = x.admittedOf(t, row)
 		for _, o := range data {
 			allowed, fields := newFieldOracle(x.fields, c.fields, c.about()).decide(row.As, c.resource(), o)
 			if allowed != (wantOutcome == outcomeAllowed) {
@@ -365,7 +365,7 @@ func contentOf(object map[string]any) map[string]any {
 
 // checkStored compares what is there afterwards with what was rehearsed if the request was
 // allowed, and with what was there otherwise.
-func (x *fieldTest) checkStored(t *testing.T, c *tableCase, data []occasion, before map[string]any, outcome string) {
+func (x *fieldTest) checkStored(t *testing.T, c *tableCase, data []admitted, before map[string]any, outcome string) {
 	t.Helper()
 	want := maps.Clone(before)
 	if outcome == outcomeAllowed && !c.DryRun {
@@ -423,9 +423,9 @@ func (x *fieldTest) reviewVerbs(t *testing.T) {
 			t.Run(route.name+"/"+tc.user+" "+tc.verb, func(t *testing.T) {
 				t.Parallel()
 				c := &tableCase{tableRow: &tableRow{As: tc.user}, set: &tableSet{Set: "fields-operator"}}
-				attributes := c.attributes(occasion{}, question{verb: tc.verb})
+				attributes := c.attributes(admitted{}, check{verb: tc.verb})
 				self := x.askSelf(tc.user+route.suffix)(t, c, attributes, nil)
-				conditional := x.askSelf(tc.user+route.suffix)(t, c, attributes, modeFor(occasion{operation: "UPDATE"}, "HumanReadable"))
+				conditional := x.askSelf(tc.user+route.suffix)(t, c, attributes, modeFor(admitted{operation: "UPDATE"}, "HumanReadable"))
 				if self.Allowed != tc.want || self.Denied || conditional.Allowed != tc.want || len(conditional.ConditionsChain) > 0 {
 					t.Errorf("got %+v, and asked for conditions %+v, want allowed: %t", self, conditional, tc.want)
 				}

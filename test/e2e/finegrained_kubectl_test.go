@@ -259,7 +259,7 @@ func TestFineGrainedBehindKubeAPIServer(t *testing.T) {
 		out, _, _ := f.run(t, "admin", "", "", "get", "fieldpermissionmappings")
 		return slices.Equal(strings.Fields(out)[:6], []string{"NAME", "RESOURCES", "PERMISSIONS", "EXCLUDED", "READY", "AGE"}) && strings.Contains(out, "spec.adminAccess   True")
 	})
-	f.checkQuestions(t)
+	f.checkGranularChecks(t)
 }
 
 func (f *fine) auditLog(t *testing.T) string {
@@ -294,9 +294,9 @@ func (f *fine) checkAnnotations(t *testing.T, name, user, side, fields, verbs st
 	}
 }
 
-// checkQuestions counts how often the front door asks kube-apiserver back: once for a write
+// checkGranularChecks counts how often the front door asks kube-apiserver back: once for a write
 // on which policies have no opinion, and never for anything else.
-func (f *fine) checkQuestions(t *testing.T) {
+func (f *fine) checkGranularChecks(t *testing.T) {
 	t.Helper()
 	const group, version, machines = "demo.proviso.dev", "v1alpha1", "virtualmachines"
 	on := func(user, verb, resource, subresource, name string) authorizationv1.SubjectAccessReviewSpec {
@@ -366,7 +366,7 @@ func (f *fine) checkQuestions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := asked() - before; answer.Status.Allowed != tc.wantAllowed || answer.Status.Denied || got != tc.wantAsked {
-			t.Errorf("%s: got %+v and %d questions, want allowed %t and %d", tc.name, answer.Status, got, tc.wantAllowed, tc.wantAsked)
+			t.Errorf("%s: got %+v and %d checks, want allowed %t and %d", tc.name, answer.Status, got, tc.wantAllowed, tc.wantAsked)
 		}
 	}
 }

@@ -36,7 +36,7 @@ import (
 var untouched = map[string]string{
 	"proviso_authorization_config_controller_automatic_reloads_total":                 "the file is read once a minute: TestReload of pkg/authorization/webhook",
 	"proviso_authorization_config_controller_automatic_reload_last_timestamp_seconds": "the file is read once a minute: TestReload of pkg/authorization/webhook",
-	"proviso_authorization_kube_apiserver_refusals_total":                             "hundreds of questions must wait: TestRefusalsAreCounted of pkg/authorization/webhook",
+	"proviso_authorization_kube_apiserver_refusals_total":                             "hundreds of checks must wait: TestRefusalsAreCounted of pkg/authorization/webhook",
 	"proviso_enforcement_never_evaluated_total":                                       "no request can count it, unless there is a mistake: TestNeverEvaluated of pkg/enforcement",
 	"proviso_policy_compile_failures_total":                                           "a policy that does not compile is refused when it is written: TestPoliciesBrokenInEtcd",
 	"proviso_webhook_authorize_namespaces_unevaluated_total":                          "many slow evaluations must run at the same time: TestUnevaluatedNamespacesAreCounted of pkg/frontdoor",
@@ -281,15 +281,15 @@ func accessReviewOf(user, verb, group, resource, name string) string {
 	return fmt.Sprintf(`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","spec":{"user":%q,"resourceAttributes":{"verb":%q,"group":%q,"version":"v1alpha1","resource":%q,"namespace":"demo","name":%q}}}`, user, verb, group, resource, name)
 }
 
-// doorQuestion is a request to the front door.
-type doorQuestion struct {
+// doorReview is a request to the front door.
+type doorReview struct {
 	name, user, verb, group, version, resource, object string
 	// raw is sent instead of a review, if it is set.
 	raw  string
 	want string
 }
 
-var doorQuestions = []doorQuestion{
+var doorReviews = []doorReview{
 	{name: "allowed", user: "core", verb: "get", version: "v1", resource: "configmaps", want: `"allowed":true`},
 	{name: "denied", user: "reader", verb: "get", group: "demo.proviso.dev", version: "v1alpha1", resource: "virtualmachines", object: "closed", want: `"denied":true`},
 	{name: "no opinion", user: "stranger", verb: "get", version: "v1", resource: "configmaps", want: `"allowed":false`},
@@ -445,8 +445,8 @@ func (m *measured) send(t *testing.T, o outcome) (int, string) {
 	return response.StatusCode, string(content)
 }
 
-// ask sends a question to the front door, and returns the answer.
-func (m *measured) askFrontDoor(t *testing.T, q doorQuestion) string {
+// ask sends a review to the front door, and returns the answer.
+func (m *measured) askFrontDoor(t *testing.T, q doorReview) string {
 	t.Helper()
 	body := q.raw
 	if body == "" {
@@ -601,7 +601,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", o.name, code, body, o.want)
 		}
 	}
-	for _, q := range doorQuestions {
+	for _, q := range doorReviews {
 		if answer := m.askFrontDoor(t, q); !strings.Contains(answer, q.want) {
 			t.Errorf("the front door, %s: got %s, want %s", q.name, answer, q.want)
 		}

@@ -44,7 +44,7 @@ var internalSteps = []string{"failure mode", "no opinion", "counts as true", "no
 
 // checkReason asks that the reason of a refusal consists of one entry for each policy that it names, and that the part that
 // it calls false is a part of the condition and false.
-func (x *table) checkReason(t *testing.T, c *tableCase, data []occasion, message string) {
+func (x *table) checkReason(t *testing.T, c *tableCase, data []admitted, message string) {
 	t.Helper()
 	before, entries := entriesOf(message)
 	_, policies := c.wanted()
@@ -86,7 +86,7 @@ func (x *table) checkReason(t *testing.T, c *tableCase, data []occasion, message
 }
 
 // checkEntry compares an entry with its policy.
-func (x *table) checkEntry(t *testing.T, c *tableCase, data []occasion, e reasonEntry) {
+func (x *table) checkEntry(t *testing.T, c *tableCase, data []admitted, e reasonEntry) {
 	t.Helper()
 	var policy *tablePolicy
 	for i := range c.set.Policies {
@@ -117,7 +117,7 @@ func (x *table) checkEntry(t *testing.T, c *tableCase, data []occasion, e reason
 	}
 	alone := &tablePolicy{Name: policy.Name, Variables: policy.Variables, Condition: part}
 	for _, o := range data {
-		for _, q := range o.questions {
+		for _, q := range o.checks {
 			if holds, err := x.oracle.evaluate(t, alone, x.oracle.values(t, c.set, c.As, o, q)); err == nil && !holds {
 				return
 			}

@@ -15,7 +15,7 @@ import (
 
 // excludedFromAdmission are the resources that are hidden from admission webhooks and policies, as
 // kube-apiserver hides its own reviews: an unavailable webhook must not prevent reviews, and no
-// webhook may change the question in one.
+// webhook may change one.
 var excludedFromAdmission = []schema.GroupResource{
 	authorizationapi.Resource("subjectaccessreviews"),
 	authorizationapi.Resource("selfsubjectaccessreviews"),

@@ -20,7 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
-// noRate disables the rate limit of client-go. Instead, package webhook bounds the questions in
+// noRate disables the rate limit of client-go. Instead, package webhook bounds the checks in
 // flight, fairly by user, and kube-apiserver has its own priority and fairness.
 const noRate = -1
 
@@ -88,7 +88,7 @@ func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
 	return source, nil
 }
 
-// kubeAPIServer returns an authorizer with its own bounds for questions in flight. Reviews and
+// kubeAPIServer returns an authorizer with its own bounds for checks in flight. Reviews and
 // requests have separate ones, because every user may create reviews about themselves, and a flood
 // of reviews must not slow down requests. attempts is the maximum number of calls for one answer.
 func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration, attempts int) (*webhook.Authorizer, error) {

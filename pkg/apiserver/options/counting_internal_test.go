@@ -62,20 +62,20 @@ func (l *ledger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	review.TypeMeta = metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}
-	question := review.Spec.User + " "
+	check := review.Spec.User + " "
 	allowed := review.Spec.User == "admin"
 	if a := review.Spec.ResourceAttributes; a != nil {
-		question += a.Verb + " " + strings.Trim(a.Resource+"/"+a.Subresource, "/")
+		check += a.Verb + " " + strings.Trim(a.Resource+"/"+a.Subresource, "/")
 		if a.Name != "" {
-			question += " " + a.Name
+			check += " " + a.Name
 		}
 		allowed = allowed || a.Group == "authorization.k8s.io" || a.Resource == "secrets" || a.Verb == "granular" || a.Verb == "granular:label(l)" ||
 			strings.HasPrefix(a.Verb, "impersonate") || review.Spec.User == "reader" && strings.HasSuffix(a.Resource, "policies")
 	} else {
-		question += review.Spec.NonResourceAttributes.Verb + " " + review.Spec.NonResourceAttributes.Path
+		check += review.Spec.NonResourceAttributes.Verb + " " + review.Spec.NonResourceAttributes.Path
 	}
 	l.mu.Lock()
-	l.asked = append(l.asked, question)
+	l.asked = append(l.asked, check)
 	l.mu.Unlock()
 	review.Status.Allowed = allowed
 	w.Header().Set("Content-Type", "application/json")
@@ -221,9 +221,9 @@ func machineOf(name, labels string) string {
 	return fmt.Sprintf(`{"apiVersion":"demo.proviso.dev/v1alpha1","kind":"VirtualMachine","metadata":{"name":%q,"labels":{%s}},"spec":{"image":"i","storageClassName":"dev","disks":[{"name":"root","sizeGiB":1}]}}`, name, labels)
 }
 
-// TestQuestions counts what each kind of review and request asks kube-apiserver, twice: the
+// TestChecks counts what each kind of review and request asks kube-apiserver, twice: the
 // second time the answers that may be reused are known.
-func TestQuestions(t *testing.T) {
+func TestChecks(t *testing.T) {
 	t.Parallel()
 	const sar, self, local = "SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview"
 	const optimized, readable = "Optimized", "HumanReadable"

@@ -43,9 +43,9 @@ func TestBrokenSubjects(t *testing.T) {
 	}
 }
 
-// TestWideQuestionsHaveClosedTexts asks about all versions. The texts are there to be
+// TestWideReviewsHaveClosedTexts asks about all versions. The texts are there to be
 // folded; evaluated, they must not open anything.
-func TestWideQuestionsHaveClosedTexts(t *testing.T) {
+func TestWideReviewsHaveClosedTexts(t *testing.T) {
 	t.Parallel()
 	compiler := newPolicyCompiler(t)
 	for effect, want := range map[policyv1alpha1.PolicyEffect]string{"Allow": "false", "Deny": "true"} {

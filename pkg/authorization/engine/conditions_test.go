@@ -182,9 +182,9 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// TestOccasions asks that what a verb fixes is known, and is not where a POST may be a
+// TestOperations asks that what a verb fixes is known, and is not where a POST may be a
 // connection or an update become a create.
-func TestOccasions(t *testing.T) {
+func TestOperations(t *testing.T) {
 	t.Parallel()
 	const condition = `(operation == "CREATE" && oldObject == null) || (operation == "DELETE" && object == null)`
 	for _, tc := range []struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
-// both runs a question against an index that is searched one by one and one that is not.
+// both runs a request against an index that is searched one by one and one that is not.
 func both(tb testing.TB, specs map[string]spec, a authorizer.Attributes) string {
 	tb.Helper()
 	buffer := decided(tb, publish(tb, specs), a)
@@ -77,9 +77,9 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestQuestionsAboutAllVersions asks that a policy for some versions makes an answer about all of them depend on a
+// TestReviewsOfAllVersions asks that a policy for some versions makes an answer about all of them depend on a
 // condition, so that a reason can name the policy, and that the folded answer allows nothing.
-func TestQuestionsAboutAllVersions(t *testing.T) {
+func TestReviewsOfAllVersions(t *testing.T) {
 	t.Parallel()
 	some := []rule{{Verbs: []string{"*"}, APIGroups: []string{""}, APIVersions: []string{"v1", "v1beta1"}, Resources: []string{"pods"}}}
 	for _, tc := range []struct {
@@ -126,7 +126,7 @@ func TestVersionsOfSeveralRules(t *testing.T) {
 	}
 }
 
-// TestRules asks that rules match as those of RBAC do, and a question about every value
+// TestRules asks that rules match as those of RBAC do, and a review about every value
 // only if they match every value.
 func TestRules(t *testing.T) {
 	t.Parallel()
@@ -296,9 +296,9 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestWideQuestions asks that a question about many requests has no conditions when it is
+// TestWideReviews asks that a review about many requests has no conditions when it is
 // folded, and that only what holds for all of them is unconditional.
-func TestWideQuestions(t *testing.T) {
+func TestWideReviews(t *testing.T) {
 	t.Parallel()
 	changes := map[string]func(*authorizer.AttributesRecord){
 		"every verb": func(a *authorizer.AttributesRecord) { a.Verb = "*" }, "no verb": func(a *authorizer.AttributesRecord) { a.Verb = "" },
@@ -312,7 +312,7 @@ func TestWideQuestions(t *testing.T) {
 			t.Parallel()
 			a := podsOf("get")
 			change(&a)
-			// A condition that would be true of the question may be false of a request.
+			// A condition that would be true of the review may be false of a request.
 			for effect, want := range map[policyv1alpha1.PolicyEffect]string{allow: "NoOpinion, NoOpinion", deny: "Deny, NoOpinion", noOpinion: "NoOpinion, NoOpinion"} {
 				source := publish(t, map[string]spec{"p": {Effect: effect, Condition: `request.name == "p"`}})
 				got := show(t, partOf(source, false).Decide(t.Context(), a).Fold()) + ", " + show(t, partOf(source, true).Decide(t.Context(), a).Fold())

@@ -16,11 +16,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// Restriction returns a policy that may deny, or hold back, some request that a question is
-// about, for the user who is named in it. Decide answers a question about * by what matches
-// every value, so that a Deny of one verb does not show in it; who is to hand on everything
-// must not be denied anything. An empty name is every name, an empty namespace every
-// namespace. Before the first snapshot nothing is known, and found is true.
+// Restriction returns a policy that may deny, or hold back, some request that attributes describe,
+// for their user. Decide matches * in attributes only with rules for every value, so that a Deny of
+// one verb does not show in its decision, but an author who grants a wildcard must not be restricted
+// in any part of it. An empty name is every name, an empty namespace every namespace. Before the
+// first snapshot nothing is known, and found is true.
 func (s *Source) Restriction(ctx context.Context, a authorizer.Attributes) (policy Key, found bool) {
 	snapshot := s.StateOf(ctx).Value
 	if snapshot == nil {
@@ -42,7 +42,7 @@ func (s *Source) Restriction(ctx context.Context, a authorizer.Attributes) (poli
 	}), true
 }
 
-// policiesOf returns all policies about the user of a question.
+// policiesOf returns all policies about the user of attributes.
 func (x *index) policiesOf(a authorizer.Attributes) []*Policy {
 	policies := x.everybody.all()
 	if u := a.GetUser(); u != nil {
@@ -62,7 +62,7 @@ func (b *bucket) all() []*Policy {
 	return slices.Clone(b.policies)
 }
 
-// overlaps reports whether a policy matches some request that a question is about.
+// overlaps reports whether a policy matches some request that attributes describe.
 func (p *Policy) overlaps(a authorizer.Attributes) bool {
 	if p.key.Namespace != "" && (!a.IsResourceRequest() || a.GetNamespace() != "" && a.GetNamespace() != p.key.Namespace) {
 		return false

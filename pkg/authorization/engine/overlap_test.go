@@ -33,7 +33,7 @@ func TestRestriction(t *testing.T) {
 		effect    policyv1alpha1.PolicyEffect
 		namespace string
 		rule      policyv1alpha1.PolicyRule
-		question  authorizer.AttributesRecord
+		check     authorizer.AttributesRecord
 		want      bool
 	}{
 		{"one verb of all", "Deny", "", resources("delete", "", "secrets"), ask("*", "*", "*", "", "", ""), true},
@@ -69,13 +69,13 @@ func TestRestriction(t *testing.T) {
 				}
 				source := &engine.Source{}
 				source.Publish(engine.NewBuilder().Apply(map[engine.Key]*engine.Policy{key: p}))
-				question := tc.question
-				question.User = &user.DefaultInfo{Name: "ann", Groups: []string{"devs"}}
-				if got, found := source.Restriction(t.Context(), question); found != tc.want || found && got != key {
+				check := tc.check
+				check.User = &user.DefaultInfo{Name: "ann", Groups: []string{"devs"}}
+				if got, found := source.Restriction(t.Context(), check); found != tc.want || found && got != key {
 					t.Errorf("of %s: got %v, %v, want %v", subjects, got, found, tc.want)
 				}
-				question.User = &user.DefaultInfo{Name: "bob"}
-				if _, found := source.Restriction(t.Context(), question); found {
+				check.User = &user.DefaultInfo{Name: "bob"}
+				if _, found := source.Restriction(t.Context(), check); found {
 					t.Errorf("of %s: somebody else is restricted", subjects)
 				}
 			}

@@ -14,7 +14,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
-// all stands for every verb, group, version or resource, in rules and in questions.
+// all stands for every verb, group, version or resource, in rules and in attributes.
 const all = "*"
 
 // few is how many entries of a list are compared one by one. Longer lists are searched: 64 rules have thousands of entries, which
@@ -67,7 +67,7 @@ const (
 	fullMatch
 )
 
-// matches says how a rule matches. A question about * is matched only by what matches
+// matches says how a rule matches. Attributes with * match only a rule for
 // every value, except for versions: see matchSomeVersions.
 func (r *rule) matches(a authorizer.Attributes) match {
 	if !holds(r.verbs, a.GetVerb()) {

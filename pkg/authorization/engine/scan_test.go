@@ -38,7 +38,7 @@ func randomChange(tb testing.TB, r *rand.Rand, compiler *partial.Compiler, curre
 	current[key], changes[key] = s, p
 }
 
-func randomQuestion(r *rand.Rand) authorizer.AttributesRecord {
+func randomRequest(r *rand.Rand) authorizer.AttributesRecord {
 	a := authorizer.AttributesRecord{
 		User: &user.DefaultInfo{
 			Name:   oneOf(r, "alice", "bob", "devs", "system:serviceaccount:n:robot"),

@@ -189,7 +189,7 @@ func TestManyPolicies(t *testing.T) {
 	}
 }
 
-// TestDifferential asks random questions of snapshots made in random steps, and compares
+// TestDifferential asks random requests of snapshots made in random steps, and compares
 // the answers with those of looking at every policy there is.
 func TestDifferential(t *testing.T) {
 	t.Parallel()
@@ -218,7 +218,7 @@ func TestDifferential(t *testing.T) {
 			}
 			for _, p := range history { // old ones too: they must not have changed
 				for range 40 {
-					a := randomQuestion(r)
+					a := randomRequest(r)
 					if got, want := decided(t, p.source, a), scan(p.specs, a); got != want {
 						t.Fatalf("%+v\ngot %s, want %s", a, got, want)
 					}
@@ -228,7 +228,7 @@ func TestDifferential(t *testing.T) {
 	}
 }
 
-// The words of random policies and questions are few, so that they meet.
+// The words of random policies and requests are few, so that they meet.
 var (
 	someVerbs      = []string{"get", "create", "*"}
 	someGroups     = []string{"", "apps", "*"}

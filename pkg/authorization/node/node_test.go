@@ -100,16 +100,16 @@ func TestEveryRoute(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c, question := chain(t), request("system:node:n1", "update", "pods", user.NodesGroup)
+			c, attributes := chain(t), request("system:node:n1", "update", "pods", user.NodesGroup)
 			evaluator := authorization.EvaluatorFor(tc.data, nil)
-			status := authorization.Status(c.Decide(t.Context(), question))
+			status := authorization.Status(c.Decide(t.Context(), attributes))
 			sets, err := authorization.SetsFromWire(status.ConditionsChain)
 			if err != nil || len(sets) == 0 {
 				t.Fatalf("over the wire: %+v, %v", status, err)
 			}
 			for route, got := range map[string]authorization.Decision{
-				"lazy":          c.Begin(t.Context(), question).Evaluate(t.Context(), evaluator),
-				"eager":         c.Decide(t.Context(), question).Evaluate(t.Context(), evaluator),
+				"lazy":          c.Begin(t.Context(), attributes).Evaluate(t.Context(), evaluator),
+				"eager":         c.Decide(t.Context(), attributes).Evaluate(t.Context(), evaluator),
 				"over the wire": authorization.Chained(c.WithAuthors(sets...)...).Evaluate(t.Context(), evaluator),
 			} {
 				if kind(got) != tc.want {

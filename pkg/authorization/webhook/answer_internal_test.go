@@ -13,7 +13,7 @@ import (
 )
 
 // FuzzAnswers makes sure that no answer is taken for an Allow that does not say so, plainly
-// and alone, and that conditions never come out of a question that did not ask for them.
+// and alone, and that conditions never come out of a review that did not ask for them.
 func FuzzAnswers(f *testing.F) {
 	for _, seed := range []string{
 		`{"status":{"allowed":true}}`,

@@ -41,7 +41,7 @@ const (
 	// cacheSize bounds the number of cached decisions. It is the bound of the webhook authorizer
 	// of Kubernetes.
 	cacheSize = 8192
-	// maxCacheKeyBytes bounds the size of questions that are cached. Clients choose names, paths
+	// maxCacheKeyBytes bounds the size of reviews whose answers are cached. Clients choose names, paths
 	// and selectors, and could fill the memory with long ones.
 	maxCacheKeyBytes = 10000
 )
@@ -63,7 +63,7 @@ type Config struct {
 	Backoff wait.Backoff
 }
 
-// Authorizer sends SubjectAccessReviews of authorization.k8s.io/v1. It bounds the questions in
+// Authorizer sends SubjectAccessReviews of authorization.k8s.io/v1. It bounds the checks in
 // flight, and shares them between the users whose requests cause them; see ErrBusy. It is safe for
 // concurrent use.
 type Authorizer struct {
@@ -93,12 +93,12 @@ type answer struct {
 }
 
 // Authorize returns the decision of the server: Allow, Deny or NoOpinion. If there is an error, or
-// if the server rejects the question as invalid, it returns Deny.
+// if the server rejects the check as invalid, it returns Deny.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes)}
 	key, err := json.Marshal(review.Spec)
 	if err != nil {
-		return authorizer.DecisionDeny, "", fmt.Errorf("encoding the question: %w", err)
+		return authorizer.DecisionDeny, "", fmt.Errorf("encoding the review: %w", err)
 	}
 	if cached, ok := a.decisions.get(string(key)); ok {
 		found := cached.(answer)
@@ -106,7 +106,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	}
 	status, err := a.ask(ctx, causeOf(ctx, attributes), review)
 	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
-		// kube-apiserver rejected the question as invalid. The request is at fault, and a retry
+		// kube-apiserver rejected the check as invalid. The request is at fault, and a retry
 		// does not help. An error would be answered with 500.
 		return authorizer.DecisionDeny, fmt.Sprintf("kube-apiserver rejected the authorization check as invalid: %v", err), nil
 	}
@@ -121,7 +121,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	return result.decision, result.reason, nil
 }
 
-// ask sends a question that a request of user causes. During each attempt the question has a place
+// ask sends a check that a request of user causes. During each attempt the check has a place
 // among those in flight; between attempts it has none.
 func (a *Authorizer) ask(ctx context.Context, user string, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	var result *authorizationv1.SubjectAccessReview

@@ -84,7 +84,7 @@ func TestAuthorize(t *testing.T) {
 			authorizer.DecisionNoOpinion, "r; role is missing", false, 1},
 		{"both, which makes no sense", status(authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}), authorizer.DecisionDeny, "", true, 1},
 		{"an error", []answer{{err: failure}}, authorizer.DecisionDeny, "", true, 1},
-		{"a question that is not taken", []answer{{err: apierrors.NewBadRequest("no key")}}, authorizer.DecisionDeny, "kube-apiserver rejected the authorization check as invalid: no key", false, 1},
+		{"a check that is not taken", []answer{{err: apierrors.NewBadRequest("no key")}}, authorizer.DecisionDeny, "kube-apiserver rejected the authorization check as invalid: no key", false, 1},
 		{"an error in passing", []answer{retriable, {status: authorizationv1.SubjectAccessReviewStatus{Allowed: true}}}, authorizer.DecisionAllow, "", false, 2},
 		{"an error that stays", []answer{retriable}, authorizer.DecisionDeny, "", true, 3},
 	} {
@@ -104,7 +104,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-func TestEveryQuestionIsMarked(t *testing.T) {
+func TestEveryCheckIsMarked(t *testing.T) {
 	t.Parallel()
 	s := &server{answers: []answer{{}}}
 	subject := &user.DefaultInfo{Name: "alice", UID: "1", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}, webhook.DelegationMarker: {"forged"}}}
@@ -136,7 +136,7 @@ func TestEveryQuestionIsMarked(t *testing.T) {
 		FieldSelector: &authorizationv1.FieldSelectorAttributes{Requirements: []metav1.FieldSelectorRequirement{
 			{Key: "spec.nodeName", Operator: "In", Values: []string{"n"}}, {Key: "status.phase", Operator: "NotIn", Values: []string{"Failed"}}}}}
 	if diff := cmp.Diff([]authorizationv1.SubjectAccessReviewSpec{path, resource}, s.asked); diff != "" {
-		t.Errorf("questions (-want +got):\n%s", diff)
+		t.Errorf("checks (-want +got):\n%s", diff)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestCache(t *testing.T) {
 		{"a contradiction is not reused", []answer{{status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}}}, []string{"alice", "alice"}, both, 2},
 		{"without lifetimes nothing is reused", []answer{allowed}, []string{"alice", "alice"}, nil, 2},
 		{"only what allows is reused", []answer{{}}, []string{"alice", "alice"}, func(c *webhook.Config) { c.AllowCacheTTL = time.Hour }, 2},
-		{"huge questions are not kept", []answer{allowed}, []string{strings.Repeat("x", 10001), strings.Repeat("x", 10001)}, both, 2},
+		{"huge checks are not kept", []answer{allowed}, []string{strings.Repeat("x", 10001), strings.Repeat("x", 10001)}, both, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -17,46 +17,46 @@ import (
 )
 
 const (
-	// maxInFlight bounds the questions that one Authorizer has in flight at a time. It is enough
+	// maxInFlight bounds the checks that one Authorizer has in flight at a time. It is enough
 	// to keep kube-apiserver busy, and far below the 245 seats of service accounts in
 	// kube-apiserver's default priority and fairness: even three replicas, or several authorizers
 	// in one process, do not displace other clients.
 	maxInFlight = 64
-	// maxInFlightPerUser bounds the questions in flight that requests of one user cause. It is
+	// maxInFlightPerUser bounds the checks in flight that requests of one user cause. It is
 	// half of maxInFlight, so that a user never takes the last place, however slow the answers
 	// are.
 	maxInFlightPerUser = maxInFlight / 2
-	// maxWaitingPerUser bounds the waiting questions of one user. kube-apiserver answers several
-	// hundred questions per second, so that the last one waits for about a second.
+	// maxWaitingPerUser bounds the waiting checks of one user. kube-apiserver answers several
+	// hundred checks per second, so that the last one waits for about a second.
 	maxWaitingPerUser = 512
-	// maxWaiting bounds the waiting questions of all users, and with them their memory. It is
-	// reached only if at least eight users cause many questions at the same time.
+	// maxWaiting bounds the waiting checks of all users, and with them their memory. It is
+	// reached only if at least eight users cause many checks at the same time.
 	maxWaiting = 8 * maxWaitingPerUser
-	// maxWait bounds how long a question waits for its turn. In the shipped configuration,
+	// maxWait bounds how long a check waits for its turn. In the shipped configuration,
 	// kube-apiserver has the same timeout for its authorization webhooks.
 	maxWait = 3 * time.Second
 )
 
-// ErrBusy is the error for a question that was not sent, because too many others are in flight or
+// ErrBusy is the error for a check that was not sent, because too many others are in flight or
 // wait.
-var ErrBusy = errors.New("too many questions to kube-apiserver at a time")
+var ErrBusy = errors.New("too many authorization checks by kube-apiserver at a time")
 
-// inFlight bounds the questions in flight, and shares the places between users: each user has
-// a queue of its own, and enters the common queue with at most maxInFlightPerUser questions.
+// inFlight bounds the checks in flight, and shares the places between users: each user has
+// a queue of its own, and enters the common queue with at most maxInFlightPerUser checks.
 // Both queues are first in, first out.
 type inFlight struct {
 	places chan struct{}
 
 	mu    sync.Mutex
 	users map[string]*share
-	// held is the number of questions of all users, in flight and waiting.
+	// held is the number of checks of all users, in flight and waiting.
 	held int
 }
 
 // share is the places of one user.
 type share struct {
 	places chan struct{}
-	// held is the number of questions in flight and waiting. When it becomes zero, the share is
+	// held is the number of checks in flight and waiting. When it becomes zero, the share is
 	// deleted.
 	held int
 }
@@ -65,7 +65,7 @@ func newInFlight() *inFlight {
 	return &inFlight{places: make(chan struct{}, maxInFlight), users: map[string]*share{}}
 }
 
-// acquire waits for a place for a question that a request of user causes. It returns ErrBusy if it
+// acquire waits for a place for a check that a request of user causes. It returns ErrBusy if it
 // gets no place in time, or the error of ctx if ctx ends first. If the error is nil, release must
 // be called once.
 func (f *inFlight) acquire(ctx context.Context, user string) (release func(), err error) {
@@ -122,7 +122,7 @@ func refused(ctx context.Context) error {
 	return err
 }
 
-// enter counts a question of a user. It returns ErrBusy if too many questions wait.
+// enter counts a check of a user. It returns ErrBusy if too many checks wait.
 func (f *inFlight) enter(user string) (*share, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -154,7 +154,7 @@ func (f *inFlight) leave(user string, s *share) {
 	}
 }
 
-// causeOf returns the name of the user whose request causes a question: the requester, who may ask
+// causeOf returns the name of the user whose request causes a check: the requester, who may ask
 // about another user. Without a request in ctx, as at the front door, it returns the user in the
 // attributes, who is then the requester at kube-apiserver.
 func causeOf(ctx context.Context, attributes authorizer.Attributes) string {

@@ -43,7 +43,7 @@ type holding struct {
 	answers chan error
 
 	mu   sync.Mutex
-	held map[string]int // questions in flight, by user
+	held map[string]int // checks in flight, by user
 }
 
 func (h *holding) Create(ctx context.Context, review *authorizationv1.SubjectAccessReview, _ metav1.CreateOptions) (*authorizationv1.SubjectAccessReview, error) {
@@ -65,7 +65,7 @@ func (h *holding) count(user string, n int) {
 	}
 }
 
-// crowd asks an authorizer questions, each in a goroutine of its own. It lives in the bubble of
+// crowd asks an authorizer checks, each in a goroutine of its own. It lives in the bubble of
 // one test.
 type crowd struct {
 	*holding
@@ -86,7 +86,7 @@ func newCrowd(t *testing.T) *crowd {
 	return &crowd{holding: h, authorizer: a}
 }
 
-// ask asks n different questions about a user.
+// ask asks n different checks about a user.
 func (c *crowd) ask(ctx context.Context, t *testing.T, name string, n int) {
 	t.Helper()
 	for i := range n {
@@ -109,7 +109,7 @@ func (c *crowd) ask(ctx context.Context, t *testing.T, name string, n int) {
 	synctest.Wait()
 }
 
-// answer answers n of the questions in flight.
+// answer answers n of the checks in flight.
 func (c *crowd) answer(n int, err error) {
 	for range n {
 		c.answers <- err
@@ -117,7 +117,7 @@ func (c *crowd) answer(n int, err error) {
 	}
 }
 
-// inFlight compares the questions in flight.
+// inFlight compares the checks in flight.
 func (c *crowd) inFlight(t *testing.T, when string, want map[string]int) {
 	t.Helper()
 	synctest.Wait()
@@ -155,8 +155,8 @@ func bubble(t *testing.T, test func(ctx context.Context, t *testing.T, c *crowd)
 	})
 }
 
-// TestFloodLeavesPlaces holds the answers to a flood of one user's questions: another user's
-// question reaches kube-apiserver at once.
+// TestFloodLeavesPlaces holds the answers to a flood of one user's checks: another user's
+// check reaches kube-apiserver at once.
 func TestFloodLeavesPlaces(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {
@@ -168,7 +168,7 @@ func TestFloodLeavesPlaces(t *testing.T) {
 }
 
 // TestFloodsTakeTurns has every place taken: a user who comes then gets the next one that is
-// free, before any other question of those who have their part.
+// free, before any other check of those who have their part.
 func TestFloodsTakeTurns(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {
@@ -183,7 +183,7 @@ func TestFloodsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestRequesterHasThePart counts questions for the requester, who may ask about many users.
+// TestRequesterHasThePart counts checks for the requester, who may ask about many users.
 func TestRequesterHasThePart(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {
@@ -202,8 +202,8 @@ func TestRequesterHasThePart(t *testing.T) {
 	})
 }
 
-// TestEveryQuestionGetsItsTurn answers everything that waits.
-func TestEveryQuestionGetsItsTurn(t *testing.T) {
+// TestEveryCheckGetsItsTurn answers everything that waits.
+func TestEveryCheckGetsItsTurn(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {
 		c.ask(ctx, t, "alice", 300)
@@ -214,8 +214,8 @@ func TestEveryQuestionGetsItsTurn(t *testing.T) {
 	})
 }
 
-// TestTooManyQuestions fails what exceeds the bounds, at once and closed.
-func TestTooManyQuestions(t *testing.T) {
+// TestTooManyChecks fails what exceeds the bounds, at once and closed.
+func TestTooManyChecks(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name           string
@@ -246,7 +246,7 @@ func TestTooManyQuestions(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreCounted counts questions that exceed the bounds, and one that waits too long.
+// TestRefusalsAreCounted counts checks that exceed the bounds, and one that waits too long.
 func TestRefusalsAreCounted(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
 	webhook.RegisterMetrics()
 	counts := func() map[string]float64 {
@@ -282,7 +282,7 @@ func TestRefusalsAreCounted(t *testing.T) { //nolint:paralleltest // it counts, 
 	}
 }
 
-// TestWaitingEnds bounds how long a question waits for its turn. Those in flight are as they
+// TestWaitingEnds bounds how long a check waits for its turn. Those in flight are as they
 // were, and what frees their places counts for new ones.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
@@ -301,7 +301,7 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// TestClientsGoAway frees the places of questions whose request is over, wherever they are.
+// TestClientsGoAway frees the places of checks whose request is over, wherever they are.
 func TestClientsGoAway(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {
@@ -318,7 +318,7 @@ func TestClientsGoAway(t *testing.T) {
 	})
 }
 
-// TestNoPlaceBetweenAttempts has questions that will be repeated in an hour hold no place.
+// TestNoPlaceBetweenAttempts has checks that will be repeated in an hour hold no place.
 func TestNoPlaceBetweenAttempts(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(ctx context.Context, t *testing.T, c *crowd) {

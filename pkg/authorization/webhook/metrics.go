@@ -67,7 +67,7 @@ var (
 		Help: "Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.",
 	}, []string{"status"})
 	pendingReviews = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_questions", StabilityLevel: metrics.ALPHA,
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_checks", StabilityLevel: metrics.ALPHA,
 		Help: "Number of SubjectAccessReviews to kube-apiserver at the moment, by state: in_flight, or waiting for their turn.",
 	}, []string{"state"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{

@@ -19,13 +19,13 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 )
 
-// maxHops bounds how many servers pass a question on to the next one. A longer line of servers
+// maxHops bounds how many servers pass a review on to the next one. A longer line of servers
 // would nest conditions deeper than their bounds permit, and a circle of servers would never get
 // an answer.
 const maxHops = authorization.MaxConditionSetDepth
 
 // marked returns a copy of a user's extra with the delegation marker, with one value for each
-// server that has passed the question on.
+// server that has passed the review on.
 func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]authorizationv1.ExtraValue {
 	extra = maps.Clone(extra)
 	if extra == nil {
@@ -35,7 +35,7 @@ func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]au
 	return extra
 }
 
-// specOf returns the spec of a question to kube-apiserver.
+// specOf returns the spec of a check by kube-apiserver.
 func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := reviewSpecOf(attributes)
 	spec.Extra = marked(spec.Extra, 1)
@@ -61,7 +61,7 @@ func reviewSpecOf(attributes authorizer.Attributes) authorizationv1.SubjectAcces
 		}
 		return spec
 	}
-	// The valid part of a selector is used. Without the other requirements the question asks for
+	// The valid part of a selector is used. Without the other requirements the review asks for
 	// more than the request would use.
 	fieldRequirements, _ := attributes.GetFieldSelector()
 	labelRequirements, _ := attributes.GetLabelSelector()
@@ -90,7 +90,7 @@ func fieldSelectorOf(requirements fields.Requirements) *authorizationv1.FieldSel
 	var result []metav1.FieldSelectorRequirement
 	for _, r := range requirements {
 		// A selector may have a requirement without a key, but a review may not. Without the
-		// requirement the question asks for more than the request would use.
+		// requirement the review asks for more than the request would use.
 		if operator, ok := operators[r.Operator]; ok && r.Field != "" {
 			result = append(result, metav1.FieldSelectorRequirement{Key: r.Field, Operator: operator, Values: []string{r.Value}})
 		}

@@ -160,7 +160,7 @@ func TestWhatIsReused(t *testing.T) {
 		{"conditions, if only denials are", conditions, only(false, true), "alice", "alice", false, 2},
 		{"nonsense", `{}`, entry{}, "alice", "alice", false, 2},
 		{"a contradiction", status(`"allowed":true,"denied":true`), entry{}, "alice", "alice", false, 2},
-		{"a long question", allowed, entry{}, long, long, false, 2},
+		{"a long review", allowed, entry{}, long, long, false, 2},
 		{"a long answer", status(`"allowed":true,"reason":"` + strings.Repeat("x", 16<<10) + `"`), entry{}, "alice", "alice", false, 2},
 		{"reviews are answered afresh", allowed, entry{}, "alice", "alice", true, 2},
 	} {

@@ -58,7 +58,7 @@ func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) 
 	return w.decide(ctx, attributes, mode)
 }
 
-var errCircle = errors.New("too many servers have passed this question on: the configured webhooks call each other in a circle, or their line is too long")
+var errCircle = errors.New("too many servers have passed this review on: the configured webhooks call each other in a circle, or their line is too long")
 
 // decide calls the webhook, unless the answer is cached or the request does not match.
 func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
@@ -113,7 +113,7 @@ func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode auth
 	}
 	encoded, err := json.Marshal(keyed)
 	if err != nil {
-		return "", nil, fmt.Errorf("encoding the question: %w", err)
+		return "", nil, fmt.Errorf("encoding the review: %w", err)
 	}
 	body, err = json.Marshal(review)
 	return string(encoded), body, err
@@ -132,7 +132,7 @@ func (w *Webhook) ask(ctx context.Context, review []byte, conditions bool) (deci
 // failed returns the decision if there is no valid answer. Two errors are Deny whatever the
 // failure policy says: conditions that were not requested, because they might have denied the
 // request; and a circle, because a client that forges the delegation marker could make any
-// question look like one.
+// review look like one.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
 	klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	err = fmt.Errorf("webhook %q: %w", w.name, err)

@@ -425,7 +425,7 @@ func TestWhatWebhooksSayAndFail(t *testing.T) {
 }
 
 // TestErrorsSayWhy makes sure that an administrator learns what a webhook has against a
-// question.
+// review.
 func TestErrorsSayWhy(t *testing.T) {
 	t.Parallel()
 	r := newRemote(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -475,7 +475,7 @@ func TestEvaluation(t *testing.T) {
 		{"allowed, but something remains", says(response(`"allowed":true,"conditionSets":[]`)), mode},
 		{"allowed, but something remains in the other spelling", says(response(`"allowed":true,"conditionSetChain":[]`)), mode},
 		{"no response", says(`{"request":{}}`), mode},
-		{"an answer to another question", says(status(`"allowed":true`)), mode},
+		{"an answer to another review", says(status(`"allowed":true`)), mode},
 		{"another kind", says(`{"kind":"SubjectAccessReview","response":{"allowed":true}}`), mode},
 		{"a string", says(response(`"allowed":"true"`)), mode},
 		{"missing", nil, mode},
@@ -574,7 +574,7 @@ func compare(t *testing.T, what string, got []string, want string) {
 	}
 }
 
-// TestCircle has a webhook's question come back to it.
+// TestCircle has a review of a webhook come back to it.
 func TestCircle(t *testing.T) {
 	t.Parallel()
 	var chain *authorization.Chain

@@ -129,9 +129,9 @@ func TestComparisonsOfEndedRequests(t *testing.T) {
 		changed, err := (changes.Differ{}).Changes(ctx, things.Kind, before, after)
 		switch {
 		case left == steps && (err != nil || len(changed.Paths()) != 2):
-			t.Errorf("got %v, %v after %d questions, want two changes", changed, err, left)
+			t.Errorf("got %v, %v after %d calls, want two changes", changed, err, left)
 		case left < steps && (changed != nil || !errors.Is(err, context.Canceled)):
-			t.Errorf("got %v, %v after %d questions, want it to be canceled", changed, err, left)
+			t.Errorf("got %v, %v after %d calls, want it to be canceled", changed, err, left)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestManagedFieldsOfEndedRequests(t *testing.T) {
 			ctx := &endingContext{Context: t.Context(), left: tc.asked}
 			_, err := (changes.Differ{}).Changes(ctx, things.Kind, tc.before, tc.after)
 			if !errors.Is(err, context.Canceled) || ctx.left != -1 {
-				t.Errorf("got %v after %d questions more than one, want it to be canceled", err, -1-ctx.left)
+				t.Errorf("got %v after %d calls more than one, want it to be canceled", err, -1-ctx.left)
 			}
 		})
 	}

@@ -45,8 +45,8 @@ var conditions = map[string]string{
 		object.spec.accessModes.all(m, m != "ReadWriteMany" || m == request.namespace) && has(object.metadata.labels)`,
 }
 
-// question is a request of alice.
-var question authorizer.Attributes = authorizer.AttributesRecord{
+// request is a request of alice.
+var request authorizer.Attributes = authorizer.AttributesRecord{
 	User: &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}},
 	Verb: "update", APIVersion: "v1", Resource: "persistentvolumeclaims", Namespace: "n", Name: "data", ResourceRequest: true,
 }
@@ -126,7 +126,7 @@ func decidePolicies(b *testing.B, count int, condition string) {
 	source := &engine.Source{}
 	source.Publish(engine.NewBuilder().Apply(policies(b, count, condition)))
 	granting, ctx := &engine.Authorizer{Source: source, Part: engine.Granting}, b.Context()
-	first := granting.Decide(ctx, question)
+	first := granting.Decide(ctx, request)
 	switch want := min(count, matching); condition {
 	case "":
 		if !first.IsAllow() {
@@ -143,7 +143,7 @@ func decidePolicies(b *testing.B, count int, condition string) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if d := granting.Decide(ctx, question); d.IsUnconditional() != first.IsUnconditional() {
+		if d := granting.Decide(ctx, request); d.IsUnconditional() != first.IsUnconditional() {
 			b.Fatal(d.Reason())
 		}
 	}
@@ -154,7 +154,7 @@ func decideRBAC(b *testing.B, count int) {
 	rules, ctx := newRBAC(b, count), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
-		if d, reason, err := rules.Authorize(ctx, question); d != authorizer.DecisionAllow || err != nil {
+		if d, reason, err := rules.Authorize(ctx, request); d != authorizer.DecisionAllow || err != nil {
 			b.Fatal(d, reason, err)
 		}
 	}

@@ -106,7 +106,7 @@ func checkOf(check impersonation.Check, spec *authorizationapi.ImpersonationRevi
 			Namespace: attributes.Namespace, Verb: attributes.Verb, Group: attributes.APIGroup, Version: attributes.APIVersion,
 			Resource: attributes.Resource, Subresource: attributes.Subresource, Name: attributes.Name,
 		}
-	case spec.ResourceAttributes != nil: // includes the selectors of the question
+	case spec.ResourceAttributes != nil: // includes the selectors of the review
 		shown.ResourceAttributes = spec.ResourceAttributes.DeepCopy()
 		shown.ResourceAttributes.Verb = attributes.Verb
 	default:

@@ -72,13 +72,13 @@ func TestGrant(t *testing.T) {
 		{"an error about escalate is final, whatever came with it", []policy.PolicyRule{pods}, map[string]answer{"escalate": failed}, allow, "is denied: the authorizers failed to answer", []string{escalateCluster}},
 		{"a Deny of what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": denied}, noOpinion, "clusterauthorizationpolicies.policy.proviso.dev: forbidden by law", []string{escalateCluster, getPods}},
 		{"an error about what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": failed}, noOpinion, "policy.proviso.dev: the authorizers failed to answer", []string{escalateCluster, getPods}},
-		{"as many questions as possible", []policy.PolicyRule{wide}, map[string]answer{"escalate": noOpinion}, allow, "", nil},
-		{"too many questions", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": noOpinion}, allow,
+		{"as many checks as possible", []policy.PolicyRule{wide}, map[string]answer{"escalate": noOpinion}, allow, "", nil},
+		{"too many checks", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": noOpinion}, allow,
 			`is attempting to grant 1032 permissions, and at most 1024 can be checked; use fewer rules, or get the verb escalate on`, []string{escalateCluster}},
-		{"too many questions for names, versions and paths", []policy.PolicyRule{
+		{"too many checks for names, versions and paths", []policy.PolicyRule{
 			{Verbs: numbered("v", 4), APIGroups: []string{""}, APIVersions: numbered("v", 4), Resources: numbered("r", 4), ResourceNames: numbered("n", 4)},
 			{Verbs: numbered("v", 64), NonResourceURLs: numbered("/", 64)}}, map[string]answer{"escalate": noOpinion}, allow, "grant 4352 permissions", []string{escalateCluster}},
-		{"too many questions for those who may escalate", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
+		{"too many checks for those who may escalate", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -93,20 +93,20 @@ func TestGrant(t *testing.T) {
 			}
 			if tc.wantAsked == nil {
 				if len(f.chain.asked) != authorizationpolicy.MaxChecks+1 {
-					t.Errorf("asked %d questions, want %d", len(f.chain.asked), authorizationpolicy.MaxChecks+1)
+					t.Errorf("asked %d checks, want %d", len(f.chain.asked), authorizationpolicy.MaxChecks+1)
 				}
 				return
 			}
 			if diff := cmp.Diff(tc.wantAsked, f.chain.asked); diff != "" {
-				t.Errorf("questions (-want +got):\n%s", diff)
+				t.Errorf("checks (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestQuestionsOfANamespace are about the namespace of the policy, and have its name, even
+// TestChecksOfANamespace are about the namespace of the policy, and have its name, even
 // if the server made it.
-func TestQuestionsOfANamespace(t *testing.T) {
+func TestChecksOfANamespace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, true)
 	f.chain.reset(nil, noOpinion)
@@ -116,7 +116,7 @@ func TestQuestionsOfANamespace(t *testing.T) {
 	}
 	want := []string{"alice: escalate policy.proviso.dev/v1alpha1/authorizationpolicies  n/one", "alice: get /*/pods  n/"}
 	if diff := cmp.Diff(want, f.chain.asked); diff != "" {
-		t.Errorf("questions (-want +got):\n%s", diff)
+		t.Errorf("checks (-want +got):\n%s", diff)
 	}
 	f.chain.reset(nil, noOpinion)
 	generated := f.policy("", policy.PolicyEffectDeny, func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.GenerateName = "made-" })
@@ -215,8 +215,8 @@ func unrestricted(context.Context, authorizer.Attributes) (string, bool) { retur
 func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	t.Parallel()
 	scheme, f := newScheme(), &fixture{chain: &chain{otherwise: allow}}
-	restricted := func(_ context.Context, question authorizer.Attributes) (string, bool) {
-		verb := question.GetVerb()
+	restricted := func(_ context.Context, check authorizer.Attributes) (string, bool) {
+		verb := check.GetVerb()
 		return `ClusterAuthorizationPolicy "keep-out"`, verb == "*" || verb == "delete"
 	}
 	authors, err := authorizationpolicy.NewAuthors(f.chain, restricted)

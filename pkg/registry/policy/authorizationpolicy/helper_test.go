@@ -65,7 +65,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// chain answers by the text of a question, and remembers what it was asked.
+// chain answers by the text of a check, and remembers what it was asked.
 type chain struct {
 	mu      sync.Mutex
 	asked   []string
@@ -88,9 +88,9 @@ var (
 func (c *chain) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	question := textOf(a)
-	c.asked = append(c.asked, question)
-	for _, key := range []string{question, a.GetVerb()} {
+	check := textOf(a)
+	c.asked = append(c.asked, check)
+	for _, key := range []string{check, a.GetVerb()} {
 		if found, ok := c.answers[key]; ok {
 			return found.decision, found.reason, found.err
 		}

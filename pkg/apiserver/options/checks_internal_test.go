@@ -46,9 +46,9 @@ func http2Server(t *testing.T, streams int, handler http.HandlerFunc) string {
 	return file
 }
 
-// TestQuestionsHaveNoRate has the client of kube-apiserver without a limit of its own. A limit
+// TestChecksHaveNoRate has the client of kube-apiserver without a limit of its own. A limit
 // only shows in time, so the test looks at the configuration.
-func TestQuestionsHaveNoRate(t *testing.T) {
+func TestChecksHaveNoRate(t *testing.T) {
 	t.Parallel()
 	o := NewAuthorizationOptions()
 	o.RemoteKubeConfigFile = http2Server(t, 1, func(http.ResponseWriter, *http.Request) {})
@@ -61,17 +61,17 @@ func TestQuestionsHaveNoRate(t *testing.T) {
 	}
 }
 
-// TestQuestionsNeedMoreStreams holds the answers of a kube-apiserver whose connections have
-// fewer streams than there are questions in flight.
-func TestQuestionsNeedMoreStreams(t *testing.T) {
+// TestChecksNeedMoreStreams holds the answers of a kube-apiserver whose connections have
+// fewer streams than there are checks in flight.
+func TestChecksNeedMoreStreams(t *testing.T) {
 	t.Parallel()
-	const streams, questions = 8, 32
+	const streams, checks = 8, 32
 	var (
 		held    sync.WaitGroup
 		asked   sync.WaitGroup
 		clients sync.Map
 	)
-	held.Add(questions)
+	held.Add(checks)
 	o := NewAuthorizationOptions()
 	o.RemoteKubeConfigFile = http2Server(t, streams, func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {
@@ -79,7 +79,7 @@ func TestQuestionsNeedMoreStreams(t *testing.T) {
 		}
 		clients.Store(r.RemoteAddr, true)
 		held.Done()
-		held.Wait() // every question is in flight before one is answered
+		held.Wait() // every check is in flight before one is answered
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
 	})
@@ -87,7 +87,7 @@ func TestQuestionsNeedMoreStreams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range questions {
+	for i := range checks {
 		asked.Go(func() {
 			decision, _, err := a.Authorize(t.Context(), authorizer.AttributesRecord{
 				User: &user.DefaultInfo{Name: "alice"}, Verb: "get", Resource: "pods", Name: fmt.Sprint(i), ResourceRequest: true,
@@ -100,7 +100,7 @@ func TestQuestionsNeedMoreStreams(t *testing.T) {
 	asked.Wait()
 	connections := 0
 	clients.Range(func(any, any) bool { connections++; return true })
-	if connections < questions/streams {
-		t.Errorf("%d questions in flight on %d connections of %d streams", questions, connections, streams)
+	if connections < checks/streams {
+		t.Errorf("%d checks in flight on %d connections of %d streams", checks, connections, streams)
 	}
 }

@@ -45,24 +45,24 @@ func TestParts(t *testing.T) {
 		variables  []string
 		want       []string
 	}{
-		{"one", `object.a == 1`, nil, []string{`object.a == 1`}},
-		{"two", `object.a == 1 && object.b == 2`, nil, []string{`object.a == 1`, `object.b == 2`}},
-		{"nested", `(object.a && (object.b && object.c)) && object.d == 1`, nil, []string{`object.a`, `object.b`, `object.c`, `object.d == 1`}},
-		{"other operators", `object.a || object.b && object.c`, nil, []string{`object.a || object.b && object.c`}},
-		{"a choice", `object.a ? object.b == 1 : object.c == 1 && object.d`, nil, []string{`object.a ? object.b == 1 : object.c == 1 && object.d`}},
-		{"an optional is no choice", `object.?a.orValue(1) == 1 && object.b`, nil, []string{`object.?a.orValue(1) == 1`, `object.b`}},
-		{"a macro", `object.a.all(x, x.b && x.c) && object.d`, nil, []string{`object.a.all(x, x.b && x.c)`, `object.d`}},
-		{"strings", `object.a == "x && \" y" && object.b == '&&' && object.c == r"\" && object.d == """a "&&" b"""`, nil,
-			[]string{`object.a == "x && \" y"`, `object.b == '&&'`, `object.c == r"\"`, `object.d == """a "&&" b"""`}},
-		{"names in backticks", "object.`a//b` == 1", nil, []string{"object.`a//b` == 1"}},
-		{"names in backticks with blanks", "object.a && object.b.`x//y  z` == 'z'", nil, []string{"object.a", "object.b.`x//y  z` == 'z'"}},
-		{"comments and lines", "object.a == 1 // one && two\n\t&& object.b ==\n 'x  y' // (", nil, []string{`object.a == 1`, `object.b == 'x  y'`}},
-		{"parentheses that do not belong together", `(object.a || object.b) && (object.c || object.d)`, nil, []string{`object.a || object.b`, `object.c || object.d`}},
-		{"a negation", `!(object.a && object.b) && object.c`, nil, []string{`!(object.a && object.b)`, `object.c`}},
-		{"a variable in a part", `variables.v == 1 && object.b`, []string{"v", "object.a"}, []string{`variables.v == 1`, `object.b`}},
-		{"a variable that is a conjunction", `variables.v && object.c`, []string{"u", "object.a", "v", "variables.u == 1 && object.b == 1"}, []string{`variables.u == 1`, `object.b == 1`, `object.c`}},
-		{"a variable that is none", `variables.v && object.c`, []string{"v", "object.a || object.b"}, []string{`variables.v`, `object.c`}},
-		{"a long one", `object.a == "` + strings.Repeat("ä", 200) + `"`, nil, []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}},
+		{name: "one", text: `object.a == 1`, variables: nil, want: []string{`object.a == 1`}},
+		{name: "two", text: `object.a == 1 && object.b == 2`, variables: nil, want: []string{`object.a == 1`, `object.b == 2`}},
+		{name: "nested", text: `(object.a && (object.b && object.c)) && object.d == 1`, variables: nil, want: []string{`object.a`, `object.b`, `object.c`, `object.d == 1`}},
+		{name: "other operators", text: `object.a || object.b && object.c`, variables: nil, want: []string{`object.a || object.b && object.c`}},
+		{name: "a choice", text: `object.a ? object.b == 1 : object.c == 1 && object.d`, variables: nil, want: []string{`object.a ? object.b == 1 : object.c == 1 && object.d`}},
+		{name: "an optional is no choice", text: `object.?a.orValue(1) == 1 && object.b`, variables: nil, want: []string{`object.?a.orValue(1) == 1`, `object.b`}},
+		{name: "a macro", text: `object.a.all(x, x.b && x.c) && object.d`, variables: nil, want: []string{`object.a.all(x, x.b && x.c)`, `object.d`}},
+		{name: "strings", text: `object.a == "x && \" y" && object.b == '&&' && object.c == r"\" && object.d == """a "&&" b"""`, variables: nil,
+			want: []string{`object.a == "x && \" y"`, `object.b == '&&'`, `object.c == r"\"`, `object.d == """a "&&" b"""`}},
+		{name: "names in backticks", text: "object.`a//b` == 1", variables: nil, want: []string{"object.`a//b` == 1"}},
+		{name: "names in backticks with blanks", text: "object.a && object.b.`x//y  z` == 'z'", variables: nil, want: []string{"object.a", "object.b.`x//y  z` == 'z'"}},
+		{name: "comments and lines", text: "object.a == 1 // one && two\n\t&& object.b ==\n 'x  y' // (", variables: nil, want: []string{`object.a == 1`, `object.b == 'x  y'`}},
+		{name: "parentheses that do not belong together", text: `(object.a || object.b) && (object.c || object.d)`, variables: nil, want: []string{`object.a || object.b`, `object.c || object.d`}},
+		{name: "a negation", text: `!(object.a && object.b) && object.c`, variables: nil, want: []string{`!(object.a && object.b)`, `object.c`}},
+		{name: "a variable in a part", text: `variables.v == 1 && object.b`, variables: []string{"v", "object.a"}, want: []string{`variables.v == 1`, `object.b`}},
+		{name: "a variable that is a conjunction", text: `variables.v && object.c`, variables: []string{"u", "object.a", "v", "variables.u == 1 && object.b == 1"}, want: []string{`variables.u == 1`, `object.b == 1`, `object.c`}},
+		{name: "a variable that is none", text: `variables.v && object.c`, variables: []string{"v", "object.a || object.b"}, want: []string{`variables.v`, `object.c`}},
+		{name: "a long one", text: `object.a == "` + strings.Repeat("ä", 200) + `"`, variables: nil, want: []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -90,16 +90,16 @@ func TestPartFields(t *testing.T) {
 		text            string
 		fields, request []string
 	}{
-		{`object.spec.a == object.spec.b && true`, []string{"spec.a", "spec.b"}, nil},
-		{`object.?spec.?a.orValue("") == "" && has(object.spec.b)`, []string{"spec.a"}, nil},
-		{`object.metadata.labels["x/y"] == oldObject.metadata.labels["z"]`, []string{"metadata.labels.x/y"}, nil},
-		{`object.list.exists(x, x.a == object.b)`, []string{"list", "b"}, nil},
-		{`(operation == "DELETE" ? oldObject : object).spec.a == 1`, []string{"spec.a"}, nil},
-		{`(request.name == "x" ? oldObject : object)["spec"].?a.orValue(1) == 1`, []string{"spec.a"}, []string{"name"}},
-		{`oldObject.spec.a == options.b`, nil, nil},
-		{`object == oldObject`, nil, nil},
-		{`request.name == request.userInfo.username + request.userInfo.uid`, nil, []string{"name", "userInfo"}},
-		{`dyn(request) == object.a`, []string{"a"}, []string{""}},
+		{text: `object.spec.a == object.spec.b && true`, fields: []string{"spec.a", "spec.b"}, request: nil},
+		{text: `object.?spec.?a.orValue("") == "" && has(object.spec.b)`, fields: []string{"spec.a"}, request: nil},
+		{text: `object.metadata.labels["x/y"] == oldObject.metadata.labels["z"]`, fields: []string{"metadata.labels.x/y"}, request: nil},
+		{text: `object.list.exists(x, x.a == object.b)`, fields: []string{"list", "b"}, request: nil},
+		{text: `(operation == "DELETE" ? oldObject : object).spec.a == 1`, fields: []string{"spec.a"}, request: nil},
+		{text: `(request.name == "x" ? oldObject : object)["spec"].?a.orValue(1) == 1`, fields: []string{"spec.a"}, request: []string{"name"}},
+		{text: `oldObject.spec.a == options.b`, fields: nil, request: nil},
+		{text: `object == oldObject`, fields: nil, request: nil},
+		{text: `request.name == request.userInfo.username + request.userInfo.uid`, fields: nil, request: []string{"name", "userInfo"}},
+		{text: `dyn(request) == object.a`, fields: []string{"a"}, request: []string{""}},
 	} {
 		t.Run(tc.text, func(t *testing.T) {
 			t.Parallel()

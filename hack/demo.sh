@@ -40,7 +40,7 @@ run 'kubectl delete --ignore-not-found -f artifacts/examples/storage-class/polic
 run 'kubectl delete --ignore-not-found -f artifacts/examples/virtualmachine.yaml -f artifacts/enforcement/dev.yaml -f artifacts/impersonation/machine.yaml'
 
 title "2. kube-apiserver serves a second version of authorization.k8s.io, through Proviso"
-run 'kubectl get apiservice v1.authorization.k8s.io v1alpha1.authorization.k8s.io'
+run 'kubectl get apiservice v1.authorization.k8s.io v1alpha1.authorization.k8s.io v1alpha1.authorization.proviso.dev'
 # If the server has been replaced, kube-apiserver needs some seconds to read the new schemas.
 for _ in {1..60}; do kubectl explain subjectaccessreviews --api-version=authorization.k8s.io/v1alpha1 >/dev/null 2>&1 && break; sleep 1; done
 run 'kubectl explain authorizationconditionsreviews.request.conditionSets.conditions --api-version=authorization.k8s.io/v1alpha1'
@@ -52,6 +52,8 @@ answer alice access-not-allowed
 say "alice may not: no authorizer has an opinion, which is not a permission."
 answer alice self-access
 say "alice may read machines. A review about oneself needs no permission."
+run "sed 's#^apiVersion: authorization.k8s.io/#apiVersion: authorization.proviso.dev/#' ${reviews}/self-access.yaml | kubectl --context alice create -f - -o jsonpath='{.apiVersion} {.status}${newline}'"
+say "The same review in a group of Proviso's own, which no version of kube-apiserver serves."
 
 title "4. A policy: alice may create volumes, but only of class dev"
 example=artifacts/examples/storage-class

@@ -14,13 +14,28 @@ import (
 // same group at v1; Proviso serves it at v1alpha1 through an APIService.
 const GroupName = "authorization.k8s.io"
 
+// ProvisoGroupName is the API group in which Proviso serves the same kinds. Unlike GroupName, which kube-apiserver may serve
+// itself one day, it belongs to Proviso.
+const ProvisoGroupName = "authorization.proviso.dev"
+
+// OtherGroup returns the other group of reviews if group is one of them.
+func OtherGroup(group string) (other string, ok bool) {
+	switch group {
+	case GroupName:
+		return ProvisoGroupName, true
+	case ProvisoGroupName:
+		return GroupName, true
+	}
+	return "", false
+}
+
 // SchemeGroupVersion is the internal version of the group.
 var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: runtime.APIVersionInternal}
 
 var (
 	// SchemeBuilder collects the functions that register this package's types.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
-	// AddToScheme registers the internal types with a scheme.
+	// AddToScheme registers the internal types with a scheme, in both groups.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 
@@ -35,12 +50,14 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion,
-		&SubjectAccessReview{},
-		&SelfSubjectAccessReview{},
-		&LocalSubjectAccessReview{},
-		&AuthorizationConditionsReview{},
-		&ImpersonationReview{},
-	)
+	for _, group := range [...]string{GroupName, ProvisoGroupName} {
+		scheme.AddKnownTypes(schema.GroupVersion{Group: group, Version: runtime.APIVersionInternal},
+			&SubjectAccessReview{},
+			&SelfSubjectAccessReview{},
+			&LocalSubjectAccessReview{},
+			&AuthorizationConditionsReview{},
+			&ImpersonationReview{},
+		)
+	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -24,7 +26,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	demoapi "github.com/proviso-authz/proviso/apis/demo"
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
@@ -179,6 +180,7 @@ func (c *Config) Complete() (CompletedConfig, error) {
 		return CompletedConfig{}, err
 	}
 	c.GenericConfig.BuildHandlerChainFunc = completed.buildHandlerChain
+	c.GenericConfig.EquivalentResourceRegistry = equivalentResources()
 	completed.generic = c.GenericConfig.Complete()
 	return CompletedConfig{completed}, nil
 }
@@ -262,7 +264,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := []*genericapiserver.APIGroupInfo{c.authorizationGroup(), policies}
+	groups := append(c.reviewGroups(), policies)
 	if c.extra.EnableDemoAPI {
 		demo, err := c.demoGroup()
 		if err != nil {
@@ -332,11 +334,22 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 	return types.WithResources(published.Published), nil
 }
 
-func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
+// reviewGroups returns the two groups of reviews, which have the same storages.
+func (c CompletedConfig) reviewGroups() []*genericapiserver.APIGroupInfo {
+	storages := c.reviewStorages()
+	groups := make([]*genericapiserver.APIGroupInfo, 0, len(reviewVersions))
+	for _, version := range reviewVersions {
+		group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
+		group.VersionedResourcesStorageMap[version.Version] = storages
+		groups = append(groups, &group)
+	}
+	return groups
+}
+
+func (c CompletedConfig) reviewStorages() map[string]rest.Storage {
 	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers, Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
-	group := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
-	group.VersionedResourcesStorageMap[authorizationv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
+	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
 		"selfsubjectaccessreviews":                     accessreview.NewSelfREST(reviewer),
 		"localsubjectaccessreviews":                    accessreview.NewLocalREST(reviewer),
@@ -344,7 +357,17 @@ func (c CompletedConfig) authorizationGroup() *genericapiserver.APIGroupInfo {
 		"authorizationconditionsreviews/impersonation": impersonationreview.NewSubresource(impersonations),
 		"impersonationreviews":                         impersonations,
 	}
-	return &group
+}
+
+// equivalentResources returns a registry in which the two groups of reviews are equivalent, so that admission policies
+// and webhooks with the matchPolicy Equivalent for one of them apply to both.
+func equivalentResources() runtime.EquivalentResourceRegistry {
+	return runtime.NewEquivalentResourceRegistryWithIdentity(func(resource schema.GroupResource) string {
+		if _, ok := authorizationapi.OtherGroup(resource.Group); ok {
+			resource.Group = authorizationapi.GroupName
+		}
+		return resource.String()
+	})
 }
 
 // The resources of policy.proviso.dev.

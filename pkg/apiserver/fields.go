@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/apis/authorizationproviso/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
@@ -33,7 +35,10 @@ import (
 const schemaTimeout = 10 * time.Second
 
 // servedVersions are the versions that this server, and no other server, serves.
-var servedVersions = []schema.GroupVersion{authorizationv1alpha1.SchemeGroupVersion, policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion}
+var servedVersions = slices.Concat(reviewVersions, []schema.GroupVersion{policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion})
+
+// reviewVersions are the versions of the two groups of reviews.
+var reviewVersions = []schema.GroupVersion{authorizationv1alpha1.SchemeGroupVersion, authorizationprovisov1alpha1.SchemeGroupVersion}
 
 // withFields are the resources whose objects have fields with permissions.
 var withFields = []struct {

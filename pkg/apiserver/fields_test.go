@@ -145,6 +145,7 @@ func TestSchemasOfOthers(t *testing.T) {
 		{"an own kind", demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine"), true, found, false},
 		{"an own mapping", schema.GroupVersionKind{Group: "policy.proviso.dev", Version: "v1alpha1", Kind: "FieldPermissionMapping"}, true, found, false},
 		{"an own kind that is not stored", schema.GroupVersionKind{Group: "authorization.k8s.io", Version: "v1alpha1", Kind: "SubjectAccessReview"}, true, none, false},
+		{"an own kind of the other group", schema.GroupVersionKind{Group: "authorization.proviso.dev", Version: "v1alpha1", Kind: "SubjectAccessReview"}, true, none, false},
 		{"the same kind of kube-apiserver", schema.GroupVersionKind{Group: "authorization.k8s.io", Version: "v1", Kind: "SubjectAccessReview"}, false, none, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

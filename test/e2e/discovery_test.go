@@ -14,7 +14,7 @@ import (
 
 func TestAPIServiceIsAvailable(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"v1alpha1.authorization.k8s.io", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"} {
+	for _, name := range []string{"v1alpha1.authorization.k8s.io", "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"} {
 		var service struct {
 			Spec struct {
 				CABundle              []byte
@@ -46,6 +46,9 @@ func TestDiscovery(t *testing.T) {
 	for _, want := range []string{
 		"authorizationconditionsreviews authorization.k8s.io/v1alpha1 false AuthorizationConditionsReview",
 		"impersonationreviews authorization.k8s.io/v1alpha1 false ImpersonationReview",
+		"authorizationconditionsreviews authorization.proviso.dev/v1alpha1 false AuthorizationConditionsReview",
+		"subjectaccessreviews authorization.proviso.dev/v1alpha1 false SubjectAccessReview",
+		"localsubjectaccessreviews authorization.proviso.dev/v1alpha1 true LocalSubjectAccessReview",
 		"subjectaccessreviews authorization.k8s.io/v1 false SubjectAccessReview", // the built-in version stays preferred
 		"clusterauthorizationpolicies cap policy.proviso.dev/v1alpha1 false ClusterAuthorizationPolicy",
 		"authorizationpolicies ap policy.proviso.dev/v1alpha1 true AuthorizationPolicy",
@@ -87,9 +90,10 @@ func TestExplain(t *testing.T) {
 		"subjectaccessreviews.status.conditionsChain.failureMode":                                   "NoOpinion",
 		"subjectaccessreviews.spec.conditionalAuthorization.mode":                                   "HumanReadable",
 	} {
-		got := mustKubectl(t, "alice", "explain", field, "--api-version=authorization.k8s.io/v1alpha1")
-		if !strings.Contains(got, want) {
-			t.Errorf("kubectl explain %s: got\n%s\nwant %q in it", field, got, want)
+		for _, version := range []string{"authorization.k8s.io/v1alpha1", "authorization.proviso.dev/v1alpha1"} {
+			if got := mustKubectl(t, "alice", "explain", field, "--api-version="+version); !strings.Contains(got, want) {
+				t.Errorf("kubectl explain %s --api-version=%s: got\n%s\nwant %q in it", field, version, got, want)
+			}
 		}
 	}
 	for field, want := range map[string][]string{
@@ -115,7 +119,8 @@ func TestExplain(t *testing.T) {
 func TestOpenAPIVersions(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
-		"/openapi/v3/apis/authorization.k8s.io/v1alpha1": `"AuthorizationConditionsReview"`,
+		"/openapi/v3/apis/authorization.k8s.io/v1alpha1":      `"AuthorizationConditionsReview"`,
+		"/openapi/v3/apis/authorization.proviso.dev/v1alpha1": `"AuthorizationConditionsReview"`,
 		"/openapi/v2": "dev.proviso.authorization.v1alpha1.AuthorizationConditionsReview",
 	} {
 		for _, user := range []string{"admin", "admin-direct"} {

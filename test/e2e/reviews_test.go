@@ -33,18 +33,46 @@ func examples(t *testing.T) []string {
 	return reviews
 }
 
-// TestExampleReviews creates every example as alice, both ways, and compares the answers
-// with the golden files beside them.
+// The two groups of the same reviews, with the version.
+const (
+	officialReviews = "authorization.k8s.io/v1alpha1"
+	ownReviews      = "authorization.proviso.dev/v1alpha1"
+)
+
+// TestExampleReviews creates every example as alice in both groups, both ways, and compares the answers with the golden
+// files beside them. The answers in the two groups differ in apiVersion alone.
 func TestExampleReviews(t *testing.T) {
 	t.Parallel()
 	for _, file := range examples(t) {
 		for _, user := range []string{"alice", "alice-direct"} {
-			t.Run(user+"/"+filepath.Base(file), func(t *testing.T) {
-				t.Parallel()
-				golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".golden.yaml", mustKubectl(t, user, "create", "-f", file, "-o", "yaml"))
-			})
+			for _, version := range []string{officialReviews, ownReviews} {
+				t.Run(user+"/"+version+"/"+filepath.Base(file), func(t *testing.T) {
+					t.Parallel()
+					got, errs, err := kubectlWithInput(t, user, exampleIn(t, file, version), "create", "-f", "-", "-o", "yaml")
+					if err != nil {
+						t.Fatalf("%v: %s", err, errs)
+					}
+					if !strings.Contains(got, "apiVersion: "+version+"\n") {
+						t.Errorf("the answer is not in the version %s:\n%s", version, got)
+					}
+					golden.Compare(t, strings.TrimSuffix(file, ".yaml")+".golden.yaml", strings.Replace(got, "apiVersion: "+version, "apiVersion: "+officialReviews, 1))
+				})
+			}
 		}
 	}
+}
+
+// exampleIn returns an example with its reviews in a version.
+func exampleIn(t *testing.T, file, version string) string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(content), "apiVersion: "+officialReviews+"\n") {
+		t.Fatalf("%s has no review of %s", file, officialReviews)
+	}
+	return strings.ReplaceAll(string(content), "apiVersion: "+officialReviews+"\n", "apiVersion: "+version+"\n")
 }
 
 func TestExampleReviewsHaveNoOrphans(t *testing.T) {
@@ -66,19 +94,22 @@ func TestExampleReviewsNeedPermission(t *testing.T) {
 	t.Parallel()
 	for _, file := range examples(t) {
 		for _, user := range []string{"carol", "carol-direct"} {
-			t.Run(user+"/"+filepath.Base(file), func(t *testing.T) {
-				t.Parallel()
-				_, errs, err := kubectl(t, user, "create", "-f", file)
-				if strings.HasPrefix(filepath.Base(file), "self-") {
-					if err != nil {
-						t.Errorf("asking about oneself: got %v: %s", err, errs)
+			for _, version := range []string{officialReviews, ownReviews} {
+				t.Run(user+"/"+version+"/"+filepath.Base(file), func(t *testing.T) {
+					t.Parallel()
+					_, errs, err := kubectlWithInput(t, user, exampleIn(t, file, version), "create", "-f", "-")
+					if strings.HasPrefix(filepath.Base(file), "self-") {
+						if err != nil {
+							t.Errorf("asking about oneself: got %v: %s", err, errs)
+						}
+						return
 					}
-					return
-				}
-				if err == nil || !strings.Contains(errs, "(Forbidden)") || !strings.Contains(errs, `User "carol" cannot create resource "`) || !strings.Contains(errs, `in API group "authorization.k8s.io"`) {
-					t.Errorf("got %v: %s\nwant a refusal that names what is missing", err, errs)
-				}
-			})
+					if err == nil || !strings.Contains(errs, "(Forbidden)") || !strings.Contains(errs, `User "carol" cannot create resource "`) ||
+						!strings.Contains(errs, `in API group "`+strings.TrimSuffix(version, "/v1alpha1")+`"`) {
+						t.Errorf("got %v: %s\nwant a refusal that names what is missing", err, errs)
+					}
+				})
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package integration_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/test/testutil/server"
@@ -36,8 +38,30 @@ var rules = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attri
 
 const group = "/apis/authorization.k8s.io/v1alpha1/"
 
-// post sends a body to the handler of the server, as a user.
+// otherGroup is the other group of the same reviews.
+const otherGroup = "/apis/authorization.proviso.dev/v1alpha1/"
+
+// post sends a body to the handler of the server, as a user. A review is sent in both groups of reviews. If the answers differ
+// in more than the group, the result is an answer with the code 0 and the difference.
 func post(s *server.Server, name, path, contentType, body string) *httptest.ResponseRecorder {
+	recorder := postOnce(s, name, path, contentType, body)
+	resource, isReview := strings.CutPrefix(path, group)
+	if !isReview {
+		return recorder
+	}
+	other := postOnce(s, name, otherGroup+resource, contentType, strings.ReplaceAll(body, "authorization.k8s.io/v1alpha1", "authorization.proviso.dev/v1alpha1"))
+	// Some errors quote the beginning of the body.
+	official := strings.NewReplacer("authorization.proviso.dev", "authorization.k8s.io", "authorization.p ...", "authorization.k ...")
+	answer := func(r *httptest.ResponseRecorder) string {
+		return official.Replace(fmt.Sprintf("%d %q %q %s", r.Code, r.Header()["Warning"], r.Header()["Content-Type"], r.Body))
+	}
+	if diff := cmp.Diff(answer(recorder), answer(other)); diff != "" {
+		return &httptest.ResponseRecorder{Body: bytes.NewBufferString("the groups have different answers (-official +own): " + diff)}
+	}
+	return recorder
+}
+
+func postOnce(s *server.Server, name, path, contentType, body string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	request.Header.Set(server.UserHeader, name)
 	request.Header.Set("Content-Type", contentType)

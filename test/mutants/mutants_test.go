@@ -55,6 +55,9 @@ var suites = []mutation.Suite{
 		{Name: "engine: the budget of explanations", File: "reason.go", Old: "e.budgets.SpendToExplain(cost)", New: "e.budgets.Spend(p.key.Namespace, cost)", Test: "^TestExplanationsHaveABudget$"},
 		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.explainError(), outcome.Err())", New: "continue", Test: "^Test"},
 		{Name: "engine: policies that are found by their namespace", File: "index.go", Old: "found = appendMatching(b.byRequest[requestKey{namespace: namespace}], a, found)", New: "_ = namespace", Test: "^TestWidePoliciesAreFound$"},
+		{Name: "engine: restrictions of reviews in the other group", File: "rule.go", Old: "if !r.grants {\n\t\t\trules", New: "if false {\n\t\t\trules", Test: "^TestReviewGroups$"},
+		{Name: "engine: grants of reviews in the other group", File: "rule.go", Old: "if !r.grants {\n\t\t\trules", New: "if true {\n\t\t\trules", Test: "^TestReviewGroups$"},
+		{Name: "engine: reviews of kube-apiserver", File: "rule.go", Old: "case r.servedVersion != \"\" && a.GetAPIVersion() != r.servedVersion:", New: "case false:", Test: "^TestReviewGroups$"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "webhook: a name for two authorizers", File: "chain.go", Old: "if !slices.Contains(reserved, m.Name) {", New: "if !slices.Contains(reserved, m.Name) && false {", Test: "^TestChainRefusesToFailOpen$"},
@@ -92,6 +95,7 @@ var suites = []mutation.Suite{
 		{Name: "functions: parts of many", File: "budget.go", Old: "if err := b.left.Spend(work); err != nil {", New: "_ = work\n\tif err := b.left.Spend(guard.TypeWork{}); err != nil {"},
 	}},
 	{Package: "pkg/granular/mapping", Test: "^TestExpressionsOfOneMappingAreBounded$", Mutants: []mutation.Mutant{
+		{Name: "granular: reviews in the other group", File: "table.go", Old: "range withOtherGroup(compiled.resources)", New: "range compiled.resources", Test: "^TestReviewGroups$"},
 		{Name: "granular: a budget for each field", File: "mapping.go", Old: "\tbudget := cel.NewBudget()\n\tfor i := range spec.Fields {\n", New: "\tfor i := range spec.Fields {\n\t\tbudget := cel.NewBudget()\n"},
 	}},
 	{Package: "pkg/registry/policy/fieldpermissionmapping", Test: "^TestFloodOfWrites$", Mutants: []mutation.Mutant{

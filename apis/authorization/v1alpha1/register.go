@@ -36,14 +36,20 @@ func Resource(resource string) schema.GroupResource {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion,
+	return AddKnownTypes(scheme, SchemeGroupVersion)
+}
+
+// AddKnownTypes registers the kinds with a scheme in a group and version, which may be another home of the same kinds.
+// Their defaults and conversions are registered by RegisterDefaults and RegisterConversions.
+func AddKnownTypes(scheme *runtime.Scheme, groupVersion schema.GroupVersion) error {
+	scheme.AddKnownTypes(groupVersion,
 		&SubjectAccessReview{},
 		&SelfSubjectAccessReview{},
 		&LocalSubjectAccessReview{},
 		&AuthorizationConditionsReview{},
 		&ImpersonationReview{},
 	)
-	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
+	metav1.AddToGroupVersion(scheme, groupVersion)
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	http "net/http"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorization/v1alpha1"
+	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
@@ -22,6 +23,7 @@ import (
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV1alpha1Interface
+	AuthorizationProvisoV1alpha1() authorizationprovisov1alpha1.AuthorizationProvisoV1alpha1Interface
 	DemoV1alpha1() demov1alpha1.DemoV1alpha1Interface
 	PolicyV1alpha1() policyv1alpha1.PolicyV1alpha1Interface
 }
@@ -29,14 +31,20 @@ type Interface interface {
 // Clientset contains the clients for groups.
 type Clientset struct {
 	*discovery.DiscoveryClient
-	authorizationV1alpha1 *authorizationv1alpha1.AuthorizationV1alpha1Client
-	demoV1alpha1          *demov1alpha1.DemoV1alpha1Client
-	policyV1alpha1        *policyv1alpha1.PolicyV1alpha1Client
+	authorizationV1alpha1        *authorizationv1alpha1.AuthorizationV1alpha1Client
+	authorizationProvisoV1alpha1 *authorizationprovisov1alpha1.AuthorizationProvisoV1alpha1Client
+	demoV1alpha1                 *demov1alpha1.DemoV1alpha1Client
+	policyV1alpha1               *policyv1alpha1.PolicyV1alpha1Client
 }
 
 // AuthorizationV1alpha1 retrieves the AuthorizationV1alpha1Client
 func (c *Clientset) AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV1alpha1Interface {
 	return c.authorizationV1alpha1
+}
+
+// AuthorizationProvisoV1alpha1 retrieves the AuthorizationProvisoV1alpha1Client
+func (c *Clientset) AuthorizationProvisoV1alpha1() authorizationprovisov1alpha1.AuthorizationProvisoV1alpha1Interface {
+	return c.authorizationProvisoV1alpha1
 }
 
 // DemoV1alpha1 retrieves the DemoV1alpha1Client
@@ -97,6 +105,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.authorizationProvisoV1alpha1, err = authorizationprovisov1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.demoV1alpha1, err = demov1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -127,6 +139,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.authorizationV1alpha1 = authorizationv1alpha1.New(c)
+	cs.authorizationProvisoV1alpha1 = authorizationprovisov1alpha1.New(c)
 	cs.demoV1alpha1 = demov1alpha1.New(c)
 	cs.policyV1alpha1 = policyv1alpha1.New(c)
 

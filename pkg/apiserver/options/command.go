@@ -29,6 +29,7 @@ func NewCommand(ctx context.Context) *cobra.Command {
 		Long: `proviso-apiserver is an aggregated API server for conditional authorization
 (KEP-5681). It serves authorization.k8s.io/v1alpha1: the SubjectAccessReview
 family with conditions, and AuthorizationConditionsReview, which evaluates them.
+The group authorization.proviso.dev has the same reviews.
 
 It authenticates and authorizes its callers with kube-apiserver, and denies
 requests that it cannot check.`,

@@ -119,10 +119,7 @@ func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error
 func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
 	p := &Policy{
 		key: key, id: key.ConditionID(), effect: spec.Effect, description: spec.Description,
-		subjects: subjectsOf(spec), rules: make([]rule, 0, len(spec.Rules)),
-	}
-	for i := range spec.Rules {
-		p.rules = append(p.rules, newRule(&spec.Rules[i], spec.Effect))
+		subjects: subjectsOf(spec), rules: rulesOf(spec),
 	}
 	p.reason = p.explain(map[policyv1alpha1.PolicyEffect]authorization.Word{
 		policyv1alpha1.PolicyEffectAllow: authorization.WordAllowed, policyv1alpha1.PolicyEffectDeny: authorization.WordDenied,

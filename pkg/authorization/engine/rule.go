@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
@@ -32,6 +34,8 @@ type rule struct {
 	paths         []string
 	// grants says that a version outside apiVersions is not matched.
 	grants bool
+	// servedVersion, if not empty, is the only version of which the rule matches requests.
+	servedVersion string
 }
 
 func newRule(r *policyv1alpha1.PolicyRule, effect policyv1alpha1.PolicyEffect) rule {
@@ -51,6 +55,36 @@ func contains(entries []string, entry string) bool {
 	}
 	_, found := slices.BinarySearch(entries, entry)
 	return found
+}
+
+// rulesOf returns the rules of a policy. The same reviews are served in two groups: a policy that restricts them in one of the
+// groups restricts them in both. An Allow policy grants only what it names.
+func rulesOf(spec *policyv1alpha1.AuthorizationPolicySpec) []rule {
+	rules := make([]rule, 0, len(spec.Rules))
+	for i := range spec.Rules {
+		r := newRule(&spec.Rules[i], spec.Effect)
+		rules = append(rules, r)
+		if !r.grants {
+			rules = append(rules, r.inOtherGroup()...)
+		}
+	}
+	return rules
+}
+
+// inOtherGroup returns a rule for the reviews of the group that the rule does not name, or none. In authorization.k8s.io, that
+// rule applies only to the version that has the same reviews: kube-apiserver serves the others.
+func (r *rule) inOtherGroup() []rule {
+	official, own := slices.Contains(r.apiGroups, authorizationapi.GroupName), slices.Contains(r.apiGroups, authorizationapi.ProvisoGroupName)
+	other := *r
+	switch {
+	case official == own || slices.Contains(r.apiGroups, all):
+		return nil
+	case official:
+		other.apiGroups = []string{authorizationapi.ProvisoGroupName}
+	default:
+		other.apiGroups, other.servedVersion = []string{authorizationapi.GroupName}, authorizationv1alpha1.SchemeGroupVersion.Version
+	}
+	return []rule{other}
 }
 
 // match says how a policy matches a request.
@@ -85,10 +119,14 @@ func (r *rule) matches(a authorizer.Attributes) match {
 	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) {
 		return noMatch
 	}
-	switch {
+	switch allVersions := a.GetAPIVersion() == all || a.GetAPIVersion() == ""; {
+	case r.servedVersion != "" && allVersions:
+		return matchSomeVersions
+	case r.servedVersion != "" && a.GetAPIVersion() != r.servedVersion:
+		return noMatch
 	case len(r.apiVersions) == 0 || holds(r.apiVersions, a.GetAPIVersion()):
 		return fullMatch
-	case a.GetAPIVersion() == all || a.GetAPIVersion() == "":
+	case allVersions:
 		return matchSomeVersions
 	case r.grants:
 		return noMatch

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
@@ -38,6 +39,46 @@ func TestExcluding(t *testing.T) {
 			t.Parallel()
 			if diff := cmp.Diff(tc.want, mapping.NewTable(tc.mappings...).Excluding()); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestReviewGroups checks that a mapping of reviews in one of their two groups excludes fields in both, once.
+func TestReviewGroups(t *testing.T) {
+	t.Parallel()
+	in := func(groups ...string) *policy.FieldPermissionMapping {
+		m := things.Mapping("m", things.Spec(things.Excluded("spec.user", "others", "")))
+		m.Spec.Resources = nil
+		for _, group := range groups {
+			m.Spec.Resources = append(m.Spec.Resources, policy.FieldPermissionResource{APIGroup: group, APIVersions: []string{"v1alpha1"}, Resource: "subjectaccessreviews"})
+		}
+		return m
+	}
+	for _, tc := range []struct {
+		name   string
+		groups []string
+		want   int
+	}{
+		{"authorization.k8s.io", []string{"authorization.k8s.io"}, 1},
+		{"authorization.proviso.dev", []string{"authorization.proviso.dev"}, 1},
+		{"both", []string{"authorization.proviso.dev", "authorization.k8s.io"}, 1},
+		{"another group", []string{"example.com"}, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			table := mapping.NewTable(in(tc.groups...))
+			for _, group := range []string{"authorization.k8s.io", "authorization.proviso.dev"} {
+				resource := schema.GroupVersionResource{Group: group, Version: "v1alpha1", Resource: "subjectaccessreviews"}
+				excluded := 0
+				for rule := range table.For(resource).All() {
+					if rule.Excludes() {
+						excluded++
+					}
+				}
+				if excluded != tc.want || table.Excludes(resource.GroupResource()) != (tc.want > 0) {
+					t.Errorf("%s: got %d rules that exclude a field, want %d", group, excluded, tc.want)
+				}
 			}
 		})
 	}

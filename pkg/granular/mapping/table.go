@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/freshness"
 )
@@ -73,7 +74,7 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 				}
 			}
 		}
-		for _, resource := range compiled.resources {
+		for _, resource := range withOtherGroup(compiled.resources) {
 			of := schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}
 			for _, r := range compiled.rules {
 				t.add(hash, of, resource.APIVersions, r)
@@ -82,6 +83,21 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	}
 	t.digest = hex.EncodeToString(hash.Sum(nil))
 	return t
+}
+
+// withOtherGroup adds to the resources of a mapping the reviews in the other of their two groups, unless the mapping names them.
+func withOtherGroup(resources []policy.FieldPermissionResource) []policy.FieldPermissionResource {
+	for _, r := range resources[:len(resources):len(resources)] {
+		group, ok := authorization.OtherGroup(r.APIGroup)
+		isNamed := func(named policy.FieldPermissionResource) bool {
+			return named.APIGroup == group && named.Resource == r.Resource
+		}
+		if ok && !slices.ContainsFunc(resources, isNamed) {
+			r.APIGroup = group
+			resources = append(resources[:len(resources):len(resources)], r)
+		}
+	}
+	return resources
 }
 
 // add adds a rule for versions of a resource, for all if there are none.

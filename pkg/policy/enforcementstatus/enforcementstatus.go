@@ -59,7 +59,7 @@ func ReadsOf(condition interface {
 
 // servedGroups are the groups of which this server serves a version. The group of the demo API counts whether or not it is
 // served.
-var servedGroups = []string{authorization.GroupName, demo.GroupName, policyv1alpha1.GroupName}
+var servedGroups = []string{authorization.GroupName, authorization.ProvisoGroupName, demo.GroupName, policyv1alpha1.GroupName}
 
 // standardVerbs are the verbs that * of a rule is resolved to.
 var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}

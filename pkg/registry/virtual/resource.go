@@ -14,7 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 )
 
 // Resource implements the part of rest.Storage that is the same for all virtual resources. Embed
@@ -46,11 +49,19 @@ func (r Resource) NamespaceScoped() bool { return r.Namespaced }
 // GetSingularName returns the singular name of the resource.
 func (r Resource) GetSingularName() string { return r.Singular }
 
+// GroupOf returns the API group of the request, for errors. Reviews are served in two groups.
+func GroupOf(ctx context.Context) string {
+	if info, ok := genericapirequest.RequestInfoFrom(ctx); ok && info.APIGroup != "" {
+		return info.APIGroup
+	}
+	return authorizationapi.GroupName
+}
+
 // Admit returns an error if there are validation errors, and then runs admission on a copy of the
 // object, as a stored resource does before it writes. Call it before the object is decided about.
-func Admit(ctx context.Context, kind schema.GroupKind, obj runtime.Object, errs field.ErrorList, createValidation rest.ValidateObjectFunc) error {
+func Admit(ctx context.Context, kind string, obj runtime.Object, errs field.ErrorList, createValidation rest.ValidateObjectFunc) error {
 	if len(errs) > 0 {
-		return apierrors.NewInvalid(kind, "", errs)
+		return apierrors.NewInvalid(schema.GroupKind{Group: GroupOf(ctx), Kind: kind}, "", errs)
 	}
 	if createValidation == nil {
 		return nil

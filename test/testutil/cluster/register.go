@@ -68,7 +68,7 @@ func (c *Cluster) Register(ctx context.Context) error {
 		return err
 	}
 	bundle := base64.StdEncoding.EncodeToString(ca)
-	names := []string{"v1alpha1.authorization.k8s.io", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"}
+	names := []string{"v1alpha1.authorization.k8s.io", "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"}
 	manifest := fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)
 	for _, name := range names {
 		version, group, _ := strings.Cut(name, ".")
@@ -99,7 +99,7 @@ func (c *Cluster) Register(ctx context.Context) error {
 // waitForDiscovery waits until kube-apiserver lists the resources of an available APIService,
 // which takes a moment. kubectl uses this list to find kinds and to validate objects.
 func (c *Cluster) waitForDiscovery(ctx context.Context) error {
-	resources := []string{"authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // one resource of each group
+	resources := []string{`"authorization.proviso.dev"`, "authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // a group, or one resource of it
 	lists := []struct{ path, accept string }{
 		{path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
 		{path: "/openapi/v3", accept: "application/json"},
@@ -108,7 +108,7 @@ func (c *Cluster) waitForDiscovery(ctx context.Context) error {
 	for _, list := range lists {
 		wanted := resources
 		if list.path == "/openapi/v3" {
-			wanted = []string{"apis/authorization.k8s.io/v1alpha1", "apis/policy.proviso.dev/v1alpha1", "apis/demo.proviso.dev/v1alpha1"}
+			wanted = []string{"apis/authorization.k8s.io/v1alpha1", "apis/authorization.proviso.dev/v1alpha1", "apis/policy.proviso.dev/v1alpha1", "apis/demo.proviso.dev/v1alpha1"}
 		}
 		check := func(response *http.Response) error {
 			body, err := io.ReadAll(response.Body)

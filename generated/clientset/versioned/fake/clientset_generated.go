@@ -12,6 +12,8 @@ import (
 	clientset "github.com/proviso-authz/proviso/generated/clientset/versioned"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorization/v1alpha1"
 	fakeauthorizationv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorization/v1alpha1/fake"
+	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
+	fakeauthorizationprovisov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1/fake"
 	demov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1"
 	fakedemov1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1/fake"
 	policyv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
@@ -132,6 +134,11 @@ var (
 // AuthorizationV1alpha1 retrieves the AuthorizationV1alpha1Client
 func (c *Clientset) AuthorizationV1alpha1() authorizationv1alpha1.AuthorizationV1alpha1Interface {
 	return &fakeauthorizationv1alpha1.FakeAuthorizationV1alpha1{Fake: &c.Fake}
+}
+
+// AuthorizationProvisoV1alpha1 retrieves the AuthorizationProvisoV1alpha1Client
+func (c *Clientset) AuthorizationProvisoV1alpha1() authorizationprovisov1alpha1.AuthorizationProvisoV1alpha1Interface {
+	return &fakeauthorizationprovisov1alpha1.FakeAuthorizationProvisoV1alpha1{Fake: &c.Fake}
 }
 
 // DemoV1alpha1 retrieves the DemoV1alpha1Client

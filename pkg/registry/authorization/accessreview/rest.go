@@ -80,7 +80,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 	if err != nil {
 		return nil, err
 	}
-	if err := virtual.Admit(ctx, authorizationapi.Kind(r.kind.name), obj, read.invalid, createValidation); err != nil {
+	if err := virtual.Admit(ctx, r.kind.name, obj, read.invalid, createValidation); err != nil {
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(read.subject, read.resource, read.nonResource)

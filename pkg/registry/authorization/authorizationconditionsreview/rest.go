@@ -81,7 +81,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
 	errs := validation.ValidateAuthorizationConditionsReview(review)
-	if err := virtual.Admit(ctx, authorizationapi.Kind("AuthorizationConditionsReview"), review, errs, createValidation); err != nil {
+	if err := virtual.Admit(ctx, "AuthorizationConditionsReview", review, errs, createValidation); err != nil {
 		return nil, err
 	}
 	response, err := r.evaluate(ctx, caller, review.Request)
@@ -128,7 +128,7 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 var errSecondaryChecks = errors.New("conditions that use the variable authorizer, or that only the authorizer that returned them can evaluate, are evaluated only for callers who may create subjectaccessreviews")
 
 // permitSecondaryChecks returns an error for callers who must not learn the permissions of other
-// users from the result of a condition.
+// users from the result of a condition. The permission is the one of kube-apiserver's own reviews, in both groups of reviews.
 func (r *REST) permitSecondaryChecks(ctx context.Context, caller user.Info) error {
 	decision, _, err := r.chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,

@@ -19,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -74,7 +75,7 @@ func (r *REST) answer(ctx context.Context, review *authorizationapi.Impersonatio
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
 	errs = append(errs, validation.ValidateImpersonationReview(review)...)
-	if err := virtual.Admit(ctx, authorizationapi.Kind("ImpersonationReview"), review, errs, createValidation); err != nil {
+	if err := virtual.Admit(ctx, "ImpersonationReview", review, errs, createValidation); err != nil {
 		return nil, err
 	}
 	// All decisions of the review use one snapshot of the policies.
@@ -92,7 +93,8 @@ func (r *REST) answer(ctx context.Context, review *authorizationapi.Impersonatio
 
 var errOthers = errors.New("a review that names its requester needs permission to create subjectaccessreviews")
 
-// permitOthers returns an error for callers who must not learn the permissions of other users.
+// permitOthers returns an error for callers who must not learn the permissions of other users. The permission is the one of
+// kube-apiserver's own reviews, in both groups of reviews.
 func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
 	decision, _, err := r.reviews.Chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,
@@ -110,7 +112,7 @@ func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
 	} else {
 		err = errOthers
 	}
-	return apierrors.NewForbidden(authorizationapi.Resource("impersonationreviews"), "", err)
+	return apierrors.NewForbidden(schema.GroupResource{Group: virtual.GroupOf(ctx), Resource: "impersonationreviews"}, "", err)
 }
 
 func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationReviewStatus {

@@ -279,7 +279,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := c.runPolicies(generic, revisions, types); err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor()
+	watcher, err := c.runRegistration(generic)
+	if err != nil {
+		return nil, err
+	}
+	frontDoor, err := c.newFrontDoor(watcher)
 	if err != nil {
 		return nil, err
 	}

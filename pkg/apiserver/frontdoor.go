@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
 // FrontDoorConfig configures the listener of the front door.
@@ -33,8 +34,8 @@ type FrontDoorConfig struct {
 var errNoClientCA = errors.New("the front door needs a CA for client certificates")
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
-// only if the enforcer covers the request.
-func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
+// only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
+func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -43,7 +44,7 @@ func (c CompletedConfig) newFrontDoor() (*frontdoor.Server, error) {
 		return nil, errNoClientCA
 	}
 	decider, err := frontdoor.New(frontdoor.Config{
-		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.extra.Enforcer.Covers, Namespaces: config.Namespaces,
+		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {

@@ -39,6 +39,7 @@ var layers = map[string][]string{
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/admission":     {"pkg/enforcement"},
 	"pkg/slots":         {},
+	"pkg/registration":  {},
 	"pkg/suggestion":    {},
 	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
@@ -61,7 +62,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation",
+		"pkg/admission", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/registration",
 	},
 
 	"cmd":  {"pkg/apiserver"},

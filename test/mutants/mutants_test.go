@@ -64,6 +64,15 @@ var suites = []mutation.Suite{
 		{Name: "webhook: contradictions", File: "authorizer.go", Old: "case status.Allowed && status.Denied:", New: "case false:", Test: "^TestAuthorize"},
 		{Name: "webhook: conditions that were not asked for", File: "webhook.go", Old: "if !w.failOpen || errors.Is(err, errUnasked) || ", New: "if !w.failOpen || ", Test: "^Test"},
 	}},
+	{Package: "pkg/registration", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "registration: an APIService of kube-apiserver", File: "watcher.go", Old: "case s.Spec.Service == nil:", New: "case s.Spec.Service == nil && false:"},
+		{Name: "registration: an APIService that kube-apiserver restores", File: "watcher.go", Old: "case s.isAutomanaged():", New: "case false:"},
+		{Name: "registration: another server", File: "watcher.go", Old: "case own != nil && own.Spec.Service != nil && !s.Spec.Service.is(own.Spec.Service):", New: "case false:"},
+		{Name: "registration: old results", File: "watcher.go", Old: "case w.now().Sub(w.looked) > maxAge:", New: "case false:", Test: "^TestChanges$"},
+	}},
+	{Package: "pkg/apiserver", Test: "^TestReviewsBehindTheFrontDoor$", Mutants: []mutation.Mutant{
+		{Name: "front door: reviews of kube-apiserver", File: "registration.go", Old: "(watcher == nil || watcher.Serves(", New: "(watcher == nil || true || watcher.Serves("},
+	}},
 	{Package: "pkg/enforcement", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "enforcement: unreadable objects", File: "enforce.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnreadableObjects$"},
 		{Name: "refusals: values of updates", File: "sent.go", Old: "a.GetOperation() == admission.Create && ", New: "", Test: "^TestSentValues$"},

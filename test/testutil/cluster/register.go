@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,7 +25,11 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		{"-f", "base/namespace.yaml"}, {"-f", "base/serviceaccount.yaml"}, {"-f", "base/rbac.yaml"}, {"-f", "dev/users.yaml"},
 	}
 	if c.Deployment {
-		manifests = [][]string{{"-k", "overlays/demo"}, {"-f", "dev/users.yaml"}}
+		overlay, err := c.overlay(ctx)
+		if err != nil {
+			return err
+		}
+		manifests = [][]string{{"-k", overlay}, {"-f", "dev/users.yaml"}}
 	}
 	for _, m := range manifests {
 		if _, err := c.Kubectl(ctx, "", "apply", "--server-side", "--validate=strict", m[0], filepath.Join(c.Manifests, m[1])); err != nil {
@@ -32,6 +37,39 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// overlay returns the folder of the overlay for the cluster, relative to Manifests. If kube-apiserver owns the APIService of
+// authorization.k8s.io/v1alpha1, the overlay does not have it.
+func (c *Cluster) overlay(ctx context.Context) (string, error) {
+	const demo = "overlays/demo"
+	owned, err := c.ownedByKubeAPIServer(ctx)
+	if err != nil || !owned {
+		return demo, err
+	}
+	dir := filepath.Join(c.Dir, "without-authorization.k8s.io")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	back, err := filepath.Rel(dir, c.Manifests)
+	if err != nil {
+		return "", err
+	}
+	kustomization := fmt.Sprintf("resources: [%s/%s]\ncomponents: [%s/without-authorization.k8s.io]\n", back, demo, back)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		return "", err
+	}
+	return filepath.Rel(c.Manifests, dir)
+}
+
+// officialReviews is the APIService of reviews that a kube-apiserver may own.
+const officialReviews = "v1alpha1.authorization.k8s.io"
+
+// ownedByKubeAPIServer reports whether kube-apiserver manages the APIService of reviews, as it does for a version that it serves
+// itself. Such an APIService must be left alone.
+func (c *Cluster) ownedByKubeAPIServer(ctx context.Context) (bool, error) {
+	label, err := c.Kubectl(ctx, "", "get", "apiservice", officialReviews, "--ignore-not-found", "--output=jsonpath={.metadata.labels.kube-aggregator\\.kubernetes\\.io/automanaged}")
+	return label == "onstart" || label == "true", err
 }
 
 // service directs kube-apiserver, which runs outside the cluster network, to Proviso on this
@@ -50,7 +88,9 @@ const apiService = `
 ---
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
-metadata: {name: %[1]s.%[2]s}
+metadata:
+  name: %[1]s.%[2]s
+  labels: {kube-aggregator.kubernetes.io/automanaged: "false"}
 spec:
   group: %[2]s
   version: %[1]s
@@ -61,29 +101,46 @@ spec:
 `
 
 // Register creates the Service and the APIServices, with the CA of Proviso's certificate, and
-// waits until kube-apiserver reports them as available.
+// waits until kube-apiserver reports them as available. It leaves out the APIService that kube-apiserver owns.
 func (c *Cluster) Register(ctx context.Context) error {
-	ca, err := os.ReadFile(c.ProvisoCAFile())
-	if err != nil {
-		return err
-	}
-	bundle := base64.StdEncoding.EncodeToString(ca)
-	names := []string{"v1alpha1.authorization.k8s.io", "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"}
-	manifest := fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)
-	for _, name := range names {
-		version, group, _ := strings.Cut(name, ".")
-		priority := 1000
-		if group == "authorization.k8s.io" {
-			priority = 17600 // the priority of the built-in version of the group
-		}
-		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
-	}
 	if c.Deployment {
 		// A Service with a cluster address cannot be changed to type ExternalName, so it is
 		// deleted first.
 		if _, err := c.Kubectl(ctx, "", "delete", "--namespace="+Namespace, "--ignore-not-found", "service", Service); err != nil {
 			return err
 		}
+	}
+	if _, err := c.Kubectl(ctx, fmt.Sprintf(service, Service, Namespace, c.ports.Proviso), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+		return err
+	}
+	return c.RegisterVersions(ctx, officialReviews, "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev")
+}
+
+// RegisterVersions is Register for some APIServices, without the Service.
+func (c *Cluster) RegisterVersions(ctx context.Context, names ...string) error {
+	owned, err := c.ownedByKubeAPIServer(ctx)
+	if err != nil {
+		return err
+	}
+	if owned && slices.Contains(names, officialReviews) {
+		c.Log("kube-apiserver owns the APIService %s, which is left alone: use authorization.proviso.dev", officialReviews)
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == officialReviews })
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	ca, err := os.ReadFile(c.ProvisoCAFile())
+	if err != nil {
+		return err
+	}
+	bundle, manifest := base64.StdEncoding.EncodeToString(ca), ""
+	for _, name := range names {
+		version, group, _ := strings.Cut(name, ".")
+		priority := 1000
+		if name == officialReviews {
+			priority = 17600 // the priority of the built-in version of the group
+		}
+		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
 	}
 	if _, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
@@ -93,13 +150,19 @@ func (c *Cluster) Register(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.waitForDiscovery(ctx)
+	return c.waitForDiscovery(ctx, names)
 }
 
 // waitForDiscovery waits until kube-apiserver lists the resources of an available APIService,
 // which takes a moment. kubectl uses this list to find kinds and to validate objects.
-func (c *Cluster) waitForDiscovery(ctx context.Context) error {
-	resources := []string{`"authorization.proviso.dev"`, "authorizationconditionsreviews", "clusterauthorizationpolicies", "virtualmachines"} // a group, or one resource of it
+func (c *Cluster) waitForDiscovery(ctx context.Context, names []string) error {
+	resources := make([]string, 0, len(names)) // one resource of each group, or the group
+	for _, name := range names {
+		resources = append(resources, map[string]string{
+			officialReviews: "authorizationconditionsreviews", "v1alpha1.authorization.proviso.dev": "authorization.proviso.dev",
+			"v1alpha1.policy.proviso.dev": "clusterauthorizationpolicies", "v1alpha1.demo.proviso.dev": "virtualmachines",
+		}[name])
+	}
 	lists := []struct{ path, accept string }{
 		{path: "/apis", accept: "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"},
 		{path: "/openapi/v3", accept: "application/json"},
@@ -108,7 +171,11 @@ func (c *Cluster) waitForDiscovery(ctx context.Context) error {
 	for _, list := range lists {
 		wanted := resources
 		if list.path == "/openapi/v3" {
-			wanted = []string{"apis/authorization.k8s.io/v1alpha1", "apis/authorization.proviso.dev/v1alpha1", "apis/policy.proviso.dev/v1alpha1", "apis/demo.proviso.dev/v1alpha1"}
+			wanted = nil
+			for _, name := range names {
+				version, group, _ := strings.Cut(name, ".")
+				wanted = append(wanted, "apis/"+group+"/"+version)
+			}
 		}
 		check := func(response *http.Response) error {
 			body, err := io.ReadAll(response.Body)

@@ -1,0 +1,52 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/discovery"
+	restclient "k8s.io/client-go/rest"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/apis/authorizationproviso/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+// registrationPath is the path of the details of readiness about the groups of reviews. It has no influence on readiness: each group
+// works without the other.
+const registrationPath = "/readyz/review-groups"
+
+// runRegistration starts to observe which server kube-apiserver calls for reviews. It returns nil if the server has no client of
+// kube-apiserver.
+func (c CompletedConfig) runRegistration(generic *genericapiserver.GenericAPIServer) (*registration.Watcher, error) {
+	if c.kubeAPIServer == nil {
+		return nil, nil
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(restclient.CopyConfig(c.kubeAPIServer))
+	if err != nil {
+		return nil, fmt.Errorf("client of APIServices: %w", err)
+	}
+	watcher := registration.New(client.RESTClient(), authorizationprovisov1alpha1.SchemeGroupVersion, authorizationv1alpha1.SchemeGroupVersion)
+	generic.Handler.NonGoRestfulMux.Handle(registrationPath, watcher)
+	return watcher, generic.AddPostStartHook("proviso-registration", func(hook genericapiserver.PostStartHookContext) error {
+		go watcher.Run(hook)
+		return nil
+	})
+}
+
+// enforcesBehind returns whether this server enforces the conditions on a request that kube-apiserver has authorized: it must cover the
+// request, and kube-apiserver must pass it on to this server. If kube-apiserver serves the reviews of a group itself, no
+// server evaluates conditions on them.
+func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
+	return func(a authorizer.Attributes) bool {
+		return c.extra.Enforcer.Covers(a) &&
+			(watcher == nil || watcher.Serves(schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}))
+	}
+}

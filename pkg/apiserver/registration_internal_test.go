@@ -1,0 +1,101 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/registry/rest"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/discovery"
+	restclient "k8s.io/client-go/rest"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/apis/authorizationproviso/v1alpha1"
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/pkg/registration"
+	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
+)
+
+// TestReviewsBehindTheFrontDoor checks that conditions on reviews count as enforced only if kube-apiserver is known to pass the
+// reviews on to this server.
+func TestReviewsBehindTheFrontDoor(t *testing.T) {
+	t.Parallel()
+	const service, none = `{"namespace":"proviso-system","name":"proviso-apiserver"}`, "null"
+	chain, err := authorization.NewChain()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name                  string
+		official, own         string // the Services of the APIServices, or empty if there is no APIService
+		looked                bool
+		wantOfficial, wantOwn bool
+	}{
+		{"not known yet", service, service, false, false, false},
+		{"Proviso", service, service, true, true, true},
+		{"kube-apiserver", none, service, true, false, true},
+		{"missing", "", service, true, false, true},
+		{"the own group is missing", service, "", true, true, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				reference := tc.official
+				if strings.HasSuffix(r.URL.Path, "proviso.dev") {
+					reference = tc.own
+				}
+				w.Header().Set("Content-Type", "application/json")
+				if reference == "" || !strings.Contains(r.URL.Path, "apiservices/") {
+					w.WriteHeader(http.StatusNotFound)
+					return
+				}
+				_, _ = fmt.Fprintf(w, `{"metadata":{"name":"x"},"spec":{"service":%s}}`, reference)
+			}))
+			defer server.Close()
+			client, err := discovery.NewDiscoveryClientForConfig(&restclient.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			enforcer, err := enforcement.New(enforcement.Config{Chain: chain, Conditional: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			enforcer.Plug()
+			watcher := registration.New(client.RESTClient(), authorizationprovisov1alpha1.SchemeGroupVersion, authorizationv1alpha1.SchemeGroupVersion)
+			if tc.looked {
+				if err := watcher.Look(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			behind := CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer}}}.enforcesBehind(watcher)
+			for _, version := range servedVersions {
+				group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
+				group.VersionedResourcesStorageMap[version.Version] = map[string]rest.Storage{"subjectaccessreviews": accessreview.NewSubjectREST(nil)}
+				enforcer.Cover(&group)
+				a := authorizer.AttributesRecord{Verb: "create", APIGroup: version.Group, APIVersion: version.Version, Resource: "subjectaccessreviews", ResourceRequest: true}
+				want := map[string]bool{authorizationv1alpha1.GroupName: tc.wantOfficial, authorizationprovisov1alpha1.GroupName: tc.wantOwn}
+				if got, ok := want[version.Group]; behind(a) != (got || !ok) {
+					t.Errorf("%s: enforced behind kube-apiserver: %v", version, behind(a))
+				}
+				a.Verb = "list"
+				if behind(a) {
+					t.Errorf("%s: a request that this server does not cover counts as enforced", version)
+				}
+			}
+			if a := (authorizer.AttributesRecord{Verb: "create", APIGroup: demov1alpha1.GroupName, APIVersion: "*", Resource: "subjectaccessreviews", ResourceRequest: true}); behind(a) {
+				t.Error("a request for all versions counts as enforced")
+			}
+		})
+	}
+}

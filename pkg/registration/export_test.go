@@ -1,0 +1,11 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package registration
+
+import "time"
+
+// SetNow sets the clock of a watcher.
+func (w *Watcher) SetNow(now func() time.Time) { w.now = now }

@@ -1,0 +1,36 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package registration
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+var versionState = metrics.NewGaugeVec(&metrics.GaugeOpts{
+	Namespace: "proviso", Subsystem: "registration", Name: "state", StabilityLevel: metrics.ALPHA,
+	Help: "Which server kube-apiserver calls for reviews, by group and state: 1 for the state of the group, 0 for the others. The states are proviso, unavailable (Proviso, but kube-apiserver does not reach it), missing (no APIService), kube_apiserver (kube-apiserver serves the version itself or owns its APIService), another_server, and unknown.",
+}, []string{"group", "state"})
+
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(versionState)
+})
+
+// measure counts the states.
+func (w *Watcher) measure() {
+	for _, version := range w.versions {
+		current := w.Result(version).State
+		for _, state := range states {
+			value := 0.0
+			if state == current {
+				value = 1
+			}
+			versionState.WithLabelValues(version.Group, string(state)).Set(value)
+		}
+	}
+}

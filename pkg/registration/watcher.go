@@ -1,0 +1,270 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package registration observes which server kube-apiserver calls for the groups of reviews, by their APIServices and its
+// discovery. kube-apiserver may serve authorization.k8s.io/v1alpha1 itself: then Proviso leaves the version alone. The
+// package never writes an APIService.
+//
+// Everything that is not known to be Proviso's counts as not served by Proviso, so that the front door does not allow requests
+// on conditions that no server behind kube-apiserver evaluates.
+package registration
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// Interval is the time between two looks at the APIServices: a few small requests, and short enough to follow a
+	// restart of kube-apiserver.
+	Interval = 10 * time.Second
+	// maxAge is how long the result of a look counts if later ones fail.
+	maxAge = time.Minute
+	// lookTimeout bounds one look.
+	lookTimeout = 5 * time.Second
+	// automanagedLabel is the label of the APIServices that kube-apiserver creates for what it serves itself.
+	automanagedLabel = "kube-aggregator.kubernetes.io/automanaged"
+)
+
+// State says which server kube-apiserver calls for a version.
+type State string
+
+// The states.
+const (
+	// Unknown means that kube-apiserver has not answered yet, or not for some time.
+	Unknown State = "unknown"
+	// Proviso means that kube-apiserver passes requests on to Proviso.
+	Proviso State = "proviso"
+	// Unavailable means that it would do so, but cannot reach Proviso.
+	Unavailable State = "unavailable"
+	// Missing means that there is no APIService, so that kube-apiserver answers 404.
+	Missing State = "missing"
+	// KubeAPIServer means that kube-apiserver serves the version itself, or owns its APIService.
+	KubeAPIServer State = "kube_apiserver"
+	// AnotherServer means that the APIService has another Service than the one of Proviso's own group.
+	AnotherServer State = "another_server"
+)
+
+var states = []State{Unknown, Proviso, Unavailable, Missing, KubeAPIServer, AnotherServer}
+
+// Result is the result of a look at one version.
+type Result struct {
+	State State
+	// Message explains the state.
+	Message string
+}
+
+// Watcher observes the versions. Its methods may be called concurrently.
+type Watcher struct {
+	client   rest.Interface
+	own      schema.GroupVersion
+	versions []schema.GroupVersion
+	now      func() time.Time
+
+	mu      sync.RWMutex
+	results map[schema.GroupVersion]Result
+	looked  time.Time
+}
+
+// New returns a watcher of versions. own is one that no server but Proviso serves: its APIService tells which Service is
+// Proviso's. The client is a client of kube-apiserver.
+func New(client rest.Interface, own schema.GroupVersion, others ...schema.GroupVersion) *Watcher {
+	return &Watcher{client: client, own: own, versions: append([]schema.GroupVersion{own}, others...), now: time.Now}
+}
+
+// Run looks at the APIServices until ctx ends.
+func (w *Watcher) Run(ctx context.Context) {
+	registerMetrics()
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := w.Look(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot find out which server kube-apiserver calls for reviews")
+		}
+		w.measure()
+	}, Interval)
+}
+
+// Serves reports whether kube-apiserver is known to pass requests for a version on to Proviso. It returns true for versions
+// that are not watched.
+func (w *Watcher) Serves(version schema.GroupVersion) bool {
+	if !slices.Contains(w.versions, version) {
+		return true
+	}
+	state := w.Result(version).State
+	return state == Proviso || state == Unavailable
+}
+
+// Result returns the result of the last look at a version.
+func (w *Watcher) Result(version schema.GroupVersion) Result {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	result, ok := w.results[version]
+	switch {
+	case !ok:
+		return Result{State: Unknown, Message: "kube-apiserver has not answered yet"}
+	case w.now().Sub(w.looked) > maxAge:
+		return Result{State: Unknown, Message: "kube-apiserver has not answered since " + w.looked.UTC().Format(time.RFC3339) + "; then: " + result.Message}
+	}
+	return result
+}
+
+// ServeHTTP writes the results, one version a line.
+func (w *Watcher) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
+	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	response.Header().Set("X-Content-Type-Options", "nosniff")
+	for _, version := range w.versions {
+		result := w.Result(version)
+		_, _ = fmt.Fprintf(response, "%s: %s: %s\n", version, result.State, result.Message)
+	}
+}
+
+// Look looks once, and remembers the results if it has all of them.
+func (w *Watcher) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	services := make(map[schema.GroupVersion]*apiService, len(w.versions))
+	for _, version := range w.versions {
+		service, err := w.read(ctx, version)
+		if err != nil {
+			return err
+		}
+		services[version] = service
+	}
+	results := make(map[schema.GroupVersion]Result, len(w.versions))
+	for version, service := range services {
+		result := service.result(services[w.own])
+		if service == nil || service.Spec.Service == nil {
+			served, err := w.isServed(ctx, version)
+			if err != nil {
+				return err
+			}
+			result = result.withDiscovery(served)
+		}
+		results[version] = result
+	}
+	w.remember(ctx, results)
+	return nil
+}
+
+func (w *Watcher) remember(ctx context.Context, results map[schema.GroupVersion]Result) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for version, result := range results {
+		if before := w.results[version]; before != result {
+			klog.FromContext(ctx).Info("Registration of reviews", "version", version.String(), "state", result.State, "before", before.State, "message", result.Message)
+		}
+	}
+	w.results, w.looked = results, w.now()
+}
+
+// apiService is the part of an APIService that is read. Nil is a missing one.
+type apiService struct {
+	metav1.ObjectMeta `json:"metadata"`
+	Spec              struct {
+		// Service is nil for a version that kube-apiserver serves itself.
+		Service *serviceReference `json:"service"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type    string `json:"type"`
+			Status  string `json:"status"`
+			Message string `json:"message"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+type serviceReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Port      *int32 `json:"port"`
+}
+
+// is reports whether both name the same Service and port, which is 443 by default.
+func (s *serviceReference) is(other *serviceReference) bool {
+	port := func(s *serviceReference) int32 {
+		if s.Port == nil {
+			return 443
+		}
+		return *s.Port
+	}
+	return s.Namespace == other.Namespace && s.Name == other.Name && port(s) == port(other)
+}
+
+var errUnreadable = errors.New("the answer cannot be read")
+
+// read reads the APIService of a version.
+func (w *Watcher) read(ctx context.Context, version schema.GroupVersion) (*apiService, error) {
+	raw, err := w.client.Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices", version.Version+"."+version.Group).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("APIService of %s: %w", version, err)
+	}
+	service := &apiService{}
+	if err := json.Unmarshal(raw, service); err != nil || service.Name == "" {
+		return nil, fmt.Errorf("APIService of %s: %w", version, errUnreadable)
+	}
+	return service, nil
+}
+
+// isServed reports whether discovery has the version.
+func (w *Watcher) isServed(ctx context.Context, version schema.GroupVersion) (bool, error) {
+	_, err := w.client.Get().AbsPath("/apis", version.Group, version.Version).Do(ctx).Raw()
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("discovery of %s: %w", version, err)
+	}
+	return true, nil
+}
+
+// result returns the result of a look at an APIService. own is the one of Proviso's own group, and may be nil.
+func (s *apiService) result(own *apiService) Result {
+	switch {
+	case s == nil:
+		return Result{Missing, "there is no APIService"}
+	case s.Spec.Service == nil:
+		return Result{KubeAPIServer, "the APIService belongs to kube-apiserver"}
+	case s.isAutomanaged():
+		return Result{KubeAPIServer, "the APIService belongs to kube-apiserver, which restores it when it restarts: remove it from your manifests"}
+	case own != nil && own.Spec.Service != nil && !s.Spec.Service.is(own.Spec.Service):
+		return Result{AnotherServer, fmt.Sprintf("the APIService has the Service %s/%s, which is not the one of Proviso", s.Spec.Service.Namespace, s.Spec.Service.Name)}
+	}
+	for _, c := range s.Status.Conditions {
+		if c.Type == "Available" && c.Status == string(metav1.ConditionTrue) {
+			return Result{Proviso, "kube-apiserver passes requests on to Proviso"}
+		}
+	}
+	return Result{Unavailable, "kube-apiserver does not reach Proviso: see the condition Available of the APIService"}
+}
+
+// isAutomanaged reports whether kube-apiserver manages the APIService.
+func (s *apiService) isAutomanaged() bool {
+	value := s.Labels[automanagedLabel]
+	return value == "onstart" || value == "true"
+}
+
+// withDiscovery adds what discovery shows about a version that Proviso is not called for.
+func (r Result) withDiscovery(served bool) Result {
+	if served {
+		return Result{KubeAPIServer, r.Message + "; kube-apiserver serves the version itself"}
+	}
+	r.Message += "; kube-apiserver does not serve the version"
+	return r
+}

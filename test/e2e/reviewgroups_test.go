@@ -1,0 +1,287 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+)
+
+// askIn creates a review about alice in one of the two groups, and returns an error for every answer but allowed.
+func askIn(ctx context.Context, client versioned.Interface, version string) error {
+	review := &authorizationv1alpha1.SelfSubjectAccessReview{Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines", Namespace: "demo"},
+	}}
+	var err error
+	if version == ownReviews {
+		review, err = client.AuthorizationProvisoV1alpha1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	} else {
+		review, err = client.AuthorizationV1alpha1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	}
+	if err == nil && !review.Status.Allowed {
+		err = fmt.Errorf("not allowed: %+v", review.Status)
+	}
+	return err
+}
+
+// reviewing creates ten reviews a second in a group, through kube-apiserver and on Proviso's own port, until the returned function
+// is called, which reports errors.
+func reviewing(t *testing.T, version string, users ...string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for _, user := range users {
+		_, client := clients(t, user)
+		wg.Go(func() {
+			asked, ticker := 0, time.NewTicker(100*time.Millisecond)
+			defer ticker.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					if asked == 0 {
+						t.Errorf("%s: no review was created in %s", user, version)
+					}
+					return
+				case <-ticker.C:
+				}
+				if err := askIn(context.WithoutCancel(ctx), client, version); err != nil {
+					t.Errorf("%s: review %d in %s: %v", user, asked, version, err)
+				}
+				asked++
+			}
+		})
+	}
+	return func() {
+		cancel()
+		wg.Wait()
+	}
+}
+
+// waitForRegistration waits until the details of readiness say which server kube-apiserver calls for a version.
+func waitForRegistration(t *testing.T, user, version, state string) {
+	t.Helper()
+	details := ""
+	for range 90 {
+		if details = mustKubectl(t, user, "get", "--raw", "/readyz/review-groups"); strings.Contains(details, version+": "+state+": ") {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Fatalf("got the details %q, want the state %s of %s", details, state, version)
+}
+
+// waitForNotFound waits until kube-apiserver answers 404 for the reviews of a version.
+func waitForNotFound(t *testing.T, client versioned.Interface, version string) {
+	t.Helper()
+	var err error
+	for range 90 {
+		if err = askIn(t.Context(), client, version); apierrors.IsNotFound(err) {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Fatalf("got %v from the version %s, want 404", err, version)
+}
+
+const localAPIService = `
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata:
+  name: v1alpha1.%[1]s
+  labels: {kube-aggregator.kubernetes.io/automanaged: onstart}
+spec: {group: %[1]s, version: v1alpha1, groupPriorityMinimum: 17600, versionPriority: 9}
+`
+
+// takeOver replaces the APIService of a group by one that kube-apiserver manages, as it creates for a version that it serves.
+func takeOver(t *testing.T, group string) {
+	t.Helper()
+	mustKubectl(t, "admin", "delete", "--ignore-not-found", "apiservice", "v1alpha1."+group)
+	if _, errs, err := kubectlWithInput(t, "admin", fmt.Sprintf(localAPIService, group), "create", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+}
+
+// register registers a group of reviews again, unless kube-apiserver owns it.
+func register(t *testing.T, group string) {
+	t.Helper()
+	if err := stack.RegisterVersions(t.Context(), "v1alpha1."+group); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReviewGroupsAreIndependent takes each group of reviews away from Proviso in several ways, and checks that the other group
+// answers ten reviews a second without an error, and that nothing of Proviso takes a group back from kube-apiserver.
+func TestReviewGroupsAreIndependent(t *testing.T) {
+	restore(t)
+	t.Cleanup(func() { // before restore, which leaves alone what kube-apiserver owns
+		for _, name := range []string{"v1alpha1.authorization.k8s.io", "v1alpha1.authorization.proviso.dev"} {
+			if _, errs, err := kubectl(t, "admin", "delete", "--ignore-not-found", "apiservice", name); err != nil {
+				t.Error(err, errs)
+			}
+		}
+	})
+	_, alice := clients(t, "alice")
+	both := []string{"alice", "alice-direct"}
+
+	for _, tc := range []struct{ version, other string }{{officialReviews, ownReviews}, {ownReviews, officialReviews}} {
+		group := strings.TrimSuffix(tc.version, "/v1alpha1")
+		t.Run("missing and coming back/"+group, func(t *testing.T) {
+			defer reviewing(t, tc.other, both...)()
+			defer reviewing(t, tc.version, "alice-direct")() // its own port does not depend on APIServices
+			mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1."+group)
+			waitForNotFound(t, alice, tc.version)
+			waitForRegistration(t, "admin-direct", tc.version, "missing")
+			register(t, group)
+			waitForRegistration(t, "admin-direct", tc.version, "proviso")
+			if err := askIn(t.Context(), alice, tc.version); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Run("taken over/"+group, func(t *testing.T) {
+			defer reviewing(t, tc.other, both...)()
+			takeOver(t, group)
+			waitForNotFound(t, alice, tc.version)
+			waitForRegistration(t, "admin-direct", tc.version, "kube_apiserver")
+			metric := fmt.Sprintf("proviso_registration_state{group=%q,state=\"kube_apiserver\"} 1\n", group)
+			if got := mustKubectl(t, "admin-direct", "get", "--raw", "/metrics"); !strings.Contains(got, metric) {
+				t.Errorf("the metrics do not have %s", metric)
+			}
+			mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1."+group)
+			register(t, group)
+			waitForRegistration(t, "admin-direct", tc.version, "proviso")
+		})
+	}
+
+	t.Run("left alone", func(t *testing.T) {
+		takeOver(t, "authorization.k8s.io")
+		defer reviewing(t, ownReviews, both...)()
+		owned := func(by string) {
+			t.Helper()
+			if got := mustKubectl(t, "admin", "get", "apiservice", "v1alpha1.authorization.k8s.io", "-o", "jsonpath={.spec.service}{.metadata.labels}"); got != `{"kube-aggregator.kubernetes.io/automanaged":"onstart"}` {
+				t.Errorf("the APIService of kube-apiserver was changed by %s: %s", by, got)
+			}
+		}
+		_, errs, err := kubectl(t, "admin", "apply", "--server-side", "--dry-run=server", "-k", filepath.Join(stack.Manifests, "overlays", "demo"))
+		if err == nil || !strings.Contains(errs, "automanaged") {
+			t.Errorf("the manifests: got %v, %s, want a conflict", err, errs)
+		}
+		owned("the manifests")
+		register(t, "authorization.k8s.io")
+		owned("the dev cluster")
+		// The preflight of a server that starts while kube-apiserver owns the group.
+		url, stop, err := stack.Replica(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		waitForReplica(t, url, officialReviews+": kube_apiserver: ")
+		owned("a server that starts")
+	})
+
+	t.Run("restart of kube-apiserver", func(t *testing.T) {
+		if err := stack.KillKubeAPIServer(); err != nil {
+			t.Fatal(err)
+		}
+		if err := stack.StartKubeAPIServer(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		// kube-apiserver deletes an APIService that it manages and does not serve.
+		waitForNotFound(t, alice, officialReviews)
+		register(t, "authorization.k8s.io")
+		defer reviewing(t, ownReviews, both...)()
+		defer reviewing(t, officialReviews, both...)()
+		waitForRegistration(t, "admin-direct", officialReviews, "proviso")
+	})
+}
+
+// waitForReplica waits until the details of readiness of a replica have a text.
+func waitForReplica(t *testing.T, url, want string) {
+	t.Helper()
+	config := config(t, "admin-direct")
+	config.Host, config.CAFile = url, stack.CAFile()
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []byte
+	for range 60 {
+		if got, err = client.Discovery().RESTClient().Get().AbsPath("/readyz/review-groups").Do(t.Context()).Raw(); err == nil && strings.Contains(string(got), want) {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+	t.Fatalf("got %v and the details %q, want %q", err, got, want)
+}
+
+// TestConditionsOnReviewsOfKubeAPIServer checks that the front door folds conditions on reviews that kube-apiserver does not pass on to
+// Proviso, because no server would evaluate them.
+func TestConditionsOnReviewsOfKubeAPIServer(t *testing.T) {
+	restore(t)
+	t.Cleanup(func() {
+		if _, errs, err := kubectl(t, "admin", "delete", "--ignore-not-found", "apiservice", "v1alpha1.authorization.k8s.io"); err != nil {
+			t.Error(err, errs)
+		}
+	})
+	const policies = `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: reviews-of-kube-apiserver}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: rk-alice}]
+  rules: [{verbs: [create], apiGroups: [authorization.k8s.io, authorization.proviso.dev], apiVersions: [v1alpha1], resources: [subjectaccessreviews]}]
+  condition: object.spec.user == "bob"
+`
+	if _, errs, err := kubectlWithInput(t, "admin", policies, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	t.Cleanup(func() {
+		if _, errs, err := kubectlWithInput(t, "admin", policies, "delete", "-f", "-"); err != nil {
+			t.Error(err, errs)
+		}
+	})
+	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/reviews-of-kube-apiserver")
+	kube, _ := clients(t, "admin")
+	waitForAnswer := func(group string, want bool) {
+		t.Helper()
+		var answer *authorizationv1.SubjectAccessReview
+		for range 60 {
+			var err error
+			answer, err = kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: "rk-alice", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: group, Version: "v1alpha1", Resource: "subjectaccessreviews"},
+			}}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if answer.Status.Allowed == want {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+		t.Fatalf("%s: got %+v, want allowed: %v", group, answer.Status, want)
+	}
+	waitForAnswer("authorization.k8s.io", true)
+	waitForAnswer("authorization.proviso.dev", true)
+	takeOver(t, "authorization.k8s.io")
+	waitForAnswer("authorization.k8s.io", false)
+	waitForAnswer("authorization.proviso.dev", true)
+	mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1.authorization.k8s.io")
+	register(t, "authorization.k8s.io")
+	waitForAnswer("authorization.k8s.io", true)
+}

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package enforcement
 
 import (
+	"reflect"
+
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -51,7 +53,7 @@ func (d *requestData) convert() (err error) {
 		if obj == nil {
 			return nil, nil
 		}
-		return admission.ConvertToGVK(obj, d.admitted.GetKind(), d.objects)
+		return inVersion(obj, d.admitted.GetKind(), d.objects)
 	}
 	if d.object, err = convert(d.admitted.GetObject()); err != nil {
 		return err
@@ -61,6 +63,19 @@ func (d *requestData) convert() (err error) {
 	}
 	d.converted = true
 	return nil
+}
+
+// inVersion returns an object in the version of the request. The hub of a kind may be the type of one of its versions. A scheme
+// has no conversion from a type without the method DeepCopyInto to itself, so that such an object is copied.
+func inVersion(obj runtime.Object, kind schema.GroupVersionKind, objects admission.ObjectInterfaces) (runtime.Object, error) {
+	if _, isUnstructured := obj.(runtime.Unstructured); !isUnstructured { // one type for all versions
+		if out, err := objects.GetObjectCreater().New(kind); err == nil && reflect.TypeOf(out) == reflect.TypeOf(obj) {
+			out = obj.DeepCopyObject()
+			out.GetObjectKind().SetGroupVersionKind(kind)
+			return out, nil
+		}
+	}
+	return admission.ConvertToGVK(obj, kind, objects)
 }
 
 // GetNamespaceObject returns the namespace of the request, nil if it has none.

@@ -26,7 +26,8 @@ type byHand struct {
 }
 
 func (b *byHand) DeepCopyObject() runtime.Object {
-	return &byHand{TypeMeta: b.TypeMeta, ObjectMeta: *b.ObjectMeta.DeepCopy()}
+	meta := b.ObjectMeta
+	return &byHand{TypeMeta: b.TypeMeta, ObjectMeta: *meta.DeepCopy()}
 }
 
 // TestObjectsInTheVersionOfTheRequest converts objects of kinds with a hub of their own, and of kinds whose hub is the type of

@@ -23,52 +23,55 @@ import (
 	democlient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/demo/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/test/library"
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
-// libraryFiles writes what somebody else's server needs to ask Proviso, as alice, who may
-// create reviews.
-func libraryFiles(t *testing.T, dir string) (config string) {
+// libraryServer is the user as whom the server asks kube-apiserver and Proviso.
+const libraryServer = "e2e-library-server"
+
+// libraryRBAC is what docs/library.md grants to the server.
+const libraryRBAC = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %[1]s:%[2]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "%[2]s"}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
+---
+`
+
+// libraryKubeconfig writes the only kubeconfig of the server, which is for kube-apiserver, and grants the permissions of its user.
+func libraryKubeconfig(t *testing.T, dir string) string {
 	t.Helper()
-	cert, key := stack.UserCertificate("alice")
-	base := stack.ProvisoURL() + "/apis/authorization.k8s.io/v1alpha1/"
-	files := map[string]string{
-		"proviso.kubeconfig": fmt.Sprintf(`
+	cert, key, err := stack.NewUser(libraryServer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest := ""
+	for _, role := range []string{"system:auth-delegator", "proviso:reviewer", "proviso-apiserver"} { // the last one is for the informers of admission
+		manifest += fmt.Sprintf(libraryRBAC, libraryServer, role)
+	}
+	manifest += `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: ` + libraryServer + `, namespace: kube-system}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: extension-apiserver-authentication-reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ` + libraryServer + `}]
+`
+	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	file := filepath.Join(dir, "kubeconfig")
+	content := fmt.Sprintf(`
 apiVersion: v1
 kind: Config
-current-context: reviews
-contexts:
-- {name: reviews, context: {cluster: reviews, user: library}}
-- {name: conditions, context: {cluster: conditions, user: library}}
-clusters:
-- {name: reviews, cluster: {server: %[1]ssubjectaccessreviews, certificate-authority: %[2]s, tls-server-name: %[3]s}}
-- {name: conditions, cluster: {server: %[1]sauthorizationconditionsreviews, certificate-authority: %[2]s, tls-server-name: %[3]s}}
-users:
-- {name: library, user: {client-certificate: %[4]s, client-key: %[5]s}}
-`, base, stack.ProvisoCAFile(), cluster.ServerName, cert, key),
-		"authorization.yaml": fmt.Sprintf(`
-apiVersion: config.proviso.dev/v1alpha1
-kind: AuthorizationConfiguration
-authorizers:
-- type: Webhook
-  name: proviso.example.com
-  webhook:
-    timeout: 10s
-    failurePolicy: Deny
-    subjectAccessReviewVersion: v1alpha1
-    authorizationConditionsReviewVersion: v1alpha1
-    cacheAuthorizedRequests: false
-    cacheUnauthorizedRequests: false
-    conditionsEndpointKubeConfigContext: conditions
-    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
-`, filepath.Join(dir, "proviso.kubeconfig")),
+current-context: kube-apiserver
+contexts: [{name: kube-apiserver, context: {cluster: kube-apiserver, user: library}}]
+clusters: [{name: kube-apiserver, cluster: {server: %s, certificate-authority: %s}}]
+users: [{name: library, user: {client-certificate: %s, client-key: %s}}]
+`, stack.KubeAPIServerURL(), stack.CAFile(), cert, key)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	for name, content := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, "authorization.yaml")
+	return file
 }
 
 const libraryPolicies = `
@@ -151,8 +154,8 @@ func startLibrary(t *testing.T) func(user string) democlient.VirtualMachineInter
 		t.Fatal(err)
 	}
 	server, err := library.New(library.Options{
-		Kubeconfig: filepath.Join(stack.Dir, "proviso.kubeconfig"), EtcdServers: []string{endpoint}, EtcdPrefix: "/library",
-		Listener: listener, CertDirectory: filepath.Join(dir, "certificates"), AuthorizationConfig: libraryFiles(t, dir),
+		Kubeconfig: libraryKubeconfig(t, dir), EtcdServers: []string{endpoint}, EtcdPrefix: "/library",
+		Listener: listener, CertDirectory: filepath.Join(dir, "certificates"),
 	})
 	if err != nil {
 		t.Fatal(err)

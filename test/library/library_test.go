@@ -36,6 +36,8 @@ func TestDocumentShowsTheCode(t *testing.T) {
 		return start + code
 	}
 	shown("front.go", "// PassOn returns")
+	shown("things/main.go", "package main\n")
+	shown("things/conditions.go", "package main\n")
 	code := shown("conditional.go", "// conditions configures")
 	lines := 2 // the two in plain.go
 	for line := range strings.Lines(code) {

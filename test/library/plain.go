@@ -25,7 +25,7 @@ import (
 
 // Options configure the server.
 type Options struct {
-	// Kubeconfig is the path of the kubeconfig file for kube-apiserver.
+	// Kubeconfig is the path of the kubeconfig file for kube-apiserver, behind which Proviso is registered.
 	Kubeconfig string
 	// EtcdServers are the URLs of etcd. Objects are stored below EtcdPrefix.
 	EtcdServers []string
@@ -33,8 +33,6 @@ type Options struct {
 	// Listener is the listener of the server. Its certificate is generated in CertDirectory.
 	Listener      net.Listener
 	CertDirectory string
-	// AuthorizationConfig is the path of an AuthorizationConfiguration with Proviso as a webhook.
-	AuthorizationConfig string
 }
 
 // New returns a generic API server with one resource. Two lines, which are marked, are for
@@ -54,7 +52,7 @@ func New(o Options) (*genericapiserver.GenericAPIServer, error) {
 	config.OpenAPIConfig = genericapiserver.DefaultOpenAPIConfig(generatedopenapi.GetOpenAPIDefinitions, names)
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, names)
 
-	enforce := conditions(options, o.AuthorizationConfig) // added for conditional authorization
+	enforce := conditions(options) // added for conditional authorization
 	if err := options.ApplyTo(config); err != nil {
 		return nil, err
 	}

@@ -61,6 +61,9 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "webhook: a name for two authorizers", File: "chain.go", Old: "if !slices.Contains(reserved, m.Name) {", New: "if !slices.Contains(reserved, m.Name) && false {", Test: "^TestChainRefusesToFailOpen$"},
+		{Name: "webhook: Proviso without verification", File: "proviso.go", Old: "server.Host == \"\" || config.Insecure", New: "server.Host == \"\"", Test: "^TestForProviso"},
+		{Name: "webhook: a chain without Proviso", File: "proviso.go", Old: "if chain.Webhooks != source || ", New: "if ", Test: "^TestForProviso"},
+		{Name: "webhook: reviews of kube-apiserver", File: "proviso.go", Old: "name: provisoName, group: ownGroup", New: "name: provisoName, group: officialGroup", Test: "^TestForProviso"},
 		{Name: "webhook: contradictions", File: "authorizer.go", Old: "case status.Allowed && status.Denied:", New: "case false:", Test: "^TestAuthorize"},
 		{Name: "webhook: conditions that were not asked for", File: "webhook.go", Old: "if !w.failOpen || errors.Is(err, errUnasked) || ", New: "if !w.failOpen || ", Test: "^Test"},
 	}},
@@ -74,6 +77,7 @@ var suites = []mutation.Suite{
 		{Name: "front door: reviews of kube-apiserver", File: "registration.go", Old: "(watcher == nil || watcher.Serves(", New: "(watcher == nil || true || watcher.Serves("},
 	}},
 	{Package: "pkg/enforcement", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "enforcement: unstructured objects are converted", File: "data.go", Old: "!isUnstructured {", New: "true || isUnstructured {", Test: "^TestObjectsInTheVersionOfTheRequest$"},
 		{Name: "enforcement: unreadable objects", File: "enforce.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnreadableObjects$"},
 		{Name: "refusals: values of updates", File: "sent.go", Old: "a.GetOperation() == admission.Create && ", New: "", Test: "^TestSentValues$"},
 		{Name: "refusals: values of requests that turn into creates", File: "sent.go", Old: " || request.attributes.GetVerb() != \"create\"", New: "", Test: "^TestSentValues$"},

@@ -91,7 +91,7 @@ type conditionsMap struct {
 }
 
 // decode decodes an answer. If the answer has an apiVersion or kind, it must be the given one.
-func decode(raw []byte, into any, meta *typeMeta, version, kind string) error {
+func decode(raw []byte, into any, meta *typeMeta, apiVersion, kind string) error {
 	// Strict decoding: the result must not depend on the case of names, or on the choice between
 	// duplicate fields.
 	strict, err := kjson.UnmarshalStrict(raw, into, kjson.DisallowDuplicateFields)
@@ -101,19 +101,18 @@ func decode(raw []byte, into any, meta *typeMeta, version, kind string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", errMalformed, err)
 	}
-	want := authorizationapi.GroupName + "/" + version
-	if (meta.APIVersion != "" && meta.APIVersion != want) || (meta.Kind != "" && meta.Kind != kind) {
-		return fmt.Errorf("%w: it is a %q of %q, not a %s of %s", errMalformed, meta.Kind, meta.APIVersion, kind, want)
+	if (meta.APIVersion != "" && meta.APIVersion != apiVersion) || (meta.Kind != "" && meta.Kind != kind) {
+		return fmt.Errorf("%w: it is a %q of %q, not a %s of %s", errMalformed, meta.Kind, meta.APIVersion, kind, apiVersion)
 	}
 	return nil
 }
 
-// decisionFrom converts the answer to a SubjectAccessReview of the given version into a decision
+// decisionFrom converts the answer to a SubjectAccessReview of the given apiVersion into a decision
 // of the authorizer name. The decision is Allow only if the answer has no other part. asked is
 // true if the review requested conditions.
-func decisionFrom(raw []byte, version, name string, asked bool) (authorization.Decision, error) {
+func decisionFrom(raw []byte, apiVersion, name string, asked bool) (authorization.Decision, error) {
 	var r review
-	if err := decode(raw, &r, &r.typeMeta, version, "SubjectAccessReview"); err != nil {
+	if err := decode(raw, &r, &r.typeMeta, apiVersion, "SubjectAccessReview"); err != nil {
 		return authorization.Decision{}, err
 	}
 	status := r.Status
@@ -322,9 +321,9 @@ type conditionsReview struct {
 // evaluationFrom converts the answer to an AuthorizationConditionsReview with all data into a
 // decision. An evaluation error is added to the reason, because the webhook decided in spite of
 // it.
-func evaluationFrom(raw []byte) (authorization.Decision, error) {
+func evaluationFrom(raw []byte, apiVersion string) (authorization.Decision, error) {
 	var r conditionsReview
-	if err := decode(raw, &r, &r.typeMeta, versionV1alpha1, "AuthorizationConditionsReview"); err != nil {
+	if err := decode(raw, &r, &r.typeMeta, apiVersion, "AuthorizationConditionsReview"); err != nil {
 		return authorization.Decision{}, err
 	}
 	response := r.Response

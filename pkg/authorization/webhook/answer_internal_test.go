@@ -29,7 +29,7 @@ func FuzzAnswers(f *testing.F) {
 		f.Add([]byte(seed), false)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, asked bool) {
-		decision, err := decisionFrom(raw, versionV1alpha1, "w", asked)
+		decision, err := decisionFrom(raw, officialGroup+versionV1alpha1, "w", asked)
 		if err != nil {
 			return
 		}
@@ -73,7 +73,7 @@ func FuzzEvaluations(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		decision, err := evaluationFrom(raw)
+		decision, err := evaluationFrom(raw, officialGroup+versionV1alpha1)
 		if err != nil {
 			return
 		}

@@ -63,13 +63,13 @@ func (w *Webhook) evaluate(ctx context.Context, decision authorization.Decision,
 	if err != nil {
 		return result, err
 	}
-	review.TypeMeta = metav1.TypeMeta{APIVersion: authorizationv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationConditionsReview"}
+	review.TypeMeta = metav1.TypeMeta{APIVersion: w.group + versionV1alpha1, Kind: "AuthorizationConditionsReview"}
 	body, err := json.Marshal(review)
 	if err != nil {
 		return result, fmt.Errorf("encoding the conditions: %w", err)
 	}
 	err = w.conditions.post(ctx, body, func(answer []byte) (err error) {
-		result, err = evaluationFrom(answer)
+		result, err = evaluationFrom(answer, review.APIVersion)
 		return err
 	})
 	return result, err

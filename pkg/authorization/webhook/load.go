@@ -154,7 +154,7 @@ func decodeConfiguration(content []byte) (*configapi.AuthorizationConfiguration,
 func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path) (*Webhook, field.ErrorList) {
 	c := a.Webhook
 	w := &Webhook{
-		name: a.Name, version: c.SubjectAccessReviewVersion, failOpen: c.FailurePolicy == configapi.FailurePolicyNoOpinion,
+		name: a.Name, group: officialGroup, version: c.SubjectAccessReviewVersion, failOpen: c.FailurePolicy == configapi.FailurePolicyNoOpinion,
 		answers: &answers{decisions: newMemory(realClock{})},
 	}
 	if c.CacheAuthorizedRequests {

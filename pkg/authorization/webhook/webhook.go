@@ -23,8 +23,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// The versions of authorization.k8s.io for the reviews that are sent to a webhook.
+// The groups, with a slash, and the versions of the reviews that are sent to a webhook.
 const (
+	officialGroup   = authorizationapi.GroupName + "/"
+	ownGroup        = authorizationapi.ProvisoGroupName + "/"
 	versionV1       = "v1"
 	versionV1alpha1 = "v1alpha1"
 )
@@ -32,8 +34,9 @@ const (
 // Webhook is an authorizer that a file configures. It sends SubjectAccessReviews. The answer may
 // be conditional if the webhook also evaluates conditions. It is safe for concurrent use.
 type Webhook struct {
-	name    string
-	version string
+	name string
+	// group and version are those of the reviews.
+	group, version string
 	// reviews is the endpoint for SubjectAccessReviews, and conditions the one for
 	// AuthorizationConditionsReviews. conditions is nil if the webhook does not evaluate
 	// conditions.
@@ -96,7 +99,7 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 // review returns a review in the version of the webhook, and the cache key of its answer,
 // which contains everything that the webhook can decide from.
 func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
-	meta := metav1.TypeMeta{APIVersion: authorizationapi.GroupName + "/" + w.version, Kind: "SubjectAccessReview"}
+	meta := metav1.TypeMeta{APIVersion: w.group + w.version, Kind: "SubjectAccessReview"}
 	var keyed, review any
 	if w.version == versionV1 {
 		r := &authorizationv1.SubjectAccessReview{TypeMeta: meta, Spec: spec}
@@ -122,7 +125,7 @@ func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode auth
 // ask posts a review. It returns the decision and the size of the answer in bytes.
 func (w *Webhook) ask(ctx context.Context, review []byte, conditions bool) (decision authorization.Decision, size int, err error) {
 	err = w.reviews.post(ctx, review, func(answer []byte) (err error) {
-		decision, err = decisionFrom(answer, w.version, w.name, conditions)
+		decision, err = decisionFrom(answer, w.group+w.version, w.name, conditions)
 		size = len(answer)
 		return err
 	})

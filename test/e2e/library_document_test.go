@@ -1,0 +1,91 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// libraryBlocks are the commands of the section "From an empty folder", and its files with their names before them.
+var libraryBlocks = regexp.MustCompile("(?s)(?:`([a-z]+\\.(?:go|yaml))`:\n\n)?```(bash|go|yaml)\n(.*?)```")
+
+// TestLibraryFromAnEmptyFolder follows docs/library.md in an empty folder, block by block, in one shell.
+func TestLibraryFromAnEmptyFolder(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(filepath.Join(repository, "docs", "library.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, found := strings.Cut(string(document), "\n## From an empty folder\n")
+	section, _, ended := strings.Cut(section, "\n## ")
+	if !found || !ended {
+		t.Fatal("docs/library.md has no section From an empty folder")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	// The server ends with the shell, however this does.
+	script := "set -o errexit -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
+	files, commands := 0, 0
+	for i, block := range libraryBlocks.FindAllStringSubmatch(section, -1) {
+		name, language, text := block[1], block[2], strings.ReplaceAll(block[3], "7443", port)
+		if language == "bash" {
+			commands++
+			lines := strings.SplitAfter(text, "\n")
+			if strings.HasPrefix(text, "export PROVISO=") { // which chooses the cluster of `make demo`
+				lines = lines[1:]
+			}
+			script += fmt.Sprintf("echo '--- block %d'\n%s", i+1, strings.Join(lines, ""))
+			continue
+		}
+		if name == "" {
+			t.Fatalf("block %d has no name of a file before it", i+1)
+		}
+		files++
+		script += fmt.Sprintf("cat >%s <<'END OF FILE'\n%sEND OF FILE\n", name, text)
+	}
+	if files != 5 || commands != 6 {
+		t.Errorf("got %d files and %d blocks of commands", files, commands)
+	}
+	dir, err := os.MkdirTemp("", "lib") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "PROVISO="+repository, "KUBECONFIG="+stack.Kubeconfig(), "TMPDIR="+dir, "GOFLAGS=-buildvcs=false",
+		"PATH="+stack.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		logs, _ := filepath.Glob(filepath.Join(dir, "*", "things.log"))
+		for _, log := range logs {
+			content, _ := os.ReadFile(log)
+			t.Logf("the log of the server: %s", content)
+		}
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	for _, want := range []string{
+		`"name":"one"`, `"name":"two"`, "carol creates things of class dev only", "bob creates no things of class prod", `"kind":"ThingList"`,
+	} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("the output does not have %q:\n%s", want, out)
+		}
+	}
+}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package enforcement
 
 import (
+	"errors"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,4 +79,53 @@ func TestObjectsInTheVersionOfTheRequest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// oneType are the objects of a server whose kinds have one Go type in all versions. It cannot convert any.
+type oneType struct{ admission.ObjectInterfaces }
+
+func (oneType) GetObjectCreater() runtime.ObjectCreater { return oneType{} }
+
+func (oneType) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kind)
+	return object, nil
+}
+
+// TestUnstructuredObjectsAreConverted checks that an object whose Go type says nothing about its version is not taken to be
+// in the version of the request.
+func TestUnstructuredObjectsAreConverted(t *testing.T) {
+	t.Parallel()
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: demo.GroupName, Version: "v2", Kind: "VirtualMachine"})
+	for name, convert := range map[string]error{"conversion fails": errNoConversion, "conversion succeeds": nil} {
+		converter := &converterOf{err: convert}
+		_, err := inVersion(object, demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine"), convertible{oneType{}, converter})
+		if !errors.Is(err, convert) || converter.calls != 1 {
+			t.Errorf("%s: got %v after %d conversions, want %v after one", name, err, converter.calls, convert)
+		}
+	}
+}
+
+var errNoConversion = errors.New("no conversion")
+
+type convertible struct {
+	admission.ObjectInterfaces
+
+	converter runtime.ObjectConvertor
+}
+
+func (c convertible) GetObjectConvertor() runtime.ObjectConvertor { return c.converter }
+
+// converterOf counts conversions.
+type converterOf struct {
+	runtime.ObjectConvertor
+
+	err   error
+	calls int
+}
+
+func (c *converterOf) Convert(_, _, _ any) error {
+	c.calls++
+	return c.err
 }

@@ -77,7 +77,7 @@ var suites = []mutation.Suite{
 		{Name: "front door: reviews of kube-apiserver", File: "registration.go", Old: "(watcher == nil || watcher.Serves(", New: "(watcher == nil || true || watcher.Serves("},
 	}},
 	{Package: "pkg/enforcement", Test: "^Test", Mutants: []mutation.Mutant{
-		{Name: "enforcement: unstructured objects are converted", File: "data.go", Old: "!isUnstructured {", New: "true || isUnstructured {", Test: "^TestObjectsInTheVersionOfTheRequest$"},
+		{Name: "enforcement: unstructured objects are converted", File: "data.go", Old: "!isUnstructured {", New: "true || isUnstructured {", Test: "^TestUnstructuredObjectsAreConverted$"},
 		{Name: "enforcement: unreadable objects", File: "enforce.go", Old: "if err := reader.Err(); err != nil {", New: "if err := reader.Err(); err != nil && false {", Test: "^TestUnreadableObjects$"},
 		{Name: "refusals: values of updates", File: "sent.go", Old: "a.GetOperation() == admission.Create && ", New: "", Test: "^TestSentValues$"},
 		{Name: "refusals: values of requests that turn into creates", File: "sent.go", Old: " || request.attributes.GetVerb() != \"create\"", New: "", Test: "^TestSentValues$"},

@@ -176,7 +176,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer member.Close()
+		defer func() { _ = member.Close() }()
 		endpoint, err := etcd.Endpoint(*data)
 		if err != nil {
 			return err
@@ -192,8 +192,9 @@ func run(ctx context.Context) error {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx); err != nil {
+	err := run(ctx)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "things:", err)
 		os.Exit(1)
 	}

@@ -88,6 +88,10 @@ oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORA
 mutants: ## Delete each guard of what decides in turn; the tests must notice within a minute.
 	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel/partial ./test/mutants
 
+.PHONY: next
+next: ## Build and unit-test with the next minor version of the Kubernetes libraries, and the Go that it needs.
+	@hack/next.sh
+
 .PHONY: generate
 generate: ## Generate code, clients and manifests again.
 	@for script in hack/update-*.sh; do echo "$${script} …"; "$${script}"; done

@@ -9,10 +9,8 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 )
@@ -52,9 +50,7 @@ func (e *Exclusions) connect() error {
 	if e.store != nil {
 		return nil
 	}
-	store, destroy, err := factory.Create(*e.options,
-		func() runtime.Object { return &policyapi.FieldPermissionMapping{} },
-		func() runtime.Object { return &policyapi.FieldPermissionMappingList{} }, e.prefix)
+	store, destroy, err := newMappingStore(*e.options, e.prefix)
 	if err != nil {
 		return fmt.Errorf("client of the store: %w", err)
 	}

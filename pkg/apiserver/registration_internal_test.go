@@ -71,7 +71,7 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			enforcer.Plug()
+			enforcer.MarkEnforced()
 			watcher := registration.New(client.RESTClient(), authorizationprovisov1alpha1.SchemeGroupVersion, authorizationv1alpha1.SchemeGroupVersion)
 			if tc.looked {
 				if err := watcher.Look(t.Context()); err != nil {

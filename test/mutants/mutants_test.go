@@ -164,6 +164,27 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor: conditions that deny in a review without a version", File: "decide.go", Old: "if decision.CanBecomeDenied() {", New: "if false {", Test: "^TestDecide$"},
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},
+	{Package: "pkg/innerdoor", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "inner door: all checks of a way", File: "decide.go", Old: "\t\tif !decision.IsAllow() {\n\t\t\treturn decision\n\t\t}\n\t\tif err", New: "\t\tif err"},
+		{Name: "inner door: policies of one moment", File: "decide.go", Old: "d.Chain.Pin(ctx)", New: "ctx"},
+		{Name: "inner door: the end of the context", File: "decide.go", Old: "if err := ctx.Err(); err != nil {", New: "if err := ctx.Err(); err != nil && false {"},
+		{Name: "inner door: objects that are not decoded", File: "decide.go", Old: "if err := write.Decode(); err != nil {", New: "if err := write.Decode(); err != nil && false {"},
+		{Name: "inner door: objects that are missing", File: "request.go", Old: "(w.object != nil) != (operation != admissionregistrationv1.Delete) ||", New: "false ||"},
+		{Name: "inner door: another version", File: "request.go", Old: "*request.RequestResource != request.Resource ||", New: "false ||"},
+		{Name: "inner door: a collection is no object", File: "request.go", Old: "w.kind.Collection != nil && w.request.Name == \"\"", New: "false"},
+		{Name: "inner door: the end of the time", File: "handler.go", Old: "case ctx.Err() != nil:", New: "case false:"},
+		{Name: "inner door: slots", File: "handler.go", Old: "= 8\n\tmaxReviewsPerNamespace       = 12\n\tmaxReviewsPerUserInNamespace = 4", New: "= 16\n\tmaxReviewsPerNamespace       = 16\n\tmaxReviewsPerUserInNamespace = 16"},
+		{Name: "inner door: PATCH that creates", File: "write.go", Old: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}, {Verb: \"patch\", Named: true}}}", New: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}}}"},
+	}},
+	{Package: "pkg/innerdoor/manifest", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "manifest: the version of questions", File: "manifest.go", Old: "\".labelSelector('\" + OtherAuthorizersKey + \"')", New: "\""},
+		{Name: "manifest: the namespace of a namespace", File: "manifest.go", Old: "(\" + isNamespace + \" ? \" + nameOfRequest + \" : has", New: "(has"},
+		{Name: "manifest: fails closed", File: "manifest.go", Old: "ptr.To(admissionregistrationv1.Fail)", New: "ptr.To(admissionregistrationv1.Ignore)"},
+		{Name: "manifest: owners", File: "manifest.go", Old: "if c.OwnerReferences && k.Operation", New: "if false && k.Operation"},
+	}},
+	{Package: "pkg/innerdoor", Tests: "pkg/innerdoor/manifest", Test: "^TestRefuses$", Mutants: []mutation.Mutant{
+		{Name: "inner door: resources of Proviso", File: "resource.go", Old: "strings.HasSuffix(r.Group, \".\"+ownDomain)", New: "strings.HasSuffix(r.Group, ownDomain+\".\")"},
+	}},
 	{Package: "pkg/policy/enforcementstatus", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "status: a folded condition", File: "enforcementstatus.go", Old: "case evaluated, reads == Request, reads == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:", New: "case true:"},
 		{Name: "status: what is served and folded", File: "enforcementstatus.go", Old: "if folded.Has(verb) || isNamed && !enforced.Has(verb) {", New: "if isNamed && !enforced.Has(verb) {"},

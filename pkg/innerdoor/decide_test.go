@@ -1,0 +1,339 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+)
+
+const (
+	allow = policyv1alpha1.PolicyEffectAllow
+	deny  = policyv1alpha1.PolicyEffectDeny
+	hold  = policyv1alpha1.PolicyEffectNoOpinion
+)
+
+// policy is a policy about alice's writes to persistent volume claims.
+type policy struct {
+	effect    policyv1alpha1.PolicyEffect
+	verbs     []string
+	names     []string
+	resource  string
+	condition string
+}
+
+func sourceOf(tb testing.TB, policies []policy) *engine.Source {
+	tb.Helper()
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiler, err := partial.NewPolicyCompiler(conditions)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiled := map[engine.Key]*engine.Policy{}
+	for i, p := range policies {
+		if p.resource == "" {
+			p.resource = "persistentvolumeclaims"
+		}
+		key := engine.Key{Name: "p" + string(rune('0'+i))}
+		if compiled[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
+			Effect: p.effect, Condition: p.condition, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: p.verbs, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{p.resource}, ResourceNames: p.names}},
+		}, compiler); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	source := &engine.Source{}
+	source.Publish(engine.NewBuilder().Apply(compiled))
+	return source
+}
+
+func deciderOf(tb testing.TB, source *engine.Source) *innerdoor.Decider {
+	tb.Helper()
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: engine.RestrictingName, Decider: &engine.Authorizer{Source: source, Part: engine.Restricting}},
+		authorization.Member{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.Granting}},
+	)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &innerdoor.Decider{Chain: chain}
+}
+
+const (
+	devClaim  = `{"metadata": {"name": "c"}, "spec": {"storageClassName": "dev"}}`
+	prodClaim = `{"metadata": {"name": "c"}, "spec": {"storageClassName": "prod"}}`
+	isDev     = `object.spec.storageClassName == "dev"`
+	wasDev    = `oldObject.spec.storageClassName == "dev"`
+)
+
+func raw(text string) (extension runtime.RawExtension) {
+	if text != "" {
+		extension.Raw = []byte(text)
+	}
+	return extension
+}
+
+// claim returns an AdmissionReview's request about alice's claim c in demo.
+func claim(operation admissionv1.Operation, object, old string) *admissionv1.AdmissionRequest {
+	kind, resource := metav1.GroupVersionKind{Version: "v1", Kind: "PersistentVolumeClaim"}, metav1.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	return &admissionv1.AdmissionRequest{
+		UID: "1", Kind: kind, Resource: resource, RequestKind: &kind, RequestResource: &resource,
+		Name: "c", Namespace: "demo", Operation: operation, UserInfo: authenticationv1.UserInfo{Username: "alice"},
+		Object: raw(object), OldObject: raw(old),
+	}
+}
+
+func create(object string) *admissionv1.AdmissionRequest {
+	return claim(admissionv1.Create, object, "")
+}
+
+func update(object, old string) *admissionv1.AdmissionRequest {
+	return claim(admissionv1.Update, object, old)
+}
+
+func remove(old string) *admissionv1.AdmissionRequest { return claim(admissionv1.Delete, "", old) }
+
+// of changes a request.
+func of(request *admissionv1.AdmissionRequest, change func(*admissionv1.AdmissionRequest)) *admissionv1.AdmissionRequest {
+	change(request)
+	return request
+}
+
+// about makes a request one about another resource of the core group.
+func about(name, subresource string) func(*admissionv1.AdmissionRequest) {
+	return func(r *admissionv1.AdmissionRequest) {
+		r.Resource.Resource, r.SubResource, r.RequestSubResource = name, subresource, subresource
+		resource := r.Resource
+		r.RequestResource = &resource
+	}
+}
+
+func decide(ctx context.Context, d *innerdoor.Decider, request *admissionv1.AdmissionRequest) authorization.Decision {
+	write, err := innerdoor.NewWrite(request, nil)
+	if err != nil {
+		return authorization.Deny("", err)
+	}
+	return d.Decide(ctx, write)
+}
+
+// TestDecide has writes whose way through kube-apiserver is not known at admission, and conditions on their objects.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	creates := func(condition string) policy {
+		return policy{effect: allow, verbs: []string{"create"}, condition: condition}
+	}
+	for _, tc := range []struct {
+		name     string
+		policies []policy
+		request  *admissionv1.AdmissionRequest
+		want     bool
+		reason   string
+	}{
+		{name: "no policy", request: create(devClaim)},
+		{name: "create: the condition holds", policies: []policy{creates(isDev)}, request: create(devClaim), want: true},
+		{name: "create: the condition is false", policies: []policy{creates(isDev)}, request: create(prodClaim), reason: "policy=p0 reason=NotMet: failed part: " + isDev},
+		{name: "create: the condition fails", policies: []policy{creates(isDev)}, request: create(`{"metadata": {}}`), reason: "policy=p0 reason=Error: its condition could not be evaluated: no such key"},
+		{name: "create: without a condition", policies: []policy{creates("")}, request: create(prodClaim), want: true},
+		{name: "create: a denial with a condition", policies: []policy{creates(""), {effect: deny, verbs: []string{"create"}, condition: isDev}}, request: create(devClaim), reason: "policy=p1 reason=Denied"},
+		{name: "create: a denial whose condition is false", policies: []policy{creates(""), {effect: deny, verbs: []string{"create"}, condition: isDev}}, request: create(prodClaim), want: true},
+		{name: "create: a denial whose condition fails", policies: []policy{creates(""), {effect: deny, verbs: []string{"create"}, condition: `object.spec.a == 1`}}, request: create(devClaim), reason: "policy=p1 reason=Error"},
+		{name: "create: held back", policies: []policy{creates(""), {effect: hold, verbs: []string{"create"}, condition: isDev}}, request: create(devClaim), reason: "policy=p1 reason=HeldBack"},
+		{name: "create: by name and patch", policies: []policy{{effect: allow, verbs: []string{"create", "patch"}, names: []string{"c"}, condition: isDev}}, request: create(devClaim), want: true},
+		{name: "create: by name, without patch", policies: []policy{{effect: allow, verbs: []string{"create"}, names: []string{"c"}, condition: isDev}}, request: create(devClaim)},
+		{name: "create: patch holds, create does not", policies: []policy{{effect: allow, verbs: []string{"create"}, names: []string{"c"}, condition: "!(" + isDev + ")"}, {effect: allow, verbs: []string{"patch"}, condition: isDev}}, request: create(devClaim)},
+		{name: "create: a condition on the verb", policies: []policy{{effect: allow, verbs: []string{"create", "patch"}, condition: `request.verb == "patch"`}}, request: create(devClaim)},
+		{name: "create: update does not create claims", policies: []policy{{effect: allow, verbs: []string{"create", "update"}, names: []string{"c"}}}, request: create(devClaim)},
+		{name: "create: PUT creates services", policies: []policy{{effect: allow, verbs: []string{"create", "update"}, names: []string{"c"}, resource: "services"}}, request: of(create(devClaim), about("services", "")), want: true},
+		{name: "create: a denial of update does not deny a POST", policies: []policy{creates(isDev), {effect: deny, verbs: []string{"update"}}}, request: create(devClaim), want: true},
+
+		{name: "update: by update", policies: []policy{{effect: allow, verbs: []string{"update"}, condition: isDev}}, request: update(devClaim, prodClaim), want: true},
+		{name: "update: by patch", policies: []policy{{effect: allow, verbs: []string{"patch"}, condition: isDev + " && " + wasDev}}, request: update(devClaim, devClaim), want: true},
+		{name: "update: the old object", policies: []policy{{effect: allow, verbs: []string{"update", "patch"}, condition: wasDev}}, request: update(devClaim, prodClaim), reason: "policy=p0 reason=NotMet"},
+		{name: "update: one denied, the other not allowed", policies: []policy{{effect: deny, verbs: []string{"update"}}, {effect: allow, verbs: []string{"patch"}, condition: isDev}}, request: update(prodClaim, devClaim)},
+		{name: "update: create is another verb", policies: []policy{creates("")}, request: update(devClaim, devClaim)},
+		{name: "update: a subresource", policies: []policy{{effect: allow, verbs: []string{"update"}, resource: "persistentvolumeclaims/status", condition: isDev}}, request: of(update(devClaim, devClaim), about("persistentvolumeclaims", "status")), want: true},
+		{name: "update: the object is not its subresource", policies: []policy{{effect: allow, verbs: []string{"update", "patch"}}}, request: of(update(devClaim, devClaim), about("persistentvolumeclaims", "status"))},
+
+		{name: "delete: the condition holds", policies: []policy{{effect: allow, verbs: []string{"delete"}, condition: wasDev}}, request: remove(devClaim), want: true},
+		{name: "delete: the condition is false", policies: []policy{{effect: allow, verbs: []string{"delete"}, condition: wasDev}}, request: remove(prodClaim)},
+		{name: "delete: a collection is another verb", policies: []policy{{effect: allow, verbs: []string{"deletecollection"}}}, request: remove(devClaim)},
+		{name: "collection: object by object", policies: []policy{{effect: allow, verbs: []string{"deletecollection"}, condition: wasDev}}, request: of(remove(devClaim), func(r *admissionv1.AdmissionRequest) { r.Name = "" }), want: true},
+		{name: "collection: delete is another verb", policies: []policy{{effect: allow, verbs: []string{"delete"}}}, request: of(remove(devClaim), func(r *admissionv1.AdmissionRequest) { r.Name = "" })},
+
+		{name: "another user", policies: []policy{creates("")}, request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.UserInfo.Username = "bob" })},
+		{name: "another version", policies: []policy{creates("")}, request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) {
+			r.Resource.Version = "v2"
+			r.RequestResource = &r.Resource
+		})},
+		{name: "another group", policies: []policy{creates("")}, request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) {
+			r.Resource.Group = "example.com"
+			r.RequestResource = &r.Resource
+		})},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := decide(t.Context(), deciderOf(t, sourceOf(t, tc.policies)), tc.request)
+			if got.IsAllow() != tc.want || !got.IsUnconditional() || !tc.want && !got.IsDeny() {
+				t.Errorf("got Allow %t, Deny %t (%s: %v), want Allow %t", got.IsAllow(), got.IsDeny(), got.Reason(), got.Err(), tc.want)
+			}
+			if !strings.Contains(got.Reason(), tc.reason) {
+				t.Errorf("got the reason %q, want %q", got.Reason(), tc.reason)
+			}
+		})
+	}
+}
+
+// TestRefused has requests that the inner door must not be asked about, or that are not as kube-apiserver sends them. A policy
+// allows alice everything.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	decider := deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"*"}, resource: "*"}, {effect: allow, verbs: []string{"*"}, resource: "*/*"}}))
+	const secret = "s3cr3t"
+	for _, tc := range []struct {
+		name    string
+		request *admissionv1.AdmissionRequest
+	}{
+		{name: "an empty request", request: &admissionv1.AdmissionRequest{}},
+		{name: "no requestResource", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.RequestResource = nil })},
+		{name: "no requestKind", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.RequestKind = nil })},
+		{name: "objects of another version", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Resource.Version = "v2" })},
+		{name: "another requestSubResource", request: of(update(devClaim, devClaim), func(r *admissionv1.AdmissionRequest) { r.RequestSubResource = "status" })},
+		{name: "a connection", request: of(claim(admissionv1.Connect, devClaim, ""), about("pods", "exec"))},
+		{name: "no operation", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Operation = "" })},
+		{name: "another operation", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Operation = "create" })},
+		{name: "an eviction", request: of(create(devClaim), about("pods", "eviction"))},
+		{name: "a create of a subresource", request: of(create(devClaim), about("pods", "status"))},
+		{name: "a create without an object", request: create("")},
+		{name: "a create of null", request: create("null")},
+		{name: "a create with an old object", request: claim(admissionv1.Create, devClaim, devClaim)},
+		{name: "an update without the old object", request: update(devClaim, "")},
+		{name: "an update without the object", request: update("", devClaim)},
+		{name: "a delete without the old object", request: remove("")},
+		{name: "a delete with an object", request: claim(admissionv1.Delete, devClaim, devClaim)},
+		{name: "a list", request: create(`["` + secret + `"]`)},
+		{name: "a number", request: create(`1`)},
+		{name: "not JSON", request: create(`{"a": "` + secret)},
+		{name: "two objects", request: create(devClaim + devClaim)},
+		{name: "options that are a list", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Options.Raw = []byte(`["` + secret + `"]`) })},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := decide(t.Context(), decider, tc.request)
+			if !got.IsDeny() || got.Reason() == "" && got.Err() == nil {
+				t.Errorf("got Allow %t (%s: %v), want Deny with a reason", got.IsAllow(), got.Reason(), got.Err())
+			}
+			if err := got.Err(); strings.Contains(got.Reason(), secret) || err != nil && strings.Contains(err.Error(), secret) {
+				t.Errorf("the reason quotes the object: %s: %v", got.Reason(), err)
+			}
+		})
+	}
+	if got := decide(t.Context(), decider, create(devClaim)); !got.IsAllow() {
+		t.Errorf("a good request is refused as well: %s: %v", got.Reason(), got.Err())
+	}
+}
+
+// deciderFunc decides all requests.
+type deciderFunc func(context.Context, authorizer.Attributes) authorization.Decision
+
+func (f deciderFunc) Decide(ctx context.Context, a authorizer.Attributes) authorization.Decision {
+	return f(ctx, a)
+}
+
+// TestOneMoment changes the policies between the checks of one write: both must be decided from the same policies.
+func TestOneMoment(t *testing.T) {
+	t.Parallel()
+	both := policy{effect: allow, verbs: []string{"create", "patch"}, names: []string{"c"}}
+	source := sourceOf(t, []policy{both})
+	none := sourceOf(t, nil)
+	changes := deciderFunc(func(context.Context, authorizer.Attributes) authorization.Decision {
+		source.Publish(none.Snapshot())
+		return authorization.NoOpinion("", nil)
+	})
+	chain, err := authorization.NewChain(
+		authorization.Member{Name: "changes", Decider: changes},
+		authorization.Member{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.Granting}},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decide(t.Context(), &innerdoor.Decider{Chain: chain}, create(devClaim)); !got.IsAllow() {
+		t.Errorf("got %s: %v, want Allow by the policies at the begin", got.Reason(), got.Err())
+	}
+	if got := decide(t.Context(), &innerdoor.Decider{Chain: chain}, create(devClaim)); got.IsAllow() {
+		t.Error("the next write is allowed by policies that are gone")
+	}
+}
+
+// TestNothingOpens has decisions that end early.
+func TestNothingOpens(t *testing.T) {
+	t.Parallel()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	always := deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}}}))
+	if got := decide(ended, always, create(devClaim)); !got.IsDeny() || !errors.Is(got.Err(), context.Canceled) {
+		t.Errorf("after the end of the context: got %s: %v, want Deny", got.Reason(), got.Err())
+	}
+	if got := decide(t.Context(), deciderOf(t, &engine.Source{}), create(devClaim)); !got.IsDeny() {
+		t.Error("a write is not denied before policies are loaded")
+	}
+	panics := deciderFunc(func(context.Context, authorizer.Attributes) authorization.Decision { panic("s3cr3t") })
+	chain, err := authorization.NewChain(authorization.Member{Name: "panics", Decider: panics})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decide(t.Context(), &innerdoor.Decider{Chain: chain}, create(devClaim)); !got.IsDeny() || strings.Contains(got.Reason()+got.Err().Error(), "s3cr3t") {
+		t.Errorf("after a panic: got %s: %v, want Deny without the value", got.Reason(), got.Err())
+	}
+	costly := `object.metadata.a.all(x, object.metadata.a.all(y, object.metadata.a.all(z, x + y + z >= 0)))`
+	numbers, err := json.Marshal(map[string]any{"metadata": map[string]any{"a": make([]int, 3000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := decide(t.Context(), deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}, condition: costly}})), create(string(numbers))); !got.IsDeny() {
+		t.Error("a condition over its budget does not deny")
+	}
+}
+
+// FuzzDecide has any text as a request of an AdmissionReview: no panic, and never Allow, because no policy allows anything.
+func FuzzDecide(f *testing.F) {
+	for _, request := range []*admissionv1.AdmissionRequest{create(devClaim), update(devClaim, prodClaim), remove(devClaim), of(create("{}"), about("namespaces", "")), {}} {
+		text, err := json.Marshal(request)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	decider := deciderOf(f, sourceOf(f, []policy{{effect: allow, verbs: []string{"*"}, resource: "*", condition: "object.metadata.never == oldObject.metadata.never && false"}}))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		request := &admissionv1.AdmissionRequest{}
+		if json.Unmarshal(text, request) != nil {
+			return
+		}
+		if got := decide(t.Context(), decider, request); !got.IsDeny() {
+			t.Errorf("got %s: %v, want Deny", got.Reason(), got.Err())
+		}
+	})
+}

@@ -203,7 +203,11 @@ func TestRightPoliciesHaveNoWarnings(t *testing.T) {
 				got = append(got, warning)
 			}
 		}
-		if want := mistaken[where]; (want != "") != (len(got) > 0) || (want != "" && !strings.HasPrefix(got[0], want)) {
+		want := mistaken[where]
+		if strings.HasPrefix(where, "docs/library.md, ") { // which serves the group before
+			want = `spec.rules[0].apiGroups[0]: no server has the API group "things.example.com"`
+		}
+		if (want != "") != (len(got) > 0) || (want != "" && !strings.HasPrefix(got[0], want)) {
 			t.Errorf("%s: got %q, want %q\n%s", where, got, want, spec.Condition)
 		}
 	}
@@ -238,7 +242,7 @@ func rightPolicies(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicyS
 				if err := yaml.Unmarshal([]byte(document), p); err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
-				specs[fmt.Sprintf("%s, document %d", file, i)] = &p.Spec
+				specs[fmt.Sprintf("%s, document %d", strings.TrimPrefix(file, repository+"/"), i)] = &p.Spec
 			}
 			return nil
 		})

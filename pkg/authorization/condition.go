@@ -35,7 +35,7 @@ const (
 
 // Condition is a function from the data that was unknown at authorization to true or
 // false (KEP-5681, "Condition and ConditionSet data model"). A Condition is a value;
-// only EvaluateFunc may hide a reference, and what it refers to must not change.
+// only TextFunc and EvaluateFunc may refer to shared data, and that data must not change.
 type Condition struct {
 	// ID identifies the condition within its set: a label key with a domain.
 	ID string

@@ -102,7 +102,7 @@ func (s Set) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decisio
 	return e.decide()
 }
 
-// setEvaluator is a ConditionEvaluator that can have the author of a set evaluate it.
+// setEvaluator is a ConditionEvaluator that can also ask the author of a set to evaluate the whole set.
 type setEvaluator interface {
 	evaluateSet(ctx context.Context, set Set) Decision
 }

@@ -13,10 +13,10 @@ import (
 )
 
 // Lazy is what a chain decides about one request (KEP-5681, "Computing a concrete decision
-// from a conditional authorization chain"). The members are asked up to the first that
-// could allow the request; the others are only asked if everything before evaluates to
-// NoOpinion, and decide from what was pinned when the request was. It is safe for
-// concurrent use.
+// from a conditional authorization chain"). At authorization, the members are asked in order, up to the
+// first that could allow the request or that certainly denies it. When the decision is evaluated, each
+// further member is asked only if all members before it evaluate to NoOpinion. All members use the sources
+// to which they were pinned at authorization. It is safe for concurrent use.
 type Lazy struct {
 	chain      *Chain
 	members    []Member

@@ -70,8 +70,9 @@ type conditionalResult struct {
 // more parts.
 const maxConditionalParts = 2 + api.MaxImpersonatedGroups + api.MaxImpersonatedExtraValues
 
-// maxDeniedParts bounds the parts of one user that only Denials is asked about, for a requester who may have no permission
-// at all. One check takes some 20 µs without conditions. It is more than the groups that a directory gives to one user.
+// maxDeniedParts bounds the checks that run makes with Denials alone, after the check of one part did not pass. The
+// impersonation is denied if the user has more parts: a requester without any permission must not cause unlimited work.
+// One check without conditions takes some 20 µs. A directory gives fewer groups to one user.
 const maxDeniedParts = 8192
 
 // run checks the parts of the wanted user until one check does not pass. All checks use the

@@ -108,10 +108,11 @@ func MakesChecks(program Program) bool {
 	return program.Reads(cel.Authorizer) || program.Reads(cel.RequestResource)
 }
 
-// EvaluateProgram evaluates a program whose secondary checks, if it makes any, are
-// answered by secondary; without it they fail. What the evaluation costs is taken from the budget
-// of ctx. Once nothing is left the outcome is Exhausted: the condition has a value, but not for
-// this request.
+// EvaluateProgram evaluates a program. If the program makes secondary checks, secondary answers
+// them; if secondary is nil, they fail. The cost of the evaluation is taken from the budget of ctx.
+// The outcome is Exhausted if nothing is left before the evaluation, if the evaluation exceeds its
+// own cost limit, or if it fails after ctx has ended. Exhausted does not say that the condition
+// is wrong: with more time or budget it could have a value.
 func EvaluateProgram(ctx context.Context, program Program, values cel.Values, secondary *SecondaryChecks) authorization.Outcome {
 	budget := authorization.BudgetOf(ctx)
 	if err := budget.Err(); err != nil {

@@ -47,7 +47,8 @@ type bucket struct {
 	byRequest map[requestKey][]*Policy
 }
 
-// requestKey has only a namespace for policies that have more than maxKeys.
+// requestKey is a key of byRequest. A policy whose keys, for all its subjects together, are more than maxKeys
+// has one key instead, with its namespace only.
 type requestKey struct {
 	namespace, verb, group, resource string
 }

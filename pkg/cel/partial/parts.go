@@ -95,7 +95,8 @@ func conjuncts(n *node, to []*node) []*node {
 	return to
 }
 
-// shortTextOf prints a part of which no written text is known.
+// shortTextOf prints an expression from its tree, if the text that its author wrote is not known or may not be shown. It
+// cuts off the text after some MaxPartBytes.
 func shortTextOf(n *node) string {
 	text, ok := boundedTextOf(n, MaxPartBytes)
 	if !ok {

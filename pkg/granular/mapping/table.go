@@ -202,7 +202,8 @@ func (r *Rules) InVersion(apiVersion string) *Rules {
 	return r.versions[version]
 }
 
-// namedVersions returns a map with the versions of a resource that mappings name.
+// namedVersions returns a map whose keys are the versions of a resource that mappings name. Its values are nil: the
+// caller computes the rules of a version when it needs them.
 func (t *Table) namedVersions(of schema.GroupResource) map[string]*Rules {
 	versions := map[string]*Rules{}
 	for _, e := range t.byResource[of] {

@@ -31,7 +31,7 @@ type Server struct {
 	FrontDoor bool
 }
 
-// Reads is what a condition depends on.
+// Reads says how much a condition depends on. It is one of the following values; each includes those before it.
 type Reads uint8
 
 const (

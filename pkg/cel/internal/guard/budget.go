@@ -25,7 +25,8 @@ const (
 var ErrBudget = fmt.Errorf("the expressions take too long to compile together: with variables put in where they are read, they have more than %d bytes, %d parts, or %d copies of type variables and units of regular expressions",
 	maxTotalBytes, maxTotalNodes, maxTotalTypeWork)
 
-// Budget is what is left of the work to compile some expressions. It must not be used concurrently.
+// Budget bounds the work to compile several expressions together. It has the work that is left, and counts what was spent.
+// It must not be used concurrently.
 type Budget struct {
 	bytes, nodes int
 	copied       uint64

@@ -107,8 +107,8 @@ func chargedKeys(i interpreter.InterpretableV2) (interpreter.InterpretableV2, er
 	return key{value}, nil
 }
 
-// key is an instruction whose value is a key. It looks like a call without arguments to the cost tracker, which charges
-// for the length of the value.
+// key wraps the instruction that computes the key of an index or of an entry in a map literal. The cost tracker takes it
+// for a call without arguments, and charges for the length of the key.
 type key struct {
 	interpreter.InterpretableV2
 }

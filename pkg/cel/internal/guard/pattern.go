@@ -177,8 +177,8 @@ func foldsCase(pattern string) bool {
 	}
 }
 
-// workOfFolding returns the cost of finding the upper and lower cases of each letter of the ranges in a
-// pattern, in units. Every hyphen may be in a range.
+// workOfFolding estimates the cost of finding the upper and lower cases of each letter of the ranges in a
+// pattern, in units. It does not parse the pattern: it takes the letters beside each hyphen for a range.
 func workOfFolding(pattern string) (work uint64) {
 	for {
 		before, after, found := strings.Cut(pattern, "-")

@@ -94,7 +94,7 @@ func checksOfResources(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRe
 	}
 }
 
-// describe writes a check as a rule, as RBAC does.
+// describe prints a check as a rule, much as the error messages of RBAC print a rule.
 func describe(check authorizer.AttributesRecord) string {
 	if !check.ResourceRequest {
 		return fmt.Sprintf("{Verbs:[%q], NonResourceURLs:[%q]}", check.Verb, check.Path)

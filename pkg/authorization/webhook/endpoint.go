@@ -49,7 +49,7 @@ func newClient(config *rest.Config, timeout time.Duration) (rest.Interface, erro
 	config = rest.CopyConfig(config)
 	config.Timeout = timeout
 	// The number of requests is bounded elsewhere.
-	config.QPS = -1
+	config.QPS, config.RateLimiter = -1, nil
 	// Warnings are meant for people who write reviews themselves.
 	config.WarningHandler = rest.NoWarnings{}
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON

@@ -49,7 +49,7 @@ func ForProviso(config *rest.Config, with ...func(*ChainConfig)) (*authorization
 		return nil, fmt.Errorf("authorization by Proviso: %w", err)
 	}
 	client := rest.CopyConfig(config)
-	client.QPS, client.Timeout = -1, provisoTimeout // New bounds the questions
+	client.QPS, client.RateLimiter, client.Timeout = -1, nil, provisoTimeout // New bounds the checks
 	clients, err := kubernetes.NewForConfig(client)
 	if err != nil {
 		return nil, fmt.Errorf("authorization by kube-apiserver: %w", err)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
@@ -146,6 +147,26 @@ func TestForProvisoLeavesHealthAlone(t *testing.T) {
 	}
 	if got := chain.Decide(t.Context(), asking()); !got.IsDeny() {
 		t.Errorf("another request: got %s, want Deny", kindOf(got))
+	}
+}
+
+// TestForProvisoIsNotSlowed has a client configuration with a limit of requests, which would be one for all users together: the
+// chain bounds its checks itself.
+func TestForProvisoIsNotSlowed(t *testing.T) {
+	t.Parallel()
+	allowed := says(status(`"allowed":true`))
+	f := newFront(t, "", map[string]http.HandlerFunc{kubePath: allowed, reviewsPath: allowed})
+	config := f.config("")
+	config.RateLimiter = flowcontrol.NewFakeNeverRateLimiter()
+	chain, err := webhook.ForProviso(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := chain.Decide(t.Context(), asking()); !got.IsAllow() {
+		t.Errorf("got %s: %v, want Allow", got.Reason(), got.Err())
+	}
+	if config.RateLimiter == nil {
+		t.Error("the configuration of the caller has changed")
 	}
 }
 

@@ -117,7 +117,7 @@ func (a *fieldAuthorizer) exclude(ctx context.Context, attributes authorizer.Att
 	if isWrite && table == nil {
 		return authorization.Deny("", errNotLoaded)
 	}
-	resource := schema.GroupResource{Group: attributes.GetAPIGroup(), Resource: attributes.GetResource()}
+	resource := schema.GroupVersionResource{Group: attributes.GetAPIGroup(), Version: attributes.GetAPIVersion(), Resource: attributes.GetResource()}
 	if !isWrite || !table.Excludes(resource) {
 		return authorization.NoOpinion("", nil)
 	}

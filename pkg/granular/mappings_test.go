@@ -104,7 +104,7 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 			if got.Allowed != (tc.want == "") || !strings.Contains(got.Reason+" (end)", tc.want) {
 				t.Errorf("got  allowed %v: %s\nwant %s", got.Allowed, got.Reason, tc.want)
 			}
-			if excludes := source.Table().Excludes(resource.GroupResource()); !excludes {
+			if excludes := source.Table().Excludes(resource); !excludes {
 				t.Error("the table excludes nothing")
 			}
 		})
@@ -131,7 +131,7 @@ func TestMappingWithoutResources(t *testing.T) {
 		m.Spec.Resources = nil
 		table := mapping.NewTable(m)
 		for _, resource := range []string{"machines", "others", "*"} {
-			if got := table.Excludes(schema.GroupResource{Group: "example.com", Resource: resource}); got != tc.want {
+			if got := table.Excludes(schema.GroupVersionResource{Group: "example.com", Resource: resource}); got != tc.want {
 				t.Errorf("%s: %s: got excluded %t", name, resource, got)
 			}
 		}

@@ -59,11 +59,14 @@ func TestReviewGroups(t *testing.T) {
 		name   string
 		groups []string
 		want   int
+		// wantBuiltIn says that the mapping closes the version that kube-apiserver serves, as mappings do with versions that they do
+		// not name.
+		wantBuiltIn bool
 	}{
-		{"authorization.k8s.io", []string{"authorization.k8s.io"}, 1},
-		{"authorization.proviso.dev", []string{"authorization.proviso.dev"}, 1},
-		{"both", []string{"authorization.proviso.dev", "authorization.k8s.io"}, 1},
-		{"another group", []string{"example.com"}, 0},
+		{"authorization.k8s.io", []string{"authorization.k8s.io"}, 1, true},
+		{"authorization.proviso.dev", []string{"authorization.proviso.dev"}, 1, false},
+		{"both", []string{"authorization.proviso.dev", "authorization.k8s.io"}, 1, true},
+		{"another group", []string{"example.com"}, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -76,9 +79,20 @@ func TestReviewGroups(t *testing.T) {
 						excluded++
 					}
 				}
-				if excluded != tc.want || table.Excludes(resource.GroupResource()) != (tc.want > 0) {
+				if excluded != tc.want || table.Excludes(resource) != (tc.want > 0) {
 					t.Errorf("%s: got %d rules that exclude a field, want %d", group, excluded, tc.want)
 				}
+			}
+			builtIn := schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}
+			rules := 0
+			for range table.For(builtIn).All() {
+				rules++
+			}
+			for range table.For(schema.GroupVersionResource{}).All() { // what is built in
+				rules--
+			}
+			if table.Excludes(builtIn) != tc.wantBuiltIn || (rules > 0) != tc.wantBuiltIn {
+				t.Errorf("%s: excluded %v, with %d rules, want %v", builtIn, table.Excludes(builtIn), rules, tc.wantBuiltIn)
 			}
 		})
 	}

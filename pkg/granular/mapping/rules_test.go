@@ -171,7 +171,7 @@ func TestExcludesAnything(t *testing.T) {
 		{name: "an exclusion that is not valid, of another resource", mappings: []*policy.FieldPermissionMapping{broken}, resource: pods},
 		{name: "an exclusion of no resource, which may be of any", mappings: []*policy.FieldPermissionMapping{nowhere}, resource: pods, want: true},
 	} {
-		if got := mapping.NewTable(tc.mappings...).Excludes(tc.resource); got != tc.want {
+		if got := mapping.NewTable(tc.mappings...).Excludes(tc.resource.WithVersion("v1")); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
 	}

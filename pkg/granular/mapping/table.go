@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/freshness"
 )
@@ -42,6 +43,8 @@ type Table struct {
 type entry struct {
 	versions sets.Set[string] // empty means all
 	rule     Rule
+	// only says that the rule is about no other version, not even to exclude all of its fields: another server has them.
+	only bool
 }
 
 // NewTable makes a table of mappings. A mapping that is not valid grants nothing, and if it excludes
@@ -56,7 +59,7 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	t := &Table{byResource: map[schema.GroupResource][]entry{}, invalid: map[string]string{}}
 	hash := sha256.New()
 	for _, marked := range m.all() {
-		t.add(hash, marked.resource.GroupResource(), []string{marked.resource.Version}, marked.rule)
+		t.add(hash, marked.resource.GroupResource(), []string{marked.resource.Version}, false, marked.rule)
 	}
 	mappings = slices.SortedStableFunc(slices.Values(mappings), func(a, b *policy.FieldPermissionMapping) int { return cmp.Compare(a.Name, b.Name) })
 	for _, mapping := range mappings {
@@ -74,10 +77,11 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 				}
 			}
 		}
-		for _, resource := range withOtherGroup(compiled.resources) {
+		for i, resource := range withOtherGroup(compiled.resources) {
 			of := schema.GroupResource{Group: resource.APIGroup, Resource: resource.Resource}
+			only := i >= len(compiled.resources) && resource.APIGroup == authorization.GroupName
 			for _, r := range compiled.rules {
-				t.add(hash, of, resource.APIVersions, r)
+				t.add(hash, of, resource.APIVersions, only, r)
 			}
 		}
 	}
@@ -86,6 +90,7 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 }
 
 // withOtherGroup adds to the resources of a mapping the reviews in the other of their two groups, unless the mapping names them.
+// In authorization.k8s.io these are the reviews of the version that has the same kinds: kube-apiserver serves the others.
 func withOtherGroup(resources []policy.FieldPermissionResource) []policy.FieldPermissionResource {
 	for _, r := range resources[:len(resources):len(resources)] {
 		group, ok := authorization.OtherGroup(r.APIGroup)
@@ -94,6 +99,9 @@ func withOtherGroup(resources []policy.FieldPermissionResource) []policy.FieldPe
 		}
 		if ok && !slices.ContainsFunc(resources, isNamed) {
 			r.APIGroup = group
+			if group == authorization.GroupName {
+				r.APIVersions = []string{authorizationv1alpha1.SchemeGroupVersion.Version}
+			}
 			resources = append(resources[:len(resources):len(resources)], r)
 		}
 	}
@@ -101,8 +109,8 @@ func withOtherGroup(resources []policy.FieldPermissionResource) []policy.FieldPe
 }
 
 // add adds a rule for versions of a resource, for all if there are none.
-func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, r Rule) {
-	t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(versions...), rule: r})
+func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, only bool, r Rule) {
+	t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(versions...), rule: r, only: only})
 	t.excludes = t.excludes || r.excluded
 	_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, versions, r.source, &r)
 }
@@ -113,13 +121,15 @@ func (t *Table) Digest() string { return t.digest }
 // sourceOf names a mapping, as rules do.
 func sourceOf(mapping string) string { return fmt.Sprintf("FieldPermissionMapping %q", mapping) }
 
-// Excludes reports whether fields of a resource, or of any if it is *, are excluded from
-// what permission on the whole object includes.
-func (t *Table) Excludes(resource schema.GroupResource) bool {
+// Excludes reports whether fields of a resource in a version, or in any if it is * or empty, are excluded from
+// what permission on the whole object includes. The group and the resource may be *, too.
+func (t *Table) Excludes(resource schema.GroupVersionResource) bool {
 	if resource.Group == wildcard || resource.Resource == wildcard {
 		return t.excludes
 	}
-	return len(t.everywhere) > 0 || slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.excluded })
+	return len(t.everywhere) > 0 || slices.ContainsFunc(t.byResource[resource.GroupResource()], func(e entry) bool {
+		return e.rule.excluded && (!e.only || resource.Version == wildcard || resource.Version == "" || e.versions.Has(resource.Version))
+	})
 }
 
 // Excluding returns the sources of all exclusions, in alphabetical order: schemas, and mappings.
@@ -223,7 +233,7 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 		switch {
 		case e.versions.Len() == 0 || e.versions.Has(resource.Version):
 			rules = append(rules, e.rule)
-		case e.rule.excluded:
+		case e.rule.excluded && !e.only:
 			elsewhere = append(elsewhere, e.rule)
 		}
 	}

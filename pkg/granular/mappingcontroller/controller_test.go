@@ -84,7 +84,7 @@ func (r *mappingRig) eventually(t *testing.T, what string, holds func() bool) {
 }
 
 func (r *mappingRig) excludes(resource string) bool {
-	return r.source.Table().Excludes(schema.GroupResource{Resource: resource})
+	return r.source.Table().Excludes(schema.GroupVersionResource{Resource: resource})
 }
 
 func (r *mappingRig) put(t *testing.T, m *policyv1alpha1.FieldPermissionMapping) {

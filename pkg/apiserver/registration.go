@@ -7,6 +7,7 @@ package apiserver
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -14,8 +15,7 @@ import (
 	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/apis/authorizationproviso/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -33,7 +33,7 @@ func (c CompletedConfig) runRegistration(generic *genericapiserver.GenericAPISer
 	if err != nil {
 		return nil, fmt.Errorf("client of APIServices: %w", err)
 	}
-	watcher := registration.New(client.RESTClient(), authorizationprovisov1alpha1.SchemeGroupVersion, authorizationv1alpha1.SchemeGroupVersion)
+	watcher := registration.New(client.RESTClient(), policyv1alpha1.SchemeGroupVersion, reviewVersions...)
 	generic.Handler.NonGoRestfulMux.Handle(registrationPath, watcher)
 	return watcher, generic.AddPostStartHook("proviso-registration", func(hook genericapiserver.PostStartHookContext) error {
 		go watcher.Run(hook)
@@ -46,7 +46,10 @@ func (c CompletedConfig) runRegistration(generic *genericapiserver.GenericAPISer
 // server evaluates conditions on them.
 func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
 	return func(a authorizer.Attributes) bool {
-		return c.extra.Enforcer.Covers(a) &&
-			(watcher == nil || watcher.Serves(schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}))
+		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
+		if watcher == nil && slices.Contains(reviewVersions, version) {
+			return false
+		}
+		return c.extra.Enforcer.Covers(a) && (watcher == nil || watcher.Serves(version))
 	}
 }

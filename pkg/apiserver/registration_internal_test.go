@@ -21,6 +21,7 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	authorizationprovisov1alpha1 "github.com/proviso-authz/proviso/apis/authorizationproviso/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/registration"
@@ -52,7 +53,10 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				reference := tc.official
-				if strings.HasSuffix(r.URL.Path, "proviso.dev") {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "policy.proviso.dev"):
+					reference = service
+				case strings.HasSuffix(r.URL.Path, "proviso.dev"):
 					reference = tc.own
 				}
 				w.Header().Set("Content-Type", "application/json")
@@ -72,7 +76,7 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				t.Fatal(err)
 			}
 			enforcer.MarkEnforced()
-			watcher := registration.New(client.RESTClient(), authorizationprovisov1alpha1.SchemeGroupVersion, authorizationv1alpha1.SchemeGroupVersion)
+			watcher := registration.New(client.RESTClient(), policyv1alpha1.SchemeGroupVersion, reviewVersions...)
 			if tc.looked {
 				if err := watcher.Look(t.Context()); err != nil {
 					t.Fatal(err)
@@ -84,6 +88,9 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				group.VersionedResourcesStorageMap[version.Version] = map[string]rest.Storage{"subjectaccessreviews": accessreview.NewSubjectREST(nil)}
 				enforcer.Cover(&group)
 				a := authorizer.AttributesRecord{Verb: "create", APIGroup: version.Group, APIVersion: version.Version, Resource: "subjectaccessreviews", ResourceRequest: true}
+				if without := (CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer}}}).enforcesBehind(nil); without(a) != (version.Group == demov1alpha1.GroupName || version.Group == policyv1alpha1.GroupName) {
+					t.Errorf("%s: enforced behind kube-apiserver without a look at it: %v", version, without(a))
+				}
 				want := map[string]bool{authorizationv1alpha1.GroupName: tc.wantOfficial, authorizationprovisov1alpha1.GroupName: tc.wantOwn}
 				if got, ok := want[version.Group]; behind(a) != (got || !ok) {
 					t.Errorf("%s: enforced behind kube-apiserver: %v", version, behind(a))

@@ -56,7 +56,7 @@ const (
 	Missing State = "missing"
 	// KubeAPIServer means that kube-apiserver serves the version itself, or owns its APIService.
 	KubeAPIServer State = "kube_apiserver"
-	// AnotherServer means that the APIService has another Service than the one of Proviso's own group.
+	// AnotherServer means that the APIService has another Service than the one of Proviso's policies.
 	AnotherServer State = "another_server"
 )
 
@@ -71,20 +71,25 @@ type Result struct {
 
 // Watcher observes the versions. Its methods may be called concurrently.
 type Watcher struct {
-	client   rest.Interface
-	own      schema.GroupVersion
-	versions []schema.GroupVersion
-	now      func() time.Time
+	client    rest.Interface
+	reference schema.GroupVersion
+	versions  []schema.GroupVersion
+	now       func() time.Time
 
 	mu      sync.RWMutex
-	results map[schema.GroupVersion]Result
-	looked  time.Time
+	results map[schema.GroupVersion]looked
 }
 
-// New returns a watcher of versions. own is one that no server but Proviso serves: its APIService tells which Service is
-// Proviso's. The client is a client of kube-apiserver.
-func New(client rest.Interface, own schema.GroupVersion, others ...schema.GroupVersion) *Watcher {
-	return &Watcher{client: client, own: own, versions: append([]schema.GroupVersion{own}, others...), now: time.Now}
+// looked is the result of the last look at a version that did not fail.
+type looked struct {
+	Result
+	at time.Time
+}
+
+// New returns a watcher of versions. reference is a version that is installed with Proviso: its APIService tells which Service
+// is Proviso's. The client is a client of kube-apiserver.
+func New(client rest.Interface, reference schema.GroupVersion, versions ...schema.GroupVersion) *Watcher {
+	return &Watcher{client: client, reference: reference, versions: versions, now: time.Now, results: map[schema.GroupVersion]looked{}}
 }
 
 // Run looks at the APIServices until ctx ends.
@@ -112,14 +117,14 @@ func (w *Watcher) Serves(version schema.GroupVersion) bool {
 func (w *Watcher) Result(version schema.GroupVersion) Result {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	result, ok := w.results[version]
+	last, ok := w.results[version]
 	switch {
 	case !ok:
 		return Result{State: Unknown, Message: "kube-apiserver has not answered yet"}
-	case w.now().Sub(w.looked) > maxAge:
-		return Result{State: Unknown, Message: "kube-apiserver has not answered since " + w.looked.UTC().Format(time.RFC3339) + "; then: " + result.Message}
+	case w.now().Sub(last.at) > maxAge:
+		return Result{State: Unknown, Message: "kube-apiserver has not answered since " + last.at.UTC().Format(time.RFC3339) + "; then: " + last.Message}
 	}
-	return result
+	return last.Result
 }
 
 // ServeHTTP writes the results, one version a line.
@@ -132,43 +137,43 @@ func (w *Watcher) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Look looks once, and remembers the results if it has all of them.
+// Look looks once, and remembers the results that it has. A version of which the look fails keeps its last result, and does not
+// keep the others from getting theirs.
 func (w *Watcher) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	services := make(map[schema.GroupVersion]*apiService, len(w.versions))
+	reference, err := w.read(ctx, w.reference)
+	if err != nil {
+		return err
+	}
+	var errs []error
 	for _, version := range w.versions {
 		service, err := w.read(ctx, version)
 		if err != nil {
-			return err
+			errs = append(errs, err)
+			continue
 		}
-		services[version] = service
-	}
-	results := make(map[schema.GroupVersion]Result, len(w.versions))
-	for version, service := range services {
-		result := service.result(services[w.own])
+		result := service.result(w.reference, reference)
 		if service == nil || service.Spec.Service == nil {
-			served, err := w.isServed(ctx, version)
-			if err != nil {
-				return err
+			// Proviso is not called, whatever discovery says.
+			if served, err := w.isServed(ctx, version); err != nil {
+				errs = append(errs, err)
+			} else {
+				result = result.withDiscovery(served)
 			}
-			result = result.withDiscovery(served)
 		}
-		results[version] = result
+		w.remember(ctx, version, result)
 	}
-	w.remember(ctx, results)
-	return nil
+	return errors.Join(errs...)
 }
 
-func (w *Watcher) remember(ctx context.Context, results map[schema.GroupVersion]Result) {
+func (w *Watcher) remember(ctx context.Context, version schema.GroupVersion, result Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for version, result := range results {
-		if before := w.results[version]; before != result {
-			klog.FromContext(ctx).Info("Registration of reviews", "version", version.String(), "state", result.State, "before", before.State, "message", result.Message)
-		}
+	if before := w.results[version].Result; before != result {
+		klog.FromContext(ctx).Info("Registration of reviews", "version", version.String(), "state", result.State, "before", before.State, "message", result.Message)
 	}
-	w.results, w.looked = results, w.now()
+	w.results[version] = looked{result, w.now()}
 }
 
 // apiService is the part of an APIService that is read. Nil is a missing one.
@@ -234,8 +239,9 @@ func (w *Watcher) isServed(ctx context.Context, version schema.GroupVersion) (bo
 	return true, nil
 }
 
-// result returns the result of a look at an APIService. own is the one of Proviso's own group, and may be nil.
-func (s *apiService) result(own *apiService) Result {
+// result returns the result of a look at an APIService. The APIService of the version in names the Service of Proviso, and may be
+// nil.
+func (s *apiService) result(in schema.GroupVersion, reference *apiService) Result {
 	switch {
 	case s == nil:
 		return Result{Missing, "there is no APIService"}
@@ -243,7 +249,9 @@ func (s *apiService) result(own *apiService) Result {
 		return Result{KubeAPIServer, "the APIService belongs to kube-apiserver"}
 	case s.isAutomanaged():
 		return Result{KubeAPIServer, "the APIService belongs to kube-apiserver, which restores it when it restarts: remove it from your manifests"}
-	case own != nil && own.Spec.Service != nil && !s.Spec.Service.is(own.Spec.Service):
+	case reference == nil || reference.Spec.Service == nil:
+		return Result{Unknown, fmt.Sprintf("the APIService of %s, which names the Service of Proviso, is missing", in)}
+	case !s.Spec.Service.is(reference.Spec.Service):
 		return Result{AnotherServer, fmt.Sprintf("the APIService has the Service %s/%s, which is not the one of Proviso", s.Spec.Service.Namespace, s.Spec.Service.Name)}
 	}
 	for _, c := range s.Status.Conditions {

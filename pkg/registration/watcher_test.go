@@ -24,6 +24,7 @@ import (
 var (
 	official = schema.GroupVersion{Group: "authorization.k8s.io", Version: "v1alpha1"}
 	own      = schema.GroupVersion{Group: "authorization.proviso.dev", Version: "v1alpha1"}
+	policies = schema.GroupVersion{Group: "policy.proviso.dev", Version: "v1alpha1"}
 )
 
 // kubeAPIServer answers paths with a body; "" is 404, and "error" is 500.
@@ -66,6 +67,9 @@ func apiService(version schema.GroupVersion, service, label, available string) s
 
 func newWatcher(t *testing.T, answers map[string]string) (*kubeAPIServer, *registration.Watcher) {
 	t.Helper()
+	if _, ok := answers[apiServices+"v1alpha1."+policies.Group]; !ok {
+		answers[apiServices+"v1alpha1."+policies.Group] = apiService(policies, "proviso", "", "True")
+	}
 	kube := &kubeAPIServer{answers: answers}
 	server := httptest.NewServer(kube)
 	t.Cleanup(server.Close)
@@ -73,21 +77,23 @@ func newWatcher(t *testing.T, answers map[string]string) (*kubeAPIServer, *regis
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kube, registration.New(client.RESTClient(), own, official)
+	return kube, registration.New(client.RESTClient(), policies, own, official)
 }
 
 // TestStates checks which server kube-apiserver is taken to call, and that everything but Proviso counts as not served by it.
 func TestStates(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name            string
-		official, own   string
-		discovery       string
-		want            registration.State
-		wantServes      bool
-		wantMessage     string
-		wantServesOwn   bool
-		wantNotLookedAt bool
+		name          string
+		official, own string
+		discovery     string
+		want          registration.State
+		wantServes    bool
+		wantMessage   string
+		wantServesOwn bool
+		wantFailure   bool
+		// noPolicies is the answer about the APIService of policies, if it is not Proviso's.
+		noPolicies string
 	}{
 		{name: "Proviso", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
 			want: registration.Proviso, wantServes: true, wantServesOwn: true},
@@ -111,20 +117,35 @@ func TestStates(t *testing.T) {
 			want: registration.KubeAPIServer, wantServesOwn: true, wantMessage: "restores it when it restarts"},
 		{name: "another server", official: apiService(official, "other", "", "True"), own: apiService(own, "proviso", "", "True"),
 			want: registration.AnotherServer, wantServesOwn: true, wantMessage: "proviso-system/other"},
-		{name: "kube-apiserver fails", official: "error", own: apiService(own, "proviso", "", "True"), want: registration.Unknown, wantNotLookedAt: true},
-		{name: "discovery fails", own: apiService(own, "proviso", "", "True"), discovery: "error", want: registration.Unknown, wantNotLookedAt: true},
-		{name: "not an APIService", official: "{}", own: apiService(own, "proviso", "", "True"), want: registration.Unknown, wantNotLookedAt: true},
+		{name: "another server, without the own group", official: apiService(official, "other", "", "True"), want: registration.AnotherServer},
+		{name: "another server, and kube-apiserver has the own group", official: apiService(official, "other", "", "True"), own: apiService(own, "", "onstart", "True"),
+			want: registration.AnotherServer},
+		{name: "another server has both", official: apiService(official, "other", "", "True"), own: apiService(own, "other", "", "True"), want: registration.AnotherServer},
+		{name: "another server has the own group", official: apiService(official, "proviso", "", "True"), own: apiService(own, "other", "", "True"),
+			want: registration.Proviso, wantServes: true},
+		{name: "no policies", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"), noPolicies: "none", want: registration.Unknown},
+		{name: "policies of kube-apiserver", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
+			noPolicies: apiService(policies, "", "onstart", "True"), want: registration.Unknown},
+		{name: "no answer about policies", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
+			noPolicies: "error", want: registration.Unknown, wantFailure: true},
+		{name: "kube-apiserver fails", official: "error", own: apiService(own, "proviso", "", "True"), want: registration.Unknown, wantServesOwn: true, wantFailure: true},
+		{name: "discovery fails", own: apiService(own, "proviso", "", "True"), discovery: "error", want: registration.Missing, wantServesOwn: true, wantFailure: true},
+		{name: "not an APIService", official: "{}", own: apiService(own, "proviso", "", "True"), want: registration.Unknown, wantServesOwn: true, wantFailure: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, watcher := newWatcher(t, map[string]string{
+			answers := map[string]string{
 				apiServices + "v1alpha1." + official.Group: tc.official, apiServices + "v1alpha1." + own.Group: tc.own, "/apis/" + official.String(): tc.discovery,
-			})
+			}
+			if tc.noPolicies != "" {
+				answers[apiServices+"v1alpha1."+policies.Group] = strings.TrimPrefix(tc.noPolicies, "none")
+			}
+			_, watcher := newWatcher(t, answers)
 			if watcher.Serves(official) || watcher.Serves(own) {
 				t.Error("before the first look Proviso is taken to serve the versions")
 			}
-			if err := watcher.Look(t.Context()); (err != nil) != tc.wantNotLookedAt {
-				t.Fatalf("got the error %v, want one: %v", err, tc.wantNotLookedAt)
+			if err := watcher.Look(t.Context()); (err != nil) != tc.wantFailure {
+				t.Fatalf("got the error %v, want one: %v", err, tc.wantFailure)
 			}
 			got := watcher.Result(official)
 			if got.State != tc.want || !strings.Contains(got.Message, tc.wantMessage) {
@@ -158,9 +179,13 @@ func TestChanges(t *testing.T) {
 		after  time.Duration
 		want   registration.State
 		fails  bool
+		// discovery is the answer about what kube-apiserver serves.
+		discovery string
 	}{
 		{name: "Proviso", answer: apiService(official, "proviso", "", "True"), want: registration.Proviso},
 		{name: "kube-apiserver takes over", answer: apiService(official, "", "onstart", "True"), after: time.Second, want: registration.KubeAPIServer},
+		{name: "Proviso once more", answer: apiService(official, "proviso", "", "True"), after: time.Second, want: registration.Proviso},
+		{name: "kube-apiserver takes over while its discovery fails", answer: apiService(official, "", "onstart", "True"), discovery: "error", after: time.Second, want: registration.KubeAPIServer, fails: true},
 		{name: "Proviso again", answer: apiService(official, "proviso", "", "True"), after: time.Second, want: registration.Proviso},
 		{name: "kube-apiserver fails for a moment", answer: "error", after: 30 * time.Second, want: registration.Proviso, fails: true},
 		{name: "kube-apiserver fails for long", answer: "error", after: 31 * time.Second, want: registration.Unknown, fails: true},
@@ -168,6 +193,7 @@ func TestChanges(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		kube.set(path, step.answer)
+		kube.set("/apis/"+official.String(), step.discovery)
 		if err := watcher.Look(t.Context()); (err != nil) != step.fails {
 			t.Fatalf("%s: got the error %v", step.name, err)
 		}

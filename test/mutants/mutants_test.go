@@ -70,8 +70,9 @@ var suites = []mutation.Suite{
 	{Package: "pkg/registration", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "registration: an APIService of kube-apiserver", File: "watcher.go", Old: "case s.Spec.Service == nil:", New: "case s.Spec.Service == nil && false:"},
 		{Name: "registration: an APIService that kube-apiserver restores", File: "watcher.go", Old: "case s.isAutomanaged():", New: "case false:"},
-		{Name: "registration: another server", File: "watcher.go", Old: "case own != nil && own.Spec.Service != nil && !s.Spec.Service.is(own.Spec.Service):", New: "case false:"},
-		{Name: "registration: old results", File: "watcher.go", Old: "case w.now().Sub(w.looked) > maxAge:", New: "case false:", Test: "^TestChanges$"},
+		{Name: "registration: another server", File: "watcher.go", Old: "case !s.Spec.Service.is(reference.Spec.Service):", New: "case false:"},
+		{Name: "registration: no Service to compare with", File: "watcher.go", Old: "case reference == nil || reference.Spec.Service == nil:", New: "case false:", Test: "^TestStates$"},
+		{Name: "registration: old results", File: "watcher.go", Old: "case w.now().Sub(last.at) > maxAge:", New: "case false:", Test: "^TestChanges$"},
 	}},
 	{Package: "pkg/apiserver", Test: "^TestReviewsBehindTheFrontDoor$", Mutants: []mutation.Mutant{
 		{Name: "front door: reviews of kube-apiserver", File: "registration.go", Old: "(watcher == nil || watcher.Serves(", New: "(watcher == nil || true || watcher.Serves("},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
@@ -114,6 +115,7 @@ func NewOptions() *Options {
 	}
 	o.Etcd.StorageConfig.EncodeVersioner = apiserver.StorageVersions
 	authorizationconditionsenforcer.AddTo(o.Admission)
+	o.Admission.Decorators = append(o.Admission.Decorators, admission.DecoratorFunc(withoutNamespaces))
 	return o
 }
 

@@ -63,6 +63,9 @@ type ExtraConfig struct {
 	// PolicyStalenessBound is how long the store of policies may be unreachable before Allow
 	// policies grant nothing.
 	PolicyStalenessBound time.Duration
+	// LoadPolicies is closed when policies may be loaded. Until then all requests that policies can deny are denied, and the server is
+	// not ready. Nil means at once.
+	LoadPolicies <-chan struct{}
 	// End ends the process with an error. The server calls it if its store has gone back to an earlier revision, as after
 	// a restore from a backup. If nil, the server only becomes unready then.
 	End func(cause error)
@@ -312,7 +315,16 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 		return fmt.Errorf("readiness of policies: %w", err)
 	}
 	return generic.AddPostStartHook("proviso-policies", func(hook genericapiserver.PostStartHookContext) error {
-		go policies.Run(hook)
+		go func() {
+			if c.extra.LoadPolicies != nil {
+				select {
+				case <-c.extra.LoadPolicies:
+				case <-hook.Done():
+					return
+				}
+			}
+			policies.Run(hook)
+		}()
 		return nil
 	})
 }

@@ -157,7 +157,7 @@ func TestExclusionsThatCannotBeRead(t *testing.T) {
 	go func() { ended <- m.StartProviso(context.WithoutCancel(t.Context()), "/readyz") }()
 	waitUntil(t, "the server says that the store does not answer", func() bool {
 		log, _ := m.Log()
-		return strings.Contains(log, "The store does not answer, so that it is unknown whether fields are excluded")
+		return strings.Contains(log, storeDoesNotAnswer)
 	})
 	if err := m.StartEtcd(t.Context()); err != nil {
 		t.Fatal(err)
@@ -180,4 +180,27 @@ func TestExclusionsThatCannotBeRead(t *testing.T) {
 	if err := m.StartProviso(t.Context(), "/readyz"); err != nil {
 		t.Errorf("no mapping: %v", err)
 	}
+
+	// The server becomes ready when a store that was out of reach tells that nothing is excluded.
+	if err := m.KillProviso(); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.KillEtcd(); err != nil {
+		t.Fatal(err)
+	}
+	log, _ := m.Log()
+	before := strings.Count(log, storeDoesNotAnswer)
+	go func() { ended <- m.StartProviso(context.WithoutCancel(t.Context()), "/readyz") }()
+	waitUntil(t, "the server says again that the store does not answer", func() bool {
+		log, _ := m.Log()
+		return strings.Count(log, storeDoesNotAnswer) > before
+	})
+	if err := m.StartEtcd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("a store without mappings that was out of reach: %v", err)
+	}
 }
+
+const storeDoesNotAnswer = "The store does not answer, so that it is unknown whether fields are excluded"

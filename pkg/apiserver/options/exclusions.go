@@ -9,14 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/klog/v2"
 
@@ -28,22 +26,20 @@ const (
 	// exclusionsTimeout bounds one attempt to read the mappings. An available store answers within
 	// milliseconds; an unavailable one delays the start of the server by at most this time.
 	exclusionsTimeout = 10 * time.Second
-	// exclusionsInterval is the time between attempts while the store is unreachable. Until one of them has an answer the
-	// server is not ready. While the store is unreachable, policies cannot be loaded, so that the server denies requests.
+	// exclusionsInterval is the time between attempts while the store is unreachable. Policies are not loaded before one of them has
+	// an answer, so that the server denies requests and is not ready.
 	exclusionsInterval = time.Second
 	// maxNamedExclusions bounds the number of mappings in the error message.
 	maxNamedExclusions = 10
 )
-
-var errExclusionsUnknown = errors.New("it is not known yet whether fields are excluded")
 
 var errExclusionsIgnored = errors.New("mappings or schemas exclude fields, which is not enforced while the feature gate FineGrainedAuthorization is off: " +
 	"turn the gate on, or set --ignore-field-exclusions to start without enforcing them")
 
 // checkExclusions returns an error if the feature gate FineGrainedAuthorization is off and fields
 // are excluded, or if it cannot find out whether fields are excluded. IgnoreFieldExclusions
-// disables the check. If the store is unreachable, the server starts, as it does with the gate on. It is not ready before the
-// store answers, and stops when an exclusion is found.
+// disables the check. If the store is unreachable, the server starts, as it does with the gate on. It loads no policies before
+// the store answers, and stops when an exclusion is found.
 func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver.Config, stop context.CancelCauseFunc) error {
 	if o.IgnoreFieldExclusions || config.GenericConfig.FeatureGate.Enabled(features.FineGrainedAuthorization) {
 		return nil
@@ -58,14 +54,7 @@ func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver
 	}
 	klog.FromContext(ctx).Error(err, "The store does not answer, so that it is unknown whether fields are excluded")
 	known := make(chan struct{})
-	config.GenericConfig.AddReadyzChecks(healthz.NamedCheck("field-exclusions", func(*http.Request) error {
-		select {
-		case <-known:
-			return nil
-		default:
-			return errExclusionsUnknown
-		}
-	}))
+	config.ExtraConfig.LoadPolicies = known
 	go func() {
 		_ = wait.PollUntilContextCancel(ctx, exclusionsInterval, false, func(ctx context.Context) (done bool, _ error) {
 			err := refuseExclusions(ctx, exclusions)

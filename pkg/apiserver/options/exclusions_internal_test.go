@@ -157,3 +157,28 @@ func TestExclusionsKeepTheServerFromStarting(t *testing.T) {
 		t.Errorf("with the flag: got %v, want no error", err)
 	}
 }
+
+// TestPoliciesAreLoadedWhenExclusionsAreKnown checks that a server whose store does not answer loads no policies, so that it denies
+// requests, and that policies need not wait if the store answers.
+func TestPoliciesAreLoadedWhenExclusionsAreKnown(t *testing.T) {
+	t.Parallel()
+	config, _ := storeOf(t)
+	config.GenericConfig.FeatureGate = gates(t, false)
+	options, end := CompletedOptions{&completedOptions{}}, func(err error) { t.Errorf("the server ends: %v", err) }
+	if err := options.checkExclusions(t.Context(), config, end); err != nil || config.ExtraConfig.LoadPolicies != nil {
+		t.Errorf("a store that answers: got %v, and policies wait: %v", err, config.ExtraConfig.LoadPolicies != nil)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := options.checkExclusions(ended, config, end); err != nil {
+		t.Fatalf("a store that does not answer: got %v, want the server to start", err)
+	}
+	select {
+	case <-config.ExtraConfig.LoadPolicies:
+		t.Error("policies are loaded although it is unknown whether fields are excluded")
+	default:
+		if config.ExtraConfig.LoadPolicies == nil {
+			t.Error("policies do not wait")
+		}
+	}
+}

@@ -46,8 +46,8 @@ func TestBudgetEndsOnce(t *testing.T) {
 	}
 }
 
-// TestBudgetIsShared has one budget for all evaluations of a request, whoever asks for it, and another one for another
-// request.
+// TestBudgetIsShared checks that all evaluations for one request spend the same budget, also at the same time, and that two
+// requests have different budgets.
 func TestBudgetIsShared(t *testing.T) {
 	t.Parallel()
 	ctx := authorization.WithBudget(t.Context())

@@ -454,7 +454,7 @@ func TestEvaluationStopsWithItsContext(t *testing.T) {
 
 func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 	t.Parallel()
-	const named = `condition=example.com/c7 (nobody touches that)`
+	const named = `condition=example.com/c7 (protected data)`
 	for _, tc := range []struct {
 		name   string
 		effect authorization.Effect
@@ -462,17 +462,17 @@ func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 		folded bool
 		want   string
 	}{
-		{"denied", authorization.EffectDeny, isTrue, false, `condition=example.com/c7 reason=Denied: nobody touches that`},
+		{"denied", authorization.EffectDeny, isTrue, false, `condition=example.com/c7 reason=Denied: protected data`},
 		{"failed", authorization.EffectDeny, isError, false, named + " with effect Deny: "},
 		{"failed and held back", authorization.EffectNoOpinion, isError, false, named + " with effect NoOpinion: "},
-		{"not allowed", authorization.EffectAllow, isFalse, false, "condition=example.com/c7 reason=NotMet: nobody touches that; condition=example.com/c8 reason=NotMet: its condition does not hold"},
+		{"not allowed", authorization.EffectAllow, isFalse, false, "condition=example.com/c7 reason=NotMet: protected data; condition=example.com/c8 reason=NotMet: its condition does not hold"},
 		{"folded to Deny", authorization.EffectDeny, isTrue, true, "folded to Deny: one condition could deny: " + named + ": <nil>"},
 		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: allowed on conditions: " + named + "; condition=example.com/c8"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := condition(7, tc.effect, tc.text)
-			c.Description = "nobody touches that"
+			c.Description = "protected data"
 			d := authorization.Conditions(c, condition(8, authorization.EffectAllow, isFalse))
 			if tc.folded {
 				d = authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: authorization.Conditions(c)}, authorization.Set{AuthorizerName: "b", Decision: d}).Fold()

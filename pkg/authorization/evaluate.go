@@ -299,8 +299,7 @@ func (e *setEvaluation) failedByMode(of effectOutcome) Decision {
 	return e.noOpinion(of.failures)
 }
 
-// nothingAllows returns the reasons of the Allow conditions, none of which holds. It is empty for a set that can only
-// deny.
+// nothingAllows returns the reasons why no Allow condition holds, one for each condition. It is empty for a set that has none.
 func (e *setEvaluation) nothingAllows() string {
 	var reasons []string
 	for _, c := range e.conditions {

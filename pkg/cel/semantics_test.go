@@ -215,7 +215,7 @@ func TestReadsOnly(t *testing.T) {
 	}
 }
 
-// TestEnvironmentsDeclare compares the variables of conditions with those of policies.
+// TestEnvironmentsDeclare compares the variables that conditions of webhooks can read with the variables that policies can read.
 func TestEnvironmentsDeclare(t *testing.T) {
 	t.Parallel()
 	conditions, err := cel.NewConditionEnvironment()

@@ -175,9 +175,9 @@ func (c *classifier) coverage(a authorizer.Attributes) coverage {
 	return c.endpoints[endpoint{GroupVersionResource: schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, subresource: a.GetSubresource()}]
 }
 
-// some returns the verbs of the requests that attributes with * stand for, in some versions, or in all if there are none: the
-// verbs of requests that admission sees, and those of others that are served. The verb and the version of the attributes do not
-// count.
+// some returns the verbs of the requests that attributes with * stand for, in the given versions, or in all versions if none is
+// given. covered are the verbs of requests that reach admission, and others the verbs of all other requests that are served. The
+// verb and the version of the attributes do not count.
 func (c *classifier) some(a authorizer.Attributes, versions []string) (covered, others sets.Set[string]) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

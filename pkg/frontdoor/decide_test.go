@@ -265,9 +265,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestMarkerOnlyTakesRights compares the answers to marked checks with those to the same
-// check without the marker, where nobody else is behind: none is more open, but for
-// conditions that deny, into which nobody can put the marker.
+// TestMarkerOnlyTakesRights compares the answer to a check that has the delegation marker with the answer to the same check
+// without the marker, for policies that have no condition that denies. With the marker no answer is more open, and none is Allow.
 func TestMarkerOnlyTakesRights(t *testing.T) {
 	t.Parallel()
 	openness := map[string]int{"Deny": 0, "NoOpinion": 1, "Allow": 2}

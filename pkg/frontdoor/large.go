@@ -29,7 +29,7 @@ const (
 	// namespaceShare is the share of the slots that one namespace gets. Reviews about one namespace
 	// therefore deny nothing to others, whichever user names they have.
 	namespaceShare = 2
-	// userInNamespaceShare is the share of the slots that one user name gets in one namespace: half of those of the user.
+	// userInNamespaceShare is the share of the slots that one user name gets in one namespace. It is half of the user's share.
 	userInNamespaceShare = 8
 	// slowNamespaceShare and slowUserShare are namespaceShare and userShare for the slots in which the policies of namespaces
 	// are evaluated. Their authors choose how long that takes, and which users the reviews about their namespaces name. It takes

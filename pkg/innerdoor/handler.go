@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	// maxReviewBytes bounds a review. An update has two objects, each of which kube-apiserver bounds at 3 MiB, and escapes them.
+	// maxReviewBytes bounds a review. A review of an update has two objects. kube-apiserver accepts objects of at most 3 MiB, and
+	// escaped characters make them longer in the review.
 	maxReviewBytes = 16 << 20
 	// answerTimeout bounds the time to read and decide a review. It is less than kube-apiserver waits, so that the user is told
 	// what happened.

@@ -115,8 +115,8 @@ func TestStatusIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestStatusOfAnotherPolicy writes nothing for a policy that is gone, that has not been compiled, or that has been
-// replaced by one of the same name: the result is that of another policy.
+// TestStatusOfAnotherPolicy checks that no status is written for a policy that has been deleted, that has not been compiled, or
+// that has been deleted and created again: then the result of the compilation is about another object with the same name.
 func TestStatusOfAnotherPolicy(t *testing.T) {
 	t.Parallel()
 	key := engine.Key{Name: "p"}

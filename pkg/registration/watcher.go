@@ -137,8 +137,8 @@ func (w *Watcher) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Look looks once, and remembers the results that it has. A version of which the look fails keeps its last result, and does not
-// keep the others from getting theirs.
+// Look looks once at each version, and remembers the results. If it fails for one version, that version keeps its last result, and
+// the other versions get their new ones.
 func (w *Watcher) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -27,7 +27,7 @@ type Slots struct {
 	outer *Slots
 }
 
-// Bounds are the bounds of Slots. All are positive; those of namespaces are needed only if callers have namespaces.
+// Bounds are the bounds of Slots. All are positive. The bounds of namespaces may be zero if no caller has a namespace.
 type Bounds struct {
 	// All, PerUser and PerNamespace bound how many callers work at the same time. PerUserInNamespace bounds the callers of one
 	// user name in one namespace; the other slots are left to its callers in other namespaces.

@@ -44,9 +44,9 @@ func (exclusions) Initialize(plugin admission.Interface) {
 	}
 }
 
-// withoutNamespaces decorates the plugin NamespaceLifecycle. The plugin leaves alone the LocalSubjectAccessReviews of
-// authorization.k8s.io, because its errors would tell which namespaces exist. Decorated, it leaves
-// alone the ones of the other group, too.
+// withoutNamespaces decorates the plugin NamespaceLifecycle, which refuses objects in namespaces that do not exist. The plugin
+// does not check LocalSubjectAccessReviews of authorization.k8s.io: its error would tell the caller which namespaces exist. The
+// decorator does the same for LocalSubjectAccessReviews of authorization.proviso.dev.
 func withoutNamespaces(plugin admission.Interface, name string) admission.Interface {
 	if mutates, ok := plugin.(admission.MutationInterface); ok && name == lifecycle.PluginName {
 		return exceptLocalReviews{mutates}

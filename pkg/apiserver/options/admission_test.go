@@ -61,8 +61,8 @@ func (refusing) Admit(context.Context, admission.Attributes, admission.ObjectInt
 	return errors.New("refused")
 }
 
-// TestLocalReviewsInUnknownNamespaces checks that NamespaceLifecycle does not see the LocalSubjectAccessReviews of either group,
-// and sees everything else. The plugin itself leaves alone the ones of authorization.k8s.io.
+// TestLocalReviewsInUnknownNamespaces checks that the decorated NamespaceLifecycle does not check LocalSubjectAccessReviews of
+// authorization.proviso.dev, and checks everything else. The plugin itself makes the exception for authorization.k8s.io.
 func TestLocalReviewsInUnknownNamespaces(t *testing.T) {
 	t.Parallel()
 	plugin := refusing{admission.NewHandler(admission.Create)}

@@ -113,7 +113,7 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 	}
 }
 
-// TestPortThatIsTaken names the flag of the front door, and not that of the main port.
+// TestPortThatIsTaken checks that the error names the flag for the port of the front door, and not the flag for the main port.
 func TestPortThatIsTaken(t *testing.T) {
 	t.Parallel()
 	taken := listenerOf(t)
@@ -238,7 +238,7 @@ func TestVersionOfFeaturesIsThatOfTheLibraries(t *testing.T) {
 		t.Errorf("got %s, want the version of Proviso", got.GitVersion)
 	}
 	if !effective.EmulationVersion().EqualTo(libraries.EmulationVersion()) || !effective.BinaryVersion().EqualTo(libraries.BinaryVersion()) {
-		t.Errorf("got %s and %s, want those of the libraries", effective.EmulationVersion(), effective.BinaryVersion())
+		t.Errorf("got %s and %s, want the versions of the Kubernetes libraries", effective.EmulationVersion(), effective.BinaryVersion())
 	}
 }
 
@@ -284,7 +284,7 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 				t.Fatalf("got %v, %v, want a check %v", check, err, tc.wantCheck)
 			}
 			if tc.wantCheck && (check.(*clientCACheck).headers != nil) != (tc.proxy != nil) {
-				t.Error("the check does not look at the headers of the front proxy, or at those of none")
+				t.Error("readiness must depend on the CA of the front proxy if there is one, and only then")
 			}
 		})
 	}
@@ -317,6 +317,6 @@ func TestFrontDoorLeavesTheMainPortAsItIs(t *testing.T) {
 		t.Errorf("got %+v, want the listener, the TLS options of the main port and the names of clients", config)
 	}
 	if main.Listener != mine || main.BindPort == open.BindPort {
-		t.Errorf("the main port has become that of the front door: %+v", main)
+		t.Errorf("the main port has the address of the front door: %+v", main)
 	}
 }

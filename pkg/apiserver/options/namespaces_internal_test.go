@@ -88,7 +88,7 @@ func TestCachedNamespaces(t *testing.T) {
 		t.Errorf("missing: got %v, want nothing", data)
 	}
 	if n := len(client.Actions()); n > 2 {
-		t.Errorf("got %d requests, want those of the informer only: %v", n, client.Actions())
+		t.Errorf("got %d requests, want at most the two of the informer: %v", n, client.Actions())
 	}
 }
 

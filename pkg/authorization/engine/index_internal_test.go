@@ -126,7 +126,7 @@ func TestWidePoliciesAreFound(t *testing.T) {
 // TestLongListsMatchAsShortOnes matches questions with a rule, and with a rule that has other entries, too.
 func TestLongListsMatchAsShortOnes(t *testing.T) {
 	t.Parallel()
-	long := func(prefix string, entries []string) []string { return append(numbered(prefix, few), entries...) }
+	long := func(prefix string, entries []string) []string { return append(numbered(prefix, scanLimit), entries...) }
 	values := []string{"", "a", "b", "*"}
 	resources := []string{"", "a", "b", "*", "a/s", "*/s", "a/*", "*/*"}
 	for _, entry := range values {

@@ -126,8 +126,8 @@ func TestVersionsOfSeveralRules(t *testing.T) {
 	}
 }
 
-// TestRules asks that rules match as those of RBAC do, and a review about every value
-// only if they match every value.
+// TestRules checks that a rule matches the requests that a rule of RBAC with the same fields matches. A review about every value
+// of a field must match only if the rule has every value.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
@@ -200,8 +200,7 @@ func withDefaults(r rule) rule {
 	return r
 }
 
-// TestPaths asks that paths match as those of RBAC do, and that no rule about resources
-// matches one.
+// TestPaths checks that a rule matches the paths that a rule of RBAC matches, and that a rule about resources matches no path.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -19,9 +19,9 @@ import (
 // all stands for every verb, group, version or resource, in rules and in attributes.
 const all = "*"
 
-// few is how many entries of a list are compared one by one. Longer lists are searched: 64 rules have thousands of entries, which
-// are looked at for every request of a namespace, whoever its authors are.
-const few = 8
+// scanLimit is the length of the longest list whose entries are compared one by one. Longer lists use a binary search: a policy of
+// a namespace may have 64 rules with thousands of entries, and they are compared with each request in the namespace.
+const scanLimit = 8
 
 // rule describes requests. It is immutable, and shares no slice with the object that it
 // was made from. All lists are sorted.
@@ -34,7 +34,7 @@ type rule struct {
 	paths         []string
 	// grants says that a version outside apiVersions is not matched.
 	grants bool
-	// servedVersion, if not empty, is the only version of which the rule matches requests.
+	// servedVersion is the only version that the rule matches. If it is empty, apiVersions alone decides.
 	servedVersion string
 }
 
@@ -50,7 +50,7 @@ func sorted(entries []string) []string { return slices.Sorted(slices.Values(entr
 
 // contains reports whether a sorted list has an entry.
 func contains(entries []string, entry string) bool {
-	if len(entries) <= few {
+	if len(entries) <= scanLimit {
 		return slices.Contains(entries, entry)
 	}
 	_, found := slices.BinarySearch(entries, entry)
@@ -135,7 +135,7 @@ func (r *rule) matches(a authorizer.Attributes) match {
 }
 
 func holds(values []string, value string) bool {
-	if len(values) > few {
+	if len(values) > scanLimit {
 		return contains(values, value) || contains(values, all)
 	}
 	for _, v := range values {
@@ -150,7 +150,7 @@ func holds(values []string, value string) bool {
 // */scale the subresource scale of every resource. A resource without subresource does
 // not match its subresources.
 func (r *rule) matchesResource(resource, subresource string) bool {
-	if len(r.resources) > few {
+	if len(r.resources) > scanLimit {
 		if subresource == "" {
 			return holds(r.resources, resource)
 		}

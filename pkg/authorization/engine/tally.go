@@ -162,8 +162,8 @@ func (t *Tallies) forget(key Key) {
 
 // Count is how often policies with an effect had a result.
 type Count struct {
-	// Policy identifies the policy. Its name is Other for policies that have no counts of their own, and its namespace is
-	// Other, too, for those of namespaces.
+	// Policy identifies the policy. Policies without counts of their own count together: with the name Other, and the AuthorizationPolicies
+	// among them with the namespace Other, too.
 	Policy Key
 	Effect authorization.Effect
 	// Result is true, false, residual or error.

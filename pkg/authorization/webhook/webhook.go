@@ -35,7 +35,7 @@ const (
 // be conditional if the webhook also evaluates conditions. It is safe for concurrent use.
 type Webhook struct {
 	name string
-	// group and version are those of the reviews.
+	// group and version are the API group and version of the reviews that the webhook gets.
 	group, version string
 	// reviews is the endpoint for SubjectAccessReviews, and conditions the one for
 	// AuthorizationConditionsReviews. conditions is nil if the webhook does not evaluate

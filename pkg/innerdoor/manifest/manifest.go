@@ -46,9 +46,9 @@ type Config struct {
 	Resources []innerdoor.Resource `json:"resources"`
 	// Identities are left out at both doors. If it is empty, DefaultIdentities are.
 	Identities Identities `json:"identities"`
-	// AsksOthers says that the other authorizers answer a question about the version * with the label selector of
-	// OtherAuthorizersKey as strictly as the request itself. RBAC and Node do. If it is false, the manifest asks nobody, and
-	// calls the inner door for everybody.
+	// AsksOthers lets the manifest ask the other authorizers of kube-apiserver, by a check with the version * and the label selector
+	// of OtherAuthorizersKey, and not call the inner door for what they allow. Set it only if every other authorizer answers such a
+	// check as strictly as the request itself. RBAC and Node do. If it is false, kube-apiserver calls the inner door for everybody.
 	AsksOthers bool `json:"asksOthers"`
 	// OwnerReferences says that the admission plugin OwnerReferencesPermissionEnforcement is on. Then an update that
 	// changes the owners of an object needs the permission to delete it, too.

@@ -219,22 +219,28 @@ func (d Decision) CanBecomeAllowed() bool { return d.possible()&canAllow != 0 }
 // CanBecomeDenied reports whether some data could make the decision Deny.
 func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
 
-// Fold makes the decision unconditional for a caller that does not support conditions:
-// Deny if it could deny, NoOpinion otherwise, with a reason that says so and names the conditions
-// (KEP-5681, "Authorizer requirements"). Unconditional decisions are returned as they are.
-func (d Decision) Fold() Decision {
+// Fold makes the decision unconditional for a request whose conditions no server evaluates, and for any other caller that
+// does not support conditions: Deny if it could deny, NoOpinion otherwise (KEP-5681, "Authorizer requirements"). The reason
+// names the conditions that could deny, or else the conditions that could allow, as refusals do. A decision that is Allow
+// whatever its conditions are becomes Allow. Unconditional decisions are returned as they are.
+func (d Decision) Fold() Decision { return d.foldBecause(Decision.notEvaluated) }
+
+// FoldReview is Fold for the answer to a review, whose reason says what the conditions could do.
+func (d Decision) FoldReview() Decision { return d.foldBecause(Decision.notShown) }
+
+func (d Decision) foldBecause(reason func(Decision) string) Decision {
 	simple := d.simplify()
 	if allowed := simple.allowedByEveryValue(); allowed.IsAllow() {
 		return allowed
 	}
-	if simple.IsUnconditional() {
+	switch {
+	case simple.IsUnconditional():
 		return simple
+	case simple.CanBecomeDenied():
+		return Deny(reason(simple), nil)
+	default:
+		return NoOpinion(reason(simple), nil)
 	}
-	folded := simple.fold("the decision depends on conditions, which cannot be evaluated or shown here; it was folded", nil)
-	if on := simple.DependsOn(); on != "" {
-		folded.reason += ": " + on
-	}
-	return folded
 }
 
 func (d Decision) fold(reason string, err error) Decision {

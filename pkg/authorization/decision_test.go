@@ -365,19 +365,32 @@ func TestFoldNeverOpensAnything(t *testing.T) {
 
 func TestFoldSaysThatItFolded(t *testing.T) {
 	t.Parallel()
+	allows, denies, holds := condition(0, authorization.EffectAllow, isLater), condition(1, authorization.EffectDeny, isLater), condition(2, authorization.EffectNoOpinion, isLater)
+	always := authorization.Condition{ID: "example.com/c3", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: "true"}
+	notEvaluated := func(i int) string {
+		return fmt.Sprintf("condition=example.com/c%d reason=Error: its condition cannot be evaluated for this request", i)
+	}
 	for _, tc := range []struct {
 		name string
 		set  authorization.Set
 		want string
+		// reason is the reason of a request. The reason of a review is made from DependsOn.
+		reason string
 	}{
-		{"Allow condition", setOf([]authorization.Condition{condition(0, authorization.EffectAllow, isTrue)}, ""), "NoOpinion"},
-		{"Deny condition", setOf([]authorization.Condition{condition(0, authorization.EffectDeny, isTrue)}, ""), "Deny"},
+		{"Allow condition", setOf([]authorization.Condition{allows}, ""), "NoOpinion", notEvaluated(0)},
+		{"Deny condition", setOf([]authorization.Condition{denies}, ""), "Deny", notEvaluated(1)},
+		{"Deny and Allow conditions", setOf([]authorization.Condition{allows, denies}, ""), "Deny", notEvaluated(1)},
+		{"NoOpinion and Allow conditions", setOf([]authorization.Condition{allows, holds}, ""), "NoOpinion", notEvaluated(0) + "; " + notEvaluated(2)},
+		{"NoOpinion condition, and an Allow that holds", setOf([]authorization.Condition{always, holds}, ""), "NoOpinion", notEvaluated(2)},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := authorization.Chained(tc.set).Fold()
-			if kindOf(got) != tc.want || !strings.Contains(got.Reason(), "folded to "+tc.want) {
-				t.Errorf("got %s with reason %q, want %s with a reason that says so", kindOf(got), got.Reason(), tc.want)
+			d := authorization.Chained(tc.set)
+			if got := d.Fold(); kindOf(got) != tc.want || got.Reason() != tc.reason {
+				t.Errorf("got %s with reason %q, want %s with %q", kindOf(got), got.Reason(), tc.want, tc.reason)
+			}
+			if got := d.FoldReview(); kindOf(got) != tc.want || got.Reason() != "the decision depends on conditions, which cannot be evaluated or shown here: "+d.DependsOn() {
+				t.Errorf("for a review: got %s with reason %q, want %s with what it depends on", kindOf(got), got.Reason(), tc.want)
 			}
 		})
 	}
@@ -466,8 +479,8 @@ func TestReasonNamesTheConditionAndItsDescription(t *testing.T) {
 		{"failed", authorization.EffectDeny, isError, false, named + " with effect Deny: "},
 		{"failed and held back", authorization.EffectNoOpinion, isError, false, named + " with effect NoOpinion: "},
 		{"not allowed", authorization.EffectAllow, isFalse, false, "condition=example.com/c7 reason=NotMet: protected data; condition=example.com/c8 reason=NotMet: its condition does not hold"},
-		{"folded to Deny", authorization.EffectDeny, isTrue, true, "folded to Deny: one condition could deny: " + named + ": <nil>"},
-		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "folded to NoOpinion: allowed on conditions: " + named + "; condition=example.com/c8"},
+		{"folded to Deny", authorization.EffectDeny, isTrue, true, "condition=example.com/c7 reason=Error: protected data: its condition cannot be evaluated for this request: <nil>"},
+		{"folded to NoOpinion", authorization.EffectAllow, isTrue, true, "condition=example.com/c7 reason=Error: protected data: its condition cannot be evaluated for this request; condition=example.com/c8 reason=Error: "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

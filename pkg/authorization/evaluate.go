@@ -352,6 +352,43 @@ func (d Decision) Labels() []string {
 	return slices.Concat(labelsOf(all, EffectDeny), labelsOf(all, EffectNoOpinion), labelsOf(all, EffectAllow))
 }
 
+const textOfFolded = "its condition cannot be evaluated for this request"
+
+// notEvaluated returns the reason of a request that is refused because its conditions cannot be evaluated. It names the
+// conditions that could deny. If there are none, it names the conditions that could keep Allow policies from allowing, and the
+// conditions that could allow, unless one of these is always true.
+func (d Decision) notEvaluated() string {
+	all := d.allConditions()
+	counts := func(c Condition) bool { return c.Effect == EffectDeny }
+	if !slices.ContainsFunc(all, counts) {
+		counts = func(c Condition) bool { return c.Effect == EffectNoOpinion }
+		if !slices.ContainsFunc(all, func(c Condition) bool { return c.Effect == EffectAllow && c.isAlwaysTrue() }) {
+			counts = func(Condition) bool { return true }
+		}
+	}
+	seen, reasons := map[string]bool{}, []string{}
+	for _, c := range all {
+		if counts(c) && !seen[c.ID] && len(reasons) <= maxReportedConditions {
+			seen[c.ID], reasons = true, append(reasons, Explain(c.ID, WordError, c.Description, textOfFolded))
+		}
+	}
+	return bounded(reasons)
+}
+
+// isAlwaysTrue reports whether the condition is the one of a policy that has none, or whose condition holds already.
+func (c Condition) isAlwaysTrue() bool {
+	return c.Type == ConditionTypeCEL && c.TextFunc == nil && c.Text == "true"
+}
+
+// notShown says for people on what the answer to a review depends if it cannot have the conditions.
+func (d Decision) notShown() string {
+	const reason = "the decision depends on conditions, which cannot be evaluated or shown here"
+	if on := d.DependsOn(); on != "" {
+		return reason + ": " + on
+	}
+	return reason
+}
+
 // HowToSeeConditions ends the reason of a folded answer to a review.
 const HowToSeeConditions = "to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"
 

@@ -174,18 +174,16 @@ const (
 
 // unconditional converts a conditional decision as Decide describes.
 func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
-	conditions := conditionLabels(decision)
 	switch {
 	case enforced && decision.CanBecomeAllowed():
-		return authorization.Allow("allowed if the conditions hold, which Proviso evaluates at admission: "+conditions, nil)
+		return authorization.Allow("allowed if the conditions hold, which Proviso evaluates at admission: "+strings.Join(decision.Labels(), "; "), nil)
 	case enforced || marked:
-		return authorization.NoOpinion("left to Proviso, which evaluates the conditions: "+conditions, nil)
+		// Policies have nothing to do with a refusal that follows: Proviso evaluates the conditions if RBAC allows the request.
+		return authorization.NoOpinion("", nil)
 	case authorization.HasWildcards(attributes):
 		return d.folded(decision)
-	case decision.CanBecomeDenied():
-		return authorization.Deny("denied because conditions cannot be evaluated for this request, and one of them could deny it: "+conditions, nil)
 	default:
-		return authorization.NoOpinion("not allowed because conditions cannot be evaluated for this request: "+conditions, nil)
+		return decision.Fold()
 	}
 }
 
@@ -221,28 +219,4 @@ func isMarked(u user.Info) bool {
 func impersonatesMarker(a authorizer.Attributes) bool {
 	return a.IsResourceRequest() && a.GetAPIGroup() == authenticationv1.GroupName &&
 		a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), webhook.DelegationMarker)
-}
-
-// maxNamedConditions bounds the conditions in a reason, which becomes part of the message of a
-// 403.
-const maxNamedConditions = 3
-
-// conditionLabels returns the labels of the first conditions of a decision, and the number of the
-// others. A condition with effect NoOpinion may be in several sets, and counts once.
-func conditionLabels(decision authorization.Decision) string {
-	var labels []string
-	seen := map[string]bool{}
-	for _, set := range decision.Chain() {
-		for _, c := range set.Decision.Conditions() {
-			if !seen[c.ID] {
-				seen[c.ID], labels = true, append(labels, c.Label())
-			}
-		}
-	}
-	more := ""
-	if len(labels) > maxNamedConditions {
-		more = fmt.Sprintf(" and %d more", len(labels)-maxNamedConditions)
-		labels = labels[:maxNamedConditions]
-	}
-	return strings.Join(labels, ", ") + more
 }

@@ -106,7 +106,7 @@ func TestPolicyInReviews(t *testing.T) {
 		{name: "an update, which may create", user: "dana", verb: "update", mode: "HumanReadable",
 			want: condition(`(operation == "DELETE" ? oldObject : object).spec.storageClassName == "dev"`)},
 		{name: "optimized, for a caller who may not read the policy", user: "dana", verb: "create", mode: "Optimized", want: condition(`object.spec.storageClassName == "dev"`)},
-		{name: "without conditions", user: "dana", verb: "create", wantReason: "it was folded to NoOpinion"},
+		{name: "without conditions", user: "dana", verb: "create", wantReason: "the decision depends on conditions, which cannot be evaluated or shown here"},
 		{name: "another verb", user: "dana", verb: "patch", mode: "HumanReadable"},
 		{name: "somebody else", user: "bob", verb: "create", mode: "HumanReadable"},
 	} {

@@ -54,11 +54,11 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	switch wildcards := authorization.HasWildcards(record); {
 	case decision.IsUnconditional():
 	case attributes.Mode == authorizationapi.ConditionsModeNone:
-		if decision = decision.Fold(); r.Conditional {
+		if decision = decision.FoldReview(); r.Conditional {
 			hint = authorization.HowToSeeConditions
 		}
 	case wildcards:
-		decision = decision.Fold()
+		decision = decision.FoldReview()
 		hint, warnings = hintWildcards, append(warnings, warningWildcards)
 	default:
 		warnings = r.Warnings(record)

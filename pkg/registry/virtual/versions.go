@@ -108,7 +108,7 @@ func (a versionAnswer) folded() authorizationapi.SubjectAccessReviewStatus {
 	}
 	decision := authorization.Deny("the conditions cannot be read", nil)
 	if sets, err := authorization.SetsFromWire(a.status.ConditionsChain); err == nil {
-		decision = authorization.Chained(sets...).Fold()
+		decision = authorization.Chained(sets...).FoldReview()
 	}
 	status := authorization.Status(decision)
 	status.EvaluationError = join(a.status.EvaluationError, status.EvaluationError)

@@ -8,7 +8,6 @@ package authorization
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -286,12 +285,17 @@ func PathOf(a authorizer.Attributes) string {
 // condition is written for one version of one resource, so there are none for those
 // (KEP-5681, "Feature availability and version skew").
 func HasWildcards(attributes authorizer.Attributes) bool {
-	values := []string{attributes.GetVerb()}
-	if attributes.IsResourceRequest() {
-		if attributes.GetAPIGroup() == "*" || attributes.GetSubresource() == "*" { // the empty ones are not many
-			return true
-		}
-		values = append(values, attributes.GetAPIVersion(), attributes.GetResource())
+	if isOpen(attributes.GetVerb()) {
+		return true
 	}
-	return slices.Contains(values, "") || slices.Contains(values, "*")
+	if !attributes.IsResourceRequest() {
+		return false
+	}
+	if attributes.GetAPIGroup() == "*" || attributes.GetSubresource() == "*" { // empty, they are one group and one resource
+		return true
+	}
+	return isOpen(attributes.GetAPIVersion()) || isOpen(attributes.GetResource())
 }
+
+// isOpen reports whether a value stands for more than one.
+func isOpen(value string) bool { return value == "" || value == "*" }

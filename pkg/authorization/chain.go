@@ -140,15 +140,16 @@ func (m Member) expands() bool {
 // show every condition that applies. Begin is the lazy one, for requests.
 func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
 	ctx = c.Pin(ctx)
-	var sets []Set
-	for _, m := range c.pinned(ctx) {
+	members := c.pinned(ctx)
+	sets := make([]Set, 0, len(members))
+	for _, m := range members {
 		set := m.decide(ctx, attributes)
 		sets = append(sets, set)
 		if set.Decision.possible()&canNoOpinion == 0 {
 			break
 		}
 	}
-	return Chained(sets...).simplify()
+	return Decision{kind: kindChain, chain: sets}.simplify()
 }
 
 func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Set {

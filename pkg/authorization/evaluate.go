@@ -445,7 +445,9 @@ type diagnostics struct {
 }
 
 func (t *diagnostics) add(s Set) {
-	t.decisions = append(t.decisions, s.Decision)
+	if s.Decision.reason != "" || s.Decision.why != nil {
+		t.decisions = append(t.decisions, s.Decision)
+	}
 	if err := s.Decision.err; err != nil {
 		t.errs = append(t.errs, fmt.Errorf("%s: %w", s.AuthorizerName, err))
 	}

@@ -9,11 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -195,15 +193,32 @@ type sizeChecker struct {
 // check returns an error if a value has too many entries to be compared, or something within it has, or
 // is more levels below it than these.
 func (c *sizeChecker) check(value any, levels int) error {
-	var size int
-	var values iter.Seq[any]
 	switch value := value.(type) {
 	case map[string]any:
-		size, values = len(value), maps.Values(value)
+		if err := c.count(len(value), levels); err != nil {
+			return err
+		}
+		for _, v := range value {
+			if err := c.check(v, levels-1); err != nil {
+				return err
+			}
+		}
 	case []any:
-		size, values = len(value), slices.Values(value)
-		c.listWork += size * size
+		c.listWork += len(value) * len(value)
+		if err := c.count(len(value), levels); err != nil {
+			return err
+		}
+		for _, v := range value {
+			if err := c.check(v, levels-1); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// count adds the entries of one list or map, which may have so many levels below it.
+func (c *sizeChecker) count(size, levels int) error {
 	c.total += size
 	switch {
 	case size > maxEntries:
@@ -214,13 +229,6 @@ func (c *sizeChecker) check(value any, levels int) error {
 		return errLongLists
 	case size > 0 && levels == 0:
 		return errTooDeep
-	case size == 0:
-		return nil
-	}
-	for v := range values {
-		if err := c.check(v, levels-1); err != nil {
-			return err
-		}
 	}
 	return nil
 }

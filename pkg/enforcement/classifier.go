@@ -54,7 +54,8 @@ type classifier struct {
 
 // Cover registers the endpoints of API groups on which conditions are enforced: endpoints whose
 // storage is a genericregistry.Store or an AdmissionRunner, and connections, for which the handler
-// itself runs admission. On all other endpoints conditions are folded.
+// itself runs admission. On all other endpoints conditions are folded, and also for reads, and for
+// deletions from a Store that deletes gracefully.
 func (e *Enforcer) Cover(groups ...*genericapiserver.APIGroupInfo) {
 	for _, group := range groups {
 		for version, storages := range group.VersionedResourcesStorageMap {
@@ -175,9 +176,9 @@ func (c *classifier) coverage(a authorizer.Attributes) coverage {
 	return c.endpoints[endpoint{GroupVersionResource: schema.GroupVersionResource{Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource()}, subresource: a.GetSubresource()}]
 }
 
-// some returns the verbs of the requests that attributes with * stand for, in the given versions, or in all versions if none is
-// given. covered are the verbs of requests that reach admission, and others the verbs of all other requests that are served. The
-// verb and the version of the attributes do not count.
+// some returns the verbs of the endpoints that match attributes, whose group, resource and subresource may be *, in the given
+// versions, or in all versions if none is given. covered has the verbs of requests that reach admission, and others the verbs of
+// requests that are served and do not. The verb and the version of the attributes are ignored.
 func (c *classifier) some(a authorizer.Attributes, versions []string) (covered, others sets.Set[string]) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -195,7 +196,7 @@ func (c *classifier) some(a authorizer.Attributes, versions []string) (covered, 
 	return covered, others
 }
 
-// versions returns the versions of the endpoints with the group, resource and subresource of attributes.
+// versions returns the versions of the endpoints with the group, resource and subresource of attributes, in alphabetical order.
 func (c *classifier) versions(a authorizer.Attributes) []string {
 	if !a.IsResourceRequest() {
 		return nil

@@ -65,8 +65,9 @@ func (d *requestData) convert() (err error) {
 	return nil
 }
 
-// inVersion returns an object in the version of the request. The hub of a kind may be the type of one of its versions. A scheme
-// has no conversion from a type without the method DeepCopyInto to itself, so that such an object is copied.
+// inVersion returns an object in the version of the request. An object that has the type of that version already is copied
+// instead of converted: the hub of a kind may be the type of one of its versions, and a scheme cannot convert a type without the
+// method DeepCopyInto to itself.
 func inVersion(obj runtime.Object, kind schema.GroupVersionKind, objects admission.ObjectInterfaces) (runtime.Object, error) {
 	if _, isUnstructured := obj.(runtime.Unstructured); !isUnstructured { // one type for all versions
 		if out, err := objects.GetObjectCreater().New(kind); err == nil && reflect.TypeOf(out) == reflect.TypeOf(obj) {
@@ -78,7 +79,8 @@ func inVersion(obj runtime.Object, kind schema.GroupVersionKind, objects admissi
 	return admission.ConvertToGVK(obj, kind, objects)
 }
 
-// GetNamespaceObject returns the namespace of the request, nil if it has none.
+// GetNamespaceObject returns the namespace of the request. It returns nil if the request has none, or if the server cannot read
+// namespaces.
 func (d *requestData) GetNamespaceObject() (map[string]any, error) {
 	if d.namespace == nil || d.admitted.GetNamespace() == "" {
 		return nil, nil

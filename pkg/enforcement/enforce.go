@@ -33,9 +33,10 @@ var (
 
 // Enforce evaluates the conditional decision about a request (KEP-5681,
 // "AuthorizationConditionsEnforcer admission controller"). It returns nil if the request is
-// allowed, a 403 status error if it is not, and a 500 status error if an evaluation panics. It may
-// be called several times for a request, and concurrently: for each object of a deletecollection,
-// and for each attempt at an update.
+// allowed, a 403 status error if it is not, and a 500 status error if an evaluation panics. A request
+// that has no decision, or whose decision is about another request, is not allowed. Enforce may be
+// called several times for a request, and concurrently: for each object of a deletecollection, and
+// for each attempt at an update.
 func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -69,7 +70,8 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 }
 
 // recordsOf returns the decisions about a request that reaches admission. The request is allowed
-// only if all of them evaluate to Allow.
+// only if all of them evaluate to Allow; a nil record needs no evaluation. It returns an error if a
+// decision is missing or about another request.
 func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 	request, connect, create := s.records()
 	switch {

@@ -125,9 +125,10 @@ func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.covers(attributes)
 }
 
-// Coverage returns verbs of the requests that attributes stand for, whose group, resource and subresource may be *, in some
-// versions, or in all if there are none: the verbs for which this server enforces conditions on some requests, and those for
-// which it serves others on which conditions are folded. The verb and the version of the attributes do not count.
+// Coverage returns two sets of verbs for the resources that attributes name. Their group, resource and subresource may be *;
+// their verb and version are ignored. enforced has the verbs for which this server enforces conditions on one of these
+// resources at least. folded has the verbs that this server serves without enforcement for one of them at least. Both are
+// about the given versions, or about all versions if none is given.
 func (e *Enforcer) Coverage(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string]) {
 	covered, others := e.classifier.some(attributes, versions)
 	if !e.enforces() {
@@ -136,8 +137,8 @@ func (e *Enforcer) Coverage(attributes authorizer.Attributes, versions []string)
 	return covered, others
 }
 
-// Versions returns the versions in which this server serves the resource, and the subresource, that attributes name, in
-// alphabetical order. The version of the attributes does not count.
+// Versions returns the versions in which this server serves the resource, or the subresource if they name one, of attributes,
+// in alphabetical order. It ignores the version of the attributes, and returns nil for a non-resource request.
 func (e *Enforcer) Versions(attributes authorizer.Attributes) []string {
 	return e.classifier.versions(attributes)
 }
@@ -148,9 +149,9 @@ func (e *Enforcer) Connects(attributes authorizer.Attributes) bool {
 	return e.classifier.connects(attributes)
 }
 
-// NeedsCreate reports whether a request needs the verb create in addition to its own: it is a
-// connection with another verb than create (KEP-5681, "Compound Authorization for Connectible
-// Resources").
+// NeedsCreate reports whether a request needs the verb create in addition to its own: the gate
+// AuthorizeConnectWithCreate is on, and the request is a connection with another verb than create
+// (KEP-5681, "Compound Authorization for Connectible Resources").
 func (e *Enforcer) NeedsCreate(attributes authorizer.Attributes) bool {
 	return e.config.ConnectWithCreate && attributes.GetVerb() != "create" && e.classifier.connects(attributes)
 }

@@ -27,7 +27,7 @@ var (
 	_ admission.ValidationInterface = explaining{}
 )
 
-// Admit runs mutating admission.
+// Admit keeps the object of a create as the user has sent it, and runs mutating admission.
 func (e explaining) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	slotFrom(ctx).recordSent(a)
 	if mutating, ok := e.Interface.(admission.MutationInterface); ok {
@@ -36,7 +36,8 @@ func (e explaining) Admit(ctx context.Context, a admission.Attributes, o admissi
 	return nil
 }
 
-// Validate runs validating admission, in which Enforce evaluates the conditions.
+// Validate runs validating admission, in which Enforce evaluates the conditions. It records an error
+// of a plugin that comes after the conditions have allowed the request.
 func (e explaining) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	validating, ok := e.Interface.(admission.ValidationInterface)
 	if !ok {

@@ -32,8 +32,10 @@ type filter struct {
 
 var _ authorizer.Authorizer = &filter{}
 
-// Authorize decides about a request. If the decision is conditional it returns Allow, and the
-// conditions are in the slot of the request.
+// Authorize decides about a check of the filters. If the check is about the request itself and this
+// server enforces conditions on the request, it returns Allow for a conditional decision that can
+// become Allow, and records the conditions in the slot of the request. All other decisions are folded.
+// It denies users with the reserved extra, and a second check about the same request.
 func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	if authorization.HasReservedExtra(a.GetUser()) { // such a user may not impersonate either
 		return authorizer.DecisionDeny, reasonReserved, nil
@@ -100,8 +102,9 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 }
 
 // decide decides about attributes. If earlier is set, it is a decision about the same request, and
-// its snapshot is used. The record is nil if the attributes cannot become allowed; the decision is
-// then unconditional and has the reason.
+// its snapshot is used. If this server does not enforce conditions on the attributes, the decision is
+// folded. The record is nil if the decision cannot become Allow; the decision is then unconditional
+// and has the reason.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
 	ctx, chain := e.chainFor(ctx, a, earlier)
 	if !e.Covers(a) {
@@ -141,7 +144,7 @@ func (conditionsAware) ConditionsMode() authorization.Mode {
 }
 
 // createOfConnection returns the attributes of the create check that a connection also needs
-// (KEP-5681, "Compound Authorization for Connectible Resources").
+// (KEP-5681, "Compound Authorization for Connectible Resources"), or false if the request needs none.
 func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attributes, bool) {
 	if !e.NeedsCreate(a) {
 		return nil, false
@@ -166,12 +169,13 @@ type handlers struct {
 var _ authorizer.Authorizer = &handlers{}
 
 // verbUnsafeDelete is the verb that a handler checks before it deletes an object that cannot be
-// read. It runs no admission for such a deletion.
+// read. The handler runs no admission for such a deletion.
 const verbUnsafeDelete = "unsafe-delete-ignore-read-errors"
 
 // Authorize decides about a check of a handler. If an update or patch turns into a create and that
-// create is allowed on conditions, it returns Allow, and the conditions are in the slot of the
-// request.
+// create is allowed on conditions, it returns Allow, and records the conditions in the slot of the
+// request. It denies the deletion of an unreadable object unless the delete was allowed without
+// conditions. All other decisions are folded.
 func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -187,8 +191,9 @@ func (h *handlers) Authorize(ctx context.Context, a authorizer.Attributes) (auth
 	return forbidden(h.folding.Authorize(ctx, a))
 }
 
-// authorizeCreate decides about the create that a request turns into. If the handler attempts the
-// update again, the recorded decision stays, so that every attempt gets the same answer.
+// authorizeCreate decides about the create that a request turns into, and records the decision if it
+// can become Allow. If the handler attempts the update again, the create is decided again, but
+// admission evaluates the decision that was recorded first.
 func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	create, decision := s.enforcer.decide(ctx, a, request)
 	if create == nil {
@@ -204,7 +209,8 @@ func (s *slot) authorizeCreate(ctx context.Context, request *record, a authorize
 	return authorizer.DecisionAllow, decision.Reason(), nil
 }
 
-// refusalOfCreate returns the error that the handlers respond with if the create is refused.
+// refusalOfCreate returns the error with which the handlers answer if the create is refused: 403, or
+// 500 if there is an error.
 func refusalOfCreate(a authorizer.Attributes, reason string, err error) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)

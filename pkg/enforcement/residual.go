@@ -27,8 +27,8 @@ var (
 // EnforceResidual restricts a request by deny-only conditions that are decided before all authorizers of
 // the chain: the residual conditions of an impersonation (KEP-5681, "Constrained Impersonation
 // through Conditional Authorization"). They also apply to privileged groups, and deny a request
-// that does not reach admission. If EnforceResidual returns an error, the conditions do not apply, and the
-// caller must refuse the request.
+// that does not reach admission. EnforceResidual must be called before the request is authorized. If it
+// returns an error, none of the conditions apply, and the caller must refuse the request.
 func EnforceResidual(ctx context.Context, sets ...authorization.Set) error {
 	s := slotFrom(ctx)
 	if s == nil {
@@ -80,7 +80,8 @@ func ResidualToForward(ctx context.Context) []authorization.Set {
 type residualKey struct{}
 
 // chainFor returns the chain that decides about a request, or about the create check that it also
-// needs, and the context for it. The create check is decided by the same server as the request.
+// needs, and the context for that chain. The conditions of EnforceResidual come first in the chain,
+// unless another server enforces them. The create check is decided by the same server as the request.
 func (e *Enforcer) chainFor(ctx context.Context, a authorizer.Attributes, earlier *record) (context.Context, *authorization.Chain) {
 	s := slotFrom(ctx)
 	if s == nil {

@@ -46,7 +46,8 @@ func showsSent(a admission.Attributes) bool {
 	return a.GetOperation() == admission.Create && a.GetSubresource() == "" && a.GetResource().Resource != "secrets" && a.GetObject() != nil
 }
 
-// sentBy returns the object that recordSent has kept, if the request at admission is still the same create.
+// sentBy returns the object that recordSent has kept, or nil if it kept none or if a is not about a create whose values may be
+// shown.
 func (s *slot) sentBy(a admission.Attributes) runtime.Object {
 	if !showsSent(a) {
 		return nil
@@ -59,9 +60,9 @@ func (s *slot) sentBy(a admission.Attributes) runtime.Object {
 // ReadFields records the fields that a false condition has read.
 func (d *requestData) ReadFields(fields [][]string) { d.read = append(d.read, fields...) }
 
-// sentValues returns the values that the user has sent in the fields that false conditions have read. It shows short scalars
-// only, and only if no admission plugin has changed them, and the name of the field is not one of secrets. It returns "" if there
-// are none.
+// sentValues returns a text with the values that the user has sent in the fields that false conditions have read. It shows short
+// scalars only, and only if no admission plugin has changed them and the name of the field does not look like a secret's. It
+// returns "" if there is nothing to show.
 func (d *requestData) sentValues() string {
 	if d.sent == nil || len(d.read) == 0 {
 		return ""
@@ -118,7 +119,8 @@ func contentOf(object runtime.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 }
 
-// shownValue returns what a refusal says of the value of a field. It returns false if it says nothing.
+// shownValue returns the text " = <value>" or " not set" that a refusal shows for a field. It returns false if the refusal shows
+// nothing: the value is a long string or no scalar, or the field is below a value that has no fields.
 func shownValue(content map[string]any, field []string) (string, bool) {
 	var value any = content
 	for _, name := range field {
@@ -157,7 +159,7 @@ func nameOfField(field []string) string {
 	return name
 }
 
-// joinBounded joins a reason and the values after it to at most maxReasonBytes.
+// joinBounded appends values to a reason, and cuts the reason so that both have at most maxReasonBytes.
 func joinBounded(reason, values string) string {
 	if values != "" {
 		values = "; " + values

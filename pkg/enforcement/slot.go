@@ -20,11 +20,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// record is the decision about one set of attributes.
+// record is a decision about one set of attributes that is Allow or can become Allow.
 type record struct {
 	attributes authorizer.Attributes
-	// lazy is the decision if it may be conditional. It is nil if the decision was folded and is
-	// Allow.
+	// lazy evaluates the decision at admission. It is nil if this server does not enforce conditions
+	// on the attributes: then the decision was folded, and is Allow.
 	lazy *authorization.Lazy
 	// decided is the decision as it was before the body was read.
 	decided authorization.Decision
@@ -51,15 +51,15 @@ type slot struct {
 
 	// residual is the sets of conditions that EnforceResidual has added.
 	residual []authorization.Set
-	// forwarded is true if another server enforces the residual, and fetched if the component that
-	// passes the request on has fetched it.
+	// forwarded is true if another server enforces the residual, and fetched is true once the
+	// component that passes the request on has fetched the residual by ResidualToForward.
 	forwarded, fetched bool
 
 	// outcome is the result of the conditions.
 	outcome outcome
 	// allowed is true if the conditions have allowed the current attempt.
 	allowed bool
-	// sent is the object of a create before it was mutated.
+	// sent is the object of a create before it was mutated, or nil if recordSent kept none.
 	sent runtime.Object
 	// explanation is the refusal with which the current attempt ended after its conditions allowed
 	// it, if any. It may be shown to the user.
@@ -110,16 +110,17 @@ func (s *slot) records() (request, connect, create *record) {
 	return s.request, s.connect, s.create
 }
 
-// covered reports whether the request may depend on conditions that this server, or the server that
-// it is passed on to, must enforce.
+// covered reports whether the request may depend on conditions: this server enforces conditions on
+// it, or another server enforces its residual.
 func (s *slot) covered() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.forwarded || s.request != nil && s.request.lazy != nil
 }
 
-// turnsInto reports whether a check is the one that a handler makes when an update or patch turns
-// into a create: for the same object and user.
+// turnsInto reports whether r is about an update or patch, and a is the check that a handler makes
+// when that request turns into a create: the verb create for the same object and user. It returns
+// false if r is nil.
 func (r *record) turnsInto(a authorizer.Attributes) bool {
 	if r == nil {
 		return false

@@ -65,9 +65,9 @@ func newWithholding(w http.ResponseWriter, r *http.Request, s *slot, serializer 
 // Unwrap returns the wrapped writer.
 func (w *withholding) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// serve calls the handler. A panic becomes a withheld answer if the answer of 500 would be one: a patch that tests a value,
-// and then makes a handler panic, would tell by the broken connection whether the value was guessed. All other panics are
-// passed on, and so is the one by which a handler ends a connection on purpose.
+// serve calls the handler. If an answer of 500 to the request would be withheld, a panic of the handler becomes a withheld
+// answer: the broken connection would tell the sender of a patch that tests a value, and then makes the handler panic, whether
+// the value was guessed. All other panics are passed on, and so is the one by which a handler ends a connection on purpose.
 func (w *withholding) serve(handler http.Handler) {
 	defer func() {
 		if reason := recover(); reason != nil && (reason == http.ErrAbortHandler || !w.withholdPanic(reason)) { //nolint:errorlint // net/http compares it, too
@@ -77,7 +77,8 @@ func (w *withholding) serve(handler http.Handler) {
 	handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(w), w.request)
 }
 
-// withholdPanic answers in place of a handler that has panicked. It returns false if nothing is withheld.
+// withholdPanic answers in place of a handler that has panicked. It does nothing and returns false if an answer of 500 would not
+// be withheld, or if the handler's answer is already on its way to the user.
 func (w *withholding) withholdPanic(reason any) bool {
 	record, withhold := w.slot.withholds(w.request.Context(), http.StatusInternalServerError)
 	if !withhold || w.written && !w.withheld { // what the handler has written is on its way
@@ -185,8 +186,8 @@ func (w *withholding) Write(body []byte) (int, error) {
 	return w.ResponseWriter.Write(body)
 }
 
-// withholds reports whether the answer must not be shown, and returns the decision about its
-// request.
+// withholds reports whether an answer with this status must not be shown, because it could show a
+// stored object to a user who may not read it. If so, it also returns the decision about the request.
 func (s *slot) withholds(ctx context.Context, status int) (*record, bool) {
 	request, _, _ := s.records()
 	if !request.isConditional() || !showsStored(request.attributes, status) || !s.enforcer.readsStored(request.attributes) {
@@ -203,8 +204,9 @@ func showsStored(a authorizer.Attributes, status int) bool {
 	return status >= http.StatusBadRequest || a.GetVerb() == "deletecollection"
 }
 
-// readsStored reports whether the handler of a request reads a stored object before it
-// evaluates conditions. A create does not, and a connection runs admission first.
+// readsStored reports whether the handler of a request may read a stored object before conditions are
+// evaluated. It returns false for a create without a subresource, and for a connection, which runs
+// admission first.
 func (e *Enforcer) readsStored(a authorizer.Attributes) bool {
 	return !e.classifier.connects(a) && (a.GetVerb() != "create" || a.GetSubresource() != "")
 }

@@ -15,8 +15,8 @@ import (
 
 // WithWitness records the result of conditions in the audit event, and reports requests that
 // succeed although their conditions were never evaluated. Such a request would be a bug in a
-// storage that Cover has registered. It also withholds answers that would show an object to users
-// who may not read it.
+// storage that Cover has registered. It also replaces answers to conditional requests that could
+// show a stored object to a user who may not read it; see withholding.
 func WithWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s := slotFrom(r.Context())
@@ -34,8 +34,9 @@ func WithWitness(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 	})
 }
 
-// accuse reports conditions that were not evaluated. A deletecollection on an empty collection has
-// no object to evaluate them on, and is not reported.
+// accuse logs and counts the conditions of a successful request that were not evaluated, or that were
+// not fetched to be forwarded. It does not report conditions on a deletecollection, because an empty
+// collection has no object to evaluate them on.
 func (s *slot) accuse(ctx context.Context) {
 	s.mu.Lock()
 	lost := s.forwarded && !s.fetched

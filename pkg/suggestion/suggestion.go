@@ -28,8 +28,8 @@ const (
 	minPrefix = 4
 )
 
-// Near returns the candidates that differ least from a name: in the case of letters, in few letters, or by a longer end. It
-// returns at most three, in alphabetical order.
+// Near returns the candidates that differ least from a name: in the case of letters, in few letters, or because the name is only
+// their beginning. It returns at most three, in alphabetical order, and nil for an empty or long name.
 func Near(name string, candidates []string) []string {
 	if name == "" || len(name) > maxBytes {
 		return nil

@@ -21,8 +21,8 @@ var (
 	gitCommit  = ""
 )
 
-// Get returns the version in the form in which API servers publish theirs. What
-// cannot be known is empty.
+// Get returns the version in the form in which API servers publish theirs. GitCommit is empty if the build
+// did not stamp it; the state of the tree and the date of the build are always empty.
 func Get() apimachineryversion.Info {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(gitVersion, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
@@ -37,8 +37,8 @@ func Get() apimachineryversion.Info {
 	}
 }
 
-// String returns the version of Proviso and the version of the Kubernetes libraries that it was built with, on one
-// line.
+// String returns the version of Proviso, and the versions of the Kubernetes libraries and of Go that it was built
+// with, on one line.
 func String() string {
 	return fmt.Sprintf("%s (Kubernetes libraries %s, %s)", gitVersion, moduleVersion("k8s.io/apiserver"), runtime.Version())
 }

@@ -34,8 +34,9 @@ var (
 	_ admission.InitializationValidator = &Plugin{}
 )
 
-// AddTo adds the plugin to the plugins of a server as the first one, so that other plugins do not
-// see an object that its author may not write.
+// AddTo registers the plugin, and puts it before all other plugins of a server. It validates, so
+// mutating plugins run before it, but no other validating plugin sees an object that the user may not
+// write.
 func AddTo(options *genericoptions.AdmissionOptions) {
 	options.Plugins.Register(PluginName, func(io.Reader) (admission.Interface, error) { return &Plugin{}, nil })
 	options.RecommendedPluginOrder = slices.Insert(slices.Clone(options.RecommendedPluginOrder), 0, PluginName)

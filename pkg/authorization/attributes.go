@@ -42,7 +42,8 @@ var _ authorizer.Attributes = Attributes{}
 // ConditionsMode returns the mode in which the caller wants conditions.
 func (a Attributes) ConditionsMode() Mode { return a.Mode }
 
-// ModeOf returns the mode of a caller, empty if its attributes do not tell.
+// ModeOf returns the mode in which the caller wants conditions. It is empty if the attributes have no
+// mode: then conditions must not be returned.
 func ModeOf(attributes authorizer.Attributes) Mode {
 	if a, ok := attributes.(interface{ ConditionsMode() Mode }); ok {
 		return a.ConditionsMode()
@@ -50,7 +51,8 @@ func ModeOf(attributes authorizer.Attributes) Mode {
 	return authorization.ConditionsModeNone
 }
 
-// CallerOf returns who asks, or nil if attributes do not tell.
+// CallerOf returns the user who sent the review. It returns nil for attributes that are not of a review
+// whose answer is shown to a caller.
 func CallerOf(attributes authorizer.Attributes) user.Info {
 	if a, ok := attributes.(Attributes); ok {
 		return a.Caller
@@ -256,9 +258,9 @@ func fieldRequirementsOf(requirements []metav1.FieldSelectorRequirement) (fields
 	return result, utilerrors.NewAggregate(errs)
 }
 
-// HasReservedExtra reports whether a user has the extra that is reserved for residual conditions of
-// an impersonation between servers. Keys have no case once they have been through the headers
-// of a front proxy. Nil is a user without it.
+// HasReservedExtra reports whether a user has the extra key that passes residual conditions of an
+// impersonation between servers. The comparison ignores case, because the headers of a front proxy do
+// not preserve it. It returns false for nil.
 func HasReservedExtra(u user.Info) bool {
 	if u == nil {
 		return false
@@ -271,9 +273,9 @@ func HasReservedExtra(u user.Info) bool {
 	return false
 }
 
-// PathOf returns the path of a request that is not about a resource, and nothing otherwise. The
-// attributes of a request to this server always have the path of its URL, attributes of a review of
-// a resource never do; conditions must not see the difference.
+// PathOf returns the path of a non-resource request, and "" for a resource request. The attributes of
+// a resource request to this server have the path of its URL, and the attributes of a review of the
+// same request have none; conditions must not see the difference.
 func PathOf(a authorizer.Attributes) string {
 	if a.IsResourceRequest() {
 		return ""
@@ -281,9 +283,10 @@ func PathOf(a authorizer.Attributes) string {
 	return a.GetPath()
 }
 
-// HasWildcards reports whether attributes are about more than one kind of request. A
-// condition is written for one version of one resource, so there are none for those
-// (KEP-5681, "Feature availability and version skew").
+// HasWildcards reports whether attributes are about more than one kind of request: the verb,
+// or the version or resource of a resource request, is * or empty, or its group or subresource
+// is *. A condition is written for one verb on one version of one resource, so such attributes
+// get no conditions (KEP-5681, "Feature availability and version skew").
 func HasWildcards(attributes authorizer.Attributes) bool {
 	if isOpen(attributes.GetVerb()) {
 		return true

@@ -73,8 +73,8 @@ type Chain struct {
 
 var _ authorizer.Authorizer = &Chain{}
 
-// NewChain makes a chain. Names must be given and distinct. An empty chain has no
-// opinion on anything.
+// NewChain makes a chain. It returns an error if a member has no Decider or no name, or
+// if two have the same name. A chain without members always answers NoOpinion.
 func NewChain(members ...Member) (*Chain, error) {
 	RegisterMetrics()
 	seen := map[string]bool{}
@@ -114,7 +114,8 @@ func Pin(ctx context.Context, d Decider) context.Context {
 	return ctx
 }
 
-// pinned returns the members that a pinned context has.
+// pinned returns the members of the chain for a pinned context, with each Expander replaced by its
+// members.
 func (c *Chain) pinned(ctx context.Context) []Member {
 	if !slices.ContainsFunc(c.members, Member.expands) {
 		return c.members
@@ -135,9 +136,10 @@ func (m Member) expands() bool {
 	return ok
 }
 
-// Decide asks the members until one answers Allow or Deny unconditionally, and returns
-// everything that matters until there. It is the eager form, for reviews: they must
-// show every condition that applies. Begin is the lazy one, for requests.
+// Decide calls the members in order, until an answer cannot become NoOpinion, such as Allow
+// or Deny. It returns their answers as one decision, without sets that cannot change it. It is
+// the eager form, for reviews: they must show every condition that applies. Begin is the lazy
+// form, for requests.
 func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) Decision {
 	ctx = c.Pin(ctx)
 	members := c.pinned(ctx)
@@ -161,8 +163,9 @@ func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Se
 
 var _ Decider = &Chain{}
 
-// withAuthorOf makes a Decider that evaluates its own conditions the author of a set that it returned,
-// and of the sets within it that have no author.
+// withAuthorOf returns a set that the Decider d returned, with d as the author of its conditions and of
+// the conditions nested in it, unless they have an author. If d evaluates no conditions, it returns the
+// set unchanged.
 func (s Set) withAuthorOf(d Decider) Set {
 	author, ok := as[ConditionsAuthor](d)
 	if !ok {
@@ -210,8 +213,8 @@ func (n *nestedAuthor) EvaluateConditions(ctx context.Context, decision authoriz
 	return n.author.EvaluateConditions(ctx, ToUpstream(nested), data)
 }
 
-// WithAuthors returns sets that the chain made and that went over the wire, with their authors: the members
-// with the names of the sets. Other sets have no author.
+// WithAuthors returns sets that the chain made and that went over the wire, with their authors: the author
+// of a set is the member with the name of the set. A set with another name is returned unchanged.
 func (c *Chain) WithAuthors(sets ...Set) []Set {
 	members := c.pinned(c.Pin(context.Background()))
 	authored := make([]Set, 0, len(sets))
@@ -226,8 +229,9 @@ func (c *Chain) WithAuthors(sets ...Set) []Set {
 	return authored
 }
 
-// memberSet makes a member's answer a set of the chain. A chain of one set with the
-// member's own name is that set, unless that is a chain too; otherwise it is nested.
+// memberSet makes a member's answer a set of the chain. If the answer is a chain of one set
+// that has the name of the member and is not a chain itself, memberSet returns that set. All
+// other chains are nested in a new set.
 func memberSet(name string, d Decision) Set {
 	if d.kind == kindChain && len(d.chain) == 1 && d.chain[0].AuthorizerName == name && d.chain[0].Decision.kind != kindChain {
 		return d.chain[0]
@@ -235,8 +239,8 @@ func memberSet(name string, d Decision) Set {
 	return Set{AuthorizerName: name, Decision: d}
 }
 
-// Authorize decides for a caller that does not support conditions: what would be
-// conditional is folded, never to Allow.
+// Authorize decides for a caller that does not support conditions: the decision is
+// folded.
 func (c *Chain) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	return c.Decide(ctx, attributes).Fold().Concrete()
 }
@@ -246,8 +250,9 @@ func (c *Chain) ConditionsAwareAuthorize(ctx context.Context, attributes authori
 	return ToUpstream(c.Decide(ctx, attributes))
 }
 
-// EvaluateConditions evaluates a decision that the chain made. Conditions that cannot
-// evaluate themselves are evaluated by the members that made them, all from the same state of their sources.
+// EvaluateConditions evaluates a decision that the chain made. A set with conditions that
+// cannot be evaluated in this process is evaluated by the member that made it. All members
+// decide from the same state of their sources.
 func (c *Chain) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	ctx = c.Pin(ctx)
 	d := FromUpstream("", decision)
@@ -270,8 +275,8 @@ func Unconditional(decision authorizer.Decision, reason string, err error) Decis
 
 var errNotConcrete = errors.New("the decision still depends on conditions")
 
-// Concrete splits an unconditional decision into what upstream's callers expect. Anything
-// else denies.
+// Concrete returns an unconditional decision as the three values that callers of k8s.io/apiserver
+// expect. For a conditional decision it returns Deny and an error.
 func (d Decision) Concrete() (authorizer.Decision, string, error) {
 	switch d.kind {
 	case kindAllow:

@@ -65,11 +65,11 @@ type NamespaceData interface {
 	GetNamespaceObject() (map[string]any, error)
 }
 
-// ConditionEvaluator evaluates conditions that cannot evaluate themselves.
+// ConditionEvaluator evaluates conditions on the data that it was made for.
 type ConditionEvaluator interface {
-	// EvaluateCondition returns what the condition is for the data that the evaluator
-	// was made for. It never panics. A condition of a type that it does not know is
-	// Unsupported.
+	// EvaluateCondition returns the outcome of the condition. It never panics. A condition
+	// of a type that it does not know is Unsupported if it has all data; an evaluator that
+	// has only a part of the data returns it as Residual.
 	EvaluateCondition(ctx context.Context, condition Condition) Outcome
 }
 
@@ -128,7 +128,7 @@ func (o Outcome) Because(reason string) Outcome {
 }
 
 // Explained is Because for a reason that takes time to find. The function is called at most once, before the
-// evaluation of the decision ends, and only if the reason is shown.
+// evaluation of the decision ends. If the condition is false, it is called only if the reason is shown.
 func (o Outcome) Explained(why func() string) Outcome {
 	o.why = why
 	return o
@@ -141,8 +141,9 @@ func (o Outcome) because() string {
 	return o.why()
 }
 
-// Residual says that the condition now is the one given, whose value depends on data
-// that is still unknown. It has the Effect and the ID of the original.
+// Residual says that the value of a condition depends on data that is still unknown. The
+// argument is its residual: the text, the type and the functions of the argument replace the
+// ones of the condition, whose ID, effect and description stay.
 func Residual(condition Condition) Outcome {
 	return Outcome{kind: outcomeResidual, residual: condition}
 }
@@ -176,10 +177,9 @@ func (o Outcome) IsUnsupported() bool { return o.kind == outcomeUnsupported }
 // Err returns the error of an erring or unsupported outcome.
 func (o Outcome) Err() error { return o.err }
 
-// areWellFormed reports whether conditions are sure to be valid but for their texts. It says
-// what validation says, or false; it is for every decision, where validation, which makes
-// the paths of fields and matches regular expressions, takes longer than deciding. What is
-// not well-formed by it may still be valid.
+// areWellFormed is a fast path for validation: it may return false for valid conditions, but never
+// true for invalid ones. Condition texts are not checked. Every decision calls it, because validation
+// makes the paths of fields and matches regular expressions, which takes longer than deciding.
 func areWellFormed(conditions []Condition) bool {
 	for _, c := range conditions {
 		knownEffect := c.Effect == EffectAllow || c.Effect == EffectDeny || c.Effect == EffectNoOpinion
@@ -209,8 +209,8 @@ func hasDuplicates(conditions []Condition) bool {
 	return false
 }
 
-// isPlainID reports whether an ID is a label key with a domain that is not in k8s.io or
-// kubernetes.io, like the IDs of policies.
+// isPlainID reports whether an ID is a label key with a domain in lower case that isOfKubernetes
+// does not count as reserved, like the IDs of policies.
 func isPlainID(id string) bool {
 	domain, name, ok := strings.Cut(id, "/")
 	if !ok || len(domain) > content.DNS1123SubdomainMaxLength || len(name) > content.LabelValueMaxLength || isOfKubernetes(domain) {
@@ -224,13 +224,14 @@ func isPlainID(id string) bool {
 	return isMadeOf(name, isNameEnd, isNameMiddle)
 }
 
-// isOfKubernetes errs on the side of reserved.
+// isOfKubernetes reports whether a domain ends in k8s.io or kubernetes.io. It is also true for some
+// domains that are not reserved, such as myk8s.io.
 func isOfKubernetes(domain string) bool {
 	return strings.HasSuffix(domain, "k8s.io") || strings.HasSuffix(domain, "kubernetes.io")
 }
 
-// isMadeOf reports whether a text is not empty, begins and ends with characters of one kind,
-// and has characters of either kind between them.
+// isMadeOf reports whether a text is not empty, end holds for its first and last byte, and end or
+// middle holds for each byte between them.
 func isMadeOf(text string, end, middle func(byte) bool) bool {
 	if text == "" || !end(text[0]) || !end(text[len(text)-1]) {
 		return false

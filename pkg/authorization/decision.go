@@ -34,8 +34,8 @@ const (
 type Decision struct {
 	kind   decisionKind
 	reason string
-	// why returns the reason of a NoOpinion that an evaluation has found but not ended with. It takes time, and is called
-	// once, if no later set decides. It is nil outside of evaluations.
+	// why computes the reason of a NoOpinion inside an evaluation, which takes time. It is called only if no later set
+	// decides, so that the evaluation ends with NoOpinion. It is nil for all other decisions.
 	why        func() string
 	err        error
 	decidedBy  string
@@ -74,7 +74,7 @@ func Deny(reason string, err error) Decision {
 	return Decision{kind: kindDeny, reason: reason, err: err}
 }
 
-// NoOpinion leaves the decision to later authorizers; it denies if there are none.
+// NoOpinion leaves the decision to later authorizers. If there are none, the request is not allowed.
 func NoOpinion(reason string, err error) Decision {
 	return Decision{kind: kindNoOpinion, reason: reason, err: err}
 }
@@ -83,10 +83,11 @@ func NoOpinion(reason string, err error) Decision {
 // break the data model.
 var ErrInvalidConditions = errors.New("invalid conditions")
 
-// Conditions is a decision that depends on conditions. At least one is needed, with
-// distinct valid IDs; anything else fails closed with ErrInvalidConditions: Deny if one
-// of them could have denied, NoOpinion otherwise. The number of conditions and the length
-// of the texts are not checked: they are bounded where a decision is serialised.
+// Conditions is a decision that depends on conditions. At least one is needed, and their
+// IDs must be distinct; IDs, effects and types must be valid. Otherwise the decision fails
+// closed with ErrInvalidConditions: it is Deny if one of the conditions has the effect Deny,
+// and NoOpinion if none has. The number of conditions and the length of the texts are not
+// checked: they are bounded where a decision is serialised.
 func Conditions(conditions ...Condition) Decision {
 	d := Decision{kind: kindConditions, conditions: slices.Clone(conditions)}
 	if err := d.validateConditions(); err != nil {
@@ -105,8 +106,9 @@ func (d Decision) validateConditions() error {
 	return validateConditions(d.conditions)
 }
 
-// validateConditions is the whole validation, with the fields that are wrong. It validates as many
-// conditions at a time as a set may have when it is serialised.
+// validateConditions returns an error that names the invalid fields of conditions, and nil if there are
+// none. Texts are not checked. It validates as many conditions at a time as a set may have when it is
+// serialised.
 func validateConditions(conditions []Condition) error {
 	if len(conditions) > authorization.MaxConditionsPerSet && hasDuplicates(conditions) {
 		return fmt.Errorf("%w: two have the same ID", ErrInvalidConditions)
@@ -158,9 +160,9 @@ func (d Decision) Reason() string { return d.reason }
 // unconditional decision.
 func (d Decision) Err() error { return d.err }
 
-// DecidedBy returns the ID of the condition that decided by being true, in a decision that
-// came of evaluating conditions. It is empty if there is none, as when no Allow condition
-// holds.
+// DecidedBy returns the ID of the Deny or Allow condition whose truth made the decision Deny or
+// Allow. It is empty for all other decisions: for every NoOpinion, and if no condition was evaluated
+// or one failed.
 func (d Decision) DecidedBy() string { return d.decidedBy }
 
 func (d Decision) by(condition *Condition) Decision {
@@ -177,8 +179,8 @@ const (
 	canNoOpinion
 )
 
-// possible returns what the decision can become. A failure to evaluate conditions adds
-// Deny where the failure mode is Deny and something depends on them, and never Allow.
+// possible returns what the decision can become if all conditions can be evaluated. It leaves
+// failures out: a set that fails becomes Deny or NoOpinion by its failure mode, never Allow.
 func (d Decision) possible() outcomes {
 	switch d.kind {
 	case kindAllow:
@@ -301,9 +303,8 @@ func (d Decision) simplify() Decision {
 	return Decision{kind: kindChain, chain: kept}
 }
 
-// canFail reports whether an evaluation of the set could end in a failure that denies,
-// although no condition can be true and deny: the set fails to Deny, and the type of a
-// condition may be unknown to the evaluator.
+// canFail reports whether the set, or one nested in it, has the failure mode Deny and a condition
+// whose type may be unknown to the evaluator. Such a set may deny even if it has no Deny condition.
 func (s Set) canFail() bool {
 	switch s.Decision.kind {
 	case kindChain:
@@ -320,8 +321,8 @@ func (c Condition) isForeign() bool {
 	return c.Type != ConditionTypeCEL && c.Type != ConditionTypeCELBound
 }
 
-// allowedByEveryValue returns the Allow at the end of a simplified chain that allows whatever
-// the conditions before it are, or else no opinion.
+// allowedByEveryValue returns the Allow at the end of a simplified decision that can only become
+// Allow, and NoOpinion for every other decision.
 func (d Decision) allowedByEveryValue() Decision {
 	if d.possible() != canAllow {
 		return NoOpinion("", nil)

@@ -16,18 +16,19 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// Evaluate makes the decision concrete with the help of evaluator. The result is
-// Allow, Deny or NoOpinion, with the reason and the errors; only where the evaluator
-// returned residuals it may be a chain of what remains. Data that is missing, errors
-// and unknown types never make it Allow.
+// Evaluate evaluates the conditions of the decision with evaluator. The result is Allow,
+// Deny or NoOpinion, with the reason and the errors. Only if the evaluator returned
+// residuals, the result may be a set or chain of residual conditions. Data that is missing,
+// errors and unknown types never make it Allow.
 //
 // The order of the conditions in a set has no influence on the result, on its reason
 // or on its errors.
 //
 // An evaluator that returns residuals must also return the conditions whose type it does
-// not know as residuals, because their author may evaluate them when all data is known. What
-// it cannot afford to evaluate must be Exhausted. So a first step never opens what a single
-// one would close (docs/adr/0026-half-known-conditions-stay-closed.md).
+// not know as residuals, because their author may evaluate them when all data is known. A
+// condition that it cannot afford to evaluate must be Exhausted. So an evaluation in two
+// steps never allows a request that an evaluation in one step, with all data, would refuse
+// (docs/adr/0026-half-known-conditions-stay-closed.md).
 func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
 	return d.evaluate(ctx, evaluator).explained()
 }
@@ -55,8 +56,9 @@ func (d Decision) explained() Decision {
 }
 
 // evaluateChain implements KEP-5681, "Computing a concrete decision from a conditional
-// authorization chain": the first set that is not NoOpinion is final, whatever later
-// sets say.
+// authorization chain": the first set that evaluates to Allow or Deny is final, whatever
+// later sets are. If a set before it has residual conditions, the result is the chain of
+// the sets from there on that are not NoOpinion.
 func evaluateChain(ctx context.Context, chain []Set, evaluator ConditionEvaluator) Decision {
 	var (
 		remaining []Set
@@ -151,8 +153,8 @@ func (e *setEvaluation) decide() Decision {
 }
 
 // maybeUnsupported reports whether some of the conditions, or of their residuals, have a type that may have no
-// evaluator. If a condition of another effect is exhausted, its value could make the set depend on them, and so
-// fail. Then the set fails now, because it is not evaluated again.
+// evaluator. If the set depends on such a condition, it fails. Whether it does can depend on a condition of
+// another effect; if that is exhausted, decide lets the set fail at once, because it is not evaluated again.
 func (o effectOutcome) maybeUnsupported() bool {
 	return len(o.unsupported) > 0 || slices.ContainsFunc(o.residual, Condition.isForeign)
 }
@@ -176,7 +178,7 @@ type setEvaluation struct {
 	evaluator   ConditionEvaluator
 	mode        FailureMode
 	conditions  []Condition
-	author      func() Decision // nil if there is none to be asked
+	author      func() Decision // has the author evaluate the whole set; nil if there is no author
 	pendingDeny []Condition
 	// reasons say why Allow conditions do not hold, by ID. They are made when they are shown.
 	reasons map[string]func() string
@@ -208,7 +210,7 @@ func (c Condition) becauseFailed(err error) string {
 	return Explain(c.ID, WordError, c.Description, textOfError, failureClass(err))
 }
 
-// Label names the condition for people: its ID, and what it is about.
+// Label names the condition for people: its policy, or its ID if it comes from no policy, and its description.
 func (c Condition) Label() string {
 	description := plain(c.Description)
 	if description == "" {
@@ -261,7 +263,7 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 	return result
 }
 
-// outcomeOf evaluates one condition, unless time is up.
+// outcomeOf evaluates one condition. Once the context has ended, it returns an exhausted Unsupported instead.
 func (e *setEvaluation) outcomeOf(c Condition) Outcome {
 	if err := e.ctx.Err(); err != nil {
 		return Outcome{kind: outcomeUnsupported, err: err, exhausted: true}
@@ -274,8 +276,8 @@ func conditionError(c Condition, err error) error {
 }
 
 // failed returns the result of a set whose conditions of one effect failed. If they failed only because this
-// process cannot evaluate them, the author evaluates the set while there is time. Otherwise Deny is final, and
-// NoOpinion still keeps the Deny conditions that depend on unknown data.
+// process cannot evaluate them, the author, if any, evaluates the set while there is time. Otherwise an exhausted
+// Deny condition denies, and for all other failures the failure mode decides.
 func (e *setEvaluation) failed(of effectOutcome) Decision {
 	if len(of.unsupported) > 0 && len(of.errs) == 0 && e.author != nil && e.ctx.Err() == nil {
 		decision := e.author()
@@ -291,7 +293,8 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 	return e.failedByMode(of)
 }
 
-// failedByMode is the answer of a set that failed because of the conditions of an effect, by its failure mode.
+// failedByMode returns the result of a set that failed because of the conditions of an effect: Deny if its failure
+// mode is Deny, and else the result of noOpinion.
 func (e *setEvaluation) failedByMode(of effectOutcome) Decision {
 	if e.mode != FailureModeNoOpinion {
 		return Deny(of.failures(), joinErrors(e.errs))
@@ -299,7 +302,8 @@ func (e *setEvaluation) failedByMode(of effectOutcome) Decision {
 	return e.noOpinion(of.failures)
 }
 
-// nothingAllows returns the reasons why no Allow condition holds, one for each condition. It is empty for a set that has none.
+// nothingAllows returns the reasons why no Allow condition holds, one for each of the first maxReportedConditions Allow
+// conditions. It returns "" for a set without Allow conditions.
 func (e *setEvaluation) nothingAllows() string {
 	var reasons []string
 	for _, c := range e.conditions {
@@ -330,7 +334,7 @@ func atMost(reasons []string) []string {
 	return reasons
 }
 
-// labelsOf names the conditions of an effect, each once.
+// labelsOf names the conditions of an effect, each once, and at most maxReportedConditions.
 func labelsOf(conditions []Condition, effect Effect) []string {
 	var names []string
 	for _, c := range conditions {
@@ -355,8 +359,8 @@ func (d Decision) Labels() []string {
 const textOfFolded = "its condition cannot be evaluated for this request"
 
 // notEvaluated returns the reason of a request that is refused because its conditions cannot be evaluated. It names the
-// conditions that could deny. If there are none, it names the conditions that could keep Allow policies from allowing, and the
-// conditions that could allow, unless one of these is always true.
+// conditions that could deny. If there are none, it names the conditions that could keep Allow policies from allowing, and also
+// the conditions that could allow, unless one of the conditions that could allow is always true.
 func (d Decision) notEvaluated() string {
 	all := d.allConditions()
 	counts := func(c Condition) bool { return c.Effect == EffectDeny }
@@ -413,7 +417,8 @@ func (d Decision) DependsOn() string {
 // maxReportedConditions bounds how many conditions a reason names.
 const maxReportedConditions = 8
 
-// noOpinion is the set's answer when it can no longer allow.
+// noOpinion returns the result of a set that can no longer allow: its Deny conditions that depend on unknown data, or
+// NoOpinion if there are none.
 func (e *setEvaluation) noOpinion(why func() string) Decision {
 	if len(e.pendingDeny) > 0 {
 		return Decision{kind: kindConditions, conditions: e.pendingDeny}
@@ -421,8 +426,9 @@ func (e *setEvaluation) noOpinion(why func() string) Decision {
 	return Decision{kind: kindNoOpinion, why: why, err: joinErrors(e.errs)}
 }
 
-// allowed is the set's answer when an Allow condition holds or may still hold. Errors
-// of other Allow conditions are ignored, as the KEP demands.
+// allowed returns the result of a set of which an Allow condition holds or may still hold: Allow,
+// or a set with the conditions that depend on unknown data and the Allow condition that holds, if
+// any. Errors of other Allow conditions are ignored, as the KEP demands.
 func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcome) Decision {
 	pending := slices.Concat(e.pendingDeny, pendingNoOpinion)
 	if allow.decided == nil {

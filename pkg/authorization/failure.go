@@ -43,12 +43,12 @@ type classified struct {
 
 func (c *classified) Error() string { return c.class }
 
-// Is reports what decides how a set with this error is evaluated.
+// Is reports whether target is ErrConditionFailed, or ErrNotCompiled for a condition that does not compile.
 func (c *classified) Is(target error) bool {
 	return target == ErrConditionFailed || c.notCompiled && target == ErrNotCompiled
 }
 
-// classify drops the text of an error, which may quote the object.
+// classify returns an error with the class of err, and without its text, which may quote the object.
 func classify(err error) error {
 	c := &classified{class: cel.FailureClass(err)}
 	switch {
@@ -65,8 +65,9 @@ func classify(err error) error {
 }
 
 // WithoutValues returns an evaluator that evaluates like another one, but whose errors do not
-// quote the data: they have only the class of the failure (cel.FailureClass). Requests need it, because their user may not be allowed to read the stored object. In reviews the caller has
-// sent the object, and may see the full errors.
+// quote the data: they have only the class of the failure (cel.FailureClass). Requests need it, because
+// their user may not be allowed to read the stored object. In reviews the caller has sent the object, and
+// may see the full errors.
 func WithoutValues(evaluator ConditionEvaluator) ConditionEvaluator {
 	if sets, ok := evaluator.(setEvaluator); ok {
 		return withoutValuesOfSets{withoutValues: withoutValues{evaluator}, sets: sets}
@@ -172,7 +173,7 @@ func causesOf(err error) []error {
 	return []error{err}
 }
 
-// isSentinel reports whether err is what the error around it is to be recognised by.
+// isSentinel reports whether err is one of the errors by which an error that wraps it is recognised.
 func isSentinel(err error) bool {
 	return slices.Contains([]error{cel.ErrEvaluation, cel.ErrCost, ErrInvalidConditions, ErrCheckFailed}, err)
 }

@@ -26,12 +26,12 @@ type Lazy struct {
 	pins context.Context
 
 	mu   sync.Mutex
-	sets []Set // the answers of the first members, each of which may be NoOpinion but the last
-	done bool  // nobody else is to be asked
+	sets []Set // the answers of the members called so far; all but the last can become NoOpinion
+	done bool  // no further member is to be called
 }
 
-// Begin asks the members about a request, until one could allow it or all have been asked. It pins the members
-// to their current sources.
+// Begin asks the members about a request in order, up to the first that could allow it or that certainly denies
+// it. It pins the members to the current state of their sources.
 func (c *Chain) Begin(ctx context.Context, attributes authorizer.Attributes) *Lazy {
 	return c.begin(ctx, c.Pin(context.Background()), attributes)
 }
@@ -47,17 +47,19 @@ func (c *Chain) begin(ctx, pins context.Context, attributes authorizer.Attribute
 	return l
 }
 
-// ForAttributes returns the decision of the same chain, with the same pins, about other attributes.
+// ForAttributes begins the decision of the same chain about other attributes, from the same state of the sources
+// of the members.
 func (l *Lazy) ForAttributes(ctx context.Context, attributes authorizer.Attributes) *Lazy {
 	return l.chain.begin(ctx, l.pins, attributes)
 }
 
-// Pin returns a context in which the members of the chain are pinned to the same.
+// Pin returns a context in which the members of the chain are pinned as they are for l.
 func (l *Lazy) Pin(ctx context.Context) context.Context {
 	return pinnedContext{Context: ctx, pins: l.pins}
 }
 
-// Revision returns the revision of what the members decide from, of those that tell.
+// Revision returns the revision to which the first member that has one is pinned, or "" if no member has a
+// revision.
 func (l *Lazy) Revision() string { return l.chain.revision(l.pins) }
 
 // Decision returns the decision so far. If it cannot become allowed, no other member could allow the
@@ -68,12 +70,13 @@ func (l *Lazy) Decision() Decision {
 	return Chained(l.sets...).simplify()
 }
 
-// Evaluate makes the decision concrete. Members that were not asked yet are asked as far
-// as the outcome depends on them. It must be given an evaluator that leaves no residuals.
+// Evaluate makes the decision unconditional. Members that were not asked yet are asked as far
+// as the result depends on them. It must be given an evaluator that leaves no residuals.
 //
-// A set that fails counts even if a later member would have allowed the request whatever
-// it says. A review, which knows all answers, does not need to evaluate it then; so a
-// request may be more closed than its review where an evaluation fails, never more open.
+// A set that fails with the failure mode Deny denies the request, even if a later member would
+// allow the request for every value of the conditions before it. A review knows the answers of
+// all members, and does not evaluate such a set. So if an evaluation fails, a request may be
+// denied that its review allows, but never the reverse.
 func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
 	ctx = l.Pin(ctx) // checks that conditions make are answered by what decided the request
 	var trail diagnostics
@@ -95,7 +98,8 @@ func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decis
 	}
 }
 
-// answer returns the answer of a member, and whether it counts.
+// answer returns the answer of the member at index i, which it calls if necessary. It returns false if the
+// members before i have decided, or if there is no such member.
 func (l *Lazy) answer(ctx context.Context, i int) (Set, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

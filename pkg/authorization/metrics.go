@@ -167,7 +167,8 @@ func measureCondition(stage Stage, r route, start time.Time, c Condition, o Outc
 	}).Inc()
 }
 
-// Measured returns an evaluator that counts the conditions that it evaluates from their texts.
+// Measured returns an evaluator that also counts and times the conditions that evaluator evaluates, with the
+// route text.
 func Measured(stage Stage, evaluator ConditionEvaluator) ConditionEvaluator {
 	RegisterMetrics()
 	return ConditionEvaluatorFunc(func(ctx context.Context, c Condition) Outcome {
@@ -218,7 +219,8 @@ func typeOf(conditionType string) knownType {
 	}
 }
 
-// typeLabel is the type of the conditions of a set, if it is one.
+// typeLabel returns the label for the type of the conditions of a set: other if they have several types, and "" if
+// the set has no conditions of its own.
 func (s Set) typeLabel() string {
 	for _, c := range s.Decision.conditions {
 		if typeOf(c.Type) != typeOf(s.Decision.conditions[0].Type) {

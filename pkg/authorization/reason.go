@@ -46,7 +46,8 @@ var texts = map[Word]string{
 
 // Explain returns the reason that a condition gives, by the ID of the condition: `policy=<name> reason=<word>: <text>`. The
 // name of a policy of a namespace begins with the namespace and a slash. A condition that comes from no policy is
-// `condition=<ID>`. Empty texts are left out, and the others are printed on one line and cannot look like another reason.
+// `condition=<ID>`. The text has the parts that are not empty, or a text for the word if there are none. It is on one line and
+// cannot look like another reason.
 func Explain(id string, word Word, parts ...string) string {
 	parts = slices.Clone(parts)
 	for i := range parts {

@@ -53,8 +53,8 @@ func conditionsToUpstream(conditions []Condition, of Set) authorizer.ConditionsA
 	return authorizer.ConditionsAwareDecisionConditionsMap(byEffect[EffectDeny], byEffect[EffectNoOpinion], byEffect[EffectAllow])
 }
 
-// upstreamCondition is a Condition in upstream's clothes, with what upstream's sets
-// cannot hold.
+// upstreamCondition is a Condition as an authorizer.Condition of k8s.io/apiserver. It carries the
+// name, the failure mode and the author of its set, which upstream's sets cannot hold.
 type upstreamCondition struct {
 	Condition
 	set *Set // without its decision, and shared by its conditions
@@ -67,8 +67,9 @@ func (c upstreamCondition) GetType() string        { return c.Type }
 func (c upstreamCondition) GetCondition() string   { return c.Text }
 func (c upstreamCondition) GetDescription() string { return c.Description }
 
-// Evaluate evaluates in process where the condition can. An unconvertible outcome is
-// unevaluatable, which upstream treats as an error unless another evaluator has a value.
+// Evaluate calls EvaluateFunc, if the condition has one. Every outcome but true, false and
+// an error is unevaluatable, which upstream treats as an error unless another evaluator has
+// a value.
 func (c upstreamCondition) Evaluate(ctx context.Context, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 	if c.EvaluateFunc == nil {
 		return authorizer.ConditionsEvaluationResultUnevaluatable()
@@ -87,9 +88,11 @@ func (c upstreamCondition) Evaluate(ctx context.Context, data authorizer.Conditi
 
 var errUnknownUpstreamDecision = errors.New("unknown kind of decision")
 
-// FromUpstream reads a decision in the types of k8s.io/apiserver. It finds the names
-// and failure modes that ToUpstream put there; all other conditions fail with
-// Deny, and name is the authorizer of a lone set of them.
+// FromUpstream reads a decision in the types of k8s.io/apiserver. It restores the names,
+// failure modes and authors that ToUpstream put into the conditions. Conditions from
+// other sources have the failure mode Deny. If such conditions are a lone set, name names
+// its authorizer; without a name the decision is a set without authorizer. A decision of
+// an unknown kind is Deny.
 func FromUpstream(name string, d authorizer.ConditionsAwareDecision) Decision {
 	switch {
 	case d.IsAllow():
@@ -182,16 +185,17 @@ func evaluateUpstream(c authorizer.Condition) func(context.Context, authorizer.C
 	}
 }
 
-// EvaluatorFor evaluates conditions in process where they can, asks next, which may be
-// nil, about the others, and where that does not help, the author of a set about the set. All of
-// them spend the budget of the context (WithBudget), or one that belongs to the evaluator.
+// EvaluatorFor returns an evaluator that calls the EvaluateFunc of a condition. If the condition has none or
+// cannot be evaluated by it, next evaluates the condition; next may be nil. If the result of a set depends on a
+// condition that neither can evaluate, the author of the set evaluates the whole set. All of them spend the
+// budget of the context (WithBudget), or a budget of the evaluator if the context has none.
 func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) ConditionEvaluator {
 	RegisterMetrics()
 	return &dataEvaluator{stage: StageAdmission, data: data, next: next}
 }
 
-// EvaluatorForCaller is EvaluatorFor on behalf of a caller of AuthorizationConditionsReview, who sent the conditions. Authors may make secondary
-// checks, so they are asked only if permit returns no error.
+// EvaluatorForCaller is EvaluatorFor on behalf of a caller of AuthorizationConditionsReview, who sent the conditions.
+// Authors may make secondary checks, so they are asked only if permit returns no error. Otherwise the set fails.
 func EvaluatorForCaller(data authorizer.ConditionsData, next ConditionEvaluator, permit func(context.Context) error) ConditionEvaluator {
 	RegisterMetrics()
 	return &dataEvaluator{stage: StageConditionsReview, data: data, next: next, permit: permit}
@@ -225,8 +229,9 @@ func (e *dataEvaluator) EvaluateCondition(ctx context.Context, c Condition) Outc
 
 var errAuthorAllows = errors.New("the author of a condition set that cannot allow has answered with Allow")
 
-// evaluateSet asks the author of a set. An Allow for a set that cannot become allowed is a failure. A set
-// that the author cannot evaluate fails by its failure mode.
+// evaluateSet returns the answer of the author of a set. The set fails, and its failure mode decides, if
+// permit returns an error, if the author returns Deny with an error, or if the author allows although the set
+// cannot become Allow.
 func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	if e.permit != nil {
 		if err := e.permit(ctx); err != nil {
@@ -254,7 +259,8 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	}
 }
 
-// fails is the set's answer when it cannot be evaluated.
+// fails returns the decision of a set that cannot be evaluated: NoOpinion if that is its failure mode, and
+// else Deny.
 func (s Set) fails(err error) Decision {
 	var reasons []string
 	for _, c := range s.Decision.allConditions() {

@@ -121,9 +121,11 @@ func conditionsFromWire(wire []authorization.SubjectAccessReviewCondition) []Con
 	return conditions
 }
 
-// Status renders a decision as the status of a review. A bare set of conditions, which
-// has no authorizer's name, and a chain that does not fit the wire fail closed and say
-// so: a review may be more closed than the request that it describes, never more open.
+// Status renders a decision as the status of a review. If a set has more conditions than a
+// review can hold, Allow conditions are left out. If a chain still does not fit, or if the
+// decision is a lone set of conditions, which has no authorizer's name, it is folded. The
+// status says so: a review may be more closed than the request that it describes, never more
+// open.
 func Status(d Decision) authorization.SubjectAccessReviewStatus {
 	d, wire, omissions := d.serializable()
 	if len(wire) > 0 {
@@ -136,8 +138,8 @@ func Status(d Decision) authorization.SubjectAccessReviewStatus {
 }
 
 // Serializable returns a decision as a client of a review knows it, and the condition sets that the review shows. The
-// texts of conditions are computed; functions, authors, and the reasons of unconditional sets are dropped. If a review
-// cannot hold the decision, it is folded, and there are no sets.
+// texts of conditions are computed; functions, authors, and the reasons of unconditional sets are dropped. If the decision
+// is unconditional, or if a review cannot hold it, Serializable returns the folded decision and no sets.
 func Serializable(d Decision) (Decision, []authorization.SubjectAccessReviewConditionSet) {
 	serializable, wire, _ := d.serializable()
 	if len(wire) == 0 {
@@ -167,8 +169,8 @@ func (d Decision) serializable() (_ Decision, wire []authorization.SubjectAccess
 	return serializable, wire, omissions
 }
 
-// withTexts returns the decision with what a review shows only: of conditions their texts, and of unconditional sets
-// whether they allow or deny.
+// withTexts returns the decision with only the data that a review shows: conditions have their texts instead of functions,
+// and unconditional sets have no reasons and errors.
 func (d Decision) withTexts() (Decision, error) {
 	shown := Decision{kind: d.kind}
 	for _, c := range d.conditions {
@@ -225,9 +227,10 @@ func (d Decision) fitting() (Decision, error) {
 	return Chained(sets...).simplify(), joinErrors(errs)
 }
 
-// fitting closes what exceeds the bound of a set. Allow conditions that do not fit are left out, as
-// if they were false. If the others alone do not fit, the set is Deny if it could have denied, and
-// NoOpinion otherwise.
+// fitting returns the decision of a set with no more conditions than a review can hold, and an error
+// if it changed the decision. Allow conditions that do not fit are left out, as if they were false. If
+// the Deny and NoOpinion conditions alone do not fit, the set becomes Deny if one of its conditions
+// could deny, and NoOpinion if none could.
 func (s Set) fitting() (Decision, error) {
 	conditions := s.Decision.conditions
 	excess := len(conditions) - authorization.MaxConditionsPerSet

@@ -138,7 +138,8 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	return authorization.Bool(result)
 }
 
-// evaluateInPart evaluates what can be told of a condition before there is an object.
+// evaluateInPart evaluates a condition as far as the variables of impersonation allow. A condition of another
+// type, or one that does not compile here, is returned as residual.
 func (e *Evaluator) evaluateInPart(ctx context.Context, c authorization.Condition) authorization.Outcome {
 	if c.Type != authorization.ConditionTypeCEL {
 		return authorization.Residual(c) // an evaluator with all data may know its type
@@ -173,7 +174,8 @@ func (e *Evaluator) evaluateInPart(ctx context.Context, c authorization.Conditio
 	return authorization.Bool(outcome.IsTrue())
 }
 
-// writeDown returns a condition with the text of its residual, which is compiled to be sure of it.
+// writeDown returns the outcome for a residual: the condition with the text of the residual, which has been compiled
+// to be sure that it is valid. The outcome is Exhausted if there is no such text, or if the budget is spent.
 func writeDown(ctx context.Context, c authorization.Condition, residual *partial.Residual) authorization.Outcome {
 	if err := errBefore(ctx); err != nil {
 		return authorization.Exhausted(err)

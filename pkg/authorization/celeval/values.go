@@ -15,8 +15,9 @@ import (
 )
 
 // ValuesOf returns the data of a request as the variables of conditions, for one
-// evaluation: its result must not be used if the reader has an error then. Objects must be
-// in the version of the request.
+// evaluation. The reader converts objects while conditions read them: if it has an error
+// after the evaluation, the outcome of the evaluation must not be used. Objects must be in
+// the version of the request. It returns an error if the namespace cannot be read.
 func ValuesOf(data authorizer.ConditionsData, reader *cel.ObjectReader) (cel.Values, error) {
 	values := cel.Values{
 		cel.Operation: string(data.GetOperation()),

@@ -35,9 +35,10 @@ const (
 	maxConditionBytes = 1024
 )
 
-// Authorizer lets nodes write what has their name in spec.nodeName.
+// Authorizer lets nodes write the objects that have their name in spec.nodeName.
 type Authorizer struct {
-	// Resources are those that are placed on nodes, in any version.
+	// Resources are the resources whose objects are placed on nodes, in any version. The authorizer has no opinion
+	// on other resources.
 	Resources []schema.GroupResource
 }
 
@@ -79,7 +80,7 @@ func nodeOf(u user.Info) (string, bool) {
 	return name, ok && name != ""
 }
 
-// Authorize decides for who does not know conditions: nothing is allowed.
+// Authorize decides for callers that do not support conditions: the answer is always NoOpinion.
 func (a Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	if a.ConditionsAwareAuthorize(ctx, attributes).IsConditionsMap() {
 		return authorizer.DecisionNoOpinion, "nodes may write on conditions only", nil
@@ -113,7 +114,8 @@ var (
 	errNoObject = errors.New("there is neither an object nor an old one")
 )
 
-// evaluate reports whether all that is written has the node's name.
+// evaluate reports whether the object and the old object, as far as they are given, have the node's name in
+// spec.nodeName. It returns an error if neither is given, or if the condition is not one of ConditionType.
 func evaluate(c authorizer.Condition, data authorizer.ConditionsData) (bool, error) {
 	var want condition
 	if c.GetType() != ConditionType || len(c.GetCondition()) > maxConditionBytes {

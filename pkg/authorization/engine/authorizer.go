@@ -73,9 +73,12 @@ func (a *Authorizer) Revision(ctx context.Context) string {
 
 const reasonNotLoaded = "the policies have not been loaded yet"
 
-// Decide decides a request (KEP-5681, "Computing a concrete decision from a ConditionSet",
-// ahead of time): a condition is returned only where no unconditional answer of the same
-// or more strength exists. The attributes must not change as long as the decision is used.
+// Decide returns the decision of the policies in the place Part, from the data that is known
+// at authorization (KEP-5681, "Computing a concrete decision from a ConditionSet", ahead of
+// time). Conditions are returned only if no policy decides unconditionally with the same or a
+// stronger effect: Deny is stronger than NoOpinion, and NoOpinion than Allow. It returns
+// NoOpinion if no policy matches, and Deny if there is no snapshot yet. The attributes must not
+// change as long as the decision is used.
 func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	s := a.Source.StateOf(ctx)
 	if s.Value == nil {
@@ -126,7 +129,8 @@ type evaluation struct {
 	heldBack bool
 }
 
-// restrict decides by Deny policies, and by those that cannot be evaluated.
+// restrict decides by Deny policies, and by NoOpinion policies that do not compile. Such a policy, and a Deny policy
+// whose evaluation fails, denies.
 func (e *evaluation) restrict(found []matching) authorization.Decision {
 	var conditions []authorization.Condition
 	for _, m := range found {
@@ -164,7 +168,8 @@ func (m matching) isConditional() bool {
 	return m.policy.condition != nil
 }
 
-// grant decides by NoOpinion and Allow policies.
+// grant decides by NoOpinion and Allow policies. It returns NoOpinion if a NoOpinion policy applies, and if stale,
+// the reason why policies may be out of date, is not empty.
 func (e *evaluation) grant(found []matching, stale string) authorization.Decision {
 	holding, decided := e.holdBack(found)
 	if e.heldBack = decided != nil || stale != ""; decided != nil {
@@ -188,7 +193,8 @@ func (e *evaluation) grant(found []matching, stale string) authorization.Decisio
 	return authorization.Conditions(allowing...)
 }
 
-// holdBack returns the conditions of NoOpinion policies, or the decision if one applies.
+// holdBack returns the conditions of NoOpinion policies. If a NoOpinion policy applies, or its condition cannot be
+// evaluated, it returns the decision NoOpinion instead.
 func (e *evaluation) holdBack(found []matching) (conditions []authorization.Condition, decided *authorization.Decision) {
 	decide := func(p *Policy, err error) *authorization.Decision {
 		d := authorization.NoOpinion(p.reason, nil)
@@ -218,8 +224,8 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 	return conditions, nil
 }
 
-// allow returns the conditions of Allow policies, or the policy that allows
-// unconditionally.
+// allow returns the conditions of Allow policies, or the first policy that allows
+// unconditionally. It leaves out policies whose condition is false or cannot be evaluated.
 func (e *evaluation) allow(found []matching) (conditions []authorization.Condition, allowed *Policy) {
 	for _, m := range found {
 		if m.policy.conditionEffect() == authorization.EffectAllow && !m.isConditional() {

@@ -14,7 +14,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// operation says what the verb of a request already fixes.
+// operation says which variables of conditions the verb of a request already fixes.
 type operation uint8
 
 const (
@@ -24,8 +24,9 @@ const (
 	operationCount
 )
 
-// operationOf returns what is fixed for a request. It is nothing where a subresource is
-// named: a POST to one may be a connection. An update or a patch may become a create.
+// operationOf returns creation or deletion if the verb of a resource request fixes it. It
+// returns anyOperation for a subresource, because a POST to one may be a connection, and for
+// an update or a patch, because they may become a create.
 func operationOf(a authorizer.Attributes) operation {
 	if !a.IsResourceRequest() || a.GetSubresource() != "" {
 		return anyOperation

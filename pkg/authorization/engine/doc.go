@@ -12,8 +12,10 @@ SPDX-License-Identifier: Apache-2.0
 //     meanwhile, and its conditions hold the programs that they were made from.
 //   - The same attributes and the same policies give the same decision, in the same order.
 //   - What it costs to decide grows with the policies that match, not with those that exist.
-//   - What cannot be decided is closed: a Deny or NoOpinion policy that fails denies, an
-//     Allow policy that fails grants nothing. Without policies, nothing is granted.
+//   - What cannot be decided is closed: a Deny policy that fails denies, and an Allow policy
+//     that fails grants nothing. A NoOpinion policy whose condition cannot be evaluated holds
+//     back all Allow policies, and one that does not compile denies. Without policies,
+//     nothing is granted.
 //
 // The package knows nothing of informers and storage: package policy fills snapshots.
 package engine

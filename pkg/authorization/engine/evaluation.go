@@ -72,8 +72,10 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 var errBudget = fmt.Errorf("%w: while only the request is known, the conditions of cluster-scoped policies may cost %d together, and the conditions of the policies of one namespace %d",
 	cel.ErrCost, uint64(cel.AuthorizationBudget), uint64(cel.NamespacedAuthorizationBudget))
 
-// condition makes the condition that remains of a policy. Its text is made when it is
-// serialised; in process the policy's own program is evaluated.
+// condition returns the residual condition of a policy. Its text, which is computed when it
+// is serialised, is the residual expression, or the bound form of the whole condition if the
+// caller requests the mode Optimized and may read the policy. In process, the policy's own
+// program is evaluated instead of the text.
 func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	c := authorization.Condition{
 		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Description: p.description,
@@ -102,8 +104,9 @@ func (e *evaluation) mayRead(p *Policy) bool {
 	return e.request.decider.MayRead != nil && e.request.decider.MayRead(e.ctx, e.request.Attributes, p.key)
 }
 
-// evaluateFunc evaluates the whole condition of a policy with the values that were known when the
-// decision was made and those that are known then, within the budget of the context.
+// evaluateFunc returns a function that evaluates the whole condition of a policy, with the values
+// that are known at authorization and the data that the function is given at admission, within the
+// budget of its context.
 func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) (outcome authorization.Outcome) {
 		defer func() { p.count(resultOf(outcome)) }()
@@ -132,8 +135,8 @@ func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.Condi
 	}
 }
 
-// always is the condition of a policy that allows unconditionally, for a set in which
-// others may still hold the request back.
+// always returns a condition that is always true, for a policy that allows unconditionally.
+// It is for a set in which NoOpinion conditions may still hold the request back.
 func (e *evaluation) always(p *Policy) authorization.Condition {
 	return authorization.Condition{
 		ID: p.id, Effect: p.conditionEffect(), Type: authorization.ConditionTypeCEL, Text: "true", Description: p.description,

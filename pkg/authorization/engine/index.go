@@ -17,8 +17,8 @@ const (
 	// shardCount is the number of parts of an index. A change copies the parts that it
 	// touches, so that its cost is a fraction of the size of the index.
 	shardCount = 256
-	// linear is how many policies of one subject are looked at one by one. Above it they
-	// are found by what their rules name.
+	// linear is up to how many policies of one subject are looked at one by one. More
+	// policies are found by the namespace, verb, group and resource that their rules name.
 	linear = 16
 	// maxKeys is under how many keys a policy is found, the keys of all its subjects together. The lists of a rule multiply:
 	// one policy could have seventeen million keys, and each of them takes some 200 bytes. A policy with more keys is found

@@ -92,8 +92,8 @@ func (s *Source) namespacedOf(ctx context.Context) *Namespaced {
 	return n
 }
 
-// ErrNotEvaluated is the error of a condition that was not evaluated, because evaluations for other requests to the same
-// namespace took too long.
+// ErrNotEvaluated is the error of a condition that was not evaluated before the context of Namespaced.Evaluate ended, as when
+// evaluations for other requests to the same namespace take too long.
 var ErrNotEvaluated = errors.New("the policies of the namespace were not evaluated in time")
 
 // outcomeOf returns the outcome of the condition of a policy.

@@ -20,7 +20,7 @@ type namespacesKey struct{}
 
 // WithNamespaces returns a context in which conditions may read the namespace of a request while it is authorized. It is for
 // servers that evaluate no conditions at admission. Without it, or for a namespace that is not known, a condition
-// that reads namespaceObject remains.
+// that reads namespaceObject stays residual.
 func WithNamespaces(ctx context.Context, namespaces Namespaces) context.Context {
 	return context.WithValue(ctx, namespacesKey{}, namespaces)
 }

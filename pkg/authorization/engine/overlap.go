@@ -19,8 +19,9 @@ import (
 // Restriction returns a policy that may deny, or hold back, some request that attributes describe,
 // for their user. Decide matches * in attributes only with rules for every value, so that a Deny of
 // one verb does not show in its decision, but an author who grants a wildcard must not be restricted
-// in any part of it. An empty name is every name, an empty namespace every namespace. Before the
-// first snapshot nothing is known, and found is true.
+// in any part of it. An empty name in attributes is every name, an empty namespace every namespace. Of
+// several such policies it returns the first by namespace and name. Before the first snapshot nothing is
+// known: found is true, and the key is empty.
 func (s *Source) Restriction(ctx context.Context, a authorizer.Attributes) (policy Key, found bool) {
 	snapshot := s.StateOf(ctx).Value
 	if snapshot == nil {
@@ -70,7 +71,8 @@ func (p *Policy) overlaps(a authorizer.Attributes) bool {
 	return slices.ContainsFunc(p.rules, func(r rule) bool { return r.overlaps(a) })
 }
 
-// overlaps leaves versions out: a restriction holds outside those of its rule, too.
+// overlaps reports whether the rule matches some request that attributes describe. It ignores versions, because a
+// restriction also applies in versions that its rule does not name.
 func (r *rule) overlaps(a authorizer.Attributes) bool {
 	if !meets(r.verbs, a.GetVerb()) {
 		return false
@@ -83,7 +85,7 @@ func (r *rule) overlaps(a authorizer.Attributes) bool {
 		(len(r.resourceNames) == 0 || a.GetName() == "" || slices.Contains(r.resourceNames, a.GetName()))
 }
 
-// meets is holds where the value may be *, too.
+// meets reports whether values has the value or *. If the value is *, it reports whether values has any entry.
 func meets(values []string, value string) bool {
 	return len(values) > 0 && value == all || holds(values, value)
 }

@@ -72,8 +72,9 @@ type Policy struct {
 	tally *tally
 }
 
-// New compiles a policy. The error, which wraps cel.ErrCompile, says why its expressions
-// cannot be used; Broken makes a policy of it that fails closed.
+// New compiles a policy. It returns an error for an unknown effect, and an error that wraps
+// cel.ErrCompile for expressions that cannot be used. Broken makes a policy that fails closed
+// from such a specification.
 func New(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*Policy, error) {
 	p, _, err := NewWithCost(key, spec, compiler)
 	return p, err
@@ -103,8 +104,8 @@ func NewWithCost(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler
 	return p, cost, err
 }
 
-// Broken makes a policy that could not be compiled and has no earlier compilation: it denies what its rules match, unless its effect is Allow; then it grants
-// nothing.
+// Broken makes a policy that could not be compiled and has no earlier compilation. With the effect Deny or NoOpinion it
+// denies all requests that its subjects and rules match, and with the effect Allow it grants nothing.
 func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error) *Policy {
 	p := newPolicy(key, spec)
 	if slices.ContainsFunc(spec.Subjects, hasUnknownKind) {
@@ -176,7 +177,7 @@ func (p *Policy) conditionEffect() authorization.Effect {
 	}
 }
 
-// subject is whom a policy is about. A service account is the user that it is known as.
+// subject is a user or a group that a policy names. A service account is the user with the username of the service account.
 type subject struct {
 	group bool
 	name  string
@@ -186,8 +187,9 @@ func hasUnknownKind(s rbacv1.Subject) bool {
 	return s.Kind != rbacv1.UserKind && s.Kind != rbacv1.GroupKind && s.Kind != rbacv1.ServiceAccountKind
 }
 
-// subjectsOf returns the subjects of a policy. No subject means all users. A subject of a kind that RBAC
-// does not have is not compiled; it counts as a user.
+// subjectsOf returns the subjects of a policy, sorted. A policy without subjects is about all authenticated users if its
+// effect is Allow; otherwise it is about all users, and the result is nil. A subject of a kind that RBAC does not have,
+// which validation refuses, counts as a user.
 func subjectsOf(spec *policyv1alpha1.AuthorizationPolicySpec) []subject {
 	if len(spec.Subjects) == 0 {
 		if spec.Effect == policyv1alpha1.PolicyEffectAllow {

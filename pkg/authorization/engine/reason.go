@@ -21,9 +21,9 @@ import (
 // maxReportedPolicies bounds how many policies a reason names.
 const maxReportedPolicies = 8
 
-// nothingAllows returns the reasons of the Allow policies that match a request, but whose conditions are false or fail
-// whatever its data is. It leaves out policies whose condition only selects other requests or users, as the rules and subjects
-// of a policy do: they have nothing to do with the request. The reason is empty if there are no others.
+// nothingAllows returns the reasons of the Allow policies that match a request, but whose conditions cannot be true for any data
+// of the request. It leaves out policies whose condition only selects other requests or users, as the rules and subjects of a
+// policy do: they have nothing to do with the request. It names at most maxReportedPolicies, and is empty if no policy is left.
 func (e *evaluation) nothingAllows(found []matching) string {
 	var reasons []string
 	for _, m := range found {

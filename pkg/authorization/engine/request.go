@@ -74,8 +74,8 @@ func selectorData(requirements []requirement) map[string]any {
 	return map[string]any{"requirements": list}
 }
 
-// operators are those that requests have under the names that policies see. Others, such
-// as > in a label selector, have names of their own.
+// operators maps the operators of selectors to the names that policies see. Gt and Lt, for
+// > and < in a label selector, are not among the operators of metav1.LabelSelectorRequirement.
 var operators = map[selection.Operator]metav1.LabelSelectorOperator{
 	selection.Equals: metav1.LabelSelectorOpIn, selection.DoubleEquals: metav1.LabelSelectorOpIn, selection.In: metav1.LabelSelectorOpIn,
 	selection.NotEquals: metav1.LabelSelectorOpNotIn, selection.NotIn: metav1.LabelSelectorOpNotIn,
@@ -83,8 +83,8 @@ var operators = map[selection.Operator]metav1.LabelSelectorOperator{
 	selection.GreaterThan: "Gt", selection.LessThan: "Lt",
 }
 
-// fieldSelector returns what a request asks for of the fields of objects. A selector that
-// cannot be parsed restricts nothing: it could be anything.
+// fieldSelector returns the requirements of the field selector of a request. Requirements
+// that cannot be parsed are left out, as if the request were about more objects.
 func fieldSelector(a authorizer.Attributes) []requirement {
 	requirements, _ := a.GetFieldSelector()
 	result := make([]requirement, 0, len(requirements))
@@ -187,7 +187,7 @@ func (f *userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
 // condition reads them.
 type request struct {
 	authorizer.Attributes
-	// decider is the authorizer that decides, and state what from.
+	// decider is the authorizer that decides, and state has the snapshot from which it decides.
 	decider   *Authorizer
 	state     state
 	operation operation

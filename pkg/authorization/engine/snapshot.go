@@ -9,8 +9,8 @@ package engine
 type Snapshot struct {
 	revision uint64
 	size     int
-	// restricting are the policies that decide before kube-apiserver does, granting the
-	// others.
+	// restricting are the policies that decide before kube-apiserver does, and granting the
+	// policies that decide after it. Allow policies that do not compile are in neither.
 	restricting, granting index
 }
 
@@ -28,7 +28,7 @@ type Builder struct {
 	tallies  Tallies
 }
 
-// NewBuilder makes a Builder whose first snapshot has no policies but those it is given.
+// NewBuilder makes a Builder without policies.
 func NewBuilder() *Builder {
 	return &Builder{last: &Snapshot{}, policies: map[Key]*Policy{}}
 }
@@ -39,7 +39,7 @@ func (b *Builder) Get(key Key) *Policy { return b.policies[key] }
 // Tallies returns the counts of evaluations of the policies of the last snapshot. They may be read concurrently.
 func (b *Builder) Tallies() *Tallies { return &b.tallies }
 
-// Apply makes the next snapshot. A policy replaces that under its key; nil removes it. A policy
+// Apply makes the next snapshot. A policy replaces the policy with the same key; nil removes it. A policy
 // belongs to the first Builder that it is given, and must not be given again once it is removed. The
 // cost grows with the number of changes and with the policies of the subjects that they
 // name.

@@ -108,8 +108,9 @@ func decode(raw []byte, into any, meta *typeMeta, apiVersion, kind string) error
 }
 
 // decisionFrom converts the answer to a SubjectAccessReview of the given apiVersion into a decision
-// of the authorizer name. The decision is Allow only if the answer has no other part. asked is
-// true if the review requested conditions.
+// of the authorizer name. asked is true if the review requested conditions. It returns an error for
+// conditions that were not requested, for an answer that has more than one of allowed, denied and the
+// fields for conditions, and for an answer that is malformed.
 func decisionFrom(raw []byte, apiVersion, name string, asked bool) (authorization.Decision, error) {
 	var r review
 	if err := decode(raw, &r, &r.typeMeta, apiVersion, "SubjectAccessReview"); err != nil {
@@ -160,7 +161,8 @@ func bound(reason string) string {
 	return reason
 }
 
-// conditional returns the decision that the conditions of an answer represent.
+// conditional returns the decision that the conditions of an answer represent. It returns an error if
+// they are invalid, or if they allow the request for any data.
 func (s *reviewStatus) conditional(name string) (authorization.Decision, error) {
 	wire, err := s.sets(name)
 	if err != nil {
@@ -319,8 +321,9 @@ type conditionsReview struct {
 }
 
 // evaluationFrom converts the answer to an AuthorizationConditionsReview with all data into a
-// decision. An evaluation error is added to the reason, because the webhook decided in spite of
-// it.
+// decision: Allow, Deny or NoOpinion. An evaluation error is added to the reason, because the webhook
+// decided in spite of it. It returns an error for an answer that is malformed, both allowed and
+// denied, or has conditions left.
 func evaluationFrom(raw []byte, apiVersion string) (authorization.Decision, error) {
 	var r conditionsReview
 	if err := decode(raw, &r, &r.typeMeta, apiVersion, "AuthorizationConditionsReview"); err != nil {

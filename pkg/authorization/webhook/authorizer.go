@@ -10,9 +10,10 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants: an error, a timeout or an invalid answer never becomes Allow. For kube-apiserver it
 // becomes Deny. The generic delegating authorizer of k8s.io/apiserver returns NoOpinion instead,
 // so that a later authorizer could allow a request that kube-apiserver would have denied. For a
-// webhook its failure policy decides, except that conditions that were not requested are always
-// Deny. Conditions are never sent to kube-apiserver: it would proxy them back to the Proviso
-// behind it.
+// webhook its failure policy decides, except that two failures are always Deny: conditions that
+// were not requested, and a review that too many servers have passed on. A file must not name
+// kube-apiserver as the evaluator of conditions: it would proxy them back to the Proviso behind it.
+// Only a server that is not Proviso sends conditions by way of kube-apiserver (ForProviso).
 package webhook
 
 import (
@@ -32,9 +33,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// DelegationMarker is the user extra in every SubjectAccessReview that Proviso sends. An
-// authorization webhook of Proviso that receives it never answers Allow, so that a policy cannot
-// be the reason for its own decision. A client that forges the marker only loses permissions.
+// DelegationMarker is the user extra in every SubjectAccessReview that this package sends. The front
+// door, Proviso's authorization webhook, never answers Allow to a review with the marker, so that a
+// policy cannot be the reason for its own decision. A client that forges the marker only loses
+// permissions.
 const DelegationMarker = "authorization.proviso.dev/delegated"
 
 const (
@@ -63,9 +65,9 @@ type Config struct {
 	Backoff wait.Backoff
 }
 
-// Authorizer sends SubjectAccessReviews of authorization.k8s.io/v1. It bounds the checks in
-// flight, and shares them between the users whose requests cause them; see ErrBusy. It is safe for
-// concurrent use.
+// Authorizer asks kube-apiserver for decisions by SubjectAccessReviews of authorization.k8s.io/v1. It
+// bounds the number of checks in flight, and divides it fairly between the users whose requests cause
+// them; see ErrBusy. It is safe for concurrent use.
 type Authorizer struct {
 	config    Config
 	decisions *memory
@@ -74,7 +76,8 @@ type Authorizer struct {
 
 var _ authorization.Decider = &Authorizer{}
 
-// New returns an Authorizer. It returns an error if config has no client or no attempt.
+// New returns an Authorizer. It returns an error if config has no client, or if its Backoff has no
+// step.
 func New(config Config) (*Authorizer, error) {
 	if config.Client == nil {
 		return nil, errors.New("the authorizer needs a client")
@@ -92,8 +95,9 @@ type answer struct {
 	reason   string
 }
 
-// Authorize returns the decision of the server: Allow, Deny or NoOpinion. If there is an error, or
-// if the server rejects the check as invalid, it returns Deny.
+// Authorize returns the decision of kube-apiserver: Allow, Deny or NoOpinion, which may come from the
+// cache. If kube-apiserver rejects the check as invalid, it returns Deny without an error. If the
+// check fails in another way, it returns Deny and the error.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
 	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes)}
 	key, err := json.Marshal(review.Spec)
@@ -121,8 +125,8 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	return result.decision, result.reason, nil
 }
 
-// ask sends a check that a request of user causes. During each attempt the check has a place
-// among those in flight; between attempts it has none.
+// ask sends a check that a request of user causes. The check takes a place among the checks in
+// flight for each attempt, and frees it between attempts.
 func (a *Authorizer) ask(ctx context.Context, user string, review *authorizationv1.SubjectAccessReview) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	var result *authorizationv1.SubjectAccessReview
 	err := utilwebhook.WithExponentialBackoff(ctx, a.config.Backoff, func() error {

@@ -54,15 +54,15 @@ var (
 	errNotRestricting = errors.New("the source of webhooks must have Restricting set: they are called before kube-apiserver, so that none of them may fail open")
 )
 
-// NewChain returns the chain of an aggregated server other than Proviso. This is the only order in
-// which every Deny counts, of Proviso and of kube-apiserver:
+// NewChain returns the chain of an aggregated server other than Proviso. For all requests that need
+// permission, this is the only order in which every Deny of Proviso and of kube-apiserver counts:
 //
 //  1. the groups and paths that need no permission;
-//  2. the authorizers in Restrictions, and what kube-apiserver denies, so that no webhook
-//     allows it;
-//  3. the webhooks. The answer of a Proviso has its Deny policies first, then what
-//     kube-apiserver says, and then its other policies;
-//  4. kube-apiserver, for what the webhooks have no opinion on;
+//  2. the authorizers in Restrictions, and kube-apiserver for its Deny only, so that no webhook
+//     allows a request that kube-apiserver denies;
+//  3. the webhooks. The answer of a Proviso has its Deny policies first, then the decision of
+//     kube-apiserver, and then its other policies;
+//  4. kube-apiserver, for requests on which the webhooks have no opinion;
 //  5. the authorizers in Last.
 //
 // An Allow of kube-apiserver before the webhooks would be final, and Deny policies would only
@@ -135,7 +135,8 @@ func (r restriction) Pin(ctx context.Context) context.Context {
 	return authorization.Pin(ctx, r.decider)
 }
 
-// Decide denies if the decision could become Allow.
+// Decide returns the decision of the authorizer. If that is or could become Allow, it returns Deny with
+// an error.
 func (r restriction) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	decision := r.decider.Decide(ctx, attributes)
 	if decision.CanBecomeAllowed() {

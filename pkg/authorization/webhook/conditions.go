@@ -28,9 +28,9 @@ import (
 
 var errNoData = errors.New("there is no data to evaluate conditions against")
 
-// EvaluateConditions sends conditions of the webhook, of any type, to the webhook for evaluation
-// (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). Deny with an
-// error is a failure, for which the failure mode of the set decides.
+// EvaluateConditions sends conditions that the webhook has returned, of any type, to the webhook for
+// evaluation (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). If that
+// fails, it returns Deny with an error; the failure mode of the set then decides.
 func (w *Webhook) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	result, err := w.evaluate(ctx, authorization.FromUpstream(w.name, decision), data)
 	if err != nil {
@@ -136,8 +136,9 @@ func encoded(content map[string]any) (*runtime.RawExtension, error) {
 	return &runtime.RawExtension{Raw: raw}, nil
 }
 
-// userInfoOf returns the user with the delegation marker, which bounds how often servers pass
-// conditions on to each other.
+// userInfoOf returns the user with the delegation marker, which has one more value than before: the
+// values count how many servers have passed the conditions on. It returns errCircle if these are too
+// many.
 func userInfoOf(subject user.Info) (*authenticationv1.UserInfo, error) {
 	if subject == nil {
 		subject = &user.DefaultInfo{}

@@ -73,7 +73,8 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // post posts a review and reads the answer. A call with a transient error is retried, as by the
-// webhook authorizer of Kubernetes; an answer that cannot be read is an error without a retry.
+// webhook authorizer of Kubernetes; an answer that cannot be read is an error without a retry. If the
+// endpoint is confidential, the text of an error status is left out of the error.
 func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []byte) error) error {
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
 		start := time.Now()

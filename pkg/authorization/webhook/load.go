@@ -240,7 +240,8 @@ func clientConfig(kubeconfig *clientcmdapi.Config, context string) (*rest.Config
 
 var errKubeAPIServer = errors.New("the server must not be kube-apiserver: it would proxy authorization.k8s.io/v1alpha1, and with it the conditions, back to this server")
 
-// notKubeAPIServer returns an error if an endpoint for conditions is kube-apiserver.
+// notKubeAPIServer returns an error if a context of the kubeconfig has the host and port of
+// kube-apiserver. It returns nil if the URL of kube-apiserver is unknown.
 func (l *loader) notKubeAPIServer(kubeconfig *clientcmdapi.Config, context string) error {
 	config, err := clientConfig(kubeconfig, context)
 	if err != nil {

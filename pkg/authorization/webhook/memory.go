@@ -11,9 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// memory caches answers for a limited time. An answer that was added later than now, because the
-// clock was set back, is not used: its age is unknown. The clock of the process is monotonic, but
-// another clock may lack a monotonic reading.
+// memory caches answers for a limited time. It does not use an answer that was added at a later time
+// than now, because the clock was set back: the age of such an answer is unknown. The clock of the
+// process is monotonic, but another clock may lack a monotonic reading.
 type memory struct {
 	clock cache.Clock
 	held  *cache.LRUExpireCache

@@ -38,8 +38,9 @@ var (
 
 // ForProviso returns the chain of an aggregated server whose users write policies for its resources. config is a client configuration for
 // kube-apiserver, behind which Proviso is registered, such as rest.InClusterConfig; the identity in it needs the ClusterRoles
-// system:auth-delegator and proviso:reviewer. The chain asks Proviso first, and so its Deny policies, as NewChain describes. While Proviso
-// is down, it denies. Answers are reused for ten seconds.
+// system:auth-delegator and proviso:reviewer. The chain has the order of NewChain, with Proviso as the only webhook: Proviso, and so
+// its Deny policies, is asked before an Allow of kube-apiserver counts. While Proviso is down, the chain denies all requests that need
+// permission and whose answer is not cached. Answers of Proviso and of kube-apiserver are reused for ten seconds.
 //
 // Functions in with change the configuration of the chain, for example to add the options for groups and paths that need no
 // permission. They must not replace KubeAPIServer or Webhooks.

@@ -30,8 +30,8 @@ type SourceConfig struct {
 	File string
 	// Reserved are the names of the other authorizers in the chain.
 	Reserved []string
-	// KubeAPIServer is the URL of kube-apiserver, to which conditions are never sent. It may be
-	// empty if the URL is unknown.
+	// KubeAPIServer is the URL of kube-apiserver. A file that names it as the endpoint for conditions
+	// is refused. It may be empty if the URL is unknown; then no file is refused for that reason.
 	KubeAPIServer string
 	// Backoff is the schedule for retries of calls with a transient error.
 	Backoff wait.Backoff
@@ -107,8 +107,9 @@ func generationOf(webhooks []*Webhook) (*generation, error) {
 	return g, errors.Join(errs[:]...)
 }
 
-// Reload reads the files if they have changed, and uses them if they are valid. Otherwise it logs
-// the error, and the previous configuration stays. Requests that have begun keep their webhooks.
+// Reload reads the files if they have changed, or if the last attempt failed, and uses them if they
+// are valid. If they are invalid, it logs the error, and the previous configuration stays. Requests
+// that have begun keep their webhooks.
 func (s *Source) Reload(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

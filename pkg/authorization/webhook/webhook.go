@@ -51,8 +51,8 @@ var (
 	_ authorization.ConditionsAuthor = &Webhook{}
 )
 
-// Decide returns the decision of the webhook. It requests conditions if the caller and the webhook support
-// them.
+// Decide returns the decision of the webhook. It requests conditions if the caller wants them, the webhook can
+// evaluate them, and the attributes have no wildcards.
 func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	mode := authorization.ModeOf(attributes)
 	if w.conditions == nil || authorization.HasWildcards(attributes) {
@@ -63,7 +63,8 @@ func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) 
 
 var errCircle = errors.New("too many servers have passed this review on: the configured webhooks call each other in a circle, or their line is too long")
 
-// decide calls the webhook, unless the answer is cached or the request does not match.
+// decide calls the webhook, unless the answer is cached. It returns NoOpinion without a call if the request does
+// not match, and the result of failed if there is no valid answer.
 func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
 	spec := reviewSpecOf(attributes)
 	if w.matcher != nil {
@@ -96,8 +97,8 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 	return decision
 }
 
-// review returns a review in the version of the webhook, and the cache key of its answer,
-// which contains everything that the webhook can decide from.
+// review returns the JSON of a review in the version of the webhook, and the cache key for the answer
+// to the review. The key contains everything that the webhook can decide from.
 func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
 	meta := metav1.TypeMeta{APIVersion: w.group + w.version, Kind: "SubjectAccessReview"}
 	var keyed, review any
@@ -132,10 +133,10 @@ func (w *Webhook) ask(ctx context.Context, review []byte, conditions bool) (deci
 	return decision, size, err
 }
 
-// failed returns the decision if there is no valid answer. Two errors are Deny whatever the
-// failure policy says: conditions that were not requested, because they might have denied the
-// request; and a circle, because a client that forges the delegation marker could make any
-// review look like one.
+// failed returns the decision if there is no valid answer: Deny, or NoOpinion if that is the failure
+// policy. Two errors are Deny for every failure policy: conditions that were not requested, because
+// they might have denied the request; and a circle of servers, because a client that forges the
+// delegation marker could make any review look like part of a circle.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
 	klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	err = fmt.Errorf("webhook %q: %w", w.name, err)

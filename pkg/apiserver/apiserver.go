@@ -130,8 +130,9 @@ type CompletedConfig struct {
 	*completedConfig
 }
 
-// restricted returns a name for the policy that restricts part of what a check is about. Before
-// policies are loaded, it returns a text for them.
+// restricted returns a name for a policy that restricts some of the requests that a check stands
+// for, and false if there is none. Before policies are loaded, it returns a text that says so, and
+// true.
 func (c *ExtraConfig) restricted(ctx context.Context, check authorizer.Attributes) (string, bool) {
 	key, found := c.Policies.Restriction(ctx, check)
 	switch {
@@ -209,7 +210,8 @@ func (c *completedConfig) makeImpersonation(constrained bool) (err error) {
 	return err
 }
 
-// conditionalImpersonation returns conditional mode, which reviews and requests decide by a chain of their own.
+// conditionalImpersonation returns the configuration of the mode conditional that decides by chain. Requests and reviews
+// have different chains.
 func (c *completedConfig) conditionalImpersonation(chain *authorization.Chain) *impersonation.Conditional {
 	return &impersonation.Conditional{
 		Chain: chain, Denials: c.extra.Chains.Restrictions, Compiler: c.compilers.Conditions, Partial: c.compilers.Partial, NeedsCreate: c.needsCreate,
@@ -293,7 +295,8 @@ func (c CompletedConfig) New() (*Server, error) {
 	return &Server{GenericAPIServer: generic, FrontDoor: frontDoor}, nil
 }
 
-// runPolicies starts the controller that keeps the policies up to date while the server runs.
+// runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
+// checks. The controller of policies waits for LoadPolicies.
 func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
@@ -334,7 +337,8 @@ func (c CompletedConfig) enforcementServer() enforcementstatus.Server {
 	return enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil}
 }
 
-// typeChecker returns a checker that uses the schemas and the resources of this server and of kube-apiserver.
+// typeChecker returns a checker that uses the schemas and the resources of this server and of kube-apiserver. Without a client
+// of kube-apiserver, it uses the schemas of this server only, and does not check names in rules.
 func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecking.Checker, error) {
 	if c.kubeAPIServer != nil {
 		configs = append(configs, c.kubeAPIServer)
@@ -396,7 +400,8 @@ const (
 // revision returns the current revision of the store of a resource.
 type revision = func(context.Context) (uint64, error)
 
-// policyGroup returns the API group of policies and mappings, and how to ask for the revisions of their stores, by resource.
+// policyGroup returns the API group of policies, and of mappings if the server stores them. It also returns, for each resource,
+// the function for the current revision of its store.
 func (c CompletedConfig) policyGroup(types *typechecking.Checker) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
 	checker := policy.NewChecker(c.policies, c.enforcementServer(), types)
 	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
@@ -432,7 +437,8 @@ func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]st
 	return warnings, errs
 }
 
-// runMappings starts the controller that keeps the mappings up to date while the server runs.
+// runMappings adds the controller that keeps the mappings up to date while the server runs. It does nothing if the server
+// stores no mappings.
 func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision) error {
 	if c.extra.Mappings == nil {
 		return nil

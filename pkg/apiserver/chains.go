@@ -49,7 +49,8 @@ type Chains struct {
 	// Checks answers secondary checks of conditions in requests. It is Requests without the paths
 	// that are always allowed, so that a check has the same result in a request and in a review.
 	Checks *authorization.Chain
-	// Restrictions has the policies that can only deny, after the privileged groups.
+	// Restrictions is for impersonation in the mode conditional: it has the privileged groups, and then
+	// the policies that can only deny.
 	Restrictions *authorization.Chain
 	// FrontDoor decides for kube-apiserver's authorization webhook.
 	FrontDoor *authorization.Chain
@@ -113,13 +114,15 @@ func AuthorizerNames() []string {
 
 // AuthorizerConfig configures the authorizers.
 type AuthorizerConfig struct {
-	// AlwaysAllowGroups are the privileged groups. Policies cannot deny their requests.
+	// AlwaysAllowGroups are the privileged groups. Policies cannot deny their requests, except at the
+	// front door, which does not know these groups.
 	AlwaysAllowGroups []string
 	// AlwaysAllowPaths are the paths that need no permission.
 	AlwaysAllowPaths []string
 	// Fresh asks kube-apiserver every time, and Cached reuses its answers. Both are required.
 	Fresh, Cached authorization.Decider
-	// Policies are required. Until they are loaded, all chains deny.
+	// Policies are required. Until they are loaded, all chains deny, except for requests of the
+	// privileged groups and for AlwaysAllowPaths, in the chains that have these authorizers.
 	Policies *engine.Source
 	// Webhooks is nil if there are none.
 	Webhooks *webhook.Source
@@ -165,7 +168,7 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 // chainConfig configures the authorizers of one chain.
 type chainConfig struct {
 	*AuthorizerConfig
-	// asksKubeAPIServer is Fresh or Cached.
+	// asksKubeAPIServer is Fresh or Cached. It is nil in chains that do not ask kube-apiserver.
 	asksKubeAPIServer authorization.Decider
 	// fresh says that webhooks are asked every time.
 	fresh bool

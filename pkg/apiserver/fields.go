@@ -34,7 +34,7 @@ import (
 // schemaTimeout bounds reading one schema document. The largest ones have a few megabytes.
 const schemaTimeout = 10 * time.Second
 
-// servedVersions are the versions that this server, and no other server, serves.
+// servedVersions are all versions that this server can serve. Their schemas are built in.
 var servedVersions = slices.Concat(reviewVersions, []schema.GroupVersion{policyv1alpha1.SchemeGroupVersion, demov1alpha1.SchemeGroupVersion})
 
 // reviewVersions are the versions of the two groups of reviews.
@@ -54,10 +54,11 @@ var withFields = []struct {
 
 // Fields has the schemas and permissions of fields.
 type Fields struct {
-	// Types are the schemas of all kinds: of those that this server serves its own, and of
-	// others what kube-apiserver publishes. While it decides about its own, it reads none.
+	// Types are the schemas of kinds. The schemas of the kinds in servedVersions are built in;
+	// all other schemas are read from kube-apiserver when they are needed, if there is a client
+	// of kube-apiserver.
 	Types changes.Types
-	// Markers are the permissions that its own schemas give fields.
+	// Markers are the permissions that fields need by the field markers in the schemas of this server.
 	Markers *mapping.Markers
 }
 

@@ -57,7 +57,8 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher) (*frontdoor
 	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(decider, clients))
 }
 
-// needsCreateInSomeVersion is needsCreate, for attributes about all versions of any of them.
+// needsCreateInSomeVersion is needsCreate. For attributes with the version *, it reports whether needsCreate is true in one of the
+// served versions.
 func (c CompletedConfig) needsCreateInSomeVersion(a authorizer.Attributes) bool {
 	if a.GetAPIVersion() != "*" {
 		return c.needsCreate(a)

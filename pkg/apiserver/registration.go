@@ -41,9 +41,9 @@ func (c CompletedConfig) runRegistration(generic *genericapiserver.GenericAPISer
 	})
 }
 
-// enforcesBehind returns whether this server enforces the conditions on a request that kube-apiserver has authorized: it must cover the
-// request, and kube-apiserver must pass it on to this server. If kube-apiserver serves the reviews of a group itself, no
-// server evaluates conditions on them.
+// enforcesBehind returns a function that reports whether this server enforces the conditions on a request that kube-apiserver has
+// authorized: this server must cover the request, and kube-apiserver must pass the request on to it. If kube-apiserver serves the
+// reviews of a group itself, no server evaluates conditions on them. Without a watcher, the function returns false for all reviews.
 func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
 	return func(a authorizer.Attributes) bool {
 		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}

@@ -82,8 +82,9 @@ func (c *clientCACheck) Check(r *http.Request) error {
 	return nil
 }
 
-// clientCAReadiness returns the check, or nil if the CAs are in files, which are read before the
-// server starts.
+// clientCAReadiness returns the check, or nil if the server does not use the CA for client certificates
+// that kube-apiserver publishes: the CA is in a file, which is read before the server starts, or the
+// lookup in the cluster is disabled.
 func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider, proxy *authenticatorfactory.RequestHeaderConfig) (healthz.HealthChecker, error) {
 	if o.Authentication.SkipInClusterLookup || o.Authentication.ClientCert.ClientCA != "" || bundle == nil {
 		return nil, nil

@@ -21,7 +21,7 @@ var errEnforcementOff = errors.New("--feature-gates=ConditionalAuthorization=tru
 	"--disable-admission-plugins=" + authorizationconditionsenforcer.PluginName + " would not enforce: turn off the gate or enable the plugin")
 
 // validateEnforcement returns an error if requests would be allowed on conditions that are not
-// enforced.
+// enforced, or if a feature gate is on that needs the gate ConditionalAuthorization, which is off.
 func (o CompletedOptions) validateEnforcement() []error {
 	gates := o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName)
 	if gates.Enabled(features.ConditionalAuthorization) && slices.Contains(o.Admission.DisablePlugins, authorizationconditionsenforcer.PluginName) {

@@ -17,7 +17,7 @@ import (
 )
 
 // applyFineGrained returns the configuration of the authorizers for permission on fields
-// (KEP-3617), or nil if the gate is off.
+// (KEP-3617). It returns nil if the gate FineGrainedAuthorization or ConditionalAuthorization is off.
 func (o CompletedOptions) applyFineGrained(config *apiserver.Config) (*granular.Config, error) {
 	gates := config.GenericConfig.FeatureGate
 	if !gates.Enabled(features.FineGrainedAuthorization) || !gates.Enabled(features.ConditionalAuthorization) {

@@ -54,9 +54,10 @@ func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, typ
 	}
 }
 
-// Check returns what is wrong with the expressions of a specification, under spec.condition
-// and spec.variables, and what its author should know about it. The specification must be
-// valid in structure.
+// Check returns the errors in the expressions of a specification, and the errors in its rules
+// that its condition causes, for example that apiVersions are missing although the condition
+// reads an object. The warnings say where the policy is not enforced, or not on its condition.
+// The specification must be valid in structure.
 func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList) {
 	if spec.Condition == "" {
 		return c.enforcementWarnings(spec, enforcementstatus.Request), nil
@@ -76,8 +77,8 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 }
 
 // Warn returns the mistakes that the status of a policy will show in typeChecking: the specification is valid, but does not
-// do what it says. If the schemas are not there in time, a warning says that the status will show the rest. Warn takes not much
-// more than typeCheckWait, and returns no mistakes if ctx ends.
+// do what it says. The check against schemas ends after typeCheckWait, and when ctx ends. If it is not complete by then, a
+// warning says that the status will show its result.
 func (c *Checker) Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string {
 	stored := &policyv1alpha1.AuthorizationPolicySpec{}
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec.DeepCopy(), stored, nil); err != nil {
@@ -110,8 +111,8 @@ func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.Authorizat
 
 var errLate = errors.New("the check against schemas takes too long")
 
-// checkTypes checks a policy against schemas in the background, which goes on after the wait and leaves the schemas in the
-// cache.
+// checkTypes checks a policy against schemas. It returns errLate if that takes longer than typeCheckWait; the check then goes on
+// in the background, and leaves the schemas in the cache.
 func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec) ([]policyv1alpha1.ExpressionWarning, error) {
 	if c.types == nil {
 		return nil, nil
@@ -145,7 +146,7 @@ func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.Authoriza
 	}
 }
 
-// enforcementWarnings tell where the policy is not enforced, or not on its condition.
+// enforcementWarnings returns warnings that say where the policy is not enforced, or not on its condition.
 func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, reads enforcementstatus.Reads) []string {
 	var stored policyv1alpha1.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, &stored, nil); err != nil {
@@ -160,7 +161,8 @@ func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, read
 	return warnings
 }
 
-// refusals are the errors of a condition that compiles.
+// refusals returns errors for a condition that compiles: every evaluation would exceed the cost limit, or a restriction reads
+// request.name although a rule describes requests without a name.
 func refusals(spec *policy.AuthorizationPolicySpec, expression *partial.Expression, namespaced bool) (errs field.ErrorList) {
 	path := field.NewPath("spec", "condition")
 	if cost, limit := expression.MinCost(), costLimit(expression, namespaced); cost > limit {
@@ -177,8 +179,9 @@ func refusals(spec *policy.AuthorizationPolicySpec, expression *partial.Expressi
 	return errs
 }
 
-// costLimit is the limit of the evaluation of a condition that always takes place: a condition on
-// the request alone is evaluated at authorization, within the budget of its scope.
+// costLimit returns the most that one evaluation of the condition may cost. A condition on the
+// request alone is always evaluated at authorization, so the limit for a namespaced policy is the
+// budget of its namespace; all other conditions have cel.CostLimit.
 func costLimit(expression *partial.Expression, namespaced bool) uint64 {
 	if namespaced && expression.Program().ReadsOnly(cel.Request) {
 		return cel.NamespacedAuthorizationBudget
@@ -194,7 +197,7 @@ func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
 	return result
 }
 
-// blame says which expression an error is about.
+// blame returns an error of the compiler as an error of the field with the wrong expression.
 func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
 	path := field.NewPath("spec")
 	if of, ok := errors.AsType[*partial.VariableError](err); ok {
@@ -203,7 +206,8 @@ func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
 	return field.Invalid(path.Child("condition"), spec.Condition, cel.DescribeVariables(err.Error()))
 }
 
-// missingVersions are the errors of the rules of a condition that reads an object.
+// missingVersions returns an error for each rule about resources without apiVersions. It is for policies whose condition
+// reads an object.
 func missingVersions(rules []policy.PolicyRule) (errs field.ErrorList) {
 	for i, rule := range rules {
 		if len(rule.Resources) > 0 && len(rule.APIVersions) == 0 {
@@ -214,7 +218,8 @@ func missingVersions(rules []policy.PolicyRule) (errs field.ErrorList) {
 	return errs
 }
 
-// compile compiles a stored policy. It returns an error for a policy that would be refused if it were written today.
+// compile compiles a stored policy. It returns an error if the specification is not valid in structure any more, or if its
+// expressions do not compile. It does not repeat the other checks of Checker.Check.
 func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Policy, uint64, error) {
 	var hub policy.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_v1alpha1_AuthorizationPolicySpec_To_policy_AuthorizationPolicySpec(spec.DeepCopy(), &hub, nil); err != nil {

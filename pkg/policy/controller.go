@@ -37,7 +37,7 @@ type Config struct {
 	Compiler *partial.Compiler
 	// Source is where the snapshots go.
 	Source *engine.Source
-	// Types checks expressions against schemas. If nil, that is not done.
+	// Types checks expressions against schemas. If nil, they are not checked against schemas.
 	Types *typechecking.Checker
 	// Server describes where requests are decided, for the status of policies.
 	Server enforcementstatus.Server
@@ -170,8 +170,8 @@ func (c *Controller) get(key engine.Key) *content {
 	return p
 }
 
-// takeDirty returns the policies that have changed since the last call. In the first call these are all policies: the
-// informers have synced, but may still have to report objects.
+// takeDirty returns the policies that have changed since the last call. Until the first snapshot is published, it returns
+// all policies in the caches: the informers have synced, but may still have to report objects.
 func (c *Controller) takeDirty() map[engine.Key]bool {
 	first := !c.isPublished()
 	c.mu.Lock()
@@ -191,9 +191,9 @@ func (c *Controller) takeDirty() map[engine.Key]bool {
 	return dirty
 }
 
-// compile compiles a policy if its specification has changed. If compilation fails, the last good compilation is
-// used; without one the policy fails closed. The last good compilation of a deleted policy is never used for a new
-// policy with the same name.
+// compile compiles a policy. It returns false if its specification has not changed since it was last compiled. If
+// compilation fails, compile returns the last good compilation, or a policy that fails closed if there is none. The last
+// good compilation of a deleted policy is never used for a new policy with the same name.
 func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (compiled *engine.Policy, cost uint64, ok bool) {
 	c.mu.Lock()
 	before, known := c.results[key]
@@ -230,8 +230,8 @@ func (c *Controller) forget(key engine.Key) {
 	delete(c.results, key)
 }
 
-// probe lists policies. Each kind is listed: an object that cannot be decoded stops the cache of its kind only, whose
-// watch then stays open and silent.
+// probe returns an error if policies of one of the two kinds cannot be listed. It lists each kind: an object that cannot
+// be decoded stops the cache of its kind only, whose watch then stays open and silent.
 func (c *Controller) probe(ctx context.Context) error {
 	policies, one := c.config.Client.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
 	if _, err := policies.ClusterAuthorizationPolicies().List(ctx, one); err != nil {

@@ -83,7 +83,8 @@ var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.CustomMustRegister(&collected)
 })
 
-// measure counts the policies by state, and shows their counts.
+// measure sets the metrics for a snapshot that has been published: the number of policies by state, the counts of
+// evaluations, the revision and the time.
 func (c *Controller) measure(snapshot *engine.Snapshot) {
 	counts := map[string]int{stateReady: 0, stateLastGood: 0, stateBroken: 0}
 	c.mu.Lock()

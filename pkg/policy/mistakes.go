@@ -111,7 +111,8 @@ func operationMistakes(expression *partial.Expression) (warnings []policyv1alpha
 	return warnings
 }
 
-// verbMistakes finds verbs that look like others. Other authorizers may have other verbs.
+// verbMistakes returns a warning for each verb in a condition that no rule has and no request for a resource, but that looks
+// like such a verb. It does not warn about all unknown verbs, because other authorizers may have other verbs.
 func verbMistakes(expression *partial.Expression, rules []policyv1alpha1.PolicyRule) (warnings []policyv1alpha1.ExpressionWarning) {
 	verbs := sets.New(typechecking.ResourceVerbs...)
 	for i := range rules {
@@ -206,7 +207,8 @@ func consequence(effect policyv1alpha1.PolicyEffect, n never) string {
 	}
 }
 
-// nullHint names the variable that is null.
+// nullHint returns a hint if the condition is an error because it reads object in a delete, or oldObject in a create, where
+// that variable is null. Otherwise it returns "".
 func nullHint(expression *partial.Expression, verbs []string, n never) string {
 	isOf := func(some ...string) bool {
 		return !slices.ContainsFunc(verbs, func(verb string) bool { return !slices.Contains(some, verb) })
@@ -238,7 +240,8 @@ func newSearch(ctx context.Context, expression *partial.Expression) *search {
 	return &search{ctx: ctx, expression: expression, specialized: map[string]*partial.Expression{}, found: map[string]never{}, left: mistakesCostLimit}
 }
 
-// prepare compiles the condition for all kinds of requests that the rules describe. It returns false if that takes too long.
+// prepare compiles the condition for all kinds of requests that the rules describe. It returns false if these are more than
+// maxKindsOfRequests, or if the condition does not compile for one of them.
 func (s *search) prepare(rules []policyv1alpha1.PolicyRule) bool {
 	kinds := map[string]map[string]string{}
 	for i := range rules {
@@ -263,8 +266,8 @@ func (s *search) prepare(rules []policyv1alpha1.PolicyRule) bool {
 	return err == nil
 }
 
-// kindsOf returns the fields of the requests of a rule with a verb that the condition reads and that the rule fixes, for each
-// combination of their values.
+// kindsOf returns the kinds of requests that a rule describes for one of its verbs. A kind has values for the fields of a
+// request that the condition reads and that the rule fixes; there is one kind for each combination of values.
 func (s *search) kindsOf(rule *policyv1alpha1.PolicyRule, verb string) []map[string]string {
 	kinds := []map[string]string{{}}
 	set := func(name string, values []string) {
@@ -293,7 +296,8 @@ func (s *search) kindsOf(rule *policyv1alpha1.PolicyRule, verb string) []map[str
 	return kinds
 }
 
-// verb returns whether the condition is never true for the requests of a rule with a verb.
+// verb returns isOpen if the condition may be true for a request that a rule describes for one of its verbs, and else how the
+// condition is not true.
 func (s *search) verb(rule *policyv1alpha1.PolicyRule, verb string) never {
 	result := never(0)
 	for _, fields := range s.kindsOf(rule, verb) {
@@ -349,7 +353,8 @@ func situationsOf(rule *policyv1alpha1.PolicyRule, verb string) []situation {
 	}
 }
 
-// evaluate evaluates an expression while some of its variables are known.
+// evaluate evaluates an expression while some of its variables are known. It returns isOpen if the budget of the search does
+// not suffice.
 func (s *search) evaluate(expression *partial.Expression, values cel.Values) never {
 	if s.left == 0 {
 		return isOpen

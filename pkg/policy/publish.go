@@ -37,8 +37,9 @@ func (c *Controller) publish(ctx context.Context) {
 	}
 }
 
-// publishStep publishes a snapshot with some of the policies that have changed. The others keep their current
-// compilation, or fail closed if they have none. It reports whether others are left.
+// publishStep compiles some of the policies that have changed, and publishes a snapshot with them. The changed policies that
+// it leaves for later steps keep their current compilation, or fail closed if they have none. It reports whether there
+// are such policies.
 func (c *Controller) publishStep(ctx context.Context) (more bool) {
 	left, isFirst := stepCost, !c.isPublished()
 	if isFirst {
@@ -74,7 +75,7 @@ func (c *Controller) publishStep(ctx context.Context) (more bool) {
 	return more
 }
 
-// waiting is a policy that has changed.
+// waiting is a policy that has changed and is to be compiled.
 type waiting struct {
 	key engine.Key
 	*content

@@ -20,10 +20,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
-// recheckMistakes is when mistakes are looked for again: a resource or a field that did not exist may exist then.
+// recheckMistakes is the time after which a policy with mistakes is checked again: a resource or a field that did not
+// exist may exist then.
 const recheckMistakes = 5 * time.Minute
 
-// writeStatus writes the status of a policy.
+// writeStatus writes the status of a policy, if it has changed. It does nothing if the policy does not exist any more, or
+// if its current specification has not been compiled yet.
 func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	p := c.get(key)
 	c.mu.Lock()
@@ -45,8 +47,8 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	return incomplete
 }
 
-// statusOf says what became of a policy. The error says that its types could not be checked
-// completely.
+// statusOf returns the status of a policy, given the result of compiling it. The error says that
+// its types could not be checked completely.
 func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.AuthorizationPolicyStatus, error) {
 	status := p.status.DeepCopy()
 	status.ObservedGeneration = p.meta.Generation
@@ -75,7 +77,8 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 	return status, incomplete
 }
 
-// checkTypes returns the mistakes in a policy with those against the schemas of servers, nil if there are none.
+// checkTypes returns the given mistakes together with the mistakes that the schemas of servers show, or nil if there are
+// none. The error says that not all schemas could be read.
 func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec, mistakes []policyv1alpha1.ExpressionWarning) (*policyv1alpha1.TypeChecking, error) {
 	var incomplete error
 	if c.config.Types != nil {

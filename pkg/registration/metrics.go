@@ -21,7 +21,7 @@ var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(versionState)
 })
 
-// measure counts the states.
+// measure sets the metric for each version: 1 for its current state, and 0 for all others.
 func (w *Watcher) measure() {
 	for _, version := range w.versions {
 		current := w.Result(version).State

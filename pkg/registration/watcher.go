@@ -7,7 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 // discovery. kube-apiserver may serve authorization.k8s.io/v1alpha1 itself: then Proviso leaves the version alone. The
 // package never writes an APIService.
 //
-// Everything that is not known to be Proviso's counts as not served by Proviso, so that the front door does not allow requests
+// A version that is watched counts as served by Proviso only while that is known, so that the front door does not allow requests
 // on conditions that no server behind kube-apiserver evaluates.
 package registration
 
@@ -50,7 +50,7 @@ const (
 	Unknown State = "unknown"
 	// Proviso means that kube-apiserver passes requests on to Proviso.
 	Proviso State = "proviso"
-	// Unavailable means that it would do so, but cannot reach Proviso.
+	// Unavailable means that kube-apiserver would pass requests on to Proviso, but cannot reach it.
 	Unavailable State = "unavailable"
 	// Missing means that there is no APIService, so that kube-apiserver answers 404.
 	Missing State = "missing"
@@ -103,8 +103,8 @@ func (w *Watcher) Run(ctx context.Context) {
 	}, Interval)
 }
 
-// Serves reports whether kube-apiserver is known to pass requests for a version on to Proviso. It returns true for versions
-// that are not watched.
+// Serves reports whether the APIService of a version is known to have the Service of Proviso: the state is Proviso or Unavailable.
+// It returns true for versions that are not watched.
 func (w *Watcher) Serves(version schema.GroupVersion) bool {
 	if !slices.Contains(w.versions, version) {
 		return true
@@ -137,8 +137,8 @@ func (w *Watcher) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// Look looks once at each version, and remembers the results. If it fails for one version, that version keeps its last result, and
-// the other versions get their new ones.
+// Look looks once at each version, and stores the results. If it fails for one version, that version keeps its last result, and
+// the other versions get new ones. If the APIService of the reference cannot be read, all versions keep their last results.
 func (w *Watcher) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -239,8 +239,8 @@ func (w *Watcher) isServed(ctx context.Context, version schema.GroupVersion) (bo
 	return true, nil
 }
 
-// result returns the result of a look at an APIService. The APIService of the version in names the Service of Proviso, and may be
-// nil.
+// result returns the result for the APIService s. reference is the APIService with the Service of Proviso, or nil if it is
+// missing, and in is its version.
 func (s *apiService) result(in schema.GroupVersion, reference *apiService) Result {
 	switch {
 	case s == nil:

@@ -79,7 +79,7 @@ func worstOf(entries []policyv1alpha1.RuleEnforcement) []policyv1alpha1.RuleEnfo
 	return nil
 }
 
-// Text is one line about an entry, such as "rules[0]: get, list pods at the front door: …".
+// Text returns one line about an entry, such as "rules[0] (get, list pods): …".
 func Text(e *policyv1alpha1.RuleEnforcement) string {
 	return fmt.Sprintf("rules[%d] (%s %s): %s", e.Rule, listed(e.Verbs), listed(e.Resources), e.Message)
 }

@@ -22,10 +22,11 @@ import (
 
 // Server describes where requests are decided. The zero value serves nothing and has no front door.
 type Server struct {
-	// Coverage returns verbs of the requests that attributes stand for, whose group, resource and subresource may be *, in
-	// some versions, or in all if there are none: the verbs for which this server enforces conditions on some requests, and
-	// those for which it serves others on which conditions are folded. If nil, there are none. It is called once for each
-	// resource in each group of a rule.
+	// Coverage returns two sets of verbs for the resources that attributes name; their group, resource and subresource may
+	// be *. enforced has the verbs for which this server enforces conditions on one of these resources at least, and folded
+	// the verbs that it serves without enforcement for one of them at least. Both are about the given versions, or about all
+	// versions if none is given. If Coverage is nil, both sets are empty. It is called once for each resource in each
+	// group of a rule.
 	Coverage func(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string])
 	// FrontDoor reports whether the front door is enabled.
 	FrontDoor bool
@@ -64,7 +65,8 @@ var servedGroups = []string{authorization.GroupName, authorization.ProvisoGroupN
 // standardVerbs are the verbs that * of a rule is resolved to.
 var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-// Of returns what the rules of a policy do, in their order, if its condition depends on reads. The number of entries is not bounded; see Bounded.
+// Of returns what the rules of a policy do, in the order of the rules. reads says on what the condition of the policy depends.
+// The number of entries is not bounded; see Bounded.
 func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
 	var entries []policyv1alpha1.RuleEnforcement
 	for i := range spec.Rules {
@@ -134,8 +136,8 @@ func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, rea
 	found.addAll(name, foldedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, false))
 }
 
-// servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. Of the
-// group of reviews, this server has one version, and kube-apiserver the others.
+// servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. This server
+// serves one version of authorization.k8s.io, the group of reviews, and kube-apiserver the others.
 func servedElsewhere(group string, versions []string) bool {
 	if group == authorization.GroupName {
 		return len(versions) == 0 || slices.ContainsFunc(versions, func(version string) bool { return version != authorizationv1alpha1.SchemeGroupVersion.Version })
@@ -175,8 +177,9 @@ func qualified(group, path string) string {
 	return resource
 }
 
-// outcome is what a policy does in one place. A condition that reads more than what is known at authorization applies only
-// where it is evaluated. The front door knows the namespace as well as the request.
+// outcome returns what a policy does in one place. evaluated is true if the place evaluates conditions on objects. A condition
+// that reads more than is known at authorization is folded in all other places. The front door knows the namespace as well as
+// the request at authorization.
 func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, reads Reads, evaluated bool) outcome {
 	switch {
 	case at == policyv1alpha1.EnforcedAtReviews:

@@ -51,8 +51,8 @@ type Checker struct {
 	published func() *Published
 }
 
-// New makes a Checker. The schemas need not be cached; kinds are asked a few hundred
-// times for a policy at worst, and should be.
+// New makes a Checker. schemas need no cache. kinds should have a cache, because they are
+// asked a few hundred times for a policy at worst. It returns an error if one of them is nil.
 func New(schemas resolver.SchemaResolver, kinds Kinds) (*Checker, error) {
 	if schemas == nil || kinds == nil {
 		return nil, errMissing

@@ -42,8 +42,9 @@ type Kinds interface {
 	KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error)
 }
 
-// kindsOf returns the kinds that the rules of a policy name, in order, and what kept it
-// from knowing others. If there are too many, those that are named first count.
+// kindsOf returns the kinds of the resources that the rules of a policy name, sorted, and the
+// errors because of which there may be more. If there are too many kinds, it returns the kinds
+// that are named first.
 func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, []error) {
 	text := len(policy.Condition)
 	for i := range policy.Variables {

@@ -17,7 +17,8 @@ import (
 )
 
 // Guard decides which users may write an object, in addition to the permission for the request. It
-// is called after the object has been validated and before admission. An error refuses the write.
+// is called after mutating admission and the validation of the object, and before validating
+// admission. An error refuses the write.
 type Guard interface {
 	MayCreate(ctx context.Context, obj runtime.Object) error
 	MayUpdate(ctx context.Context, obj, old runtime.Object) error
@@ -44,8 +45,8 @@ func (Unguarded) MayDelete(context.Context, runtime.Object) error { return nil }
 // MayDeleteUnread returns nil.
 func (Unguarded) MayDeleteUnread(context.Context, string) error { return nil }
 
-// REST serves the objects of a kind. It calls the Guard before every write of the store, so that
-// it must override every method of the store that writes.
+// REST serves the objects of a kind. The Guard must be called before every write of the store, so
+// REST overrides every method of the store that writes.
 type REST struct {
 	*genericregistry.Store
 	guard                  Guard

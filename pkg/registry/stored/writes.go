@@ -42,7 +42,7 @@ type Writes struct {
 	namespaced bool
 }
 
-// NewWrites returns the bounds of a kind, which a refusal calls by its noun in the plural.
+// NewWrites returns the bounds for the writes of one kind. noun is the name of the objects in the plural, for refusals.
 func NewWrites(noun string, namespaced bool) *Writes {
 	bounds := slots.Bounds{
 		All: maxWrites, PerUser: maxWritesOfOne, Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOne,

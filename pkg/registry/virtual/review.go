@@ -82,8 +82,8 @@ const (
 	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
 )
 
-// Warnings returns what a caller should know who is given conditions on a request: nothing if
-// this server enforces them.
+// Warnings returns the warnings for a caller who gets conditions on a request. There is one, unless
+// this server enforces conditions on the request.
 func (r *Reviewer) Warnings(record authorizer.AttributesRecord) []string {
 	if r.Enforced != nil && r.Enforced(authorization.Attributes{AttributesRecord: record}) {
 		return nil

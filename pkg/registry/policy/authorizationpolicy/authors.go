@@ -47,7 +47,7 @@ const MaxChecks = 1024
 //   - A change that leaves the specification as it is needs neither. It can complete a deletion by removing the last
 //     finalizer; the deletion was authorized when it was requested.
 //
-// A missing user, an error, Deny and NoOpinion refuse the write.
+// A missing user, and an error or a Deny of the authorizers, refuse the write. NoOpinion counts as a missing permission.
 type Authors struct {
 	chain      authorizer.UnconditionalAuthorizer
 	restricted Restricted
@@ -127,7 +127,7 @@ func (g *guard) MayDeleteUnread(ctx context.Context, name string) error {
 	return w.need(true, false)
 }
 
-// isRestriction reports whether a policy may deny requests. A policy with an unknown effect may.
+// isRestriction reports whether a policy may restrict requests: its effect is not Allow.
 func isRestriction(p parts) bool { return p.Spec.Effect != policy.PolicyEffectAllow }
 
 // write is one write of a policy by its author.

@@ -35,9 +35,9 @@ import (
 // Checker compiles policies. It is called with specifications that are valid in structure,
 // possibly more than once for one write, and must be safe for concurrent use.
 type Checker interface {
-	// Check returns the errors in the expressions of a specification, under spec.condition and
-	// spec.variables, and warnings for the author. The conditions of namespaced policies have
-	// tighter limits.
+	// Check returns the errors in the expressions of a specification, and in its rules as far as
+	// its condition causes them, and warnings for the author. The conditions of namespaced policies
+	// have tighter limits.
 	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
 	// Warn returns other warnings about a specification without errors. It must bound the time that it takes.
 	Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string

@@ -45,9 +45,10 @@ const (
 // operations are the values of the variable operation.
 var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 
-// mistakesOf returns the mistakes in a policy that show without any server: names with wildcards, and a condition that compares
-// a variable with a value that the variable never has, or that is never true for the requests of a rule. The expression is the
-// compiled condition, or nil if there is none. The result depends on the policy only.
+// mistakesOf returns the mistakes in a policy that show without any server, at most typechecking.MaxWarnings: subjects and names
+// of objects that never match, and a condition that compares a variable with a value that the variable never has, or that is
+// never true for the requests of a rule. The expression is the compiled condition, or nil if there is none. The result depends
+// on the policy only.
 func mistakesOf(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
 	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec))
 	if expression != nil {

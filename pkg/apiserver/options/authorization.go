@@ -25,7 +25,7 @@ import (
 const noRate = -1
 
 // AuthorizationOptions are the options of the server's authorizers. The flags are the same as in
-// every aggregated server, but the authorizers differ: see package webhook.
+// every aggregated server, and --authorization-config. The authorizers differ: see package webhook.
 type AuthorizationOptions struct {
 	*genericoptions.DelegatingAuthorizationOptions
 	// ConfigFile is the path of an AuthorizationConfiguration with webhooks that are called after

@@ -20,8 +20,9 @@ import (
 type Part uint8
 
 const (
-	// Restricting is the place before the first authorizer that can grant. It can only
-	// deny: an authorizer that can grant nothing is safe there.
+	// Restricting is the place before all authorizers that can grant, except those of the
+	// privileged groups and of paths that need no permission. Its decisions are Deny, deny-only
+	// conditions or NoOpinion: an authorizer that can grant nothing is safe there.
 	Restricting Part = iota
 	// Granting is a single place for all Allow and NoOpinion policies.
 	Granting
@@ -36,11 +37,11 @@ const (
 // Authorizer decides requests from the policies of a Source. It is safe for concurrent
 // use.
 type Authorizer struct {
-	// Source has the policies. All places of a chain must have the same.
+	// Source has the policies. All Authorizers of a chain must have the same Source.
 	Source *Source
-	// Part says which of them decide.
+	// Part says which of the policies decide.
 	Part Part
-	// Stage says for what they decide. It is a label of metrics.
+	// Stage says for what the policies decide. It is a label of metrics.
 	Stage authorization.Stage
 	// Checks answers the checks that conditions make with authorizer, when they are
 	// evaluated in process. It must be a chain that folds. If nil, they fail.

@@ -39,7 +39,7 @@ func (k Key) ConditionID() string {
 	return k.Namespace + namespacedDomain + "/" + k.Name
 }
 
-// String names the policy as kubectl would.
+// String returns the kind and the name of the policy, with its namespace if it has one, for messages.
 func (k Key) String() string {
 	if k.Namespace == "" {
 		return fmt.Sprintf("ClusterAuthorizationPolicy %q", k.Name)

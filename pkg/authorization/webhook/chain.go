@@ -41,8 +41,8 @@ type ChainConfig struct {
 	// k8s.io/apiserver.
 	AlwaysAllowGroups, AlwaysAllowPaths []string
 	// Restrictions are authorizers that only deny, such as the result of granular.NewExclude. They
-	// are called before all authorizers that could allow. A decision that is or could become Allow
-	// is an error, and denies. SourceConfig.Reserved of Webhooks must have the names of Restrictions and Last.
+	// are called before all authorizers that could allow, except for AlwaysAllowGroups and
+	// AlwaysAllowPaths. A decision that is or could become Allow is an error, and denies. SourceConfig.Reserved of Webhooks must have the names of Restrictions and Last.
 	Restrictions []authorization.Member
 	// Last are authorizers that are called after all others.
 	Last []authorization.Member

@@ -66,8 +66,8 @@ func (c *Checker) WithResources(published func() *Published) *Checker {
 	return &Checker{schemas: c.schemas, kinds: c.kinds, types: c.types, published: published}
 }
 
-// Check returns the mistakes in the rules, the variables and the condition of a policy, the latter for each kind that its
-// rules name. An unknown schema gives no warning; the caller checks again from time to time, because schemas and resources may
+// Check returns the mistakes in the rules, the variables and the condition of a policy. It checks variables and condition for
+// each kind that the rules name. An unknown schema gives no warning; the caller checks again from time to time, because schemas and resources may
 // appear later. Errors wrap ErrIncomplete; the result is never nil, and has the warnings that were found. Check blocks while
 // it fetches lists of resources and schemas.
 func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {

@@ -117,7 +117,7 @@ type server struct {
 	fetched time.Time
 }
 
-// refresh makes the next look at the cache fetch what is too old.
+// refresh empties the cache if it is older than discoveryExpiry, so that the next use fetches the lists again.
 func (s *server) refresh() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

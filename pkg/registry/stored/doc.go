@@ -11,7 +11,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - A write to an object never changes its status, and a write to the status changes nothing else. The server owns the
 //     generation, which counts changes of the specification.
 //   - An update is validated as strictly as a creation.
-//   - A Guard decides about every write, deletions of objects that the store cannot read included.
+//   - A Guard decides about every write to an object, deletions of objects that the store cannot read included. It does
+//     not decide about writes to the status.
 //   - Every validation callback of a request runs before anything is written.
 //
 // It must not import policies or package authorization: each kind brings its own rules.

@@ -19,14 +19,15 @@ import (
 // processor time. 150 writes at once kept reviews from being answered in time. The bounds are for each kind: authors of
 // namespaces keep no administrator of the cluster from writing.
 const (
-	// maxWrites is how many objects are written at the same time, and maxWritesOfOne how many of one namespace, or by one user
-	// if they have none. Most of the time of a write is spent on waiting for etcd and kube-apiserver.
+	// maxWrites bounds the writes at the same time. maxWritesOfOne bounds the writes in one namespace, or by one user if the
+	// kind has no namespaces. Most of the time of a write is spent on waiting for etcd and kube-apiserver.
 	maxWrites      = 8
 	maxWritesOfOne = 2
-	// maxWritesInAll is how many objects of all namespaces one user writes.
+	// maxWritesInAll bounds the writes of one user in all namespaces together.
 	maxWritesInAll = 4
-	// maxWaiting and maxWaitingOfOne are how many wait, and maxWaitingInAll how many by one user in all namespaces. A tool that
-	// applies a directory writes fewer at a time.
+	// maxWaiting bounds the writes that wait. maxWaitingOfOne bounds the waiting writes of one user in one namespace, or of one
+	// user if the kind has no namespaces, and maxWaitingInAll the waiting writes of one user in all namespaces together. A tool
+	// that applies a directory writes fewer at a time.
 	maxWaiting      = 256
 	maxWaitingOfOne = 32
 	maxWaitingInAll = 128

@@ -20,7 +20,7 @@ import (
 
 // Reviewer answers reviews.
 type Reviewer struct {
-	// Chain decides what reviews ask about.
+	// Chain decides about the requests that reviews describe.
 	Chain *authorization.Chain
 	// Conditional gives conditions to callers who ask for them; it is the feature gate
 	// ConditionalAuthorization. Without it their mode is ignored.
@@ -33,8 +33,9 @@ type Reviewer struct {
 	Versions func(attributes authorizer.Attributes) []string
 }
 
-// Review answers a review: what the chain decides about the attributes, with conditions if
-// the caller asked for them, and what the caller should know about the answer.
+// Review returns the status of a review: the decision of the chain about the attributes, with
+// conditions if the caller asked for them, and else folded. It also returns warnings about the
+// answer.
 func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecord, config *authorizationapi.ConditionalAuthorizationConfiguration) (authorizationapi.SubjectAccessReviewStatus, []string) {
 	if versions := r.servedVersions(record, config); len(versions) > 0 {
 		return r.reviewVersions(ctx, record, config, versions)

@@ -58,8 +58,8 @@ func NewREST(reviews *virtual.Reviewer, impersonations *impersonation.Reviewer) 
 // RunsValidatingAdmission marks a storage that runs admission before it answers.
 func (r *REST) RunsValidatingAdmission() {}
 
-// Create decides whether the request that the review describes may be impersonated, and returns
-// the review with its status.
+// Create decides whether the requester may make the request of the review as another user, and
+// returns the review with its status.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	review, ok := obj.(*authorizationapi.ImpersonationReview)
 	if !ok {

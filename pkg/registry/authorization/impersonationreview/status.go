@@ -47,7 +47,8 @@ func userInfoOf(u user.Info) *authenticationv1.UserInfo {
 	return info
 }
 
-// statusOf returns the status for an answer. An error denies.
+// statusOf returns the status for an answer. It is denied if there is an error, if the answer has no
+// user, or if the impersonation depends on conditions that the review does not show.
 func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationReviewStatus {
 	status := authorizationapi.ImpersonationReviewStatus{Denied: true, Reason: answer.Reason}
 	for _, check := range answer.Checks {
@@ -66,8 +67,9 @@ func statusOf(answer impersonation.Answer, err error, spec *authorizationapi.Imp
 
 const reasonFolded = "the impersonation depends on conditions on the object, and is denied because the review did not request conditions, or because they exceed the bounds of a review"
 
-// setResidual sets the residual conditions of an impersonation. If the caller has not requested
-// conditions, the answer is a denial, as for a SubjectAccessReview.
+// setResidual sets the residual conditions of an impersonation, or allows it if there are none. It
+// returns false, which denies, if the caller has not requested conditions, or if a review cannot hold
+// them.
 func setResidual(status *authorizationapi.ImpersonationReviewStatus, residual []authorization.Set, spec *authorizationapi.ImpersonationReviewSpec) (shown bool) {
 	if len(residual) == 0 {
 		status.Allowed = true

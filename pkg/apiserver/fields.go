@@ -40,7 +40,7 @@ var servedVersions = slices.Concat(reviewVersions, []schema.GroupVersion{policyv
 // reviewVersions are the versions of the two groups of reviews.
 var reviewVersions = []schema.GroupVersion{authorizationv1alpha1.SchemeGroupVersion, authorizationprovisov1alpha1.SchemeGroupVersion}
 
-// withFields are the resources whose objects have fields with permissions.
+// withFields are the resources of this server whose objects are stored, so that their fields can need permissions.
 var withFields = []struct {
 	version  schema.GroupVersion
 	resource string

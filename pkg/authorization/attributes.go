@@ -83,8 +83,8 @@ type Selectors interface {
 
 // LazyAttributesOf is like AttributesOf, but each selector is decoded and parsed when it is
 // first read. Clients choose how long selectors are, and most decisions do not depend on them.
-// Selectors in resource are ignored. A selector that cannot be decoded is one that cannot be
-// parsed. The result is safe for concurrent use.
+// Selectors in resource are ignored. A selector that cannot be decoded counts as one that cannot
+// be parsed: reading it returns the error. The result is safe for concurrent use.
 func LazyAttributesOf(subject user.Info, resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes, selectors Selectors) authorizer.Attributes {
 	record := withoutSelectors(subject, resource, nonResource)
 	if resource == nil {

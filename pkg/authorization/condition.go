@@ -50,7 +50,7 @@ type Condition struct {
 	// process does not need. An error keeps the set from being serialised. It must be safe
 	// for concurrent use. If nil, Text is the text.
 	TextFunc func() (string, error)
-	// Description is shown to people when the condition decides.
+	// Description is shown to people where a reason names the condition.
 	Description string
 	// EvaluateFunc evaluates the condition in the process that made it, without reading
 	// Text. It must agree with Text, be safe for concurrent use, and use its context for
@@ -151,10 +151,10 @@ func Residual(condition Condition) Outcome {
 // Unsupported says that this process cannot evaluate the condition, and why.
 func Unsupported(err error) Outcome { return Outcome{kind: outcomeUnsupported, err: err} }
 
-// Exhausted returns the outcome of a condition that has a value, but not one that this
-// evaluation can afford: time, cost or size have run out. It is an error that cannot open
-// anything: an Allow condition is ignored, a NoOpinion condition counts as true, and a Deny
-// condition denies, whatever the failure mode of its set.
+// Exhausted returns the outcome of a condition that this evaluation cannot afford to evaluate:
+// time, cost or size have run out. With more of them the condition could have a value. The
+// outcome is an error that cannot open anything: an Allow condition is ignored, a NoOpinion
+// condition counts as true, and a Deny condition denies for every failure mode of its set.
 func Exhausted(err error) Outcome {
 	return Outcome{kind: outcomeError, err: err, exhausted: true}
 }

@@ -223,8 +223,9 @@ func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
 
 // Fold makes the decision unconditional for a request whose conditions no server evaluates, and for any other caller that
 // does not support conditions: Deny if it could deny, NoOpinion otherwise (KEP-5681, "Authorizer requirements"). The reason
-// names the conditions that could deny, or else the conditions that could allow, as refusals do. A decision that is Allow
-// whatever its conditions are becomes Allow. Unconditional decisions are returned as they are.
+// names the conditions that could deny. If there are none, it names the conditions that could keep Allow policies from allowing
+// and those that could allow. A decision that is Allow for all values of its conditions becomes Allow. Unconditional decisions
+// are returned as they are.
 func (d Decision) Fold() Decision { return d.foldBecause(Decision.notEvaluated) }
 
 // FoldReview is Fold for the answer to a review, whose reason says what the conditions could do.

@@ -38,7 +38,7 @@ const (
 
 const textOfError = "its condition could not be evaluated"
 
-// texts are the texts of reasons without any other.
+// texts has the text of a reason without other texts, by the word of the reason.
 var texts = map[Word]string{
 	WordAllowed: "it allows the request", WordDenied: "it denies the request", WordHeldBack: "it keeps Allow policies from allowing the request",
 	WordNotMet: "its condition does not hold", WordError: textOfError,

@@ -28,7 +28,7 @@ var (
 // the chain: the residual conditions of an impersonation (KEP-5681, "Constrained Impersonation
 // through Conditional Authorization"). They also apply to privileged groups, and deny a request
 // that does not reach admission. EnforceResidual must be called before the request is authorized. If it
-// returns an error, none of the conditions apply, and the caller must refuse the request.
+// returns an error, it has added none of sets, and the caller must refuse the request.
 func EnforceResidual(ctx context.Context, sets ...authorization.Set) error {
 	s := slotFrom(ctx)
 	if s == nil {

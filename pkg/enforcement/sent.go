@@ -22,7 +22,7 @@ const (
 	// maxShownBytes bounds a value that a refusal shows. A longer one is not shown.
 	maxShownBytes = 64
 	// maxFieldBytes bounds the name of a field that a refusal shows. Together with maxShownFields and maxShownBytes it leaves
-	// half of maxReasonBytes to the reasons.
+	// about half of maxReasonBytes to the reasons.
 	maxFieldBytes = 256
 )
 

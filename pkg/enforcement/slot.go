@@ -28,7 +28,7 @@ type record struct {
 	lazy *authorization.Lazy
 	// decided is the decision as it was before the body was read.
 	decided authorization.Decision
-	// conditional is true if the decision has to be evaluated; otherwise it is Allow.
+	// conditional is true if the decision has to be evaluated. If it is false, the decision is Allow.
 	conditional bool
 	// evaluated is true once the decision has been evaluated.
 	evaluated atomic.Bool

@@ -77,8 +77,8 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 }
 
 // Warn returns the mistakes that the status of a policy will show in typeChecking: the specification is valid, but does not
-// do what it says. The check against schemas ends after typeCheckWait, and when ctx ends. If it is not complete by then, a
-// warning says that the status will show its result.
+// do what it says. Warn waits for the check against schemas for typeCheckWait at most, and not after ctx has ended. If the check
+// is not complete by then, a warning says that the status will show its result.
 func (c *Checker) Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string {
 	stored := &policyv1alpha1.AuthorizationPolicySpec{}
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec.DeepCopy(), stored, nil); err != nil {
@@ -111,8 +111,8 @@ func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.Authorizat
 
 var errLate = errors.New("the check against schemas takes too long")
 
-// checkTypes checks a policy against schemas. It returns errLate if that takes longer than typeCheckWait; the check then goes on
-// in the background, and leaves the schemas in the cache.
+// checkTypes checks a policy against schemas. It returns errLate if that takes longer than typeCheckWait, or if ctx ends. A check
+// that has begun then goes on in the background, and leaves the schemas in the cache.
 func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec) ([]policyv1alpha1.ExpressionWarning, error) {
 	if c.types == nil {
 		return nil, nil

@@ -77,12 +77,12 @@ type result struct {
 	lastGood bool
 	// reads is what the condition depends on, if it compiles.
 	reads enforcementstatus.Reads
-	// mistakes returns the mistakes that show without any server. They are looked for at the first call, which may take some
-	// tenths of a second, and not again when the status is. It is nil if the specification does not compile.
+	// mistakes returns the mistakes that show without any server. Only the first call looks for them, which may take some tenths
+	// of a second. It is nil if the specification does not compile.
 	mistakes func() []policyv1alpha1.ExpressionWarning
 }
 
-// NewController returns a Controller.
+// NewController returns a Controller. It returns an error if config lacks a required part.
 func NewController(config Config) (c *Controller, err error) {
 	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Revision == nil {
 		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")

@@ -208,8 +208,8 @@ func consequence(effect policyv1alpha1.PolicyEffect, n never) string {
 	}
 }
 
-// nullHint returns a hint if the condition is an error because it reads object in a delete, or oldObject in a create, where
-// that variable is null. Otherwise it returns "".
+// nullHint returns a hint that object is null for a delete, or oldObject for a create. It does so only if all verbs are such verbs,
+// and the condition reads that variable and may be an error. Otherwise it returns "".
 func nullHint(expression *partial.Expression, verbs []string, n never) string {
 	isOf := func(some ...string) bool {
 		return !slices.ContainsFunc(verbs, func(verb string) bool { return !slices.Contains(some, verb) })

@@ -18,10 +18,11 @@ import (
 // Policies are compiled in steps, and each step publishes a snapshot, so that the policies of one author do not delay
 // the policies of others. partial.CompileWithCost defines the costs. A unit is worth some 0.1 to 0.3 µs.
 const (
-	// firstStepCost is for the namespaced policies of the first snapshot, enough for a thousand ordinary ones. A server without
-	// a snapshot denies everything.
+	// firstStepCost bounds the cost of the namespaced policies that are compiled for the first snapshot; it is enough for a
+	// thousand ordinary ones. A server without a snapshot denies all requests that policies can deny.
 	firstStepCost = 16 << 20
-	// stepCost is for each snapshot after that. It leaves room for one policy of the greatest length.
+	// stepCost bounds the cost of the policies that are compiled for each later snapshot. It leaves room for one policy of the
+	// greatest length.
 	stepCost = 1 << 20
 	// costOfAny is the cost of a policy without expressions, and costPerByte is the least cost of a byte of its expressions.
 	// What variables make of short expressions is known only when they have been compiled.

@@ -46,7 +46,8 @@ type State string
 
 // The states.
 const (
-	// Unknown means that kube-apiserver has not answered yet, or not for some time.
+	// Unknown means that kube-apiserver has not answered yet, or not for some time, or that the APIService with the Service of
+	// Proviso is missing.
 	Unknown State = "unknown"
 	// Proviso means that kube-apiserver passes requests on to Proviso.
 	Proviso State = "proviso"

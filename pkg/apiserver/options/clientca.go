@@ -32,7 +32,8 @@ var authenticationKeys = []string{"client-ca-file", "requestheader-client-ca-fil
 
 const headersKey = "requestheader-username-headers"
 
-// lookupTimeout bounds one check. Probes have their own timeout, usually ten seconds.
+// lookupTimeout bounds one check of readiness, and one read of a namespace that the cache does not have. Probes have their own
+// timeout, usually ten seconds.
 const lookupTimeout = 5 * time.Second
 
 // clientCACheck is not ready until the server uses the CAs that kube-apiserver publishes. Until

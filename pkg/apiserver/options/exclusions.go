@@ -29,7 +29,7 @@ const (
 	// exclusionsInterval is the time between attempts while the store is unreachable. Policies are not loaded before one of them has
 	// an answer, so that the server denies requests and is not ready.
 	exclusionsInterval = time.Second
-	// maxNamedExclusions bounds the number of mappings in the error message.
+	// maxNamedExclusions bounds the mappings and schemas that the error message names.
 	maxNamedExclusions = 10
 )
 

@@ -254,7 +254,7 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 // outcome is the result of a condition with the known data.
 type outcome struct {
 	partial.Result
-	// wildcards says that the request is too wide for the condition to be evaluated.
+	// wildcards says that the condition was not evaluated, because the review is about more than one request.
 	wildcards bool
 }
 

@@ -77,7 +77,7 @@ func (o operation) values(request cel.Value) cel.Values {
 type condition struct {
 	expression *partial.Expression
 	plans      [operationCount]*partial.Plan
-	// namespacePlans are for requests whose namespace is known. They are nil if the expression does not read it.
+	// namespacePlans are for requests whose namespace is known. They are nil if the expression does not read namespaceObject.
 	namespacePlans [operationCount]*partial.Plan
 }
 

@@ -88,7 +88,8 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	q := e.request
 	c.EvaluateFunc = q.evaluateFunc(p)
 	c.TextFunc = o.Residual().Text
-	// No set that is shown holds more, so that for others the caller's permissions do not matter.
+	// A review shows at most so many conditions of a set. For all further conditions it does not matter whether the caller
+	// may read the policy.
 	if e.conditions++; e.conditions > authorizationapi.MaxConditionsPerSet {
 		return c
 	}

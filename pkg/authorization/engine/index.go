@@ -20,9 +20,9 @@ const (
 	// linear is up to how many policies of one subject are looked at one by one. More
 	// policies are found by the namespace, verb, group and resource that their rules name.
 	linear = 16
-	// maxKeys is under how many keys a policy is found, the keys of all its subjects together. The lists of a rule multiply:
-	// one policy could have seventeen million keys, and each of them takes some 200 bytes. A policy with more keys is found
-	// by its namespace alone.
+	// maxKeys bounds the keys under which a policy is found, for all its subjects together. The lists of a rule multiply: one
+	// policy could have seventeen million keys, and each of them takes some 200 bytes. A policy with more than maxKeys keys is
+	// found by its namespace alone.
 	maxKeys = 256
 )
 

@@ -37,8 +37,8 @@ const (
 	maxWait = 3 * time.Second
 )
 
-// ErrBusy is the error for a check that was not sent, because too many others are in flight or
-// wait.
+// ErrBusy is the error for a check that was not sent, because too many other checks are in flight
+// or wait.
 var ErrBusy = errors.New("too many authorization checks by kube-apiserver at a time")
 
 // inFlight bounds the checks in flight, and shares the places between users: each user has

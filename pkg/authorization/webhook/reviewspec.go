@@ -35,7 +35,7 @@ func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]au
 	return extra
 }
 
-// specOf returns the spec of a check by kube-apiserver.
+// specOf returns the spec of a check that kube-apiserver answers, with the delegation marker.
 func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := reviewSpecOf(attributes)
 	spec.Extra = marked(spec.Extra, 1)

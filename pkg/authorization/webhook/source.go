@@ -41,8 +41,8 @@ type SourceConfig struct {
 	Restricting bool
 }
 
-// Source has the webhooks of a configuration file. It reloads them when that file, or a kubeconfig
-// file that it names, changes. It is safe for concurrent use.
+// Source has the webhooks of a configuration file. While Run runs, it reloads them when that file, or
+// a kubeconfig file that it names, changes. It is safe for concurrent use.
 type Source struct {
 	config  SourceConfig
 	current atomic.Pointer[generation]

@@ -31,8 +31,9 @@ const (
 	versionV1alpha1 = "v1alpha1"
 )
 
-// Webhook is an authorizer that a file configures. It sends SubjectAccessReviews. The answer may
-// be conditional if the webhook also evaluates conditions. It is safe for concurrent use.
+// Webhook is an authorizer outside the process that answers SubjectAccessReviews: a webhook of the
+// file of a Source, or Proviso for ForProviso. Its answer may be conditional if the webhook also
+// evaluates conditions. It is safe for concurrent use.
 type Webhook struct {
 	name string
 	// group and version are the API group and version of the reviews that the webhook gets.

@@ -10,7 +10,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - A write to an object never changes its status, and a write to the status changes nothing else. The server owns the
 //     generation, which counts changes of the specification.
-//   - An update is validated as strictly as a creation.
+//   - An update is validated as strictly as a creation, except for an unchanged specification of an object that is being
+//     deleted.
 //   - A Guard decides about every write to an object, deletions of objects that the store cannot read included. It does
 //     not decide about writes to the status.
 //   - Every validation callback of a request runs before anything is written.

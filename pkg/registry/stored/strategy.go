@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// strategy decides how objects of a kind are created and changed. It owns status and generation: a write to the object
-// itself changes neither.
+// strategy decides how objects of a kind are created and changed. Clients cannot set status and generation by a write to the
+// object: the status of a new object is empty and an update keeps it, and the generation counts changes of the specification.
 type strategy[Spec, Status any] struct {
 	runtime.ObjectTyper
 	names.NameGenerator

@@ -20,10 +20,10 @@ import (
 
 var errNotApplied = errors.New("the change cannot be applied: the change or the stored object does not fit the schema of the kind")
 
-// redactedUpdate wraps the computation of the changed object in an update, so that its errors are
-// Statuses that quote no data. The generic server answers every other error with 500 and logs its
-// text, which quotes the object. Conditions are evaluated later, so that the status code would
-// tell users who may not read the object whether the test of a JSON patch succeeded.
+// redactedUpdate wraps the computation of the changed object in an update, so that each of its errors
+// is a Status. The generic server answers every other error with 500 and logs its text, which quotes
+// the object. The messages of Statuses may quote the object, too: package enforcement withholds them
+// from users who may not read the object.
 type redactedUpdate struct {
 	rest.UpdatedObjectInfo
 	versioner storage.Versioner

@@ -57,8 +57,9 @@ func GroupOf(ctx context.Context) string {
 	return authorizationapi.GroupName
 }
 
-// Admit returns an error if there are validation errors, and then runs admission on a copy of the
-// object, as a stored resource does before it writes. Call it before the object is decided about.
+// Admit returns an error if there are validation errors. If there are none, it runs validating
+// admission on a copy of the object, as a stored resource does before it writes. Call it before the
+// review in the object is decided.
 func Admit(ctx context.Context, kind string, obj runtime.Object, errs field.ErrorList, createValidation rest.ValidateObjectFunc) error {
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(schema.GroupKind{Group: GroupOf(ctx), Kind: kind}, "", errs)

@@ -128,7 +128,8 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 var errSecondaryChecks = errors.New("conditions that use the variable authorizer, or that only the authorizer that returned them can evaluate, are evaluated only for callers who may create subjectaccessreviews")
 
 // permitSecondaryChecks returns an error for callers who must not learn the permissions of other
-// users from the result of a condition. The permission is the one of kube-apiserver's own reviews, in both groups of reviews.
+// users from the result of a condition: they need permission to create subjectaccessreviews of authorization.k8s.io. That
+// permission counts for the reviews of authorization.proviso.dev, too.
 func (r *REST) permitSecondaryChecks(ctx context.Context, caller user.Info) error {
 	decision, _, err := r.chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,

@@ -93,8 +93,8 @@ func (r *REST) answer(ctx context.Context, review *authorizationapi.Impersonatio
 
 var errOthers = errors.New("a review that names its requester needs permission to create subjectaccessreviews")
 
-// permitOthers returns an error for callers who must not learn the permissions of other users. The permission is the one of
-// kube-apiserver's own reviews, in both groups of reviews.
+// permitOthers returns an error for callers who must not learn the permissions of other users: they need permission to create
+// subjectaccessreviews of authorization.k8s.io. That permission counts for the reviews of authorization.proviso.dev, too.
 func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
 	decision, _, err := r.reviews.Chain.Authorize(ctx, authorizer.AttributesRecord{
 		User:            caller,

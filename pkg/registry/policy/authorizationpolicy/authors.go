@@ -31,7 +31,7 @@ const (
 	verbRestrict = "restrict"
 )
 
-// MaxChecks bounds the checks by the authorizers for one write of a policy. Each check is
+// MaxChecks bounds the checks by the authorizers for one write of an Allow policy. Each check can be
 // a call to kube-apiserver, and a few hundred calls take a second. For larger policies the author
 // needs the verb escalate.
 const MaxChecks = 1024

@@ -58,8 +58,9 @@ var (
 	errNoHeaders = errors.New("the names of the front proxy's headers, which kube-apiserver publishes, are not loaded yet")
 )
 
-// Check compares the CAs that the server uses with the CAs that kube-apiserver publishes, until
-// they have been equal once. Later changes are followed without the check.
+// Check returns an error until the server uses all CAs that kube-apiserver publishes, and knows the
+// headers of the front proxy. Once it has succeeded, it always succeeds: the server follows later
+// changes without the check.
 func (c *clientCACheck) Check(r *http.Request) error {
 	if c.known.Load() {
 		return nil

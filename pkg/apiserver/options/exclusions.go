@@ -26,7 +26,7 @@ const (
 	// exclusionsTimeout bounds one attempt to read the mappings. An available store answers within
 	// milliseconds; an unavailable one delays the start of the server by at most this time.
 	exclusionsTimeout = 10 * time.Second
-	// exclusionsInterval is the time between attempts while the store is unreachable. Policies are not loaded before one of them has
+	// exclusionsInterval is the time between attempts while the store is unreachable. Policies are not loaded before an attempt gets
 	// an answer, so that the server denies requests and is not ready.
 	exclusionsInterval = time.Second
 	// maxNamedExclusions bounds the mappings and schemas that the error message names.
@@ -37,9 +37,10 @@ var errExclusionsIgnored = errors.New("mappings or schemas exclude fields, which
 	"turn the gate on, or set --ignore-field-exclusions to start without enforcing them")
 
 // checkExclusions returns an error if the feature gate FineGrainedAuthorization is off and fields
-// are excluded, or if it cannot find out whether fields are excluded. IgnoreFieldExclusions
-// disables the check. If the store is unreachable, the server starts, as it does with the gate on. It loads no policies before
-// the store answers, and stops when an exclusion is found.
+// are excluded, or if the store answers but its mappings cannot be read. IgnoreFieldExclusions
+// disables the check. If the store is unreachable, the server starts, as it does with the gate on,
+// and the check is repeated until the store answers. The server loads no policies before that, and
+// stops if the check then fails.
 func (o CompletedOptions) checkExclusions(ctx context.Context, config *apiserver.Config, stop context.CancelCauseFunc) error {
 	if o.IgnoreFieldExclusions || config.GenericConfig.FeatureGate.Enabled(features.FineGrainedAuthorization) {
 		return nil

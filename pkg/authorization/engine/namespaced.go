@@ -61,7 +61,7 @@ func conditionalOfNamespace(found []matching, effect authorization.Effect) []*Po
 	return policies
 }
 
-// Evaluate evaluates the conditions within the budgets of a decision, until ctx ends.
+// Evaluate evaluates the conditions within the budgets of a decision, until ctx ends, and keeps their outcomes for In.
 func (n *Namespaced) Evaluate(ctx context.Context) {
 	for _, policies := range [][]*Policy{n.restricting, n.granting} {
 		// Only the front door evaluates the policies of a namespace apart from all others.

@@ -25,8 +25,9 @@ func (m matching) grants(namespaced bool) bool {
 func grantsCluster(m matching) bool    { return m.grants(false) }
 func grantsNamespaced(m matching) bool { return m.grants(true) }
 
-// grantCluster decides by NoOpinion policies and by Allow policies of the cluster. If there are none
-// of the latter, NoOpinion policies have something to hold back in the other place only.
+// grantCluster decides by NoOpinion policies and by cluster-scoped Allow policies. If the only Allow
+// policies that match are policies of the namespace, it returns NoOpinion: NoOpinion policies hold
+// those back in the place GrantingNamespaced.
 func (e *evaluation) grantCluster(found []matching, stale string) authorization.Decision {
 	if slices.ContainsFunc(found, grantsNamespaced) {
 		if found = slices.DeleteFunc(found, grantsNamespaced); !slices.ContainsFunc(found, grantsCluster) {
@@ -36,9 +37,10 @@ func (e *evaluation) grantCluster(found []matching, stale string) authorization.
 	return e.grant(found, stale)
 }
 
-// grantNamespaced decides by NoOpinion policies and by Allow policies of the namespace. A failure of
-// its conditions leaves the request to later authorizers: none of them denies, and later authorizers
-// belong to the administrators of the cluster.
+// grantNamespaced decides by NoOpinion policies and by Allow policies of the namespace. If no Allow
+// policy of the namespace matches, it returns NoOpinion. The failure mode of its conditions is
+// NoOpinion, which leaves the request to later authorizers: none of the conditions denies, and later
+// authorizers belong to the administrators of the cluster.
 func (e *evaluation) grantNamespaced(found []matching, stale string) authorization.Decision {
 	if !slices.ContainsFunc(found, grantsNamespaced) {
 		return authorization.NoOpinion("", nil)

@@ -66,7 +66,7 @@ type Policy struct {
 	condition   *condition // nil if the effect is unconditional
 	// reason is why a request is decided by the policy.
 	reason string
-	// failure says that nothing of the policy could be compiled.
+	// failure says why nothing of the policy could be compiled. It is nil if the policy was compiled.
 	failure error
 	// tally counts evaluations. Builder.Apply sets it.
 	tally *tally
@@ -105,7 +105,8 @@ func NewWithCost(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler
 }
 
 // Broken makes a policy that could not be compiled and has no earlier compilation. With the effect Deny or NoOpinion it
-// denies all requests that its subjects and rules match, and with the effect Allow it grants nothing.
+// denies all requests that its subjects and rules match, and with the effect Allow it grants nothing. If a subject has an
+// unknown kind, the policy is about all users.
 func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error) *Policy {
 	p := newPolicy(key, spec)
 	if slices.ContainsFunc(spec.Subjects, hasUnknownKind) {
@@ -155,12 +156,13 @@ func (p *Policy) Expression() *partial.Expression {
 	return p.condition.expression
 }
 
-// restricts reports whether the policy belongs to the deny-only part of the chain.
+// restricts reports whether the policy decides in the place Restricting: it is a Deny policy, or a NoOpinion policy that could
+// not be compiled.
 func (p *Policy) restricts() bool {
 	return p.effect == policyv1alpha1.PolicyEffectDeny || (p.failure != nil && p.effect != policyv1alpha1.PolicyEffectAllow)
 }
 
-// grantsNothing reports whether nothing can come of the policy.
+// grantsNothing reports whether the policy is an Allow policy that could not be compiled. No snapshot needs it.
 func (p *Policy) grantsNothing() bool {
 	return p.failure != nil && p.effect == policyv1alpha1.PolicyEffectAllow
 }

@@ -58,8 +58,8 @@ type names struct {
 	looked    int
 }
 
-// checkNames returns the names in the rules of a policy that no server publishes. Names are not looked up in groups that are
-// not known completely, which are failures.
+// checkNames returns warnings about groups, resources, versions and verbs in the rules of a policy that no server publishes. It
+// does not look up names in groups that are not known completely, and returns an error for each of these groups.
 func checkNames(published *Published, rules []policyv1alpha1.PolicyRule) ([]policyv1alpha1.ExpressionWarning, []error) {
 	n := &names{published: published}
 	for i := range rules {
@@ -115,7 +115,8 @@ func (n *names) resourceRule(rule *policyv1alpha1.PolicyRule, path *field.Path) 
 	}
 }
 
-// groups returns the groups in which to look for the resources of a rule. It returns false if they may be elsewhere.
+// groups returns the groups in which to look for the resources of a rule. It returns false if the resources may be in a group
+// that is not known, or not known completely.
 func (n *names) groups(groups []string, path *field.Path) ([]string, bool) {
 	if slices.Contains(groups, all) {
 		if err := n.published.failure; err != nil || len(n.published.failures) > 0 {
@@ -161,7 +162,8 @@ func (n *names) groupMeant(group string) string {
 	return suggestion.DidYouMean(group, n.published.names())
 }
 
-// resource looks up one entry of a rule. It returns true if the entry has any version and any verb.
+// resource looks up one entry of the resources of a rule. It returns true if the versions and verbs of the entry cannot be
+// checked: it has a wildcard, or no server publishes it.
 func (n *names) resource(groups []string, entry string, path *field.Path) (f found, everything bool) {
 	name, sub, hasSub := strings.Cut(entry, "/")
 	if entry == all || slices.ContainsFunc(groups, func(g string) bool { return otherResources[g].Has(name) }) {
@@ -233,8 +235,8 @@ func (n *names) resourceMeant(groups []string, name string) string {
 	return suggestion.DidYouMean(name, n.published.resources(n.published.names()))
 }
 
-// verbs finds verbs that no request has. Other authorizers and conditions define verbs of their own, so that only verbs are
-// mistakes that look like another one.
+// verbs warns about verbs of requests that no resource of the rule has, and about other verbs that look like a verb of requests.
+// It accepts all further verbs, because other authorizers and conditions define verbs of their own.
 func (n *names) verbs(verbs []string, there sets.Set[string], anything bool, path *field.Path) {
 	for i, verb := range verbs {
 		meant, isOther := verbsMeant[verb]

@@ -101,8 +101,9 @@ func (c *converter) nested(name string, s *spec.Schema) *apiservercel.DeclType {
 	return c.value(name, s)
 }
 
-// object returns the type of an object with fields, or of a map. One without either is
-// free in what it holds, or refers to itself.
+// object returns the type of an object with fields, or of a map. It returns dyn for a schema
+// that has neither fields nor elements, or both: it is free in what it holds, or refers to
+// itself.
 func (c *converter) object(name string, s *spec.Schema) *apiservercel.DeclType {
 	switch isMap := s.AdditionalProperties != nil; {
 	case isMap && (len(s.Properties) > 0 || s.AdditionalProperties.Schema == nil || s.Nullable):

@@ -131,7 +131,7 @@ func (r *REST) DeleteCollection(ctx context.Context, deleteValidation rest.Valid
 }
 
 // GetCorruptObjDeleter returns the deleter of objects that the store cannot read, or nil if the
-// store has none. The handler calls it instead of Delete.
+// store has none. If a request ignores read errors, the handler calls this deleter instead of Delete.
 func (r *REST) GetCorruptObjDeleter() rest.GracefulDeleter {
 	deleter := r.Store.GetCorruptObjDeleter()
 	if deleter == nil {

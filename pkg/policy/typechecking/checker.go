@@ -35,8 +35,8 @@ const (
 	failureExpiry = 5 * time.Second
 )
 
-// ErrIncomplete is wrapped by errors that say that a type was not checked since it could
-// not be had. Trying later may help.
+// ErrIncomplete is wrapped by errors that say that a name or an expression was not checked,
+// because a list of resources or a schema could not be read. Trying later may help.
 var ErrIncomplete = errors.New("type checking is incomplete")
 
 var errMissing = errors.New("a checker needs schemas and kinds")

@@ -115,7 +115,7 @@ func (a versionAnswer) folded() authorizationapi.SubjectAccessReviewStatus {
 	return status
 }
 
-// join appends text to a message, unless the message contains it.
+// join appends text to a message. If one of the two contains the other, it returns the longer one.
 func join(message, text string) string {
 	switch {
 	case message == "" || strings.Contains(text, message):

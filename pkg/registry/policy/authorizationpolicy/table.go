@@ -53,7 +53,8 @@ func warningsOf(status *policy.AuthorizationPolicyStatus) int64 {
 	return int64(len(status.TypeChecking.ExpressionWarnings))
 }
 
-// subjectsOf returns the names of the subjects. An omitted list means all users.
+// subjectsOf returns the names of the subjects, and <all users> for an omitted list, which means all authenticated users in an
+// Allow policy.
 func subjectsOf(spec *policy.AuthorizationPolicySpec) string {
 	if len(spec.Subjects) == 0 {
 		return "<all users>"

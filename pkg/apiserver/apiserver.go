@@ -379,8 +379,8 @@ func (c CompletedConfig) reviewStorages() map[string]rest.Storage {
 	}
 }
 
-// equivalentResources returns a registry in which the two groups of reviews are equivalent, so that admission policies
-// and webhooks with the matchPolicy Equivalent for one of them apply to both.
+// equivalentResources returns a registry in which the two groups of reviews are equivalent, for admission plugins that look for
+// equivalent resources. Admission webhooks and policies see no review of either group.
 func equivalentResources() runtime.EquivalentResourceRegistry {
 	return runtime.NewEquivalentResourceRegistryWithIdentity(func(resource schema.GroupResource) string {
 		if _, ok := authorizationapi.OtherGroup(resource.Group); ok {

@@ -43,7 +43,7 @@ const MaxChecks = 1024
 //     or have the verb escalate on the policy. Permissions that depend on conditions, or that another policy
 //     restricts in part, cannot be granted.
 //   - The author who creates, changes or deletes a Deny or NoOpinion policy needs the verb restrict on it. A change
-//     of the effect to or from Allow needs both.
+//     of the effect from Allow needs it, too, and a change to Allow needs it beside what an Allow policy needs.
 //   - A change that leaves the specification as it is needs neither. It can complete a deletion by removing the last
 //     finalizer; the deletion was authorized when it was requested.
 //

@@ -19,9 +19,9 @@ type Source[T any] struct {
 
 // State is the state of a Source at one time.
 type State[T any] struct {
-	// Value is nil before the first one.
+	// Value is nil until the first value is stored.
 	Value *T
-	// Stale says why the value may be out of date, empty if it is not.
+	// Stale is the reason why the value may be out of date. It is empty if the value is up to date.
 	Stale string
 }
 
@@ -42,7 +42,7 @@ func (s *Source[T]) Pin(ctx context.Context) context.Context {
 	return s.PinTo(ctx, s.load())
 }
 
-// PinTo returns a context in which all decisions are made from a state.
+// PinTo returns a context in which all decisions are made from the given state, also if ctx is pinned already.
 func (s *Source[T]) PinTo(ctx context.Context, state State[T]) context.Context {
 	return context.WithValue(ctx, pinned[T]{s}, state)
 }

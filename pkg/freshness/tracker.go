@@ -13,14 +13,15 @@ import (
 	"time"
 )
 
-// Tracker says whether objects from which decisions are made may be out of date. Each good check of their store is a
-// lease: it ends by itself, also if the process stood still meanwhile and no check could fail. The zero value says that
-// they are up to date: nothing follows a store. It is safe for concurrent use.
+// Tracker says whether objects from which decisions are made may be out of date. Each successful check of their store is
+// a lease: the objects count as up to date until it ends, and it also ends while the process is suspended and can make no
+// check. The zero value says that the objects are up to date; it is for objects that come from no store. A Tracker is
+// safe for concurrent use.
 type Tracker struct {
 	state atomic.Pointer[report]
 }
 
-// report is what was said last.
+// report is the argument of the last call of SetStale or SetFresh.
 type report struct {
 	// stale is why the objects may be out of date, empty if they are not.
 	stale string
@@ -31,16 +32,17 @@ type report struct {
 	lapsed string
 }
 
-// SetStale says why the objects may be out of date. The empty reason says that they are not, without end.
+// SetStale sets the reason why the objects may be out of date. An empty reason means that they are up to date, and stay
+// so until the next call of SetStale or SetFresh.
 func (t *Tracker) SetStale(reason string) { t.state.Store(&report{stale: reason}) }
 
-// SetFresh says that the objects were up to date at a time, which has a monotonic clock reading. Longer than bound after
-// it, Stale returns lapsed.
+// SetFresh records that the objects were up to date at a time, which has a monotonic clock reading. Once more than bound
+// has passed since then, Stale returns lapsed. If bound is 0, they stay up to date.
 func (t *Tracker) SetFresh(at time.Time, bound time.Duration, lapsed string) {
 	t.state.Store(&report{bound: bound, start: instantOf(at), lapsed: lapsed})
 }
 
-// Stale returns why the objects may be out of date, empty if they are not. It allocates nothing.
+// Stale returns the reason why the objects may be out of date, or nothing if they are up to date. It allocates nothing.
 func (t *Tracker) Stale() string {
 	state := t.state.Load()
 	switch {
@@ -66,8 +68,8 @@ func instantOf(t time.Time) instant {
 	return instant{monotonic: t.Sub(processStart), wall: t.UnixNano()}
 }
 
-// isOver reports whether more than a duration has passed from i to now by either clock. A wall clock that was set back to
-// before i does not tell how much has passed, which counts as more.
+// isOver reports whether more than bound has passed from i to now by at least one of the two clocks. It also returns true
+// if the wall clock is before i, because it was set back and does not show how much time has passed.
 func (i instant) isOver(bound time.Duration, now instant) bool {
 	passed := time.Duration(now.wall - i.wall)
 	return now.monotonic-i.monotonic > bound || passed > bound || passed < 0

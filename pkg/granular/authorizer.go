@@ -31,15 +31,16 @@ const (
 	// ConditionType is the type of the conditions of this package. Their text is opaque: only the
 	// authorizer that made one can evaluate it.
 	ConditionType = "proviso.dev/granular"
-	// IncludeID is the ID of the condition that allows.
+	// IncludeID is the ID of the Allow condition that NewInclude's authorizer returns.
 	IncludeID = "granular.proviso.dev/include"
-	// ExcludeID is the ID of the condition that denies.
+	// ExcludeID is the ID of the Deny condition that NewExclude's authorizer returns.
 	ExcludeID = "granular.proviso.dev/exclude"
 
 	modeInclude = "include"
 	modeExclude = "exclude"
 
-	// maxConditionBytes bounds the text of a condition, which has the names of one request.
+	// maxConditionBytes bounds the text of a condition, which contains the user name, the name of the object and
+	// other names of one request.
 	maxConditionBytes = 4096
 )
 
@@ -50,20 +51,21 @@ var writes = []string{"create", "update", "patch"}
 
 // Config configures both authorizers.
 type Config struct {
-	// Authorizer answers for verbs, without conditions. It may be the chain that the
-	// authorizers are in: they have no opinion on the verbs that they ask for.
+	// Authorizer decides whether a user has the verb granular, or the verb of a field, such as granular:labels. It is
+	// required. It may be the chain that contains the authorizers of this package: they return NoOpinion for these
+	// verbs.
 	Authorizer authorizer.UnconditionalAuthorizer
-	// Types are the schemas; they may be nil.
+	// Types are the schemas of kinds. If nil, all objects are compared without a schema.
 	Types changes.Types
-	// Mappings hold the permissions of fields. It is required. Until mappings are published, no write is allowed.
-	// While they may be out of date, permission on fields allows nothing, and the fields that were excluded last stay
-	// excluded. Both authorizers of a chain must have the same.
+	// Mappings hold the permissions of fields. It is required. Until mappings are published, NewExclude's authorizer
+	// denies every write, and NewInclude's allows none. While the mappings may be out of date, NewInclude's authorizer
+	// allows nothing, and NewExclude's uses the last mappings. Both authorizers of a chain must have the same Source.
 	Mappings *mapping.Source
 }
 
 var errConfig = errors.New("fine-grained authorization needs an authorizer and mappings")
 
-// fieldAuthorizer is one of the two authorizers.
+// fieldAuthorizer is the authorizer that NewInclude or NewExclude returns, depending on its mode.
 type fieldAuthorizer struct {
 	Config
 	mode string // modeInclude or modeExclude
@@ -77,8 +79,8 @@ func NewInclude(config Config) (authorization.Decider, error) {
 }
 
 // NewExclude makes the authorizer that denies changes of excluded fields by users without the permission
-// on them, even if they have permission on the whole object. It only denies, and belongs before every
-// authorizer that could allow.
+// on them, even if they have permission on the whole object. It never allows. It belongs before every authorizer
+// whose permissions on whole objects must not include the excluded fields.
 func NewExclude(config Config) (authorization.Decider, error) {
 	return newAuthorizer(modeExclude, config)
 }
@@ -97,10 +99,16 @@ var (
 )
 
 // Pin returns a context in which the mappings do not change, so that both authorizers decide one request by the same
-// ones. Otherwise the old mappings could exclude no field, and the new ones include a field that they exclude.
+// mappings. Otherwise, while new mappings are published, a user could change a field that no exclusion protects in the
+// old mappings, and that a more general permission covers in the new mappings only.
 func (a *fieldAuthorizer) Pin(ctx context.Context) context.Context { return a.Mappings.Pin(ctx) }
 
-// Decide returns a condition on the fields of a write, or an unconditional decision.
+// Decide returns a condition on the fields that a write changes, or an unconditional decision.
+//
+//   - In modeExclude it returns a Deny condition. It returns NoOpinion if the request is no write or if no field of the
+//     resource is excluded, and Deny if the mappings are not loaded or if no condition can be made.
+//   - In modeInclude it returns an Allow condition if the user has the verb granular, and NoOpinion otherwise. It also
+//     returns NoOpinion if the mappings are not loaded or may be out of date, or if no condition can be made.
 func (a *fieldAuthorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil {
 		return authorization.NoOpinion("", nil)
@@ -149,8 +157,8 @@ func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Att
 	})
 }
 
-// stale says why mappings may be out of date, nil if they are not. They must have been up to date when the context was
-// pinned, and the source must be up to date now.
+// stale returns an error with the reason if the mappings may have been out of date when the context was pinned, or if the
+// mappings of the source may be out of date now. Otherwise it returns nil.
 func (a *fieldAuthorizer) stale(pinned freshness.State[mapping.Table]) error {
 	if reason := cmp.Or(pinned.Stale, a.Mappings.Stale()); reason != "" {
 		return fmt.Errorf("%w: %s", errStale, reason)
@@ -160,7 +168,9 @@ func (a *fieldAuthorizer) stale(pinned freshness.State[mapping.Table]) error {
 
 // GranularCheck returns the check that NewInclude's authorizer makes for a request before its fields are known:
 // whether the user has the verb granular on the same object (KEP-3617, "API Server Additional Plumbing and
-// Checks", step 2). It returns false if the authorizer has no opinion on the request in any case.
+// Checks", step 2). It returns false if the authorizer makes no check, because it returns NoOpinion for every such
+// request: a request without a user or for no resource, a request that is no create, update or patch, and a request
+// for all resources or API groups.
 func GranularCheck(attributes authorizer.Attributes) (check authorizer.Attributes, ok bool) {
 	if !attributes.IsResourceRequest() || attributes.GetUser() == nil || !slices.Contains(writes, attributes.GetVerb()) ||
 		attributes.GetResource() == wildcard || attributes.GetAPIGroup() == wildcard {
@@ -189,8 +199,9 @@ func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorize
 	return authorization.Conditions(c)
 }
 
-// outcome returns the outcome of the condition: the Allow condition is true if the fields are covered,
-// and the Deny condition if one is not.
+// outcome returns the outcome of the condition for the result of a check. In modeInclude the condition, which has the
+// effect Allow, is true if the result is allowed. In modeExclude the condition, which has the effect Deny, is true if
+// the result is not allowed, also if the check failed.
 func (a *fieldAuthorizer) outcome(result Result) authorization.Outcome {
 	if a.mode == modeExclude {
 		return authorization.Bool(!result.Allowed).Because(result.Reason)
@@ -210,8 +221,9 @@ var (
 	errUnexpected = errors.New("checking the fields failed")
 )
 
-// check compares the objects and checks the fields that changed. It never panics. If it fails the write
-// is not allowed.
+// check compares the old and the new object, and checks the permissions on the fields that changed. If that fails or
+// panics, the result is not allowed and has the error. Operations other than create and update are not allowed either,
+// but for connections and deletions in modeExclude, which change no field.
 func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
 	start := time.Now()
 	defer func() {
@@ -248,8 +260,8 @@ func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attri
 	return checker.Include(ctx, rules, changed, attributes)
 }
 
-// writerOf returns the request as metadata.managedFields records it. Options are typed in
-// requests, and decoded from JSON in reviews.
+// writerOf returns the field manager, version and subresource of the request, as an entry of metadata.managedFields
+// records them. The options of a request are a typed struct, and in a review they are unstructured.
 func writerOf(data authorizer.ConditionsData) changes.Writer {
 	w := changes.Writer{APIVersion: data.GetKind().GroupVersion().String(), Subresource: data.GetSubresource()}
 	switch options := data.GetOperationOptions().(type) {
@@ -267,11 +279,15 @@ func writerOf(data authorizer.ConditionsData) changes.Writer {
 
 func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
 
-// EvaluateConditions evaluates conditions that Decide made, also after
-// they went over the wire. It uses the mappings that the context is pinned to, or else the
-// current ones, and refuses if they are others than those of the decision. The data
-// must have the user of the condition. The groups are taken from the data, so that callers must have the
-// permission to ask about any user.
+// EvaluateConditions evaluates conditions that Decide returned, also after the conditions went over the wire. The
+// conditions must be about the mappings that the context is pinned to, or about the current mappings if it is not
+// pinned; and about the request in data, including the name and UID of its user. Otherwise the evaluation of a
+// condition fails.
+//
+// The authorizer of NewInclude returns Allow if the condition is true, and NoOpinion if it is false or fails. The
+// authorizer of NewExclude returns Deny if the condition is true or fails, and NoOpinion if it is false. A decision
+// without a condition of this package is denied, except NoOpinion. The groups of the user are taken from data, so callers
+// must have the permission to ask about any user.
 func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	var last Result
 	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(ctx, decision, data,
@@ -301,7 +317,7 @@ func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision autho
 	}
 }
 
-// subject identifies the request of a condition, and is its text.
+// subject is the text of a condition, in JSON. It identifies the request that the condition is about, and the mappings.
 type subject struct {
 	Mode        string `json:"side"`
 	Mappings    string `json:"mappings"`
@@ -323,8 +339,9 @@ func subjectOf(mode string, table *mapping.Table, a authorizer.Attributes) subje
 	}
 }
 
-// parse reads the text of a condition, and returns the request that it is about if the data
-// is of that request.
+// parse reads the text of a condition, and returns the attributes of the request that the condition is about. It returns
+// an error if the condition is not of this authorizer, if it was made from other mappings than table, or if data belongs
+// to another request.
 func (a *fieldAuthorizer) parse(c authorizer.Condition, table *mapping.Table, data authorizer.ConditionsData) (authorizer.Attributes, error) {
 	var about subject
 	if c.GetType() != ConditionType || len(c.GetCondition()) > maxConditionBytes {
@@ -348,5 +365,5 @@ func (a *fieldAuthorizer) parse(c authorizer.Condition, table *mapping.Table, da
 	}, nil
 }
 
-// isSame reports whether a request asked for a name, or for all names.
+// isSame reports whether asked, the API group or resource in a condition, is got, or is the wildcard.
 func isSame(asked, got string) bool { return asked == wildcard || asked == got }

@@ -19,7 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
-// MaxChecks bounds the authorization checks that one request can cause. A request that needs more
+// MaxChecks bounds the authorization checks of one call of Include or Exclude. A request that needs more
 // of them changes more kinds of keys than an administrator would grant one by one; a more general
 // permission costs one check.
 const MaxChecks = 64
@@ -38,22 +38,22 @@ type Checker struct {
 type Result struct {
 	// Allowed says that every field that needs a permission has one.
 	Allowed bool
-	// Reason says why not: the first field that lacks permission, and what would cover it.
-	// It says nothing about the rest of the fields.
+	// Reason says why the result is not allowed: the first field that lacks permission and the verbs that
+	// would cover it, or the error. It says nothing about the rest of the fields.
 	Reason string
-	// Fields is the number of fields that were checked.
+	// Fields is the number of changed fields and of claims that were checked.
 	Fields int
 	// Named are the names of the fields that need a permission: the first MaxNamed, and the one that
 	// lacks it. Unnamed is the number of checked fields that need a permission and are not named.
 	Named   []string
 	Unnamed int
-	// Verbs are the verbs that were asked for, in this order, each once.
+	// Verbs are the verbs about which the authorizer was asked, in the order of these checks, each once.
 	Verbs []string
 	// Err is the error that prevented the check. It is nil if a permission is missing.
 	Err error
 }
 
-// check is the check of one request. It asks for each verb once.
+// check is the state of one call of Include or Exclude. It asks the authorizer about each verb once.
 type check struct {
 	//nolint:containedctx // lives for one request
 	ctx        context.Context
@@ -73,8 +73,8 @@ func (c Checker) newCheck(ctx context.Context, attributes authorizer.Attributes)
 	return &check{ctx: ctx, authorizer: c.Authorizer, attributes: attributes, answers: map[string]bool{}, verbs: map[*mapping.Rule]ruleVerb{}}
 }
 
-// isLate reports whether the request has ended before all fields were checked. The result then says
-// so.
+// isLate reports whether the context of the request has ended. If so, it sets the reason and the error of the
+// result.
 func (k *check) isLate() bool {
 	err := k.ctx.Err()
 	if err != nil {
@@ -97,7 +97,8 @@ func fieldAt(path fieldpath.Path) func() string {
 	return func() string { return "the field " + changes.NameOf(path) }
 }
 
-// refuse returns the result if the field that was recorded last lacks its permission.
+// refuse returns the result after the user turned out to lack the permission on the field at path, which was recorded
+// last. It adds the name of the field if recordField only counted it.
 func (k *check) refuse(path fieldpath.Path) Result {
 	if k.result.Unnamed > 0 {
 		k.result.Unnamed--
@@ -112,7 +113,8 @@ var (
 	errCheckFailed   = errors.New("the authorizers failed to answer")
 )
 
-// isGranted reports whether the user has a verb. An answer with an error does not count.
+// isGranted reports whether the user has a verb. It returns an error if the authorizer is nil or returns an error, if
+// MaxChecks checks have been made, or if the context has ended.
 func (k *check) isGranted(verb string) (bool, error) {
 	if answer, ok := k.answers[verb]; ok {
 		return answer, nil
@@ -169,9 +171,9 @@ type withVerb struct {
 func (a withVerb) GetVerb() string  { return a.verb }
 func (a withVerb) IsReadOnly() bool { return false }
 
-// Include checks what a user without permission on the whole object changes: each field
-// must be covered by a permission on itself or on a field that it is in. The most general permission
-// is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
+// Include checks the changes of a user without permission on the whole object: the user must have a permission on
+// each field that changes and on each claimed field, or on a field that contains it. The most general
+// permission is asked for first (KEP-3617, "API Server Additional Plumbing and Checks", step 5).
 func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
 	k := c.newCheck(ctx, attributes)
 	for _, path := range changed.Paths() {
@@ -198,8 +200,8 @@ func (c Checker) Include(ctx context.Context, rules *mapping.Rules, changed *cha
 	return k.result
 }
 
-// covers reports whether a permission covers a field. If not, the result says why; subject returns
-// the change in words.
+// covers reports whether the user has a permission that covers a field. If not, covers sets the reason of the
+// result; subject returns the words for the change.
 func (k *check) covers(rules *mapping.Rules, path fieldpath.Path, subject func() string) bool {
 	var candidates, notes []string
 	for r := range rules.All() {
@@ -239,8 +241,8 @@ func refusal(subject string, candidates, notes []string) string {
 	return text
 }
 
-// Exclude checks the changes of every user: each field that is excluded needs its own permission,
-// even if the user has more general ones.
+// Exclude checks the changes of every user: for each excluded field that changes or is claimed, the user must have the
+// permission of the exclusion, even if the user has more general permissions.
 func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *changes.Changes, attributes authorizer.Attributes) Result {
 	k := c.newCheck(ctx, attributes)
 	k.changes = changed
@@ -275,7 +277,7 @@ func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *cha
 	return k.result
 }
 
-// mayClaim reports whether the user has the permission of every excluded field that a claim is about.
+// mayClaim reports whether the user has the permission of every exclusion that a claim is about.
 func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 	k.result.Fields++
 	noted := false
@@ -294,8 +296,8 @@ func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
 	return true
 }
 
-// hasExcluded reports whether the user has the permission of an excluded field. If not, the
-// result says why; subject returns the change in words, which is not needed for most fields.
+// hasExcluded reports whether the user has the permission of an exclusion r for the field at path. If not, hasExcluded
+// sets the reason of the result; subject returns the words for the change.
 func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject func() string) bool {
 	verb, err := k.verbOf(r, path)
 	if err != nil {

@@ -14,7 +14,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - What cannot be determined is not allowed: an object that does not fit its schema, an expression
 //     that fails, mappings that contradict each other, an authorizer that fails.
-//   - One request asks for each verb at most once, and for at most MaxChecks verbs.
+//   - One evaluation of a condition asks for each verb at most once, and for at most MaxChecks verbs. A request
+//     can cause an evaluation by each of the two authorizers, and more if the update is attempted again.
 //   - Reasons and audit annotations name fields and keys, never values.
 //   - The check of fields never panics.
 //

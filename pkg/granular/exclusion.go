@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// maxSearched bounds the elements of lists that one check compares to find values, which takes a quarter
-	// of a second. A list of n elements that all change takes 2n², and 3 MiB have room for
-	// hundreds of thousands of finalizers.
+	// maxSearched bounds how many list elements one check compares while it looks up values; so many comparisons
+	// take a quarter of a second. If all n elements of a list change, the look-ups need up to 2n² comparisons.
 	maxSearched = 1 << 22
-	// maxEvaluations bounds the expressions that one check evaluates. Each one may cost a hundredth of a
-	// condition: some seconds at worst, and less than a tenth of one for short expressions.
+	// maxEvaluations bounds the expressions that one check evaluates. Each evaluation may have a hundredth of the cost
+	// limit of a condition: together they take some seconds at worst, and less than a tenth of a second for short
+	// expressions.
 	maxEvaluations = 10_000
 	// maxCopied bounds the parts of the values that one check copies for these evaluations: some 75 MiB.
 	// The value of a field is copied once for all changes in it, so that one rule needs about
@@ -48,7 +48,7 @@ func (b *budget) evaluate() error {
 	return nil
 }
 
-// copy reports whether values may be copied for an evaluation.
+// copy adds values to the parts that were copied, and reports whether they may be copied for an evaluation.
 func (b *budget) copy(values ...any) bool {
 	for _, value := range values {
 		if b.copied <= maxCopied {
@@ -58,7 +58,7 @@ func (b *budget) copy(values ...any) bool {
 	return b.copied <= maxCopied
 }
 
-// partsOf returns the number of values in a value, and the value itself.
+// partsOf counts a value together with all values nested in it, at any depth.
 func partsOf(value any) int {
 	parts := 1
 	switch value := value.(type) {
@@ -74,25 +74,26 @@ func partsOf(value any) int {
 	return parts
 }
 
-// isSpent reports whether values were not found or not evaluated because the budget was spent.
+// isSpent reports whether a part of the budget is used up, so that a further value may not be looked up or evaluated.
 func (b *budget) isSpent() bool {
 	return b.searched > maxSearched || b.evaluated == maxEvaluations || b.copied > maxCopied
 }
 
-// evaluationKey identifies the evaluations of a rule for changes, or for claims.
+// evaluationKey identifies the evaluations of one rule, which are kept apart for changes and for claims.
 type evaluationKey struct {
 	rule    *mapping.Rule
 	isClaim bool
 }
 
-// evaluation is the result of a rule for one field.
+// evaluation is the result of evaluating a rule for one field.
 type evaluation struct {
 	field    fieldpath.Path
 	excluded bool
 }
 
-// once returns the result of evaluate for a rule and its field. The fields in one field
-// follow each other, so the last result of each rule is kept for the next path.
+// once returns the result of evaluate for a rule and its field, and keeps it: if the next call for the rule has the same
+// field, evaluate is not called again. All paths in one field are checked one after the other, so one result of each
+// rule is enough.
 func (k *check) once(key evaluationKey, field fieldpath.Path, evaluate func() bool) bool {
 	if last, ok := k.evaluations[key]; ok && last.field.Equals(field) {
 		return last.excluded
@@ -105,7 +106,8 @@ func (k *check) once(key evaluationKey, field fieldpath.Path, evaluate func() bo
 	return excluded
 }
 
-// isChanged reports whether a change of a field changes what an exclusion is about.
+// isChanged reports whether the exclusion r applies to the change of the field at path. The field may be the excluded
+// one, one in it, or one that contains it.
 func (k *check) isChanged(r *mapping.Rule, path fieldpath.Path) bool {
 	switch {
 	case r.Matches(path):
@@ -117,8 +119,8 @@ func (k *check) isChanged(r *mapping.Rule, path fieldpath.Path) bool {
 	return false
 }
 
-// isChangedWithin is isChanged for an atomic field, such as an atomic list, and for a field that was
-// replaced as a whole. A field in it whose values cannot be found counts as changed.
+// isChangedWithin is isChanged for a field that contains the excluded field: an atomic list or map, or a field that was
+// replaced as a whole. An excluded field whose values cannot be looked up counts as changed.
 func (k *check) isChangedWithin(r *mapping.Rule, path fieldpath.Path) bool {
 	before, after, found := k.changes.Values(path, k.budget.search)
 	if found && isEmpty(before) && isEmpty(after) {
@@ -135,7 +137,8 @@ func (k *check) isChangedWithin(r *mapping.Rule, path fieldpath.Path) bool {
 	return k.excludesValues(r, within)
 }
 
-// excludesValues reports whether an exclusion is about the change of the field at a path.
+// excludesValues reports whether the exclusion r applies to the change from the old to the new value of the field at
+// path. It returns true if r applies to all changes, or if the values cannot be looked up.
 func (k *check) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
 	if !r.LimitsValues() {
 		return true
@@ -146,9 +149,9 @@ func (k *check) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
 	})
 }
 
-// isClaimed reports whether an exclusion is about a field that an entry of metadata.managedFields
-// gains or loses. The next apply of a manager may then remove the field, or leave it, so both must
-// be outside the exclusion. A field that cannot be looked up counts as excluded.
+// isClaimed reports whether the exclusion r applies to a field that an entry of metadata.managedFields gains or loses.
+// The next apply of a manager may then keep the value of the field or remove it; r applies to the claim if it excludes
+// one of the two. A field that cannot be looked up counts as excluded, and a field that does not exist does not.
 func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	if !r.Matches(c.Path) && !r.IsWithin(c.Path) {
 		return false
@@ -174,7 +177,8 @@ func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	})
 }
 
-// excludesChange reports whether an exclusion is about a change between two values.
+// excludesChange reports whether the exclusion r applies to a change between two values. It returns true if the budget is
+// used up, or if the expression of r fails.
 func (k *check) excludesChange(r *mapping.Rule, before, after any) bool {
 	if k.budget.evaluate() != nil {
 		return true

@@ -41,7 +41,7 @@ var RegisterMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(evaluations, checks, duration)
 })
 
-// measure counts the result of a check that began at start.
+// measure records the result, the number of verbs and the duration of a check that began at start.
 func measure(ctx context.Context, start time.Time, mode string, result Result) {
 	label := "refuse"
 	switch {

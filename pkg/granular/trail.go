@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// auditPrefix is the beginning of the keys of annotations; include or exclude follows.
+	// auditPrefix is the beginning of the keys of annotations. It is followed by include or exclude.
 	auditPrefix = "granular.proviso.dev/"
 	auditFields = "-fields"
 	auditVerbs  = "-verbs"
@@ -21,7 +21,7 @@ const (
 	maxAnnotationBytes = 2048
 )
 
-// Trail keeps what was checked about the fields of one request, for its audit event. It is
+// Trail keeps the results of the checks on the fields of one request, for its audit event. It is
 // safe for concurrent use.
 type Trail struct {
 	mu      sync.Mutex
@@ -30,8 +30,8 @@ type Trail struct {
 
 type trailKey struct{}
 
-// WithTrail returns a context whose conditions are kept in a trail. Conditions of other
-// requests, which reviews evaluate, are not.
+// WithTrail returns a context, and the trail that records the conditions that are evaluated with this context at
+// admission. Conditions that a review has evaluated (EvaluateConditions) are about another request, and are not recorded.
 func WithTrail(ctx context.Context) (context.Context, *Trail) {
 	trail := &Trail{results: map[string]Result{}}
 	return context.WithValue(ctx, trailKey{}, trail), trail
@@ -42,8 +42,8 @@ func trailFrom(ctx context.Context) *Trail {
 	return trail
 }
 
-// add keeps the last result of a mode, because an update may be attempted several times. If the last
-// attempt is refused by an exclusion, the fields that earlier attempts included do not matter.
+// add replaces the result of a mode, because an update may be attempted several times, and the last attempt counts. If
+// modeExclude refuses an attempt, add also removes the result of modeInclude, which is about an earlier attempt.
 func (t *Trail) add(mode string, result Result) {
 	if t == nil {
 		return
@@ -56,11 +56,11 @@ func (t *Trail) add(mode string, result Result) {
 	}
 }
 
-// Annotations returns audit annotations as pairs of key and value. For each of include and exclude that
-// had fields to check there is granular.proviso.dev/include or /exclude, which is allowed, refused, or
-// failed if an error made the check impossible, and as lists in JSON the fields that needed a permission
-// and the verbs that were asked for. Annotations contain names and keys but no values of the object, and
-// have at most 2048 bytes each.
+// Annotations returns audit annotations as pairs of key and value, for each side, include and exclude, that refused
+// the write or that had a field that needed a permission. The annotation granular.proviso.dev/include or /exclude is
+// allowed, refused, or failed if an error prevented the check. With the suffix -fields it lists the fields that needed a
+// permission, and with -verbs the verbs about which the authorizer was asked, both in JSON. Annotations contain
+// names and keys but no values of the object. Each list has at most about 2048 bytes.
 func (t *Trail) Annotations() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,8 +88,9 @@ func (t *Trail) Annotations() []string {
 	return annotations
 }
 
-// listOf returns a JSON list of as many entries as fit. If some do not, an additional entry has their
-// number. The last entry is the reason of a refusal, and is always in the list.
+// listOf returns a JSON list of as many entries as fit into an annotation. The last of entries is always in the list,
+// because it is the reason if the write was refused. If entries are left out, or more is positive, an additional entry
+// says how many are missing; more is the number of fields that are not in entries.
 func listOf(entries []string, more int) string {
 	last := entries[len(entries)-1]
 	var fits []string
@@ -111,7 +112,7 @@ func listOf(entries []string, more int) string {
 
 func moreOf(n int) string { return fmt.Sprintf("and %d more", n) }
 
-// quotedEntry is an entry with what is around it.
+// quotedEntry returns an entry as a JSON list of its own; its length is the room that the entry needs in a list.
 func quotedEntry(entry string) string {
 	text, _ := json.Marshal([]string{entry})
 	return string(text)

@@ -38,7 +38,7 @@ var serverOwned = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("metadata", "selfLink"),
 )
 
-// maxEntries bounds the lists and maps that are compared. The sets of structured-merge-diff
+// maxEntries bounds the entries of one list or map in the objects that are compared. The sets of structured-merge-diff
 // grow by insertion: this many entries take half a second, five times as many half a minute.
 const maxEntries = 20_000
 
@@ -48,10 +48,10 @@ const maxEntries = 20_000
 // etcd stores, has room.
 const maxObjectEntries = 5 * maxEntries
 
-// maxListWork bounds the sum of the squares of the lengths of an object's lists. If the elements of a list of scalars come
-// in another order, to compare it takes time in the square of its length: a second and a half for maxEntries, and seven
-// for the five such lists for which an object has room. It is as much as two lists of maxEntries take, and more than an
-// object needs whose lists have at most 8000 entries each.
+// maxListWork bounds the sum of the squares of the lengths of an object's lists. If the elements of a list of scalars
+// change their order, the comparison takes time in the square of its length: a second and a half for maxEntries, and
+// seven for the five such lists for which an object has room. The bound allows two lists of maxEntries. It also allows
+// every object whose lists have at most 8000 entries each.
 const maxListWork = 2 * maxEntries * maxEntries
 
 var (
@@ -68,30 +68,30 @@ var (
 // Differ finds the fields that a write changes. The zero value has no schemas.
 type Differ struct {
 	// Types are the schemas. Kinds without a schema, and all kinds if Types is nil, are compared
-	// without one: their lists are then atomic.
+	// without one: all lists are then atomic, except metadata.finalizers and metadata.ownerReferences.
 	Types Types
 }
 
-// Changes are what a write changes.
+// Changes are the fields that a write changes, their values, and the fields whose managers it changes.
 type Changes struct {
 	// Fields are the fields that change, each with its own path: a leaf, an atomic list or
-	// map, or a list or map that is empty before and after. If elements of a list change
-	// their order, the list is in it; if a field gets another type, the field. It iterates
-	// in a fixed order.
+	// map, or a list or map without elements that is added, removed or set to null. If the
+	// elements of a list change their order, the list itself is in the set. If a field gets
+	// another type, the field is in the set. The set iterates in a fixed order.
 	Fields *fieldpath.Set
 
 	before, after map[string]any
 	ownership     ownership
 }
 
-// CheckWriter returns an error if the request adds to the entry of another manager in
-// metadata.managedFields, or to several.
+// CheckWriter returns an error if the request writes the entry of another manager in metadata.managedFields, or
+// several entries. To write an entry is to add the entry, to add fields to it, or to change its time.
 func (c *Changes) CheckWriter(w Writer) error { return c.ownership.isBy(w) }
 
-// Paths returns the fields in their order.
+// Paths returns the paths of the fields that change, in a fixed order.
 func (c *Changes) Paths() []fieldpath.Path { return pathsOf(c.Fields) }
 
-// Claims returns the fields whose managers change although the fields do not.
+// Claims returns the fields whose managers change although the fields do not change, as far as this is known.
 func (c *Changes) Claims() []Claim { return c.ownership.claims }
 
 // Values returns the values of a field before and after the write, nil if there is none. It returns
@@ -108,17 +108,17 @@ func (c *Changes) Values(path fieldpath.Path, proceed func() bool) (before, afte
 // them.
 func ServerOwned() []fieldpath.Path { return pathsOf(serverOwned) }
 
-// pathsOf returns the paths in a set. Iterate reuses the path that it passes, and cannot be stopped
-// early.
+// pathsOf returns copies of the paths in a set. Iterate reuses the path that it passes to the function, and cannot be
+// stopped early.
 func pathsOf(set *fieldpath.Set) []fieldpath.Path {
 	var paths []fieldpath.Path
 	set.Iterate(func(path fieldpath.Path) { paths = append(paths, path.Copy()) })
 	return paths
 }
 
-// Changes returns what changes between two objects of a kind, in the version that kind
-// has (KEP-3617, "API Server Additional Plumbing and Checks", step 3). For a create, before is nil. Errors
-// name no values.
+// Changes returns the changes between two objects of a kind, both in the version of kind (KEP-3617, "API Server
+// Additional Plumbing and Checks", step 3). For a create, before is nil. It returns an error if the objects cannot be
+// compared, for example because they are too large or do not fit the schema. Errors contain no values.
 func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, before, after runtime.Object) (*Changes, error) {
 	if IsNil(after) {
 		return nil, errNoObject
@@ -158,8 +158,8 @@ func (d Differ) Changes(ctx context.Context, kind schema.GroupVersionKind, befor
 	return changes, nil
 }
 
-// takeManagedFields removes metadata.managedFields from an object and returns them. The metadata
-// is copied, because the object may share it.
+// takeManagedFields removes metadata.managedFields from content and returns them. The metadata
+// is copied before, because content may share it with the object of the request.
 func takeManagedFields(content map[string]any) any {
 	metadata, _ := content["metadata"].(map[string]any)
 	managed, ok := metadata["managedFields"]
@@ -190,8 +190,8 @@ type sizeChecker struct {
 	listWork int
 }
 
-// check returns an error if a value has too many entries to be compared, or something within it has, or
-// is more levels below it than these.
+// check counts the entries of a value and of all lists and maps in it. It returns an error if one list or map has more
+// than maxEntries entries, if the counts exceed maxTotal or maxListWork, or if entries are nested deeper than levels.
 func (c *sizeChecker) check(value any, levels int) error {
 	switch value := value.(type) {
 	case map[string]any:
@@ -236,18 +236,19 @@ func (c *sizeChecker) count(size, levels int) error {
 // objectComparison is the result of a comparison without metadata.managedFields.
 type objectComparison struct {
 	changes  *Changes
-	touched  *fieldpath.Set // fields that came or went, with those that they are in if these came or went too
+	touched  *fieldpath.Set // fields that were added or removed: leaves, and lists and maps that were so as a whole
 	modified *fieldpath.Set
 	empty    func() (*typed.TypedValue, error)
 	before   *typed.TypedValue
 }
 
-// isChanged reports whether a field changes, or comes or goes with everything in it.
+// isChanged reports whether a field changes, or is added or removed together with everything in it.
 func (c *objectComparison) isChanged(path fieldpath.Path) bool {
 	return c.touched.Has(path) || c.modified.Has(path)
 }
 
-// existing returns the fields of the old object, as the server finds them when it creates one.
+// existing returns the fields of the old object, as the server computes them for the entry of firstManager: by comparing
+// an empty object with the old one. It returns the empty set if this comparison fails.
 func (c *objectComparison) existing() *fieldpath.Set {
 	empty, err := c.empty()
 	if err != nil {
@@ -260,7 +261,8 @@ func (c *objectComparison) existing() *fieldpath.Set {
 	return creation.Added
 }
 
-// compare returns what changes between two objects of a type. It ends between its steps if ctx has ended.
+// compare returns the changes between two objects of a type. It returns an error if an object does not fit the type, or if
+// ctx has ended, which it looks at between its steps.
 func compare(ctx context.Context, t typed.ParseableType, contentBefore, contentAfter map[string]any) (*objectComparison, error) {
 	typedBefore, err := convert(ctx, t, contentBefore)
 	if err != nil {
@@ -290,7 +292,8 @@ func compare(ctx context.Context, t typed.ParseableType, contentBefore, contentA
 	return &objectComparison{changes: changes, touched: touched, modified: comparison.Modified, empty: empty, before: typedBefore}, nil
 }
 
-// convert returns an object with its type.
+// convert returns the typed value of an object. It returns an error if the object does not fit the type, or if ctx has
+// ended.
 func convert(ctx context.Context, t typed.ParseableType, content map[string]any) (*typed.TypedValue, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("%w: %w", errLate, err)
@@ -302,7 +305,8 @@ func convert(ctx context.Context, t typed.ParseableType, content map[string]any)
 	return converted, nil
 }
 
-// typeOf returns the type of a kind. The reason of a failure is for the operator, and is only logged.
+// typeOf returns the type of a kind, or typeWithoutSchema if the kind is known to have no schema. The error does not
+// say why a schema could not be read: the reason is for the operator, and is only logged.
 func (d Differ) typeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
 	if d.Types == nil {
 		return typeWithoutSchema, nil
@@ -324,7 +328,8 @@ func IsNil(object runtime.Object) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// contentOf returns an object as it is decoded from JSON. No object has no fields.
+// contentOf returns the fields of an object, as they are decoded from JSON, without an empty status. The apiVersion and
+// the kind are the ones of the parameter kind. For a nil object it returns an empty map.
 func contentOf(kind schema.GroupVersionKind, object runtime.Object) (map[string]any, error) {
 	if IsNil(object) {
 		return map[string]any{}, nil

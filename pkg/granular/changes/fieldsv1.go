@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// selfMember is the key in fieldsV1 that says that the field itself is owned, beside some
-	// that are in it.
+	// selfMember is the key of a node in fieldsV1 that says that the field of the node is itself owned, in addition
+	// to fields in it.
 	selfMember = "."
 
 	// maxLevels bounds the elements of a path in fieldsV1, and the depth of objects. Every path
@@ -45,7 +45,7 @@ var errTooManyClaims = fmt.Errorf("the request changes the managers of too many 
 // claimBudget counts the work of comparing metadata.managedFields for one request.
 type claimBudget struct{ claims, elements, bytes int }
 
-// compare returns an error if a path with keys of this size may not be looked up any more.
+// compare counts the keys of a path that is looked up, and returns an error if they exceed the budget.
 func (b *claimBudget) compare(keyBytes int) error {
 	if b.bytes += keyBytes; b.bytes > maxPathBytes {
 		return errTooManyClaims
@@ -53,7 +53,7 @@ func (b *claimBudget) compare(keyBytes int) error {
 	return nil
 }
 
-// claim returns an error if the claim on a path may not be kept any more.
+// claim counts a claim on a path, and returns an error if the claims exceed the budget.
 func (b *claimBudget) claim(path fieldpath.Path) error {
 	b.claims++
 	b.elements += len(path)
@@ -65,8 +65,8 @@ func (b *claimBudget) claim(path fieldpath.Path) error {
 
 // fieldsV1Walker finds the paths that are in only one of two fieldsV1. It visits each node once.
 type fieldsV1Walker struct {
-	// show is called for each path, which is lent until the function returns, with the size of its
-	// keys. An error ends the walk.
+	// show is called for each such path with the size of its keys; gained is true if the path is in the second
+	// fieldsV1 only. The path is reused after the function returns. An error ends the walk.
 	show func(path fieldpath.Path, keyBytes int, gained bool) error
 
 	keys     []string // on the way to the present node
@@ -74,7 +74,8 @@ type fieldsV1Walker struct {
 	path     fieldpath.Path // the elements of the first keys: keys are only read for paths that are shown
 }
 
-// walk walks the nodes below two nodes with the same path.
+// walk compares the nodes below two nodes with the same path. It returns an error if ctx has ended, if show fails, or if
+// nodes differ and cannot be understood.
 func (w *fieldsV1Walker) walk(ctx context.Context, before, after map[string]any) error {
 	for _, key := range keysOfBoth(before, after) {
 		if err := ctx.Err(); err != nil {
@@ -116,7 +117,7 @@ func (w *fieldsV1Walker) walkKey(ctx context.Context, key string, before, after 
 	return nil
 }
 
-// readKeys makes path the path of the present node.
+// readKeys makes path the path of the present node. It returns errEntry if a key is no path element.
 func (w *fieldsV1Walker) readKeys() error {
 	for _, key := range w.keys[len(w.path):] {
 		element, err := fieldpath.DeserializePathElement(key)
@@ -135,7 +136,8 @@ func keysOfBoth(a, b map[string]any) []string {
 	return slices.Compact(keys)
 }
 
-// nodeOf returns what is below a key of fieldsV1, and whether its own path is owned.
+// nodeOf returns the node at a key of fieldsV1, and whether the path of the node is itself owned. A node without keys is
+// owned. It returns errEntry if the value is no node.
 func nodeOf(fields map[string]any, key string) (node map[string]any, isOwned bool, err error) {
 	value, ok := fields[key]
 	if !ok {
@@ -149,8 +151,8 @@ func nodeOf(fields map[string]any, key string) (node map[string]any, isOwned boo
 	return node, isOwned || len(node) == 0, nil
 }
 
-// uniteInto adds a fieldsV1 to another one, and shares no node with it. Without keys the root is
-// empty; every other node without keys is a path that is owned.
+// uniteInto adds the paths of one fieldsV1, from, to another one, into, which then shares no node with from. A node
+// without keys is a path that is owned, except the root, which then owns nothing.
 func uniteInto(into, from map[string]any, isRoot bool) {
 	hasLeaf := !isRoot && (len(into) == 0 || len(from) == 0)
 	for key, value := range from {

@@ -51,8 +51,8 @@ func lookupElement(in any, e fieldpath.PathElement, proceed func() bool) (any, b
 	return found, true
 }
 
-// isElement reports whether an element of a list can be the one that a path means. A key
-// that it lacks may have its default.
+// isElement reports whether the element at index i of a list can be the one that e identifies by index, value or keys.
+// A key that the element lacks matches every value, because the key may have its default.
 func isElement(element any, i int, e fieldpath.PathElement) bool {
 	switch {
 	case e.Index != nil:
@@ -74,7 +74,7 @@ func isElement(element any, i int, e fieldpath.PathElement) bool {
 	return true
 }
 
-// Equal reports whether two values are equal to structured-merge-diff, which has one kind of number.
+// Equal reports whether structured-merge-diff considers two values equal. It has one kind of number: 1 and 1.0 are equal.
 func Equal(a, b any) bool {
 	return value.Equals(value.NewValueInterface(a), value.NewValueInterface(b))
 }

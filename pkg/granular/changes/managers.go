@@ -27,9 +27,8 @@ const (
 	maxUpdateEntries = 10
 )
 
-// Writer describes the request that changes an object by what an entry of metadata.managedFields also has: the manager,
-// the version and the subresource. It is compared with the entries after the change. The operation, Apply or Update,
-// is not part of it.
+// Writer identifies the entry of metadata.managedFields that a request may write: by the manager, the version and the
+// subresource of the request. The operation, Apply or Update, is not part of it.
 type Writer struct {
 	// FieldManager is the parameter fieldManager of the request. If it is empty the manager
 	// is unknown, since the server then takes it from the header User-Agent.
@@ -39,8 +38,8 @@ type Writer struct {
 	Subresource string
 }
 
-// Claim is a field that an entry of metadata.managedFields gains or loses although the request
-// does not change the field.
+// Claim is a field that an entry of metadata.managedFields gains or loses although the request does not change the
+// field. For a path in another version it is not known whether the field changes, so the field is always a claim.
 type Claim struct {
 	// Path is the path of the field. It is empty for an entry that cannot be understood, which is a
 	// claim on the whole object.
@@ -98,8 +97,9 @@ type ownership struct {
 // errManagers does not name managers: the requester may not be allowed to read the object.
 var errManagers = errors.New("the request changes what other field managers own: a request may only add to the entry of its own manager in metadata.managedFields")
 
-// isBy returns an error unless the only entry that is written belongs to the request. Of a request that does
-// not name its manager nothing but an Update entry can be, because server-side apply needs a name.
+// isBy returns an error if several entries are written, or if the one that is written has another manager, subresource
+// or version than w. If w has no manager, an Update entry may have any manager, and an Apply entry is an error, because a
+// request for server-side apply has to name its manager.
 func (o *ownership) isBy(w Writer) error {
 	if len(o.written) > 1 {
 		return errManagers
@@ -118,7 +118,8 @@ var ManagedFieldsPath = fieldpath.MakePathOrDie("metadata", "managedFields")
 
 var errEntry = errors.New("an entry of metadata.managedFields cannot be understood")
 
-// entriesOf reads metadata.managedFields by the rules of the server's decoder.
+// entriesOf reads metadata.managedFields by the rules of the server's decoder. It returns errEntry if an entry cannot be
+// understood, or if two entries have the same identity.
 func entriesOf(ctx context.Context, managedFields any) (managedEntries, error) {
 	var result managedEntries
 	list, ok := managedFields.([]any)
@@ -200,8 +201,9 @@ func (w *ownershipWalker) compareAll(ctx context.Context, before, after any) (ow
 	return w.result, nil
 }
 
-// compare compares entries, after it has done to the old ones what the server does on its own
-// account.
+// compare compares the old entries with the new ones, and adds the claims and the written entries to the result. Two
+// changes are the server's own, and do not count as written by the request: the entry of firstManager, and the merge of
+// the oldest Update entries into buckets.
 func (w *ownershipWalker) compare(ctx context.Context, old, now managedEntries) error {
 	capped := now.countUpdates() >= maxUpdateEntries
 	if capped {
@@ -237,8 +239,8 @@ func (w *ownershipWalker) compare(ctx context.Context, old, now managedEntries) 
 	return nil
 }
 
-// compareEntry claims what an entry gains and loses, and reports whether it gains anything. Paths of
-// different versions are not compared with each other.
+// compareEntry adds the claims on the fields that an entry gains or loses, and reports whether the entry gains a field. If
+// the versions of before and after differ, all fields of before are lost, and all fields of after are gained.
 func (w *ownershipWalker) compareEntry(ctx context.Context, before, after *managedEntry, isChanged func(fieldpath.Path) bool) (gains bool, err error) {
 	if before != nil && after != nil && before.apiVersion == after.apiVersion {
 		if reflect.DeepEqual(before.fields, after.fields) {
@@ -293,8 +295,8 @@ func (e *managedEntry) isBucket() bool {
 	return e.id == managerID{manager: bucketManager, operation: operationUpdate, apiVersion: e.apiVersion, subresource: ""}
 }
 
-// withBuckets returns the old entries as they are after the server has merged Update entries
-// that are gone into the bucket of their version.
+// withBuckets returns the old entries after the merge that the server has made: each Update entry that now does not have
+// is merged into the bucket of its version, if now has this bucket.
 func (e managedEntries) withBuckets(ctx context.Context, now managedEntries) (result managedEntries, err error) {
 	merged := map[string]*managedEntry{}
 	for _, bucket := range now.list {
@@ -318,7 +320,7 @@ func (e managedEntries) withBuckets(ctx context.Context, now managedEntries) (re
 	return result, nil
 }
 
-// Field returns the path under which results name the claim.
+// Field returns the path of the claimed field, or ManagedFieldsPath if the path is empty. Results name the claim by it.
 func (c Claim) Field() fieldpath.Path {
 	if len(c.Path) == 0 {
 		return ManagedFieldsPath

@@ -36,8 +36,8 @@ func NameOf(path fieldpath.Path) string {
 	return b.String()
 }
 
-// WriteElement writes an element of a path as NameOf does. Nothing has been written before the first
-// element of a path.
+// WriteElement appends an element of a path to b, in the form that NameOf uses. A field name gets a dot before it unless
+// b is empty, so b must be empty before the first element of a path.
 func WriteElement(b *strings.Builder, e fieldpath.PathElement) {
 	switch {
 	case e.FieldName != nil && plainName.MatchString(beginning(*e.FieldName)):
@@ -63,7 +63,7 @@ func WriteElement(b *strings.Builder, e fieldpath.PathElement) {
 	}
 }
 
-// beginning returns as much of a key as can be seen in a name, and more.
+// beginning returns the first bytes of a key, more than a name can show.
 func beginning(key string) string { return key[:min(len(key), 2*maxNameBytes)] }
 
 func quoted(value any) string {

@@ -21,7 +21,8 @@ type orderWalker struct {
 	moved  *fieldpath.Set
 }
 
-// walk walks two values with the same path. It returns an error if ctx has ended.
+// walk compares two values with the same path, and adds to moved the paths of the lists in them whose elements changed
+// their order. It returns an error if ctx has ended.
 func (w *orderWalker) walk(ctx context.Context, of schema.TypeRef, before, after any, path fieldpath.Path) error {
 	atom, ok := w.schema.Resolve(of)
 	if !ok {
@@ -93,8 +94,9 @@ func (w *orderWalker) elements(of *schema.List, list []any) []fieldpath.PathElem
 	return elements
 }
 
-// element names an element of a list as structured-merge-diff does: by its keys, or their
-// defaults, or as the value that it is. The comparison has refused what has none.
+// element returns the path element of an element of a list, as structured-merge-diff does: the keys of the list with
+// their values in the element or their defaults, or, in a set, the element itself. The comparison, which runs before, has
+// refused elements without keys.
 func (w *orderWalker) element(of *schema.List, element any) fieldpath.PathElement {
 	fields, ok := element.(map[string]any)
 	if !ok || len(of.Keys) == 0 {

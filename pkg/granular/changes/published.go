@@ -24,13 +24,13 @@ const (
 	// SchemaExpiry is how long a schema is used, so that changes of CustomResourceDefinitions are
 	// seen. To read a schema of the core group, a document of a megabyte is read.
 	SchemaExpiry = 30 * time.Second
-	// SchemaRetry is how long it is remembered that there was no schema, or why it could not
-	// be read, so that not every request calls a server that is down.
+	// SchemaRetry is how long Published remembers that a kind has no schema, or that reading the schema failed,
+	// so that not every request calls a server that is down.
 	SchemaRetry = 5 * time.Second
 	// maxPublished bounds the kinds whose schemas are remembered, and the kinds whose schemas are being
 	// read. The schema of pods takes some 300 KiB.
 	maxPublished = 128
-	// maxReads bounds the documents that are read at a time.
+	// maxReads bounds the documents that are read at the same time.
 	maxReads = 4
 )
 
@@ -44,7 +44,8 @@ type SchemaReader func(kind schema.GroupVersionKind) (*spec.Schema, error)
 // cannot be read again. It is safe for concurrent use.
 type Published struct {
 	read SchemaReader
-	// pending bounds the kinds whose schemas are being read, and reads how many are read at a time.
+	// pending bounds the kinds whose schemas are being read or wait for it, and reads bounds the reads at the same
+	// time.
 	pending, reads chan struct{}
 	flights        singleflight.Group
 	types          *utilcache.LRUExpireCache
@@ -70,8 +71,9 @@ var (
 	errReading     = errors.New("reading the schema failed")
 )
 
-// TypeOf implements Types. It waits until the schema has been read, or until ctx ends. Requests for the
-// same kind share one read.
+// TypeOf implements Types. It returns the type or the error that it remembers for the kind. If it remembers none, it
+// waits until the schema has been read, or until ctx ends. Requests for the same kind share one read. It
+// returns an error at once if the schemas of maxPublished kinds are being read.
 func (p *Published) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
 	if cached, ok := p.cached(kind); ok {
 		return cached.found, cached.err
@@ -96,7 +98,7 @@ func (p *Published) cached(kind schema.GroupVersionKind) (publishedType, bool) {
 	return cached, ok
 }
 
-// fetch reads a schema, unless another flight has just read it.
+// fetch reads a schema and remembers the type or the error, unless another flight has just read the schema.
 func (p *Published) fetch(kind schema.GroupVersionKind) publishedType {
 	if cached, ok := p.cached(kind); ok {
 		return cached
@@ -119,7 +121,8 @@ func (p *Published) fetch(kind schema.GroupVersionKind) publishedType {
 	return result
 }
 
-// readType reads the type of a kind. A schema without fields says nothing about an object.
+// readType reads the type of a kind. A schema without fields says nothing about an object: the error wraps ErrNoSchema,
+// as for a kind without schema. A panic of the reader is an error.
 func (p *Published) readType(kind schema.GroupVersionKind) (found typed.ParseableType, err error) {
 	defer func() {
 		if recover() != nil {

@@ -40,7 +40,7 @@ func (t openAPITypes) TypeOf(_ context.Context, kind schema.GroupVersionKind) (t
 	return typed.ParseableType{}, fmt.Errorf("%w: %s", ErrNoSchema, kind)
 }
 
-// typesByVersion has types from two sources.
+// typesByVersion takes the types of some versions from own, and all other types from others.
 type typesByVersion struct {
 	own, others Types
 	versions    map[schema.GroupVersion]bool
@@ -98,8 +98,9 @@ func KindsOf(s *spec.Schema) ([]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// typeWithoutSchema is the type of objects without schema. Metadata has the fields of every object,
-// lists are atomic, and the type of every other field is deduced from its value.
+// typeWithoutSchema is the type of objects without schema. It has the types of some metadata: finalizers are a set, and
+// ownerReferences a list with the key uid. All other lists are atomic, and the type of every other field is deduced from
+// its value.
 var typeWithoutSchema = mustParse(`types:
 - name: object
   map:

@@ -19,7 +19,7 @@ import (
 
 const builtInSource = "the built-in mapping"
 
-// byPrefix makes a parameter of the domain of a key.
+// byPrefix makes the domain of a key, which ends at the first slash, the parameter.
 var byPrefix = &policy.FieldPermissionParameter{Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
 
 // builtIn are the permissions that fields of every object need (KEP-3617, "List of known fields wanting

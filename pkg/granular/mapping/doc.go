@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package mapping knows which permission each field needs: from the built-in mapping, from markers in
-// the schemas of this server, and from stored FieldPermissionMappings (KEP-3617, "Permission
+// Package mapping defines which permission each field needs: by the built-in mapping, by markers in
+// the schemas of this server, and by stored FieldPermissionMappings (KEP-3617, "Permission
 // Description System"). For example, the built-in mapping of labels
 //
 //	path: metadata.labels[*]
@@ -18,8 +18,9 @@ SPDX-License-Identifier: Apache-2.0
 //   - Rules that contradict each other cover nothing, and neither does an invalid mapping. If an invalid
 //     mapping excludes fields, every change of its resources is excluded, because it is not known which
 //     fields it should protect.
-//   - A field that is excluded in one version of a resource needs its permission in all others: if no
-//     rule names the field in a version, every change in that version needs the permission.
+//   - A field that is excluded in one version of a resource is protected in all versions: if a version has no
+//     exclusion with the same permission, every change in that version needs the permission. If the permission
+//     has a parameter, which is then unknown, every change in that version is denied.
 //   - Mappings and markers cannot change the built-in mapping, and cannot name fields that the server owns.
 //   - A marker that cannot be understood is an error, never ignored.
 //   - A Table is immutable. Two tables with the same rules have the same digest, in every process.

@@ -70,7 +70,7 @@ func compileParameter(text string, budget *cel.Budget) (*expression, error) {
 	return compile(c.parameter, text, budget)
 }
 
-// compileNewValues compiles an expression that is true for the values that are excluded.
+// compileNewValues compiles an expression over the old and the new value of a field that is true for excluded changes.
 func compileNewValues(text string, budget *cel.Budget) (*expression, error) {
 	c, err := compilers()
 	if err != nil {
@@ -99,7 +99,7 @@ func shorten(message string) string {
 	return strings.ToValidUTF8(message[:maxExpressionErrorBytes], "") + "…"
 }
 
-// parameter evaluates an expression that makes a parameter. Its error is always errExpression,
+// parameter evaluates an expression that computes a parameter from a key. Its error is always errExpression,
 // because errors of CEL may quote values.
 func (e *expression) parameter(ctx context.Context, key string) (string, error) {
 	value, err := e.function.Call(ctx, cel.Values{variableParameter: key})
@@ -109,8 +109,8 @@ func (e *expression) parameter(ctx context.Context, key string) (string, error) 
 	return "", errExpression
 }
 
-// excludes evaluates an expression over the old and the new value of a field. It returns true if that
-// fails, with errExpression.
+// excludes evaluates an expression over the old and the new value of a field, and reports whether it excludes the change.
+// If the evaluation fails, it returns true and errExpression.
 func (e *expression) excludes(ctx context.Context, before, after any) (bool, error) {
 	value, err := e.function.Call(ctx, cel.Values{variableValue: decoded(after), variableOldValue: decoded(before)})
 	if excluded, ok := value.(bool); ok && err == nil {
@@ -119,8 +119,8 @@ func (e *expression) excludes(ctx context.Context, before, after any) (bool, err
 	return true, errExpression
 }
 
-// decoded returns a value as it is decoded from JSON, where 3.0 is written as 3, which is an
-// integer. An object in memory may have either, and CEL tells them apart.
+// decoded returns a value with an integer for each float without a fraction, as JSON decoders of Kubernetes return it for
+// the number 3. An object in memory may have the float or the integer, and CEL treats them as different types.
 func decoded(value any) any {
 	switch value := value.(type) {
 	case float64:

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Listed is what a field needs, for people to read (KEP-3617, "Style Guide": "list the
+// Listed is the permission that a field needs, in a form for documents (KEP-3617, "Style Guide": "list the
 // permissions both with the fields they guard, as well as in a standalone list").
 type Listed struct {
-	// Resource is the resource that has the field; without resource it is every one, without
-	// version every version.
+	// Resource is the resource that has the field. If the resource is empty the permission is for every resource, and
+	// if the version is empty for every version.
 	Resource schema.GroupVersionResource
 	// Field is the path of the field.
 	Field string
-	// Verb is what the user needs, with an ellipsis for the parameter.
+	// Verb is the verb that the user needs, with an ellipsis for the parameter.
 	Verb string
 	// Parameter says what the parameter is; empty if there is none.
 	Parameter string
@@ -58,7 +58,7 @@ func (r *Rule) listed(of schema.GroupVersionResource) Listed {
 	return l
 }
 
-// describe says what a parameter is, for a rule of a pattern.
+// describe returns a text that says from which key of the pattern a parameter is derived, and how.
 func (p *parameter) describe(in pattern) string {
 	text := "the key"
 	if p.key != "" {

@@ -23,9 +23,9 @@ type Mapping struct {
 	rules     []Rule
 }
 
-// Compile compiles a mapping that is valid in structure, and returns what its author should
-// know about it. Errors are under spec. A mapping must not contradict itself or the
-// built-in one, and its expressions must not take longer to compile than those of a policy may.
+// Compile compiles a mapping that is valid in structure, and returns warnings for its author. The paths of errors begin
+// with spec. A mapping must not contradict itself or the built-in mapping, and all its expressions share the compile
+// budget of one policy. If there are errors, m has the resources, and the rules that could be compiled.
 func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, warnings []string, errs field.ErrorList) {
 	m = &Mapping{name: name, resources: slices.Clone(spec.Resources)}
 	paths := map[string]bool{}

@@ -28,7 +28,7 @@ var (
 	errTwoNames  = errors.New("has another parameter in another place of the schema, so that its verb would mean two things")
 )
 
-// markerReader reads the markers of one kind.
+// markerReader reads the markers in the schema of one kind, and collects rules, warnings and errors.
 type markerReader struct {
 	schemas  map[string]*spec.Schema
 	resource schema.GroupVersionResource
@@ -64,14 +64,14 @@ func (r *markerReader) fail(at pattern, err error) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %s: %w", r.source, path, err))
 }
 
-// place is the place of a schema in a kind.
+// place is the place of a schema in a kind, with facts about the schemas that contain it.
 type place struct {
 	pattern pattern
-	sources map[string]key
-	within  []string // the named schemas around it
-	keys    []string // the fields of it that are keys of a list
-	isKey   bool     // it is such a field, or an element of a set
-	atomic  bool     // it is in an atomic list or map
+	sources map[string]key // the keys in the path, by the name that markerSource gives them
+	within  []string       // the names of the schemas that contain the schema
+	keys    []string       // if the schema is of list elements, their fields that are keys of the list
+	isKey   bool           // the schema is of such a field, or of an element of a set
+	atomic  bool           // the schema is in an atomic list or map
 }
 
 // key identifies the key of a map or list that the [*] at a step stands for. If the list has several
@@ -81,14 +81,15 @@ type key struct {
 	name string
 }
 
-// in returns the place of something in a place.
+// in returns the place of a schema that is one step below p.
 func (p place) in(s step) place {
 	p.pattern = append(slices.Clip(p.pattern), s)
 	p.keys, p.isKey = nil, false
 	return p
 }
 
-// addSource makes a key known to everything in a place.
+// addSource returns a place whose sources also have the key k with a name. If they have the name already, it records an
+// error and returns the place unchanged.
 func (r *markerReader) addSource(at place, name string, k key) place {
 	if _, ok := at.sources[name]; ok {
 		r.fail(at.pattern, fmt.Errorf("%s %q %w", markerSource, name, errTwoKeys))
@@ -100,14 +101,14 @@ func (r *markerReader) addSource(at place, name string, k key) place {
 	return at
 }
 
-// node is a schema, after the schemas that refer to it.
+// node is the schema that is reached by the references of another schema.
 type node struct {
 	*spec.Schema
-	layers []*spec.Schema
-	names  []string // of the schemas that were referred to
+	layers []*spec.Schema // all schemas on the way, from the first to the one that is reached
+	names  []string       // the names of the schemas that were referred to
 }
 
-// resolve follows the references of a schema.
+// resolve follows the references of a schema. It returns an error if a schema does not exist, or refers to itself.
 func (r *markerReader) resolve(s *spec.Schema) (node, error) {
 	n := node{Schema: s, layers: []*spec.Schema{s}}
 	for {
@@ -122,8 +123,8 @@ func (r *markerReader) resolve(s *spec.Schema) (node, error) {
 	}
 }
 
-// reference returns the name of the schema that one refers to, or nothing. A reference that
-// has something beside it is the only member of allOf.
+// reference returns the name of the schema that s refers to, or nothing if s is no reference. A reference that
+// has other properties beside it is the only member of allOf.
 func reference(s *spec.Schema) string {
 	text := s.Ref.String()
 	if text == "" && len(s.AllOf) == 1 {
@@ -132,7 +133,7 @@ func reference(s *spec.Schema) string {
 	return text[strings.LastIndexByte(text, '/')+1:]
 }
 
-// extension returns an extension that is a text, of the schema that is next to the field.
+// extension returns an extension that is a text, from the first layer that has it, or nothing.
 func (n node) extension(name string) string {
 	for _, layer := range n.layers {
 		if text, ok := layer.Extensions.GetString(name); ok {
@@ -146,12 +147,12 @@ func (n node) isArray() bool { return n.Items != nil && n.Items.Schema != nil }
 
 func (n node) isSet() bool { return n.isArray() && n.extension("x-kubernetes-list-type") == "set" }
 
-// isMap reports whether an object may have fields of any name, unlike a struct.
+// isMap reports whether the schema is of a map: an object with fields of any name, and no named ones.
 func (n node) isMap() bool {
 	return n.AdditionalProperties != nil && n.AdditionalProperties.Schema != nil && len(n.Properties) == 0
 }
 
-// listKeys returns the fields of the elements of a list by which they are told apart.
+// listKeys returns the names of the fields that are the keys of the elements of a list, or nil if the list has no keys.
 func (n node) listKeys() []string {
 	if !n.isArray() || n.extension("x-kubernetes-list-type") != "map" {
 		return nil
@@ -164,7 +165,7 @@ func (n node) listKeys() []string {
 	return nil
 }
 
-// isAtomic reports whether structured-merge-diff takes it to be of one piece.
+// isAtomic reports whether structured-merge-diff compares the list or map as a whole.
 func (n node) isAtomic() bool {
 	if n.isArray() {
 		return !n.isSet() && len(n.listKeys()) == 0
@@ -172,8 +173,8 @@ func (n node) isAtomic() bool {
 	return n.extension("x-kubernetes-map-type") == "atomic"
 }
 
-// key returns the key of the elements of a map or list that is at a step, if there is one and
-// no choice.
+// key returns the key of the elements of the map, set or list, whose [*] is at the step at. It returns false for an atomic
+// map or list, for a list with several keys, and for all other schemas.
 func (n node) key(at int) (key, bool) {
 	keys := n.listKeys()
 	switch {
@@ -185,7 +186,8 @@ func (n node) key(at int) (key, bool) {
 	return key{}, false
 }
 
-// visit reads the markers of a schema and of what is in it. Most have none.
+// visit reads the markers of a schema and of the schemas of its fields and elements. It returns at once if they have no
+// markers, as most have none.
 func (r *markerReader) visit(s *spec.Schema, at place) {
 	if !r.reaches(s, map[string]bool{}) {
 		return
@@ -220,8 +222,8 @@ func (r *markerReader) visit(s *spec.Schema, at place) {
 	r.visitElements(n, below)
 }
 
-// check returns why the markers in a schema could not all be read, or nil. Of a schema that
-// refers to another one, only the other's fields are visited.
+// check returns an error if visit could not read all markers in a schema. The reader visits the fields of the schema that
+// is reached by references only, so there must be no markers in fields beside a reference.
 func (r *markerReader) check(n node, at place) error {
 	inField := func(field *spec.Schema) bool { return r.reaches(field, map[string]bool{}) }
 	beside := func(layer *spec.Schema) bool { return slices.ContainsFunc(fieldsOf(layer), inField) }
@@ -248,7 +250,7 @@ func (r *markerReader) visitFields(n node, at place) {
 	}
 }
 
-// visitElements reads the elements of a list. Markers in them can refer to their keys.
+// visitElements visits the schema of the elements of a list. The markers in it can refer to the keys of the list.
 func (r *markerReader) visitElements(n node, at place) {
 	if !n.isArray() {
 		return
@@ -279,8 +281,8 @@ func (r *markerReader) visitElements(n node, at place) {
 	r.visit(n.Items.Schema, element)
 }
 
-// addKey makes a key known by the name that its own schema gives it, if there is one. Mistakes in the
-// markers of that schema are found when it is visited.
+// addKey adds the key k to the sources of a place, if the schema of the key has the marker markerSource with its name.
+// Mistakes in the markers of that schema are found when it is visited.
 func (r *markerReader) addKey(at place, layers []*spec.Schema, k key) place {
 	if m, err := markerOf(layers); err == nil && m.source != "" {
 		return r.addSource(at, m.source, k)
@@ -288,8 +290,8 @@ func (r *markerReader) addKey(at place, layers []*spec.Schema, k key) place {
 	return at
 }
 
-// addRule adds what a marker says about a field. If its own keys are the parameter, it is about
-// the elements.
+// addRule adds the rule that a marker defines for the field at the place at; below is the place of what is in the field. If
+// the parameter is a key of the field's own elements, the rule is about each element instead of the field.
 func (r *markerReader) addRule(m marker, at, below place) {
 	result := Rule{pattern: at.pattern, permission: m.verb, excluded: m.excluded, source: r.source}
 	if m.by != "" {
@@ -339,8 +341,8 @@ func (r *markerReader) againstBuiltIn(result *Rule) error {
 	return nil
 }
 
-// reaches reports whether there are markers in a schema or in one that it refers to. Seen are
-// the references that were followed.
+// reaches reports whether there are markers in a schema, in schemas inside it, or in schemas that these refer to. It
+// follows no reference that is in seen, and adds those that it follows.
 func (r *markerReader) reaches(s *spec.Schema, seen map[string]bool) bool {
 	if s == nil {
 		return false
@@ -360,14 +362,15 @@ func (r *markerReader) reaches(s *spec.Schema, seen map[string]bool) bool {
 	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool { return r.reaches(part, seen) })
 }
 
-// hidesMarkers reports whether a schema has markers where it describes no field.
+// hidesMarkers reports whether there are markers in parts of a schema that describe none of its fields (partsOf), except
+// behind a reference that is the only member of allOf.
 func (r *markerReader) hidesMarkers(s *spec.Schema) bool {
 	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool {
 		return (len(s.AllOf) != 1 || part != &s.AllOf[0] || part.Ref.String() == "" || hasMarkers(part)) && r.reaches(part, map[string]bool{})
 	})
 }
 
-// fieldsOf returns the schemas of the fields of a schema, or of its elements.
+// fieldsOf returns the schemas of the fields of a struct, of the values of a map, and of the elements of a list.
 func fieldsOf(s *spec.Schema) []*spec.Schema {
 	var fields []*spec.Schema
 	for _, property := range s.Properties {
@@ -382,7 +385,7 @@ func fieldsOf(s *spec.Schema) []*spec.Schema {
 	return fields
 }
 
-// partsOf returns the schemas in a schema that do not describe one of its fields.
+// partsOf returns the schemas in a schema that do not describe one of its fields or its elements, such as anyOf and not.
 func partsOf(s *spec.Schema) []*spec.Schema {
 	parts := []*spec.Schema{s.Not}
 	for _, list := range [][]spec.Schema{s.AllOf, s.AnyOf, s.OneOf} {

@@ -19,7 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
-// Markers are the permissions that schemas give fields. They are immutable; nil has none.
+// Markers are the rules that the schemas of this server define for fields. They are immutable. A nil pointer has no
+// rules.
 type Markers struct {
 	rules    []markedRule
 	warnings []string
@@ -43,8 +44,8 @@ func (m *Markers) Warnings() []string { return slices.Clone(m.warnings) }
 var errNoKind = errors.New("there is no schema of it")
 
 // NewMarkers reads the markers in the schemas of an OpenAPI v3 document. The key of a schema must be the
-// name by which other schemas refer to it. Resources are the resources of the kinds that are served. The
-// error has every mistake, with the name of the field: a server whose schemas cannot be understood does
+// name by which other schemas refer to it. Resources are the resources of the kinds that are served. Every mistake
+// in a marker is an error, with the name of the field: a server that cannot understand its schemas does
 // not know which fields they protect.
 func NewMarkers(schemas map[string]*spec.Schema, resources map[schema.GroupVersionKind]string) (*Markers, error) {
 	result := &Markers{}
@@ -87,10 +88,11 @@ const (
 	markerPrefix = "x-kubernetes-permission-"
 	// markerVerb is the permission of a field, and of what is below it.
 	markerVerb = markerPrefix + "verb"
-	// markerSource names the parameter that the keys of a map or list are, or this key.
+	// markerSource gives a name to keys, to which markerBy refers. On a map, set or list it names the keys of
+	// its elements; on a field that is a key of list elements it names this key.
 	markerSource = markerPrefix + "parameter-source"
-	// markerBy names the source of the permission's parameter. A map or list whose own keys
-	// are the source has the permission for each element.
+	// markerBy is the name, by markerSource, of the key that is the permission's parameter. If it is the key of
+	// the field's own elements, the permission is for each element instead of the field.
 	markerBy = markerPrefix + "parameterized-by"
 	// markerTreatment is the treatment of the key: none, or treatmentPrefix.
 	markerTreatment = markerPrefix + "parameter-treatment"
@@ -100,7 +102,7 @@ const (
 	treatmentPrefix = "slash-delimited-prefix"
 )
 
-// marker is what a schema says about a field.
+// marker has the values of the markers of one field.
 type marker struct {
 	verb, source, by string
 	treatment        treatment
@@ -117,8 +119,9 @@ var (
 	errTreatment     = errors.New("must be " + treatmentPrefix + ", or not be there")
 )
 
-// markerOf reads the markers of a field: at the schema of the field, and at those that it
-// refers to. A marker is a text, as generators of Go types write it, or a boolean.
+// markerOf reads the markers of a field in layers: the schema of the field, and the schemas that it
+// refers to. A marker is a text, as generators of Go types write it, or a boolean. Markers that are unknown, that
+// contradict each other or that need another marker are an error.
 func markerOf(layers []*spec.Schema) (marker, error) {
 	texts := map[string]string{}
 	for _, layer := range layers {

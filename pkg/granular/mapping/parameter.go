@@ -25,14 +25,14 @@ type treatment uint8
 
 const (
 	verbatim             treatment = iota // the key as it is
-	slashDelimitedPrefix                  // what comes before the first slash
+	slashDelimitedPrefix                  // the key up to its first slash, without the slash
 	computed                              // the result of an expression
 )
 
 // parameter describes how the parameter of a verb is derived from the key that a [*] of a pattern matches.
 type parameter struct {
 	step       int    // the index of the [*] in the pattern
-	key        string // of the elements of a list; empty for the only one
+	key        string // the name of the key of list elements; empty for the only key
 	treatment  treatment
 	expression *expression
 }
@@ -44,7 +44,7 @@ var (
 	errParameter   = fmt.Errorf("the parameter must be printable and have at most %d bytes", MaxParameterBytes)
 )
 
-// String returns a text that is the same for equal parameters only.
+// String returns a text that is the same only for parameters that differ in nothing but the step.
 func (p *parameter) String() string {
 	switch {
 	case p == nil:
@@ -55,7 +55,8 @@ func (p *parameter) String() string {
 	return fmt.Sprintf("%q %d", p.key, p.treatment)
 }
 
-// of returns the parameter for an element.
+// of returns the text of the parameter for a path element. It returns an error if the element has no such key, if the
+// expression fails, or if the text is empty, too long or not printable.
 func (p *parameter) of(ctx context.Context, e fieldpath.PathElement) (string, error) {
 	raw, err := p.keyOf(e)
 	if err != nil {
@@ -106,7 +107,8 @@ func (p *parameter) keyOf(e fieldpath.PathElement) (value.Value, error) {
 	return nil, errNoKey
 }
 
-// textOf renders a key, which is a scalar.
+// textOf returns the text of a key: a string, an integer, also if it is stored as a float, or a boolean. Other keys are an
+// error.
 func textOf(v value.Value) (string, error) {
 	switch {
 	case v.IsString():

@@ -19,10 +19,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 )
 
-// maxSteps bounds how deep a pattern goes. Kubernetes has fields at depth 15.
+// maxSteps bounds the steps of a pattern. Kubernetes has fields at depth 15.
 const maxSteps = 32
 
-// stepKind says what a step of a pattern matches. The more general one comes first.
+// stepKind says what a step of a pattern matches. The kinds are ordered from general to specific.
 type stepKind uint8
 
 const (
@@ -33,8 +33,8 @@ const (
 
 type step struct {
 	kind stepKind
-	key  string // of stepKey
-	name string // of stepKey its value
+	key  string // for stepKey, the name of the key
+	name string // for stepName, the name or key; for stepKey, the value of the key
 }
 
 // pattern matches fields: metadata.labels[*], metadata.labels["example.com/x"],
@@ -99,7 +99,7 @@ func parseStep(text string, first bool) (s step, rest string, ok bool) {
 	return step{kind: stepName, name: name}, text[len(name):], name != ""
 }
 
-// String returns the one text of a pattern.
+// String returns the canonical text of a pattern: equal patterns have the same text, and different ones do not.
 func (p pattern) String() string {
 	var b strings.Builder
 	for _, s := range p {
@@ -115,7 +115,7 @@ func (p pattern) String() string {
 	return b.String()
 }
 
-// names returns the fields that a pattern names.
+// names returns the names in the steps of kind stepName.
 func (p pattern) names() []string {
 	var names []string
 	for _, s := range p {
@@ -145,7 +145,7 @@ func (s step) matches(e fieldpath.PathElement) bool {
 	}
 }
 
-// isText reports whether a key is written as a text.
+// isText reports whether the text of a key (textOf) is the given one.
 func isText(key value.Value, text string) bool {
 	written, err := textOf(key)
 	return err == nil && written == text
@@ -161,17 +161,18 @@ func (p pattern) matchesPrefix(path fieldpath.Path, n int) bool {
 	return true
 }
 
-// covers reports whether a pattern matches a field or one that the field is in.
+// covers reports whether a pattern matches the field at path, or a field that contains it.
 func (p pattern) covers(path fieldpath.Path) bool {
 	return len(p) <= len(path) && p.matchesPrefix(path, len(p))
 }
 
-// isBelow reports whether what a pattern matches could be within a field.
+// isBelow reports whether a pattern can match fields inside the field at path. It returns false if it matches the
+// field itself.
 func (p pattern) isBelow(path fieldpath.Path) bool {
 	return len(p) > len(path) && p.matchesPrefix(path, len(path))
 }
 
-// lastAny returns the place of the last [*], or -1.
+// lastAny returns the index of the last [*], or -1.
 func (p pattern) lastAny() int {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i].kind == stepAny {
@@ -181,7 +182,8 @@ func (p pattern) lastAny() int {
 	return -1
 }
 
-// isOwned says why no rule can be about a field: changes of it do not count.
+// isOwned returns the reason why no rule may have the pattern: it matches a field that the server owns, or one inside
+// such a field. It returns nothing for all other patterns.
 func (p pattern) isOwned() string {
 	for _, owned := range changes.ServerOwned() {
 		if len(p) >= len(owned) && p.matchesPrefix(owned, len(owned)) {

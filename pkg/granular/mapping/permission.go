@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Verb is the verb of those who may change some fields, if they have a permission for
-	// each of them (KEP-3617, "API Server Additional Plumbing and Checks").
+	// Verb is the verb that lets users change fields without permission on the whole object, if they also have a
+	// permission for each field (KEP-3617, "API Server Additional Plumbing and Checks").
 	Verb = "granular"
 	// MaxPermissionBytes bounds the name of a permission, as Kubernetes bounds a label.
 	MaxPermissionBytes = 63
@@ -43,8 +43,8 @@ var (
 	errPermissionCase  = errors.New("must be in lowerCamelCase: letters and digits only, and first a small letter")
 )
 
-// ValidatePermission checks the name of a permission by the rules of KEP-3617, "Style
-// Guide": what MUST be is an error, what SHOULD be a warning. Fields are the names of the
+// ValidatePermission checks the name of a permission by the rules of KEP-3617, "Style Guide". If the name breaks a rule
+// with MUST, it returns an error; if it breaks a rule with SHOULD, a warning. Fields are the names of the
 // fields on the path that the permission is for, the outermost first.
 func ValidatePermission(permission string, fields []string) (warnings []string, err error) {
 	switch {

@@ -18,14 +18,14 @@ import (
 // Problem is the reason why a mapping, or a part of it, covers nothing. The zero value means that there
 // is none.
 type Problem struct {
-	// Invalid means that the whole mapping covers nothing. Otherwise a part of it contradicts another
-	// mapping.
+	// Invalid means that the mapping is not valid, and covers nothing. If it is false, and there is a reason, a
+	// part of the mapping contradicts another mapping or a schema, and only this part covers nothing.
 	Invalid bool
 	// Reason is for people. It is the same in every process that knows the same mappings.
 	Reason string
 }
 
-// Problems returns what is wrong with mappings, and their names.
+// Problems returns a function that returns the Problem of the mapping with the given name.
 func (t *Table) Problems() func(mapping string) Problem {
 	contradictions := t.contradictions()
 	return func(mapping string) Problem {
@@ -37,8 +37,8 @@ func (t *Table) Problems() func(mapping string) Problem {
 	}
 }
 
-// contradictions returns the first contradiction that each source is part of. It looks at
-// every version that is named, and at one that is not.
+// contradictions returns, by source of the rules, the first contradiction that the source is part of. It looks at
+// every version that a mapping or schema names, and, once, at the versions that none names.
 func (t *Table) contradictions() map[string]string {
 	found := map[string]string{}
 	byName := func(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }
@@ -55,8 +55,8 @@ func (t *Table) contradictions() map[string]string {
 	return found
 }
 
-// contradictionsIn adds what contradicts each other in one version. Of the rules for a path
-// it compares each with the first, and with the first that differs from that.
+// contradictionsIn adds the contradictions in one version to found. For each path it takes the first rule, and the
+// first rule that differs from it. Every rule of the path contradicts one of these two.
 func contradictionsIn(resource schema.GroupResource, version string, entries []entry, found map[string]string) {
 	first, other := map[string]*Rule{}, map[string]*Rule{}
 	for i := range entries {

@@ -18,8 +18,8 @@ type Rule struct {
 	pattern    pattern
 	permission string
 	parameter  *parameter // nil if the permission has none
-	// excluded means that the field needs the permission even if the user has permission on the whole
-	// object. If newValues is not nil, only changes for which it is true or fails do.
+	// excluded means that a change of the field needs the permission even if the user has permission on the
+	// whole object. If newValues is not nil, this holds only for changes for which newValues is true or fails.
 	excluded  bool
 	newValues *expression
 	// source is the mapping, schema or built-in mapping that has the rule.
@@ -28,18 +28,18 @@ type Rule struct {
 	broken string
 }
 
-// grants identifies the permission of a rule with its parameter. Rules for the same field contradict
-// each other if they differ in it.
+// grants returns a text that identifies the permission of a rule and its parameter. Rules with the same pattern
+// contradict each other if their texts differ.
 func (r *Rule) grants() string {
 	text := r.permission + " with parameter " + r.parameter.String()
 	if r.parameter != nil {
-		// Of two keys in a path, another one is another parameter.
+		// If a path has two keys, the parameter may be either of them.
 		text += fmt.Sprintf(" of step %d", r.parameter.step)
 	}
 	return text
 }
 
-// String returns a text that is the same for equal rules only.
+// String returns a text that is the same only for rules that differ in nothing but the source.
 func (r *Rule) String() string {
 	text := fmt.Sprintf("%q %s %q", r.pattern, r.grants(), r.broken)
 	if r.excluded {
@@ -51,19 +51,19 @@ func (r *Rule) String() string {
 	return text
 }
 
-// Matches reports whether the rule is about a field or one that the field is in. A rule without
+// Matches reports whether the rule is about the field at path, or about a field that contains it. A rule without
 // a pattern, which is about the whole object, matches every field.
 func (r *Rule) Matches(path fieldpath.Path) bool { return r.pattern.covers(path) }
 
-// Includes reports whether the permission of the rule covers changes of a field. A rule about the whole
-// object covers none, because it only excludes.
+// Includes reports whether the permission of the rule covers changes of the field at path. A rule about the whole
+// object covers no field, because it only excludes.
 func (r *Rule) Includes(path fieldpath.Path) bool { return len(r.pattern) > 0 && r.Matches(path) }
 
-// IsWithin reports whether the rule is about fields that are in the given one.
+// IsWithin reports whether the rule is about fields inside the field at path, and not about this field itself.
 func (r *Rule) IsWithin(path fieldpath.Path) bool { return r.pattern.isBelow(path) }
 
-// FieldAt returns the path of the field that the rule is about, for a path that it matches or whose
-// field it is within. It returns false if the rule may be about several fields.
+// FieldAt returns the path of the field that the rule is about, for a path for which Matches or IsWithin is true: a
+// beginning of path, path, or a field inside path. It returns false if path contains several such fields.
 func (r *Rule) FieldAt(path fieldpath.Path) (field fieldpath.Path, ok bool) {
 	if len(path) >= len(r.pattern) {
 		return path[:len(r.pattern)], true
@@ -94,9 +94,9 @@ func (r *Rule) ExcludesChange(ctx context.Context, before, after any) (bool, err
 	return r.newValues.excludes(ctx, before, after)
 }
 
-// Verb returns the verb that the user needs for a field that the rule matches. If an expression makes
-// the parameter, evaluate is called before, and an error of it is returned. Other errors mean that the
-// rule covers nothing, or not this field.
+// Verb returns the verb that the user needs, by the rule, to change the field at path, which the rule matches. If an
+// expression computes the parameter, Verb calls evaluate before, and returns its error. Other errors mean that the
+// rule covers no field, or does not cover this field.
 func (r *Rule) Verb(ctx context.Context, path fieldpath.Path, evaluate func() error) (string, error) {
 	if r.broken != "" {
 		return "", errors.New(r.broken)

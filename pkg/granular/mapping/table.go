@@ -31,7 +31,7 @@ import (
 // mapping only.
 type Table struct {
 	byResource map[schema.GroupResource][]entry
-	// everywhere are the rules of broken mappings that do not say which resources they are for.
+	// everywhere are the rules of invalid mappings that name no resources; they apply to all resources.
 	everywhere []Rule
 	// invalid has the reasons why mappings are invalid, by the source of their rules.
 	invalid  map[string]string
@@ -39,22 +39,24 @@ type Table struct {
 	digest   string
 }
 
-// entry is a rule of a mapping for a resource.
+// entry is a rule of a mapping or of a schema for a resource.
 type entry struct {
 	versions sets.Set[string] // empty means all
 	rule     Rule
-	// only says that the rule is about no other version, not even to exclude all of its fields: another server has them.
+	// only says that an exclusion has no effect in other versions, because another server serves these versions. Without
+	// only, an exclusion protects all versions.
 	only bool
 }
 
-// NewTable makes a table of mappings. A mapping that is not valid grants nothing, and if it excludes
-// fields, its resources cannot be written at all, because it is not known which fields it protects.
+// NewTable returns a table with the built-in mapping and the given mappings. A mapping that is not valid grants nothing.
+// If it excludes fields, its resources cannot be written at all, because it is not known which fields it protects; if it
+// also names no resources, no resource can be written.
 func NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	return (*Markers)(nil).NewTable(mappings...)
 }
 
-// NewTable makes a table of markers and mappings, for which the function NewTable has the
-// rules. The receiver may be nil, which is no markers.
+// NewTable returns a table like the function NewTable, which also has the rules of the markers. The receiver may be nil:
+// it has no rules.
 func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	t := &Table{byResource: map[schema.GroupResource][]entry{}, invalid: map[string]string{}}
 	hash := sha256.New()
@@ -89,8 +91,10 @@ func (m *Markers) NewTable(mappings ...*policy.FieldPermissionMapping) *Table {
 	return t
 }
 
-// withOtherGroup adds to the resources of a mapping the reviews in the other of their two groups, unless the mapping names them.
-// In authorization.k8s.io these are the reviews of the version that has the same kinds: kube-apiserver serves the others.
+// withOtherGroup adds the second group of reviews to the resources of a mapping. Reviews are served in two API groups:
+// for each review that a mapping names in one group, the result also has the review in the other group, unless the
+// mapping names it itself. In authorization.k8s.io it is added in version v1alpha1 only, because kube-apiserver serves
+// the other versions.
 func withOtherGroup(resources []policy.FieldPermissionResource) []policy.FieldPermissionResource {
 	for _, r := range resources[:len(resources):len(resources)] {
 		group, ok := authorization.OtherGroup(r.APIGroup)
@@ -108,21 +112,22 @@ func withOtherGroup(resources []policy.FieldPermissionResource) []policy.FieldPe
 	return resources
 }
 
-// add adds a rule for versions of a resource, for all if there are none.
+// add adds a rule for versions of a resource, or for all versions if versions is empty, and writes it to the hash.
 func (t *Table) add(hash io.Writer, of schema.GroupResource, versions []string, only bool, r Rule) {
 	t.byResource[of] = append(t.byResource[of], entry{versions: sets.New(versions...), rule: r, only: only})
 	t.excludes = t.excludes || r.excluded
 	_, _ = fmt.Fprintf(hash, "%q %q %s %s\n", of, versions, r.source, &r)
 }
 
-// Digest is the same for tables with the same rules, in any process.
+// Digest returns a hash of the rules. Tables with the same rules have the same digest in every process.
 func (t *Table) Digest() string { return t.digest }
 
-// sourceOf names a mapping, as rules do.
+// sourceOf returns the source of the rules of the mapping with the given name.
 func sourceOf(mapping string) string { return fmt.Sprintf("FieldPermissionMapping %q", mapping) }
 
-// Excludes reports whether fields of a resource in a version, or in any if it is * or empty, are excluded from
-// what permission on the whole object includes. The group and the resource may be *, too.
+// Excludes reports whether permission on the whole object does not include some fields of a resource in a version. An
+// empty version or * stands for any version. If the group or the resource is *, Excludes reports whether any resource has
+// excluded fields.
 func (t *Table) Excludes(resource schema.GroupVersionResource) bool {
 	if resource.Group == wildcard || resource.Resource == wildcard {
 		return t.excludes
@@ -151,7 +156,8 @@ func (t *Table) Excluding() []string {
 // wildcard stands for every API group or resource in a request.
 const wildcard = "*"
 
-// brokenRules returns a rule that excludes every field, if an invalid mapping excludes any.
+// brokenRules returns the rules of an invalid mapping: one rule that excludes every field if the mapping excludes a
+// field, otherwise none.
 func brokenRules(m *policy.FieldPermissionMapping, err error) []Rule {
 	excludes := func(f policy.FieldPermission) bool { return f.Exclusion != nil }
 	if !slices.ContainsFunc(m.Spec.Fields, excludes) {
@@ -161,18 +167,17 @@ func brokenRules(m *policy.FieldPermissionMapping, err error) []Rule {
 	return []Rule{{excluded: true, source: source, broken: fmt.Sprintf("%s is not valid: %s", source, shorten(err.Error()))}}
 }
 
-// Rules are the permissions that the fields of a resource need, in one version. They do not change, and
-// are safe for concurrent use.
+// Rules are the rules for the fields of a resource in one version. They do not change, and are safe for concurrent use.
 type Rules struct {
 	rules []Rule // the general before the specific
 
 	table    *Table
 	resource schema.GroupVersionResource
 	mu       sync.Mutex
-	versions map[string]*Rules // of the versions that mappings name, and unnamedVersion
+	versions map[string]*Rules // for the versions that a mapping or schema names, and for unnamedVersion
 }
 
-// unnamedVersion stands for all versions that no mapping of a resource names.
+// unnamedVersion stands for all versions of a resource that no mapping and no schema names.
 const unnamedVersion = ""
 
 // All returns the rules, the general before the specific.
@@ -186,10 +191,10 @@ func (r *Rules) All() iter.Seq[*Rule] {
 	}
 }
 
-// InVersion returns the rules for the fields of the resource in another version, of the form
-// group/version. The empty version is the version of the rules. A version of another group is one that
-// no mapping names, so that everything in it needs the excluded permissions. The rules of a version, and
-// the rules of all versions that no mapping names, are made once.
+// InVersion returns the rules for the fields of the resource in another version. The parameter has the form
+// group/version; if it is empty, InVersion returns r. A version of another group is treated as a version that no mapping
+// names: every change in it needs the permissions of all exclusions. The rules of each named version are
+// computed once, and the rules of all other versions together once.
 func (r *Rules) InVersion(apiVersion string) *Rules {
 	if apiVersion == "" || r.table == nil {
 		return r
@@ -212,8 +217,8 @@ func (r *Rules) InVersion(apiVersion string) *Rules {
 	return r.versions[version]
 }
 
-// namedVersions returns a map whose keys are the versions of a resource that mappings name. Its values are nil: the
-// caller computes the rules of a version when it needs them.
+// namedVersions returns a map whose keys are the versions of a resource that a mapping or schema names. Its values are
+// nil: the caller computes the rules of a version when it needs them.
 func (t *Table) namedVersions(of schema.GroupResource) map[string]*Rules {
 	versions := map[string]*Rules{}
 	for _, e := range t.byResource[of] {
@@ -224,8 +229,8 @@ func (t *Table) namedVersions(of schema.GroupResource) map[string]*Rules {
 	return versions
 }
 
-// For returns the permissions that the fields of a resource need. Rules that contradict each other cover
-// nothing.
+// For returns the rules for the fields of a resource in a version. Rules that contradict each other cover nothing. The
+// exclusions of other versions apply to all fields, unless this version has an exclusion with the same permission.
 func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	rules := slices.Concat(builtInFor(resource.GroupResource()), t.everywhere)
 	var elsewhere []Rule // excluded in other versions
@@ -248,8 +253,9 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	return &Rules{rules: rules, table: t, resource: resource}
 }
 
-// inOtherVersion returns the exclusion for a version that no mapping names. The field may have any name
-// there, so that every change needs the permission.
+// inOtherVersion returns the rule by which an exclusion protects its field in a version for which it does not apply
+// itself. The field may have another name there, so the rule excludes every field. If the permission has a parameter, it
+// cannot be derived without the path of the field, and the rule is broken: it denies every change.
 func (r Rule) inOtherVersion(version string) Rule {
 	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
 	if r.broken == "" && r.parameter != nil {
@@ -262,7 +268,7 @@ func (r Rule) inOtherVersion(version string) Rule {
 	return everything
 }
 
-// sortRules puts the general before the specific.
+// sortRules orders rules from general to specific: first those with the shorter pattern.
 func sortRules(rules []Rule) {
 	slices.SortStableFunc(rules, func(a, b Rule) int {
 		if c := cmp.Compare(len(a.pattern), len(b.pattern)); c != 0 {
@@ -299,9 +305,10 @@ func breakContradictions(rules []Rule) {
 	}
 }
 
-// Source holds the current Table. Its zero value has none yet, and no markers. Until mappings are
-// published, permission on fields allows nothing, and all writes may be excluded. While the mappings may be out of
-// date, excluded fields stay excluded, and permission on fields allows nothing. It is safe for concurrent use.
+// Source holds the current Table. Its zero value has no Table and no markers. Until mappings are published,
+// permission on fields allows nothing, and authorizers must deny all writes, because every field may be excluded. While
+// the mappings may be out of date, excluded fields stay excluded, and permission on fields allows nothing. It is safe for
+// concurrent use.
 type Source struct {
 	freshness.Source[Table]
 	markers *Markers
@@ -310,10 +317,10 @@ type Source struct {
 // NewSource makes a Source with the markers in schemas. They take effect when mappings are published.
 func NewSource(markers *Markers) *Source { return &Source{markers: markers} }
 
-// Publish replaces the Table by a new one of the markers and these mappings.
+// Publish replaces the Table by a new one with the markers and the given mappings.
 func (s *Source) Publish(mappings ...*policy.FieldPermissionMapping) {
 	s.Store(s.markers.NewTable(mappings...))
 }
 
-// Table returns the current Table, nil if none has been loaded.
+// Table returns the current Table, or nil if no mappings have been published.
 func (s *Source) Table() *Table { return s.Current() }

@@ -9,7 +9,8 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - All mappings are published together, since one may contradict another.
-//   - While the store cannot be read, permission on fields gives nothing, and what was excluded stays so.
+//   - If the store has been out of reach for longer than the bound, permission on fields allows nothing until it can be
+//     read again. Excluded fields stay excluded.
 //
 // It must not import policies.
 package mappingcontroller
@@ -61,7 +62,7 @@ type Controller struct {
 	results map[string]result // by name
 }
 
-// result is the outcome of publishing a mapping.
+// result is the outcome of publishing one mapping.
 type result struct {
 	// uid tells the mapping from another one that had its name before.
 	uid     types.UID
@@ -155,7 +156,7 @@ func (c *Controller) isPublished(current []*policyv1alpha1.FieldPermissionMappin
 	return len(current) == len(c.results)
 }
 
-// remember keeps what became of the mappings that have been published.
+// remember replaces the results by those for the mappings that have just been published, and counts them in the metrics.
 func (c *Controller) remember(current []*policyv1alpha1.FieldPermissionMapping) {
 	results, problems := map[string]result{}, c.config.Source.Table().Problems()
 	counts := map[string]int{stateReady: 0, stateContradicting: 0, stateBroken: 0}
@@ -179,7 +180,7 @@ func (c *Controller) remember(current []*policyv1alpha1.FieldPermissionMapping) 
 	c.results = results
 }
 
-// probe lists mappings.
+// probe returns an error if mappings cannot be listed.
 func (c *Controller) probe(ctx context.Context) error {
 	_, err := c.config.Client.PolicyV1alpha1().FieldPermissionMappings().List(ctx, metav1.ListOptions{Limit: 1})
 	return err

@@ -16,7 +16,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
-// writeStatus writes the status of a mapping.
+// writeStatus writes the status of a mapping, if it is known and differs from the stored status.
 func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	obj, exists, err := c.informer.GetIndexer().GetByKey(name)
 	m, ok := obj.(*policyv1alpha1.FieldPermissionMapping)
@@ -32,8 +32,9 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	return err
 }
 
-// statusOf says what became of a mapping, and whether that is still to be written. It is not
-// if the mapping as it is now has not been published: it comes here again.
+// statusOf returns the status of a mapping, and true if it differs from the stored status and has to be written. It
+// returns false without a status if the current specification of the mapping has not been published yet: publish enqueues
+// the mapping afterwards.
 func (c *Controller) statusOf(m *policyv1alpha1.FieldPermissionMapping) (status *policyv1alpha1.FieldPermissionMappingStatus, incomplete bool) {
 	c.mu.Lock()
 	r := c.results[m.Name]
@@ -56,7 +57,8 @@ func (c *Controller) statusOf(m *policyv1alpha1.FieldPermissionMapping) (status 
 	return status, !apiequality.Semantic.DeepEqual(status, &m.Status)
 }
 
-// closedMapping says what becomes of what a mapping that is not valid excludes.
+// closedMapping returns the part of the status message that says what cannot be written because of an invalid mapping with
+// exclusions. It is empty for a mapping without exclusions.
 func closedMapping(spec *policyv1alpha1.FieldPermissionMappingSpec) string {
 	excludes := func(f policyv1alpha1.FieldPermission) bool { return f.Exclusion != nil }
 	switch {

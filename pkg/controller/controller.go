@@ -26,13 +26,15 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 )
 
-// Staleness is implemented by the consumer of the objects.
+// Staleness keeps whether the objects may be out of date. The consumer of the objects implements it, for example with
+// freshness.Tracker.
 type Staleness interface {
-	// Stale returns why the objects may be out of date. It is empty if they are not.
+	// Stale returns the reason why the objects may be out of date. It is empty if they are up to date.
 	Stale() string
-	// SetStale sets what Stale returns.
+	// SetStale sets the reason that Stale returns.
 	SetStale(reason string)
-	// SetFresh says that the objects were up to date at a time. Longer than bound after it, Stale returns lapsed.
+	// SetFresh records that the objects were up to date at a time. Once more than bound has passed since then, Stale
+	// returns lapsed.
 	SetFresh(at time.Time, bound time.Duration, lapsed string)
 }
 
@@ -43,16 +45,18 @@ type Config[K comparable] struct {
 	Name, QueueName, Objects string
 	// Client reaches the store through this server.
 	Client versioned.Interface
-	// Staleness is told each time that the store has been checked, so that objects are stale StalenessBound after the last
-	// good check, and when the store has been out of reach for longer. The bound must be positive. StaleMessage and RecoveredMessage are logged then.
+	// Staleness gets the result of every check of the store. The objects become stale when StalenessBound has passed since
+	// the last successful check. The bound must be positive. StaleMessage is logged when a check finds that the objects are
+	// stale, and RecoveredMessage when a later check finds that they are up to date again.
 	Staleness                      Staleness
 	StalenessBound                 time.Duration
 	StaleMessage, RecoveredMessage string
 	// Probe lists objects of every kind. The watch cache may answer, after it has waited for the store's revision: a probe
-	// fails if the store is out of reach, and if the cache of a kind has stopped. That the store has been restored from a
-	// backup, it does not notice.
+	// fails if the store is out of reach, and if the cache of a kind has stopped. A probe does not notice that the store
+	// has been restored from a backup.
 	Probe func(ctx context.Context) error
-	// End ends the process with an error. It is called once if the objects cannot be brought up to date in this process.
+	// End ends the process with an error. It is called once if the store has gone back to an earlier revision, because the
+	// objects can then not be brought up to date in this process.
 	End func(cause error)
 	// Published reports whether Publish has published something.
 	Published func() bool
@@ -92,8 +96,9 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 // Revision returns the current revision of the store of a kind. It asks the store itself, and no cache.
 type Revision func(ctx context.Context) (uint64, error)
 
-// Follow returns an informer of the objects that list and watch return, and that are in the store with the revision. The
-// controller runs it. Before a change of an object is published, observe is called with the object.
+// Follow returns an informer of the objects that list and watch return. Run runs the informer, so Follow must be called
+// before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
+// Before a change of an object is published, observe is called with the object.
 func (c *Controller[K]) Follow(example runtime.Object,
 	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error), revision Revision, observe func(obj any),
@@ -126,7 +131,7 @@ func (c *Controller[K]) Enqueue(key K) { c.queue.Add(key) }
 // EnqueueAfter schedules writing the status of an object after some time.
 func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
-// Run follows the objects until ctx ends.
+// Run follows, checks and publishes the objects, and writes their status, until ctx ends.
 func (c *Controller[K]) Run(ctx context.Context) {
 	var group wait.Group
 	defer group.Wait()

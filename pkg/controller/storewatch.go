@@ -31,8 +31,8 @@ const probesPerBound = 4
 // for its revision before it has been written to: once the revision has grown to the old one, nothing shows the restore.
 const retryInterval = time.Second
 
-// storeWatch measures for how long the store has been out of reach. A watch connection that stays open does not show it,
-// so the store is probed, too.
+// storeWatch measures for how long the store has been out of reach, or the objects have not been watched. A watch
+// connection may stay open while the store is out of reach, so the store is probed, too.
 type storeWatch struct {
 	objects     string // in the plural, for people
 	bound       time.Duration
@@ -51,7 +51,8 @@ func (s *storeWatch) interval() time.Duration {
 	return max(s.bound/probesPerBound, time.Millisecond)
 }
 
-// watched returns a ListWatch that records when it has no watch connection. It must be called before check.
+// watched returns a ListWatch that calls list and watchFunc, and records in s since when it has had no watch connection. It
+// must be called before check.
 func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (runtime.Object, error),
 	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) *cache.ListWatch {
@@ -84,8 +85,12 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 	}
 }
 
-// check probes the store. It returns since when the objects may be out of date, and, if that is longer than the bound, why;
-// and the last error. The error may name objects and is for the log only; the reason is for everyone.
+// check compares the revisions and probes the store. It returns
+//
+//   - since, the last time at which the objects are known to have been up to date;
+//   - reason, why they may be out of date, if since is longer ago than the bound or the store has gone back to an
+//     earlier revision. Otherwise it is empty. The reason may be shown to everyone;
+//   - cause, the last error, or nil. It may name objects, and is for the log only.
 func (s *storeWatch) check(ctx context.Context, probe func(context.Context) error) (since time.Time, reason string, cause error) {
 	started := time.Now()
 	probeCtx, cancel := context.WithTimeout(ctx, s.interval())
@@ -120,14 +125,14 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 	return since, "", err
 }
 
-// begin says that the objects were up to date when the store was last reached.
+// begin records in staleness that the objects were up to date when the store was last reached.
 func (s *storeWatch) begin(staleness Staleness) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	staleness.SetFresh(s.reached, s.bound, s.lapsed())
 }
 
-// lapsed is why objects may be out of date if no check has said so.
+// lapsed returns the reason why objects may be out of date if no check has ended for longer than the bound.
 func (s *storeWatch) lapsed() string {
 	return fmt.Sprintf("the store has not been checked for more than %s", s.bound)
 }
@@ -171,9 +176,9 @@ func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error,
 // errWentBack is shown to everyone.
 var errWentBack = errors.New("the store has gone back to an earlier revision, as after a restore from a backup: restart the server")
 
-// compareRevisions returns an error if a store has gone back to an earlier revision, or does not tell its revision. The
-// watch of such a store waits for a revision that the store may never reach, and the watch cache answers lists with
-// objects of the past. Nothing that this process could read again would be newer than its caches.
+// compareRevisions returns errWentBack if a store has gone back to an earlier revision, and another error if its revision is
+// not known. After a store has gone back, the watch waits for a revision that the store may never reach, and the watch
+// cache answers lists with objects that the store does not have. This process cannot read the current objects any more.
 func (s *storeWatch) compareRevisions(ctx context.Context) error {
 	for _, r := range s.revisions {
 		if err := r.compare(ctx); err != nil {
@@ -252,7 +257,8 @@ func (c *connection) established() {
 	c.since, c.cause = time.Time{}, nil
 }
 
-// lostSince returns since when there is no connection, zero if there is one, and why.
+// lostSince returns the time since which there has been no connection, and the cause. The time is zero if there is a
+// connection.
 func (c *connection) lostSince() (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -75,7 +75,7 @@ func groupVersionResource(group *genericapiserver.APIGroupInfo, version, resourc
 	return schema.GroupVersionResource{Group: name, Version: version, Resource: resource}
 }
 
-// coverageOf returns the coverage of a storage.
+// coverageOf returns the coverage of a storage, by the interfaces that the storage implements.
 func coverageOf(storage rest.Storage) coverage {
 	if isConnection(storage) {
 		return coverage{connected: true, verbs: connectVerbs(storage.(rest.Connecter))}
@@ -136,7 +136,7 @@ func connectVerbs(storage rest.Connecter) sets.Set[string] {
 	return verbs
 }
 
-// isConnection reports whether the storage serves connections only, so that every request for it
+// isConnection reports whether the storage serves connections and nothing else, so that every request for it
 // is a connection.
 func isConnection(storage rest.Storage) bool {
 	return implements[rest.Connecter](storage) &&

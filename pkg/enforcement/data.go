@@ -29,7 +29,7 @@ type requestData struct {
 	converted   bool
 	object, old runtime.Object
 
-	// sent is the object as the user has sent it, nil if no value of it may be shown.
+	// sent is the object as the user has sent it. It is nil if no value of the object may be shown.
 	sent runtime.Object
 	// read are the fields that false conditions have read.
 	read [][]string

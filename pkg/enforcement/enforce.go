@@ -87,8 +87,9 @@ func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 	return []*record{request, connect, create}, nil
 }
 
-// evaluate makes one decision unconditional. It recovers panics, because a panic in the workers
-// that delete a collection would end the process.
+// evaluate evaluates one conditional decision, and returns an unconditional one. It returns Deny if the object cannot be
+// converted or if the evaluation panics. It recovers panics because a panic in the workers that delete a collection would
+// end the process.
 func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (decision authorization.Decision) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -104,8 +105,9 @@ func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (
 	return r.lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(data, e.evaluatorFor(data))))
 }
 
-// refusal returns the error for a decision that does not allow. Conditions that failed are in its reason; the reason has no
-// values, because it is in the audit event, too.
+// refusal returns the error for a decision that is not Allow: 403 with the reason of the decision, or 500 if the evaluation
+// panicked. The reason names the conditions that failed, and has no values of the object. The message also shows values
+// that the user has sent (sentValues).
 func refusal(a authorizer.Attributes, decision authorization.Decision, data *requestData) error {
 	if errors.Is(decision.Err(), errPanicked) {
 		return apierrors.NewInternalError(errPanicked)
@@ -117,8 +119,8 @@ func refusal(a authorizer.Attributes, decision authorization.Decision, data *req
 	return responsewriters.ForbiddenStatusError(a, joinBounded(reason, data.sentValues()))
 }
 
-// evaluatorFor returns an evaluator for one request of CEL conditions that other authorizers
-// wrote. It returns nil if the server has no CEL compiler.
+// evaluatorFor returns an evaluator for the CEL conditions that other authorizers returned for one request. It returns nil
+// if Config.Conditions is nil.
 func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvaluator {
 	if e.config.Conditions == nil {
 		return nil

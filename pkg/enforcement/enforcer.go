@@ -34,7 +34,7 @@ type Config struct {
 	// gate AuthorizeConnectWithCreate.
 	ConnectWithCreate bool
 	// Conditions and Bound compile CEL conditions that other authorizers wrote. If Conditions is
-	// nil, the authorizers evaluate their conditions themselves.
+	// nil, this server evaluates no CEL conditions itself: each authorizer evaluates its own conditions.
 	Conditions *cel.Compiler
 	Bound      *bound.Compiler
 	// Namespace returns a namespace in its JSON form, for conditions that read namespaceObject. If
@@ -108,7 +108,7 @@ func (e *Enforcer) ApplyToHandlers(config *genericapiserver.Config) error {
 	if e.config.Conditional && !e.enforced.Load() {
 		return ErrNotEnforced
 	}
-	// The authorization checks of handlers use this authorizer; the filters get another one below.
+	// The authorization checks of handlers use this authorizer; the authorization filter uses FilterAuthorizer.
 	config.Authorization.Authorizer = &handlers{e.folding()}
 	if config.AdmissionControl != nil {
 		config.AdmissionControl = explaining{config.AdmissionControl}
@@ -120,7 +120,8 @@ func (e *Enforcer) ApplyToHandlers(config *genericapiserver.Config) error {
 // conditions, which it records in the slot of the request.
 func (e *Enforcer) FilterAuthorizer() authorizer.Authorizer { return &filter{e.folding()} }
 
-// Covers reports whether this server enforces conditions on a request.
+// Covers reports whether this server enforces conditions on a request: its storage is covered for the verb, and conditional
+// decisions are enabled and enforced by the admission plugin. It returns false for attributes with wildcards.
 func (e *Enforcer) Covers(attributes authorizer.Attributes) bool {
 	return e.enforces() && e.classifier.covers(attributes)
 }
@@ -143,8 +144,8 @@ func (e *Enforcer) Versions(attributes authorizer.Attributes) []string {
 	return e.classifier.versions(attributes)
 }
 
-// Connects reports whether a request, whatever its verb, is a connection rather than a write of an
-// object.
+// Connects reports whether a request, whatever its verb, is a connection. This server then serves only connections at
+// the resource and subresource.
 func (e *Enforcer) Connects(attributes authorizer.Attributes) bool {
 	return e.classifier.connects(attributes)
 }

@@ -94,14 +94,14 @@ func (s *slot) explain(err error) {
 	}
 }
 
-// explained returns the refusal that may be shown, or nil.
+// explained returns the refusal that explain has recorded, or nil.
 func (s *slot) explained() *apierrors.StatusError {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.explanation
 }
 
-// comparing compares an answer with the only refusal that may be shown.
+// comparing compares the answer of a handler with the refusal that explain has recorded, the only one that may be shown.
 type comparing struct {
 	refusal *apierrors.StatusError
 	// rest is the part of the refusal that has not been compared yet.

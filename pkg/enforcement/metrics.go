@@ -54,7 +54,7 @@ const (
 	labelError       = "error"
 )
 
-// measure counts the result of a conditional decision, and the time since start.
+// measure records the result of a conditional decision, and the time since start.
 func measure(ctx context.Context, start time.Time, d authorization.Decision) {
 	result := labelDeny
 	switch {

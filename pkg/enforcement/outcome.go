@@ -57,14 +57,14 @@ func (s *slot) settle(result outcome) {
 	}
 }
 
-// isDenied reports whether the conditions have refused the request.
+// isDenied reports whether the recorded outcome of the conditions is a denial.
 func (s *slot) isDenied() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.outcome.denied
 }
 
-// annotate adds the outcome of the conditions to the audit event.
+// annotate adds the recorded outcome of the conditions to the audit event. It adds nothing if none was evaluated.
 func (s *slot) annotate(ctx context.Context) {
 	s.mu.Lock()
 	result := s.outcome

@@ -101,11 +101,11 @@ func (e *Enforcer) chainFor(ctx context.Context, a authorizer.Attributes, earlie
 	return context.WithValue(ctx, residualKey{}, authorization.Chained(s.residual...)), e.restricted
 }
 
-// residualAuthorizer is the authorizer of the conditions that EnforceResidual has added to a request. It comes
-// before privileged groups, and has no opinion on other checks.
+// residualAuthorizer is the authorizer of the conditions that EnforceResidual has added to a request. It is the first member
+// of the restricted chain, before privileged groups, and returns NoOpinion for other checks.
 type residualAuthorizer struct{}
 
-// Decide returns the decision that EnforceResidual has added to the request.
+// Decide returns the decision in the context, which has the conditions of EnforceResidual, or NoOpinion if there is none.
 func (residualAuthorizer) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
 	if decision, ok := ctx.Value(residualKey{}).(authorization.Decision); ok {
 		return decision

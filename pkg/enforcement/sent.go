@@ -146,7 +146,7 @@ func shownValue(content map[string]any, field []string) (string, bool) {
 	}
 }
 
-// nameOfField names a field of the object as a condition does.
+// nameOfField returns the name of a field as CEL conditions write it, such as object.spec["a-b"].
 func nameOfField(field []string) string {
 	name := "object"
 	for _, step := range field {

@@ -95,7 +95,8 @@ func (w *withholding) withholdPanic(reason any) bool {
 	return true
 }
 
-// WriteHeader writes the status, or another answer in place of the handler's.
+// WriteHeader writes the status, or another answer in place of the handler's if the answer is withheld. If the handler may
+// be writing the one refusal that may be shown, WriteHeader writes nothing yet, and finish decides.
 func (w *withholding) WriteHeader(status int) {
 	if w.withheld {
 		return
@@ -112,8 +113,8 @@ func (w *withholding) WriteHeader(status int) {
 	}
 }
 
-// finish writes the answer if it depends on the complete answer of the handler. It must be called
-// when the handler has returned.
+// finish writes the answer if it depends on the complete answer of the handler: the refusal that may be shown, if the
+// handler wrote exactly this refusal, and otherwise a replacement. It must be called when the handler has returned.
 func (w *withholding) finish() {
 	switch {
 	case w.compared == nil:
@@ -141,7 +142,7 @@ func (w *withholding) replace(record *record, status int) {
 	responsewriters.ErrorNegotiated(w.slot.answer(record, status, retryAfter), w.serializer, unversioned, w.ResponseWriter, w.request)
 }
 
-// resetHeader removes the headers that the handler has set.
+// resetHeader removes the headers that the handler has set, and keeps those that the filters set before.
 func (w *withholding) resetHeader() {
 	header := w.Header()
 	clear(header)
@@ -172,7 +173,7 @@ func (anyTransform) AllowsMediaTypeTransform(string, string, *schema.GroupVersio
 	return true
 }
 
-// Write writes the body of the handler's answer, or drops it if the answer is replaced.
+// Write writes the body of the handler's answer, or drops it if the answer is withheld.
 func (w *withholding) Write(body []byte) (int, error) {
 	if !w.written {
 		w.WriteHeader(http.StatusOK)
@@ -212,8 +213,8 @@ func (e *Enforcer) readsStored(a authorizer.Attributes) bool {
 }
 
 // mayRead reports whether the user may read, without conditions, every object that the answer
-// could show. It uses the authorizers and the snapshot that decided the request. An error, a
-// condition or the end of the request means no.
+// could show. It uses the authorizers and the snapshot that decided the request. It returns false if an authorizer
+// returns an error or a condition, or if the request has ended.
 func (e *Enforcer) mayRead(ctx context.Context, request *record) bool {
 	a := request.attributes
 	ctx, chain := e.chainFor(ctx, a, request)
@@ -223,8 +224,8 @@ func (e *Enforcer) mayRead(ctx context.Context, request *record) bool {
 	}).Fold().IsAllow()
 }
 
-// verbToRead returns the verb that shows the objects of a request. For a subresource
-// it is checked on the whole object, because handlers of subresources start from it.
+// verbToRead returns the verb that a user needs to read the objects of a request: list for deletecollection, otherwise get.
+// For a subresource the verb is checked on the whole object, because handlers of subresources read the whole object.
 func verbToRead(a authorizer.Attributes) string {
 	if a.GetVerb() == "deletecollection" {
 		return "list"
@@ -232,9 +233,10 @@ func verbToRead(a authorizer.Attributes) string {
 	return "get"
 }
 
-// answer is the answer to a user who may not read the object. It depends only on data that was
-// known before the object was read, and on whether the object exists: conditions that do not hold,
-// a patch that cannot be applied and a failed precondition all get the same 403.
+// answer returns the error that replaces the answer of the handler for a user who may not read the object. It depends only
+// on data that was known before the object was read, and on whether the object exists. 404, timeouts of the storage and
+// independentCodes keep their code, without details. False conditions, a patch that cannot be applied and a failed
+// precondition all get the same 403.
 func (s *slot) answer(request *record, status int, retryAfter string) error {
 	a := request.attributes
 	resource := schema.GroupResource{Group: a.GetAPIGroup(), Resource: a.GetResource()}

@@ -35,7 +35,8 @@ const (
 	backendQuota = 8 << 30
 )
 
-// Endpoint is the URL at which the member of a directory serves clients.
+// Endpoint returns the URL at which the member of a data directory serves clients: a unix socket in the directory. It
+// returns an error if the path of the socket is too long.
 func Endpoint(dir string) (string, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -57,8 +58,9 @@ type Member struct {
 	logLevel zap.AtomicLevel
 }
 
-// Start starts the member whose data are in dir, creating both if need be, and returns
-// when it serves. A directory in use by another process is an error.
+// Start starts the member whose data are in dir, and returns when the member serves. If the directory or the data do not
+// exist, Start creates them. It returns an error if another process uses the directory, if the member is not ready within
+// startTimeout, or if ctx ends.
 func Start(ctx context.Context, dir string) (*Member, error) {
 	endpoint, err := Endpoint(dir)
 	if err != nil {

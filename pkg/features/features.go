@@ -27,8 +27,8 @@ const (
 	// the server directly, and for ImpersonationReviews. It needs ConditionalAuthorization.
 	ConditionalImpersonation featuregate.Feature = "ConditionalImpersonation"
 	// FineGrainedAuthorization lets users without permission to write an object change the fields for which they have
-	// permission, and excludes fields from the permission to write the object (KEP-3617). It needs
-	// ConditionalAuthorization.
+	// permission if they have the verb granular, and excludes fields from the permission to write the object (KEP-3617). It
+	// needs ConditionalAuthorization.
 	FineGrainedAuthorization featuregate.Feature = "FineGrainedAuthorization"
 )
 

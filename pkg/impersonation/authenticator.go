@@ -41,7 +41,9 @@ var _ authenticator.Request = &Authenticator{}
 
 var errNotFrontProxy = errors.New("only front proxies may send residual conditions of an impersonation")
 
-// AuthenticateRequest authenticates a request. If the extra cannot be read, it adds a denial to the request.
+// AuthenticateRequest authenticates a request. If the user has the reserved extra, and a front proxy has sent it, the
+// returned user does not have it, and its conditions are added to the request; if the extra cannot be read, a denial is
+// added. If no front proxy has sent the extra, it returns an error.
 func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	proxied := a.proxied(r) // Authenticators delete the headers that they have used.
 	response, ok, err := a.Delegate.AuthenticateRequest(r)
@@ -68,8 +70,8 @@ func (a *Authenticator) AuthenticateRequest(r *http.Request) (*authenticator.Res
 	return &accepted, true, nil
 }
 
-// proxied returns a copy of a request that may have the reserved extra in its headers, and nil
-// if no header can have it.
+// proxied returns a copy of a request that may have the reserved extra in its headers. It returns nil if no header can
+// have the extra, or if there are no front proxies.
 func (a *Authenticator) proxied(r *http.Request) *http.Request {
 	_, name, _ := strings.Cut(ExtraConditions, "/")
 	for header := range r.Header {

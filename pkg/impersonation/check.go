@@ -30,14 +30,13 @@ type Check struct {
 	Mode authorization.ImpersonationMode
 	// Attributes are what was checked.
 	Attributes authorizer.AttributesRecord
-	// Decision, Reason and Err are the answer. The check passed if the decision is Allow.
+	// Decision, Reason and Err are the answer. The check passed if the decision is Allow, or if OnObject is true.
 	Decision authorizer.Decision
 	Reason   string
 	Err      error
 	// Conditions are the conditions that the answer depended on, in conditional mode.
 	Conditions []authorization.SubjectAccessReviewConditionSet
-	// OnObject is true if the check passes for some objects only. The conditions on the object
-	// are in the residual of the answer.
+	// OnObject is true if the check may pass for some objects only. Answer.Residual has the conditions on the object.
 	OnObject bool
 }
 
@@ -55,7 +54,7 @@ func isLegacy(verb string) bool { return verb == verbLegacy }
 // verb on the request.
 func isConstrained(verb string) bool { return strings.HasPrefix(verb, verbImpersonateOn) }
 
-// modeOf returns the mode that checks a verb.
+// modeOf returns the mode that makes checks with a verb.
 func modeOf(verb string) authorization.ImpersonationMode {
 	if verb == verbLegacy {
 		return authorization.ImpersonationModeLegacy

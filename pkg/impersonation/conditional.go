@@ -27,7 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// VerbConditional is the verb of conditional mode, and its constraint.
+// VerbConditional is the verb that conditional mode checks, and the impersonation constraint that audit records for it.
 const VerbConditional = "constrainedimpersonate"
 
 // Conditional is conditional mode (KEP-5681, "Constrained Impersonation through
@@ -40,9 +40,9 @@ const VerbConditional = "constrainedimpersonate"
 type Conditional struct {
 	// Chain decides the checks, with conditions.
 	Chain *authorization.Chain
-	// Denials has the authorizers of Chain that can only deny and that are fast. It decides the checks on the remaining
-	// parts once conditional mode cannot allow the impersonation, because a denial is final
-	// in all modes. If nil, those checks are not made.
+	// Denials has the authorizers of Chain that can only deny and that are fast. As soon as conditional mode cannot
+	// allow the impersonation any more, Denials decides the checks on the remaining parts of the user instead of Chain,
+	// because a denial is final in all modes. If Denials is nil, these checks are not made.
 	Denials *authorization.Chain
 	// Compiler compiles conditions, and Partial compiles them for evaluation before the object is
 	// known.
@@ -59,7 +59,7 @@ type Conditional struct {
 // conditionalResult is the answer of conditional mode.
 type conditionalResult struct {
 	result
-	// final is true if no other mode may allow the impersonation.
+	// final is true if the impersonation is denied, and no other mode may allow it.
 	final bool
 	// denials are the residual conditions that apply if another mode allows the impersonation.
 	denials []authorization.Set
@@ -75,9 +75,12 @@ const maxConditionalParts = 2 + api.MaxImpersonatedGroups + api.MaxImpersonatedE
 // One check without conditions takes some 20 µs. A directory gives fewer groups to one user.
 const maxDeniedParts = 8192
 
-// run checks the parts of the wanted user until one check does not pass. All checks use the
-// same snapshot of the policies and one budget. A denial of any part is final, also a denial that depends
-// on the object.
+// run checks all parts of the wanted user, until a check is denied, and allows the impersonation if all checks pass. After
+// a check that does not pass, and from the start for a user that conditional mode does not impersonate (identify), Denials
+// decides the remaining checks instead of Chain. All checks use the same snapshot of the policies and one budget.
+//
+// A denial of any part is final for all modes. If a denial depends on the object, it is returned in denials, which apply
+// even if another mode allows the impersonation.
 func (c *Conditional) run(ctx context.Context, request authorizer.AttributesRecord, wanted *user.DefaultInfo) (answer conditionalResult) {
 	impersonated, username, passed := identify(wanted)
 	ctx = c.Chain.Pin(ctx)
@@ -123,8 +126,8 @@ type userChecks struct {
 	// requests are the values of impersonatedRequest for which the conditions must hold: the
 	// request itself, and the create that a connection needs.
 	requests []any
-	// many is true if a review asks about many versions or resources. Conditions are written for one version of one
-	// resource, so that conditional decisions are folded.
+	// wildcards is true if a review asks about many versions or resources. Conditional decisions are then folded, because
+	// conditions are written for one version of one resource.
 	wildcards bool
 	// residual has the residual conditions of all checks.
 	residual residual
@@ -148,8 +151,8 @@ func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, imperso
 	return u
 }
 
-// check makes a check, and returns the residual conditions of its answer. It denies if the checks made so far have too
-// many conditions.
+// check makes a check, and returns it with its answer and the residual conditions of the answer. The answer is a denial
+// if the checks made so far have too many residual sets, or if too many of them have conditions.
 func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (Check, residual) {
 	check, residual := u.decide(ctx, chain, attributes)
 	u.residual.add(residual)
@@ -165,7 +168,8 @@ func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attr
 	return check, residual
 }
 
-// decide calls a chain, and evaluates the conditions of its decision for each request.
+// decide calls a chain, and evaluates its decision for each of u.requests. The answer is the strictest of these results,
+// and the residual conditions of all are returned.
 func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (check Check, all residual) {
 	check = Check{Mode: api.ImpersonationModeConditional, Attributes: attributes}
 	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: attributes, Mode: api.ConditionsModeHumanReadable})
@@ -191,7 +195,8 @@ func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, att
 	return check, all
 }
 
-// evaluate evaluates a conditional decision for one request, and returns the answer and its residual conditions.
+// evaluate evaluates a conditional decision for one request, and returns the answer and its residual conditions. The
+// answer is a denial if the residual conditions cannot be expressed as deny-only conditions.
 func (u *userChecks) evaluate(ctx context.Context, check Check, decision authorization.Decision) (Check, residual) {
 	decision = decision.Evaluate(ctx, authorization.Measured(authorization.StageImpersonation, u.evaluator))
 	if decision.IsUnconditional() {
@@ -218,8 +223,7 @@ func (c Check) and(other Check) Check {
 	return c
 }
 
-// strictness orders answers: a denial is stricter than no opinion, and that is stricter than
-// what depends on the object.
+// strictness orders answers, from the least strict one: Allow, an answer that depends on the object, NoOpinion, Deny.
 func (c Check) strictness() int {
 	switch {
 	case c.OnObject:
@@ -262,10 +266,9 @@ func (p part) attributes(requester user.Info) authorizer.AttributesRecord {
 
 const nodeUsernamePrefix = "system:node:"
 
-// identify returns the user that handlers would see, the part for the user name, and
-// whether conditional mode impersonates such users. It refuses the same users and adds the same groups as the
-// constrained modes of upstream's filter. For example, nodes and service accounts must have nothing but a
-// name.
+// identify returns the user that handlers would see, the part for the user name, and whether conditional mode can
+// impersonate the wanted user at all. It refuses the same users and adds the same groups as the constrained modes of
+// upstream's filter. For example, a wanted node or service account must have a name, but no UID, groups or extra.
 func identify(wanted *user.DefaultInfo) (impersonated *user.DefaultInfo, username part, ok bool) {
 	ok = !slices.Contains(wanted.Groups, "") && !slices.Contains(wanted.Groups, user.SystemPrivilegedGroup) && isValidExtra(wanted.Extra)
 	impersonated = &user.DefaultInfo{Name: wanted.Name, UID: wanted.UID, Groups: slices.Clone(wanted.Groups), Extra: wanted.Extra}
@@ -293,7 +296,8 @@ func nodeOf(username string) (string, bool) {
 	return node, ok && len(apimachineryvalidation.NameIsDNSSubdomain(node, false)) == 0
 }
 
-// withImplicitGroup adds system:authenticated or system:unauthenticated.
+// withImplicitGroup adds the group system:unauthenticated for the user system:anonymous. For every other user it adds
+// system:authenticated, unless the groups contain system:unauthenticated.
 func withImplicitGroup(username string, groups []string) []string {
 	implicit := user.AllAuthenticated
 	switch {
@@ -318,7 +322,7 @@ func isValidExtra(extra map[string][]string) bool {
 	return true
 }
 
-// partsOf returns the parts of a user except the name, in the order of upstream's filter.
+// partsOf returns the parts of a user except the name: the UID, the groups, and the values of extra by sorted key.
 func partsOf(wanted *user.DefaultInfo) []part {
 	var parts []part
 	if wanted.UID != "" {

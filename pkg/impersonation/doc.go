@@ -16,9 +16,9 @@ SPDX-License-Identifier: Apache-2.0
 // other modes masked. The refusals and the implicit groups of conditional mode are the same as in the constrained modes;
 // TestConditionalAgreesWithTheFilter compares them.
 //
-// A review leaves no trace. It has a filter of its own, because the filter remembers the last mode of each requester and
-// what the constrained modes have allowed. The context of the filter has no values, because the filter writes to the
-// audit event in it. And the filter does not record the metrics of requests.
+// A review leaves no trace. It creates filters of its own, because a filter remembers the last mode of each requester and
+// what the constrained modes have allowed. The context of the filter has only the user and the request info of the
+// reviewed request, because the filter would write to an audit event in it. And no metrics of requests are recorded.
 //
 // The package must not import pkg/registry or pkg/apiserver.
 package impersonation

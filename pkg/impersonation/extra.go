@@ -25,11 +25,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// ExtraConditions is the key of the extra that passes residual conditions from a Proviso to
-// one behind it. The extra is reserved: only front proxies may send it, and it can only restrict the request.
+// ExtraConditions is the key of the extra that passes residual conditions from one Proviso to the Proviso to which it
+// forwards a request. The extra is reserved: only front proxies may send it, and it can only restrict the request.
 const ExtraConditions = api.ExtraImpersonationConditions
 
-// MaxExtraBytes bounds the residual conditions in an extra. The extra becomes a header, and servers and
+// MaxExtraBytes bounds one value of the extra ExtraConditions. The value becomes a header, and servers and
 // proxies commonly limit headers to some ten kilobytes.
 const MaxExtraBytes = 16 * 1024
 
@@ -39,7 +39,8 @@ var (
 	errReserved     = errors.New("the extra " + ExtraConditions + " is reserved for the residual conditions of an impersonation between servers")
 )
 
-// EncodeExtra encodes residual conditions as the value of the extra ExtraConditions.
+// EncodeExtra encodes residual conditions as a value of the extra ExtraConditions. It returns an error if the value would
+// be longer than MaxExtraBytes.
 func EncodeExtra(sets []authorization.Set) (string, error) {
 	wire, err := authorization.SetsToWire(sets)
 	if err != nil {
@@ -62,7 +63,7 @@ func EncodeExtra(sets []authorization.Set) (string, error) {
 	return encoded, nil
 }
 
-// ascii escapes the characters in JSON that proxies may change in a header.
+// ascii escapes the characters of a JSON text that are not ASCII, and DEL, because proxies may change them in a header.
 func ascii(text string) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -79,9 +80,9 @@ func ascii(text string) string {
 	return b.String()
 }
 
-// DecodeExtra decodes values of EncodeExtra, in any order and number. It returns an error if the conditions
-// could do more than deny, or could not be enforced. The caller must then
-// deny the request.
+// DecodeExtra decodes values that EncodeExtra has returned, in any order and number. It returns an error if a value cannot
+// be decoded, if there are no conditions or too many, if a condition could do more than deny, or if it could not be
+// enforced. The caller must then deny the request.
 func DecodeExtra(compiler *cel.Compiler, values []string) ([]authorization.Set, error) {
 	var sets []authorization.Set
 	for _, value := range values {
@@ -126,8 +127,9 @@ func decodeValue(value string) ([]authorization.Set, error) {
 	return authorization.SetsFromWire(wire)
 }
 
-// refuseReserved returns a refusal if the wanted user or the requester has the reserved extra. A requester
-// has it only if no Authenticator has used it, and its conditions would be lost with the requester.
+// refuseReserved returns a refusal if the wanted user or the requester has the reserved extra, and nil otherwise. A
+// requester has it only if no Authenticator has removed it; the conditions in it would be lost, because the impersonated
+// user replaces the requester.
 func refuseReserved(requester, wanted user.Info) error {
 	if !authorization.HasReservedExtra(requester) && !authorization.HasReservedExtra(wanted) {
 		return nil
@@ -138,8 +140,8 @@ func refuseReserved(requester, wanted user.Info) error {
 	}, errReserved.Error())
 }
 
-// WithExtra returns the user with the residual conditions in the reserved extra, for a request that is passed on to
-// another Proviso. That Proviso enforces the conditions.
+// WithExtra returns a copy of the user with the residual conditions in the reserved extra, for a request that is passed on
+// to another Proviso, which enforces the conditions. Without conditions it returns u.
 func WithExtra(u user.Info, sets []authorization.Set) (user.Info, error) {
 	if len(sets) == 0 {
 		return u, nil

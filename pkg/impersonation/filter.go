@@ -72,7 +72,8 @@ func NewFilter(config FilterConfig) (func(http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// ServeHTTP passes on the request as the user that it impersonates, or refuses it.
+// ServeHTTP passes on a request as the user that it impersonates, or refuses it. A request without impersonation headers is
+// passed on unchanged.
 func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !hasImpersonation(r.Header) {
 		f.next.ServeHTTP(w, r)
@@ -105,8 +106,8 @@ func (f *filter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r.WithContext(genericapirequest.WithUser(ctx, result.User)))
 }
 
-// serveWithoutUser serves a request whose headers name no user, or that has no requester. Upstream's filter refuses it,
-// unless the headers have no values.
+// serveWithoutUser serves a request that has impersonation headers, but no user name in them, or no requester. Upstream's
+// filter in legacy mode decides: it refuses the request, unless the headers have no values.
 func (f *filter) serveWithoutUser(w http.ResponseWriter, r *http.Request) {
 	if result := f.modes.legacy.run(r.Context(), r, nil); result.User == nil {
 		f.refuse(w, r, result)

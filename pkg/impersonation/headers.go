@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// hasImpersonation reports whether some headers are impersonation headers.
+// hasImpersonation reports whether at least one header is an impersonation header.
 func hasImpersonation(headers http.Header) bool {
 	for name := range headers {
 		if isImpersonation(name) {

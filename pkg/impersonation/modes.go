@@ -25,7 +25,8 @@ type modes struct {
 	legacy      *pass
 }
 
-// newModes returns modes that remember what the constrained modes have allowed, as upstream's filter does.
+// newModes returns modes whose constrained modes remember for some seconds what they have allowed, as upstream's filter
+// does. The new modes remember nothing yet.
 func newModes(a authorizer.UnconditionalAuthorizer, constrained bool, conditional *Conditional, serializer runtime.NegotiatedSerializer, record recordFunc) (m modes, err error) {
 	m.conditional = conditional
 	if constrained {
@@ -41,17 +42,19 @@ func newModes(a authorizer.UnconditionalAuthorizer, constrained bool, conditiona
 type result struct {
 	// Answer has everything but Reason.
 	Answer
-	// refusal is why the impersonation is refused. If it is nil, and there is no user, response refuses.
+	// refusal is the error that refuses the impersonation. If it is nil, and there is no user, the impersonation is
+	// refused with response.
 	refusal error
-	// response is the refusal by upstream's filter.
+	// response is the response with which upstream's filter refuses the impersonation.
 	response response
 }
 
 // run decides whether the requester may make a request as the wanted user. It tries the modes in order: the constrained modes,
 // conditional mode, and legacy mode.
 //
-// If conditional mode allows some objects only, and legacy mode allows the impersonation, the latter counts, because it is for
-// all objects. A denial by conditional mode is final, also a denial of some objects.
+// If conditional mode allows some objects only, and legacy mode allows the impersonation, the result is the one of legacy
+// mode, because it is for all objects. A denial by conditional mode is final. If conditional mode denies some objects only,
+// they stay denied in legacy mode, by residual conditions.
 //
 // The checks of all modes share the budgets of one decision: a requester without any permission can cause a check for
 // each group that it names.

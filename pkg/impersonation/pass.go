@@ -27,8 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/impersonation/internal/upstreamfilter"
 )
 
-// pass runs upstream's filter for some of its modes. It does not answer the request: the result of a run is
-// returned.
+// pass runs upstream's filter for some of its modes. It does not write an answer to the client: run returns the result.
 type pass struct {
 	filter http.Handler
 }
@@ -49,9 +48,10 @@ func newPass(a authorizer.UnconditionalAuthorizer, masked func(verb string) bool
 }
 
 // run runs the filter on a clone of the request. The clone has its own headers, because the filter deletes the headers that
-// it has parsed, and no audit event, because the result may not be used. If wanted is set, it
-// replaces the headers: two headers for one key of extra have no defined order, and all modes must decide about the same
-// user. The authorizer is called with ctx.
+// it has parsed, and no audit event, because the result may not be used. If wanted is not nil, its headers replace the
+// impersonation headers of the clone: two headers for one key of extra have no defined order, and all modes must decide
+// about the same user. The authorizer is called with ctx. The result has the impersonated user, or the response with which
+// the filter refuses the request.
 func (p *pass) run(ctx context.Context, r *http.Request, wanted *user.DefaultInfo) result {
 	a := &attempt{ctx: ctx, wanted: wanted, extras: map[string]error{}}
 	clone := r.WithContext(context.WithValue(withoutValues(r.Context()), attemptKey{}, a))
@@ -64,8 +64,8 @@ func (p *pass) run(ctx context.Context, r *http.Request, wanted *user.DefaultInf
 	return a.result
 }
 
-// withoutValues returns a context that ends with ctx, and has only its user and request info: neither the audit event nor
-// the log line of a request can be found in it.
+// withoutValues returns a context that ends when ctx ends, and that has only the user and the request info of ctx: the
+// filter finds neither the audit event nor the log line of the request in it.
 func withoutValues(ctx context.Context) context.Context {
 	var stripped context.Context = valueless{ctx}
 	if requester, ok := genericapirequest.UserFrom(ctx); ok {
@@ -89,7 +89,7 @@ type attempt struct {
 	//nolint:containedctx // it lives as long as the request
 	ctx    context.Context // for the authorizer
 	wanted *user.DefaultInfo
-	// extras has, by verb, why the extra of the user may not be impersonated, and nil if it may.
+	// extras has, by verb, the error of the checks on all extra of the user, which is nil if they passed.
 	extras map[string]error
 }
 
@@ -103,14 +103,14 @@ func attemptFrom(ctx context.Context) *attempt {
 // passAuthorizer makes the checks of upstream's filter, and adds them to the attempt in the context.
 type passAuthorizer struct {
 	authorizer authorizer.UnconditionalAuthorizer
-	// masked reports whether a verb is not checked, and not allowed.
+	// masked reports whether Authorize returns NoOpinion for a verb without a check.
 	masked func(verb string) bool
 	record recordFunc
 }
 
 var _ authorizer.UnconditionalAuthorizer = passAuthorizer{}
 
-// Authorize makes a check.
+// Authorize makes a check, unless its verb is masked.
 //
 // The filter checks extra in the order of a map until one check fails. At the first such check, all extra is checked in
 // the order of its keys until one check fails, and the result is the answer to each of these checks: all of them
@@ -203,7 +203,7 @@ func (w *response) copyTo(to http.ResponseWriter) {
 
 var errNoAnswer = errors.New("the impersonation filter gave no answer")
 
-// reason returns the message of the refusal. It returns an error if the response is anything else.
+// reason returns the message of the refusal. It returns an error if the response is no Status with code 403.
 func (w *response) reason() (string, error) {
 	var status metav1.Status
 	if err := json.Unmarshal(w.body, &status); err != nil {

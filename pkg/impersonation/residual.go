@@ -32,14 +32,14 @@ var (
 // residualDomain is the domain of the names of residual sets and conditions.
 const residualDomain = "impersonation.proviso.dev"
 
-// idNothingAllows is the ID of the condition that none of several Allow conditions holds.
+// idNothingAllows is the ID of a Deny condition that is true if none of several Allow conditions is true.
 const idNothingAllows = residualDomain + "/nothing-allows"
 
-// residual has the conditions on the object that remain of the checks on a user.
+// residual has the residual conditions of the checks on a user, which are conditions on the object.
 type residual struct {
-	// all deny whatever the decisions would not allow.
+	// all deny every object for which a check would not be allowed.
 	all []authorization.Set
-	// denials deny what the decisions would deny, and are part of all. They apply even if
+	// denials deny every object for which a check would be denied, and are part of all. They apply even if
 	// another mode allows the impersonation: a denial is final.
 	denials []authorization.Set
 }
@@ -48,11 +48,10 @@ func (r *residual) add(other residual) {
 	r.all, r.denials = append(r.all, other.all...), append(r.denials, other.denials...)
 }
 
-// denyOnly returns Deny conditions that deny what the decision on a part of a user would not
-// allow (KEP-5681, "Constrained Impersonation through Conditional Authorization", on
-// object and oldObject). As they can only deny, they can precede all authorizers that decide the
-// request itself. It returns an error if the decision cannot be expressed in this form: the impersonation then
-// must be refused.
+// denyOnly returns Deny conditions that are true for the objects for which the decision on a part of a user would not
+// be Allow (KEP-5681, "Constrained Impersonation through Conditional Authorization", on object and
+// oldObject). As they can only deny, they can precede all authorizers that decide the request itself. It returns an error
+// if the decision cannot be expressed in this form: the impersonation then must be refused.
 func (c *Conditional) denyOnly(decision authorization.Decision) (result residual, err error) {
 	// The sets that can allow do so if none of noOpinion and one of allow is true.
 	var noOpinion, allow []authorization.Condition
@@ -96,8 +95,9 @@ func (c *Conditional) denyOnly(decision authorization.Decision) (result residual
 	return result, nil
 }
 
-// unsupported reports why a set cannot be expressed as deny-only conditions. Those deny if they fail,
-// which is at least as strict as the set unless a failure of the set would lift its Deny conditions.
+// unsupported returns an error if a set cannot be expressed as deny-only conditions, which deny if they fail: if the set
+// contains a chain, if it has a condition that is not CEL, or if it can deny and has the failure mode NoOpinion, so that a
+// failure would lift its Deny conditions.
 func unsupported(set authorization.Set) error {
 	switch {
 	case len(set.Decision.Chain()) > 0:
@@ -113,7 +113,8 @@ func unsupported(set authorization.Set) error {
 	return nil
 }
 
-// onlyAllowFollows reports whether the rest of a chain always evaluates to Allow.
+// onlyAllowFollows reports whether the rest of a chain always evaluates to Allow: it ends with Allow, and nothing in it can
+// deny.
 func onlyAllowFollows(rest []authorization.Set) bool {
 	denies := func(s authorization.Set) bool { return s.Decision.CanBecomeDenied() }
 	return len(rest) > 0 && rest[len(rest)-1].Decision.IsAllow() && !slices.ContainsFunc(rest, denies)
@@ -133,8 +134,8 @@ func appendSet(sets []authorization.Set, conditions ...authorization.Condition) 
 	return append(sets, authorization.Set{Decision: authorization.Conditions(conditions...)})
 }
 
-// split returns the conditions of a set by effect; NoOpinion conditions become Deny conditions. If only Allow can
-// follow the set, or if it cannot allow, only its Deny conditions matter.
+// split returns the conditions of a set by effect. The NoOpinion conditions get the effect Deny. If allowFollows is true, or
+// if the set has no Allow condition, only its Deny conditions matter, and noOpinion and allow are empty.
 func split(conditions []authorization.Condition, allowFollows bool) (deny, noOpinion, allow []authorization.Condition) {
 	for _, c := range conditions {
 		switch c.Effect {
@@ -161,7 +162,7 @@ func named(sets []authorization.Set) []authorization.Set {
 	return sets
 }
 
-// noneOf returns a Deny condition that is true if none of the conditions is.
+// noneOf returns a Deny condition that is true if none of the given conditions is true.
 func (c *Conditional) noneOf(conditions []authorization.Condition) (authorization.Condition, error) {
 	none := authorization.Condition{ID: idNothingAllows, Effect: authorization.EffectDeny, Type: authorization.ConditionTypeCEL}
 	if len(conditions) == 1 {
@@ -199,7 +200,8 @@ func shorten(text string) string {
 	return text[:cut] + "…"
 }
 
-// validateResidual reports why a set cannot be a set of residual conditions.
+// validateResidual returns an error unless a set can be a set of residual conditions: it has conditions, all are Deny
+// conditions in CEL that compile and make no authorization checks, and its failure mode is Deny.
 func validateResidual(compiler *cel.Compiler, set authorization.Set) error {
 	conditions := set.Decision.Conditions()
 	if len(conditions) == 0 || set.FailureMode == authorization.FailureModeNoOpinion {

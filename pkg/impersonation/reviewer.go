@@ -33,7 +33,7 @@ func NewReviewer(a authorizer.UnconditionalAuthorizer, constrained bool, conditi
 	return r, err
 }
 
-// newModes returns modes that have nothing to remember.
+// newModes returns modes for one review. They record no metrics, and share no memory with requests or other reviews.
 func (r *Reviewer) newModes() (modes, error) {
 	return newModes(r.authorizer, r.constrained, r.conditional, codecs, nil)
 }
@@ -51,7 +51,8 @@ type Answer struct {
 	// Residual has the conditions on the object that the impersonation still depends on. They can only
 	// deny, and precede everything else that decides the request.
 	Residual []authorization.Set
-	// Checks are the checks that were made, in order.
+	// Checks are the checks that were made, in order. If conditional mode does not allow the impersonation, its further
+	// checks are included only if they deny.
 	Checks []Check
 }
 

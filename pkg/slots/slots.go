@@ -15,15 +15,16 @@ import (
 	"sync"
 )
 
-// Slots bounds how many callers work at the same time and how many wait. Clients choose both names: every client with
-// permission to create a SubjectAccessReview chooses the user in it. Therefore no name alone may keep slots from others.
-// A caller takes a slot of all of its shares at the same time. While it waits for one of them it has none of the others, so
-// that it keeps nothing from callers that share only these, and callers cannot wait for each other.
+// Slots bounds how many callers work at the same time and how many wait. Clients choose the user name and the namespace of a
+// caller: every client with permission to create a SubjectAccessReview chooses the user in it. Therefore one user name, or
+// one namespace, may not take all slots.
+// A caller takes one slot of each of its shares, all at the same time. While one share is full it holds no slot of the
+// others, so that a waiting caller keeps no slot from other callers, and callers cannot wait for each other.
 // Slots is safe for concurrent use.
 type Slots struct {
 	bounds Bounds
 	queue  *queue
-	// outer are the Slots of which the callers need a slot, too. It may be nil.
+	// outer are the Slots from which every caller also needs a slot, or nil.
 	outer *Slots
 }
 
@@ -32,16 +33,17 @@ type Bounds struct {
 	// All, PerUser and PerNamespace bound how many callers work at the same time. PerUserInNamespace bounds the callers of one
 	// user name in one namespace; the other slots are left to its callers in other namespaces.
 	All, PerUser, PerNamespace, PerUserInNamespace int
-	// Waiting, WaitingOfOneUser and WaitingOfOneUserInNamespace bound how many callers wait.
+	// Waiting, WaitingOfOneUser and WaitingOfOneUserInNamespace bound how many callers wait: in all, of one user name, and
+	// of one user name in one namespace. The callers in one namespace have a quarter of Waiting.
 	Waiting, WaitingOfOneUser, WaitingOfOneUserInNamespace int
 	// Refusal is the error for a caller that gets no slot.
 	Refusal error
 }
 
-// waitingShareOfNamespace is the divisor for the waiting places that one namespace gets.
+// waitingShareOfNamespace is the divisor for the callers of one namespace that may wait: Waiting divided by it.
 const waitingShareOfNamespace = 4
 
-// shareKey identifies the callers of a share.
+// shareKey identifies a share: all callers of some Slots, or its callers with one user name, one namespace, or both.
 type shareKey struct {
 	of              *Slots
 	kind            shareKind
@@ -57,7 +59,7 @@ const (
 	ofPair
 )
 
-// share has the slots of some callers.
+// share counts the slots and the waiting places of the callers that a shareKey identifies.
 type share struct {
 	key shareKey
 	// taken counts the callers that have a slot, at most slots, and waiting the callers that wait, at most maxWaiting.
@@ -69,15 +71,15 @@ func (s *share) isFull() bool { return s.taken == s.slots }
 // caller works or waits.
 type caller struct {
 	shares []*share
-	// missing is the share that had no slot for the caller when its slots were last looked at. It is nil for a
-	// caller that works.
+	// missing is the share that was full when the caller last tried to take its slots. It is nil for a caller that
+	// has its slots.
 	missing *share
 	// granted is closed when a caller that waits gets its slots. place is its place among the callers that wait.
 	granted chan struct{}
 	place   *list.Element
 }
 
-// queue has the shares of Slots that are taken together.
+// queue has the shares of Slots and of all Slots within it.
 type queue struct {
 	mu sync.Mutex
 	// shares holds the shares of the callers that work or wait.
@@ -86,17 +88,18 @@ type queue struct {
 	waiting *list.List
 }
 
-// New returns free Slots.
+// New returns Slots with the bounds b, all of them free.
 func New(b Bounds) *Slots {
 	return &Slots{bounds: b, queue: &queue{shares: map[shareKey]*share{}, waiting: list.New()}}
 }
 
-// Within returns Slots for some of the callers of s. They take a slot of both at the same time.
+// Within returns Slots with bounds of their own for some of the callers of s. Their callers take slots of both, the
+// returned Slots and s, at the same time.
 func (s *Slots) Within(b Bounds) *Slots {
 	return &Slots{bounds: b, queue: s.queue, outer: s}
 }
 
-// sharesOf returns new shares for a caller. Callers without a namespace are bounded by their user alone.
+// sharesOf returns new shares for a caller, also those of outer. A caller without a namespace has no shares for a namespace.
 func (s *Slots) sharesOf(user, namespace string) []*share {
 	b := s.bounds
 	of := func(kind shareKind, user, namespace string, slots, waiting int) *share {
@@ -115,8 +118,9 @@ func (s *Slots) sharesOf(user, namespace string) []*share {
 	return shares
 }
 
-// Acquire waits for a slot for a user in a namespace, which may be empty. It fails if too many callers wait already, or
-// if ctx has ended. Free slots are taken in any case, so that waiting callers keep nothing from others.
+// Acquire takes a slot for a user in a namespace, which may be empty, and returns the function that gives it back. If the
+// slot is free, the caller gets it at once, even if other callers wait or if ctx has ended. Otherwise the caller waits.
+// Acquire returns the Refusal of the bounds if too many callers wait already, or if ctx ends first.
 func (s *Slots) Acquire(ctx context.Context, user, namespace string) (release func(), err error) {
 	c, err := s.queue.enter(s.sharesOf(user, namespace))
 	if err != nil {
@@ -179,7 +183,7 @@ func (c *caller) take() bool {
 	return true
 }
 
-// release gives the slots of a caller back, and gives them to the first callers that wait for them.
+// release gives the slots of a caller back. Then each waiting caller, first in, first out, gets its slots if all are free.
 func (q *queue) release(c *caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -197,7 +201,8 @@ func (q *queue) release(c *caller) {
 	q.forget(c)
 }
 
-// giveUp ends the waiting of a caller. It returns the refusal, unless the caller got its slots at the same time.
+// giveUp ends the waiting of a caller, and returns the refusal. If the caller has got its slots meanwhile, it returns nil,
+// and the caller keeps them.
 func (q *queue) giveUp(c *caller) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -217,7 +222,7 @@ func (q *queue) leave(c *caller) {
 	}
 }
 
-// forget deletes the shares of a caller that have no other.
+// forget deletes the shares of a caller in which no caller works or waits.
 func (q *queue) forget(c *caller) {
 	for _, own := range c.shares {
 		if own.taken == 0 && own.waiting == 0 {
@@ -226,7 +231,8 @@ func (q *queue) forget(c *caller) {
 	}
 }
 
-// Take waits for a slot. A free one is taken even if ctx has ended.
+// Take waits for a slot, by sending to the channel, and reports whether it has taken one: it returns false if ctx ends
+// first. A free slot is taken even if ctx has ended. The caller gives the slot back by receiving from the channel.
 func Take(ctx context.Context, slots chan struct{}) bool {
 	select {
 	case slots <- struct{}{}:

@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Package upstreamfilter makes the impersonation filter of k8s.io/apiserver, whose metrics are replaced by a function. It
-// is the only package of Proviso that imports unsafe.
+// is the only package of Proviso that imports unsafe, except generated conversions.
 //
 // Invariants:
 //
@@ -41,7 +41,8 @@ func Discard(context.Context, string, string, time.Duration) {}
 // ErrChanged is returned if upstream's filter is not built as expected.
 var ErrChanged = errors.New("the impersonation filter of k8s.io/apiserver has changed, and its metrics cannot be replaced")
 
-// New returns the filter. It calls observe instead of recording metrics, and does not record its authorization checks.
+// New returns the filter. For each attempt it calls observe instead of recording metrics, and it records no metrics of its
+// authorization checks. It returns ErrChanged if upstream's filter is not built as expected.
 func New(next http.Handler, a authorizer.UnconditionalAuthorizer, serializer runtime.NegotiatedSerializer, observe Observe) (http.Handler, error) {
 	filter := impersonation.WithConstrainedImpersonation(next, a, serializer)
 	value := reflect.ValueOf(filter)

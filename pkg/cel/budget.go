@@ -17,15 +17,15 @@ type Budget struct {
 	left *guard.Budget
 }
 
-// checkedPolicies is how often a policy as large as it may be is checked within one budget. An ordinary one has a tenth of
-// that size, and at most ten kinds.
+// checkedPolicies is the number of kinds for which a policy of the largest allowed size can be checked within one budget. An
+// ordinary policy has a tenth of this size, and is about at most ten kinds.
 const checkedPolicies = 4
 
-// NewBudget returns the budget for the expressions of one FieldPermissionMapping. It is the budget that a Compiler has for
-// one policy.
+// NewBudget returns the budget for the expressions of one FieldPermissionMapping. It has the size of the budget that
+// partial.Compiler has for one expression of a policy with its variables.
 func NewBudget() *Budget { return &Budget{guard.NewBudget(1)} }
 
-// NewCheckBudget returns the budget for one policy and all kinds of objects that it is about.
+// NewCheckBudget returns the budget for checking one policy against the types of all kinds of objects that it is about.
 func NewCheckBudget() *Budget { return &Budget{guard.NewBudget(checkedPolicies)} }
 
 // ErrBudget says that expressions take too long to compile or to check together.

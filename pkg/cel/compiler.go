@@ -21,13 +21,13 @@ const (
 	// Kubernetes on a condition.
 	MaxExpressionBytes = 10240
 	// CostLimit bounds one evaluation, in the cost units of CEL. It is the limit of Kubernetes for
-	// one expression, about a tenth of a second.
+	// one expression; Kubernetes takes it for about a tenth of a second.
 	CostLimit = celconfig.PerCallLimit
-	// CostBudget bounds the evaluations for one request together, as Kubernetes does.
+	// CostBudget bounds all evaluations for one request together. It is the budget of Kubernetes.
 	CostBudget = celconfig.RuntimeCELCostBudget
 	// AuthorizationBudget bounds the evaluations of cluster-scoped policies for one decision
 	// while only the request is known: every request pays for them, reads too. It is a quarter
-	// of CostBudget, some half of a second, of the three that kube-apiserver waits.
+	// of CostBudget, some half of a second; kube-apiserver waits three seconds for a webhook.
 	AuthorizationBudget = CostBudget / 4
 	// NamespacedAuthorizationBudget is AuthorizationBudget for the policies of one namespace
 	// together, and it bounds each of their evaluations. Their authors may be users whom the
@@ -36,7 +36,7 @@ const (
 	NamespacedAuthorizationBudget = AuthorizationBudget / 10
 	// ExplanationBudget bounds the evaluations that only find which part of a condition is false, for all decisions about a
 	// request together, while only the request is known. It is a tenth of NamespacedAuthorizationBudget, some five
-	// milliseconds. Nothing is decided by it.
+	// milliseconds. No decision depends on these evaluations.
 	ExplanationBudget = NamespacedAuthorizationBudget / 10
 	// programCacheSize bounds the compiled programs that are kept. A program holds some
 	// 5 to 50 KiB, and at most about a megabyte, most of it regular expressions; more
@@ -73,24 +73,24 @@ func NewCompilerFor(environment *Environment) *Compiler {
 	return &Compiler{environment: environment, programs: lru.New(programCacheSize)}
 }
 
-// compiled is what the cache holds: failures too, so that a bad expression costs its
-// sender more than the server.
+// compiled is an entry of the cache: the result of compiling one text. Errors are cached too, so that a bad
+// expression costs its sender more than the server.
 type compiled struct {
 	program *Program
 	cost    uint64
 	err     error
 }
 
-// Compile returns the program of an expression that yields a bool. Errors wrap
+// Compile returns the program of an expression, which must yield a bool. Errors wrap
 // ErrCompile and show the place of the mistake.
 func (c *Compiler) Compile(expression string) (*Program, error) {
 	program, _, err := c.CompileWithCost(expression)
 	return program, err
 }
 
-// CompileWithCost is Compile. It also returns what compiling the expression costs, in the units of
-// CostLimit. The cost depends on the text only: it is the same if the program is kept already, and
-// if the expression does not compile.
+// CompileWithCost is Compile. It also returns the cost of compiling the expression, in the units of
+// CostLimit. The cost depends on the text only: it is the same whether or not the program is in the cache, and
+// an expression that does not compile has a cost too. It is 0 for a text that is longer than MaxExpressionBytes.
 func (c *Compiler) CompileWithCost(expression string) (*Program, uint64, error) {
 	if len(expression) > MaxExpressionBytes {
 		return nil, 0, ErrTooLong
@@ -103,8 +103,8 @@ func (c *Compiler) CompileWithCost(expression string) (*Program, uint64, error) 
 	return result.program, result.cost, result.err
 }
 
-// CompileUncached is CompileWithCost, but neither reads nor changes the kept programs. It is for texts
-// with values of one request, which would displace the programs of conditions.
+// CompileUncached is CompileWithCost without the cache, and without the bound on the length of the text. It is for texts
+// with values of one request, which would displace the programs of conditions in the cache.
 func (c *Compiler) CompileUncached(expression string) (*Program, uint64, error) {
 	result := c.compile(expression)
 	return result.program, result.cost, result.err
@@ -123,8 +123,8 @@ func (c *Compiler) compileOnce(expression string) compiled {
 	return result.(compiled)
 }
 
-// compile recovers: the compiler of cel-go is known to panic on some expressions, such
-// as a lone optional element in a list.
+// compile compiles an expression without the cache. It recovers panics, because the compiler of cel-go is known to panic on
+// some expressions, such as a lone optional element in a list.
 func (c *Compiler) compile(expression string) (result compiled) {
 	e := c.environment.engine
 	result.cost = guard.CompileCost(expression)

@@ -15,10 +15,10 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - The environments extend the environment of Kubernetes: a condition can use everything that a
 //     ValidatingAdmissionPolicy can use, except params.
-//   - No input panics, and none runs without bound: expressions are bounded in size, evaluations in cost
+//   - No expression and no data cause a panic or unbounded work: expressions are bounded in size, evaluations in cost
 //     and by their context.
 //   - Reading a variable without a value is an error. There are no default values.
 //
-// The package knows the names and types of the data of requests, not their Go types. It knows nothing of
-// decisions and condition sets, and must not import anything of Proviso outside its own folder.
+// The package knows the names and CEL types of the data of requests, not their Go types. It knows nothing of
+// decisions and condition sets, and of Proviso outside its own folder it imports package suggestion only.
 package cel

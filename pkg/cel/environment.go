@@ -22,13 +22,12 @@ type Environment struct {
 	variables map[string]bool
 }
 
-// NewConditionEnvironment makes the environment of conditions, which may read what is unknown until
-// admission.
+// NewConditionEnvironment makes the environment of conditions. It has all variables except Request and Variables.
 func NewConditionEnvironment(options ...cel.EnvOption) (*Environment, error) {
 	return newEnvironment(options, unknownVariables)
 }
 
-// NewPolicyEnvironment makes the environment of policies, which may read Request as well.
+// NewPolicyEnvironment makes the environment of policies. It has Request and the variables of the environment of conditions.
 func NewPolicyEnvironment(options ...cel.EnvOption) (*Environment, error) {
 	return newEnvironment(options, requestVariables, unknownVariables)
 }

@@ -40,13 +40,13 @@ var classes = []struct{ prefix, class string }{
 	{"optional.none()", "the optional has no value"},
 }
 
-// Fail ends the CEL function that is being called, whose result becomes err. It is for Go code that a
-// library of Kubernetes calls and that cannot return an error of CEL through it. It never returns.
+// Fail ends the CEL function that is being called, whose result becomes err. It is for Go code that a CEL library of
+// Kubernetes calls, and that cannot return an error through this library. It panics, and never returns.
 func Fail(err error) { guard.Fail(err) }
 
 // FailureClass returns the class of an error of an evaluation, such as "no such key" or
 // "cost limit exceeded". The error itself may quote the data that was evaluated; the class is
-// a constant that quotes nothing. It is "evaluation failed" for an error that has no other.
+// a constant that quotes nothing. The class of every other error is "evaluation failed".
 func FailureClass(err error) string {
 	switch {
 	case errors.Is(err, ErrCost):

@@ -24,7 +24,8 @@ var (
 	DynamicType = cel.DynType
 )
 
-// Signature describes expressions that are no conditions.
+// Signature has the variables, the result type and the cost limit of expressions that are not conditions, such as
+// those of FieldPermissionMappings.
 type Signature struct {
 	// Variables are the variables that the expressions may read.
 	Variables map[Variable]*Type
@@ -34,8 +35,8 @@ type Signature struct {
 	CostLimit uint64
 }
 
-// FunctionCompiler compiles expressions with one signature, in the environment of conditions
-// otherwise and within its bounds. It is safe for concurrent use.
+// FunctionCompiler compiles expressions with one signature. They can use the same CEL functions as conditions, within the
+// same bounds, but only the variables of the signature. It is safe for concurrent use.
 type FunctionCompiler struct {
 	engine    *engine.Engine
 	signature Signature

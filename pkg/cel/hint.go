@@ -16,7 +16,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
 
-// The messages of the type checker that get hints. If it words them in another way, they get none.
+// The messages of the type checker to which hints are added. A message with another text gets no hint.
 var (
 	undeclared = regexp.MustCompile(`undeclared reference to '([^']*)' \(in container ''\)`)
 	undefined  = regexp.MustCompile(`undefined field '([^']*)'`)
@@ -26,8 +26,9 @@ var (
 // exist for few requests only.
 var policyVariables = []Variable{Request, Object, OldObject, Operation, Options, DryRun, NamespaceObject, Authorizer, Variables}
 
-// DescribeVariables adds to the message of a compiler of policies which variables there are, and which names are near to names
-// that there are not.
+// DescribeVariables adds hints to a message of the compiler of policies. After an undeclared variable or an undefined field it
+// inserts similar names, and after a message about an undeclared variable it lists all variables. Other messages are returned
+// unchanged.
 func DescribeVariables(message string) string {
 	var names []string
 	for _, v := range policyVariables {
@@ -43,8 +44,8 @@ func DescribeVariables(message string) string {
 	return describeFields(message, slices.Concat(fieldNames(requestType), fieldNames(namespaceType)), names)
 }
 
-// describeFields adds to the message of a type checker which fields, or which variables, are near to fields that there are
-// not.
+// describeFields inserts a hint after each undefined field in a message of the type checker: the variable with the same name,
+// if there is one, or else similar names of fields.
 func describeFields(message string, fields, variables []string) string {
 	return undefined.ReplaceAllStringFunc(message, func(match string) string {
 		name := undefined.FindStringSubmatch(match)[1]
@@ -55,7 +56,7 @@ func describeFields(message string, fields, variables []string) string {
 	})
 }
 
-// nearNames returns a hint at names that are similar, or nothing.
+// nearNames returns a hint with the candidates that are similar to name, or nothing if no candidate is.
 func nearNames(name string, candidates []string) string {
 	near := suggestion.Near(name, candidates)
 	if len(near) == 0 {

@@ -14,17 +14,17 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Fields is data that an expression usually reads in small part. Both methods must be safe for
-// concurrent use if the value is, and they must agree.
+// Fields is data of which an expression usually reads a few fields only. Both methods must return the same
+// data. They must be safe for concurrent use if the map that Lazy returns is used concurrently.
 type Fields interface {
-	// Field returns the value under a key.
+	// Field returns the value under a key, and false if there is none.
 	Field(key string) (value Value, ok bool)
-	// Whole returns all of it as one map of CEL.
+	// Whole returns all the data as one map of CEL.
 	Whole() Value
 }
 
-// Lazy returns a map of CEL whose values are made when they are read. It behaves like the map that Whole
-// returns. Whole is called at most once, and only for another operation than reading a field.
+// Lazy returns a map of CEL that calls Field when an expression reads a value by a string key. It behaves like the map that
+// Whole returns. All other operations call Whole, which is called at most once.
 func Lazy(fields Fields) Value { return &lazyMap{fields: fields} }
 
 type lazyMap struct {

@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// ObjectReader reads Go objects as runtime.DefaultUnstructuredConverter converts them, but
-// converts only what is read. One is made for one evaluation: it must not be used
-// concurrently.
+// ObjectReader makes Go objects values of CEL. Expressions see the data to which
+// runtime.DefaultUnstructuredConverter converts an object, but only the fields that they read are converted. An ObjectReader
+// is for one evaluation, and must not be used concurrently.
 type ObjectReader struct {
 	err error
 }
 
-// Read returns an object as a value of a variable; null if there is none. The object must
-// not change during the evaluation.
+// Read returns an object as the value of a variable. It returns null if there is no object, and if the object is no pointer
+// to a struct, which Err then reports. The object must not change during the evaluation.
 func (r *ObjectReader) Read(object runtime.Object) any {
 	v := reflect.ValueOf(object)
 	switch {
@@ -42,8 +42,8 @@ func (r *ObjectReader) Read(object runtime.Object) any {
 	return r.structValue(v.Elem())
 }
 
-// Err returns why something that was read could not be converted. The result of the
-// evaluation must not be used then: it went on without.
+// Err returns the first error of converting data that the evaluation has read, or nil. If there is an error, the result of
+// the evaluation must not be used, because the data were missing in it.
 func (r *ObjectReader) Err() error { return r.err }
 
 func (r *ObjectReader) fail(err error) {
@@ -129,12 +129,12 @@ func (f *structFields) memoize(name string, result Value) Value {
 	return result
 }
 
-// readable holds what isReadable found out, by type.
+// readable caches the results of isReadable, by type.
 var readable sync.Map
 
-// isReadable reports whether the fields of a struct can be read one by one. They cannot if the
-// struct, or one that is inlined in it, says itself how it is converted, if two fields have
-// the same name, or if structs are inlined deeper than the paths of package value are right.
+// isReadable reports whether the fields of a struct can be read one by one. It returns false if the
+// struct, or a struct that is inlined in it, has a conversion of its own, if two fields have
+// the same name, or if structs are inlined deeper than maxInlined, where package value finds wrong fields.
 func isReadable(t reflect.Type) bool {
 	if known, ok := readable.Load(t); ok {
 		return known.(bool)
@@ -144,7 +144,7 @@ func isReadable(t reflect.Type) bool {
 	return found
 }
 
-// maxInlined is how deep structs may be inlined in one that is read field by field.
+// maxInlined is how deep structs may be inlined in a struct that is read field by field.
 const maxInlined = 2
 
 func isFlat(t reflect.Type, names map[string]bool, depth int) bool {
@@ -187,8 +187,8 @@ func scalar(v reflect.Value) ref.Val {
 	}
 }
 
-// aggregate returns the value of what can be read in part, or nil. Types that say
-// themselves how they are converted cannot.
+// aggregate returns the value of a struct, a pointer, a map of strings or a slice that can be read without converting all of
+// it. It returns nil for everything else, and for types that have a conversion of their own.
 func (r *ObjectReader) aggregate(v reflect.Value) ref.Val {
 	if isConverted(v.Type()) {
 		return nil
@@ -218,7 +218,7 @@ func (r *ObjectReader) aggregate(v reflect.Value) ref.Val {
 	return nil
 }
 
-// list returns the value of a slice of texts or structs, or nil.
+// list returns the value of a slice of strings or of structs, or nil for every other slice and for a nil slice.
 func (r *ObjectReader) list(v reflect.Value) ref.Val {
 	if texts, ok := v.Interface().([]string); ok && texts != nil {
 		return Texts(texts)

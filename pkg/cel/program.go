@@ -26,7 +26,7 @@ type Program struct {
 	reads        map[Variable]bool
 }
 
-// Program makes a program of a checked expression, which must yield a bool. Errors wrap ErrCompile.
+// Program returns a program for a checked expression, which must yield a bool. Errors wrap ErrCompile.
 func (e *Environment) Program(checked *cel.Ast) (*Program, error) {
 	planned, err := planResult(e.engine, checked, cel.BoolType)
 	if err != nil {
@@ -35,7 +35,7 @@ func (e *Environment) Program(checked *cel.Ast) (*Program, error) {
 	return &Program{engine: e.engine, instructions: planned, reads: e.variablesOf(checked.NativeRep())}, nil
 }
 
-// planResult plans an expression that must yield a type.
+// planResult plans an expression. It returns an error if the expression does not yield the type result.
 func planResult(e *engine.Engine, checked *cel.Ast, result *cel.Type) (*engine.Instructions, error) {
 	if !checked.OutputType().IsExactType(result) {
 		return nil, fmt.Errorf("expression %w: it must yield %s, but yields %s", ErrCompile, result, checked.OutputType())
@@ -48,8 +48,8 @@ func planResult(e *engine.Engine, checked *cel.Ast, result *cel.Type) (*engine.I
 	return planned[0], nil
 }
 
-// variablesOf returns the variables that an expression may read. A macro variable that
-// has the name of one counts as that one, which only makes the answer larger.
+// variablesOf returns the variables of the environment that an expression may read. A variable of a macro with the same
+// name counts as the variable of the environment, so the result may have a variable that the expression does not read.
 func (e *Environment) variablesOf(checked *ast.AST) map[Variable]bool {
 	reads := map[Variable]bool{}
 	for _, reference := range checked.ReferenceMap() {
@@ -63,10 +63,10 @@ func (e *Environment) variablesOf(checked *ast.AST) map[Variable]bool {
 // Instructions returns the planned expression.
 func (p *Program) Instructions() *engine.Instructions { return p.instructions }
 
-// Reads reports whether the value may depend on the variable.
+// Reads reports whether the value of the expression may depend on the variable.
 func (p *Program) Reads(v Variable) bool { return p.reads[v] }
 
-// ReadsOnly reports whether the value depends on no other variables.
+// ReadsOnly reports whether the value of the expression depends on no other variables than the given ones.
 func (p *Program) ReadsOnly(variables ...Variable) bool {
 	for other, reads := range p.reads {
 		if reads && !slices.Contains(variables, other) {
@@ -76,9 +76,9 @@ func (p *Program) ReadsOnly(variables ...Variable) bool {
 	return true
 }
 
-// Values holds what the variables are. A variable that is not in it is unknown, and
-// reading it is an error. Values are what JSON decodes to (map[string]any, []any,
-// string, int64, float64, bool, nil) or CEL values.
+// Values has the values of variables. A variable that is not in it is unknown, and
+// reading it is an error. A value is either data as decoded from JSON (map[string]any, []any,
+// string, int64, float64, bool, nil) or a CEL value.
 type Values map[Variable]any
 
 var _ interpreter.Activation = Values(nil)
@@ -99,8 +99,8 @@ var (
 	ErrEvaluation = engine.ErrEvaluation
 )
 
-// Eval evaluates the program within CostLimit and until ctx ends. It returns what the
-// evaluation cost, also when it fails.
+// Eval evaluates the program within CostLimit and until ctx ends. It also returns the cost of the evaluation, even if the
+// evaluation fails. Errors wrap ErrCost or ErrEvaluation.
 func (p *Program) Eval(ctx context.Context, values Values) (result bool, cost uint64, err error) {
 	return p.EvalActivation(ctx, values)
 }

@@ -19,7 +19,7 @@ import (
 
 // TypedCompiler checks the expressions of a policy against the type of an object. It has
 // the variables of NewPolicyEnvironment, in which object and oldObject have that type. It
-// finds mistakes, but what it refuses may still run: at admission an object is data
+// finds mistakes, but an expression that it refuses may still be evaluated without error: at admission an object is data
 // without a type.
 //
 // It holds an environment, which is large: make one when it is needed, and do not keep it.
@@ -69,7 +69,7 @@ func NewTypedCompiler(object *apiservercel.DeclType, budget *Budget) (compiler *
 	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil)), budget: budget, object: object}, nil
 }
 
-// fieldTypes adds the types of all fields of an object, and of the objects in them.
+// fieldTypes appends to known the types of all fields of an object, and of the fields of the objects in it.
 func fieldTypes(t *apiservercel.DeclType, known []*cel.Type) []*cel.Type {
 	switch {
 	case t.IsList() || t.IsMap():
@@ -82,15 +82,16 @@ func fieldTypes(t *apiservercel.DeclType, known []*cel.Type) []*cel.Type {
 	return known
 }
 
-// Check says what is wrong with an expression of any type: the first mistakes, with their
-// places, in about a kilobyte. Errors wrap ErrCompile if types have nothing to do with it.
+// Check checks an expression, which may have any type. It returns nil, or an error with the first mistakes and their
+// places in about a kilobyte. Errors wrap ErrCompile if they are not about types: the expression is too long, takes
+// too long to compile, or exceeds the budget.
 func (c *TypedCompiler) Check(expression string) error {
 	_, err := c.typeOf(expression)
 	return err
 }
 
-// Define checks an expression and makes it known as variables.NAME to those that are
-// checked afterwards. One with a mistake is known as dyn, so that the mistake is reported
+// Define checks a named expression, and declares variables.NAME with its type for the expressions that are
+// checked afterwards. If the expression has a mistake, the type is dyn, so that the mistake is reported
 // once. It returns the same errors as Check.
 func (c *TypedCompiler) Define(variable NamedExpression) error {
 	t, mistake := c.typeOf(variable.Expression)
@@ -103,8 +104,8 @@ func (c *TypedCompiler) Define(variable NamedExpression) error {
 	return mistake
 }
 
-// typeOf returns the type of an expression, or dyn and what is wrong with it. It recovers
-// for the reason that Compiler does.
+// typeOf returns the type of an expression, or dyn and an error. Like Compiler, it recovers panics of the compiler of
+// cel-go.
 func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -19,8 +19,8 @@ func Text(text string) Value { return types.String(text) }
 // Texts returns a list of CEL that shares the slice, which must not be changed any more.
 func Texts(texts []string) Value { return types.NewStringList(types.DefaultTypeAdapter, texts) }
 
-// Known converts data, as decoded from JSON, to a value of a known variable. Maps become maps of CEL,
-// which treat keys of all types alike; maps of Go do not.
+// Known converts data, as decoded from JSON, to a CEL value for a known variable. It converts maps of Go at every depth,
+// because a CEL map over a map of Go does not treat keys of all types alike.
 func Known(data any) Value {
 	switch value := data.(type) {
 	case map[string]any:

@@ -16,13 +16,13 @@ import (
 // Variable is the name of a variable of the environment.
 type Variable string
 
-// Request is what is known of a request at authorization: verb, apiGroup, apiVersion,
+// Request is the data of a request that is known at authorization: verb, apiGroup, apiVersion,
 // resource, subresource, namespace, name, path, fieldSelector, labelSelector and userInfo.
-// Policies may read it; conditions may not, since it has become part of their text.
+// Policies may read it. Conditions may not: partial evaluation has replaced it by its values.
 const Request Variable = "request"
 
 // Variables holds the named expressions of a policy, as fields. Policies may read it; it has no value
-// at run time, because the compiler puts the expressions in.
+// at run time, because the compiler replaces variables.NAME by the expression.
 const Variables Variable = "variables"
 
 // The variables that are unknown until admission. Conditions may read no others.
@@ -43,12 +43,12 @@ const (
 	// ImpersonatedRequest is the request that is made while impersonating. It exists in
 	// conditions of impersonation checks only.
 	ImpersonatedRequest Variable = "impersonatedRequest"
-	// ImpersonatedUser is the user who is impersonated, under the same proviso.
+	// ImpersonatedUser is the user who is impersonated. It exists in conditions of impersonation checks only.
 	ImpersonatedUser Variable = "impersonatedUser"
 	// Authorizer asks for secondary authorization checks, as in
 	// ValidatingAdmissionPolicy.
 	Authorizer Variable = "authorizer"
-	// RequestResource is Authorizer, with the resource of the request filled in.
+	// RequestResource is a check of Authorizer about the resource of the request.
 	RequestResource Variable = "authorizer.requestResource"
 )
 
@@ -63,7 +63,8 @@ func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField(name, t, false, nil, nil)
 }
 
-// TypePrefix begins the names of the types that the data of this package have. All of them are maps.
+// TypePrefix is the beginning of the names of the object types that this package declares. The values of these types are
+// maps.
 const TypePrefix = "proviso."
 
 func object(name string, fields ...*apiservercel.DeclField) *apiservercel.DeclType {
@@ -132,8 +133,8 @@ var (
 // RequestType returns the type of Request. It must not be changed.
 func RequestType() *apiservercel.DeclType { return requestType }
 
-// NamespaceData reduces a Namespace to the fields that NamespaceObject has. A dyn in an
-// expression could otherwise read more, in one place but not in another.
+// NamespaceData returns a copy of a Namespace that has only the fields of NamespaceObject. Otherwise an expression that
+// converts it with dyn() could read other fields on some servers, and not on others.
 func NamespaceData(namespace map[string]any) map[string]any {
 	reduced := map[string]any{}
 	metadata, _ := namespace["metadata"].(map[string]any)
@@ -145,8 +146,7 @@ func NamespaceData(namespace map[string]any) map[string]any {
 	return map[string]any{"metadata": reduced}
 }
 
-// unknownVariables are the variables of conditions, and requestVariables what policies
-// have in addition.
+// unknownVariables are the variables of conditions. requestVariables are the additional variables of policies.
 var (
 	unknownVariables = map[Variable]*cel.Type{
 		Object:              cel.DynType,

@@ -43,8 +43,8 @@ type Program struct {
 	request any
 }
 
-// Compile compiles a bound condition. Unknown or repeated fields, data of another type than
-// is declared, or anything after it, are errors, which wrap cel.ErrCompile.
+// Compile compiles a bound condition. It returns an error that wraps cel.ErrCompile if the condition is too long, if it has
+// unknown or repeated fields, data of another type than declared, or trailing data, or if its expression does not compile.
 func (c *Compiler) Compile(condition string) (*Program, error) {
 	program, _, err := c.CompileWithCost(condition)
 	return program, err
@@ -70,13 +70,13 @@ func (c *Compiler) CompileWithCost(condition string) (*Program, uint64, error) {
 // Reads reports whether the value may depend on the variable.
 func (p *Program) Reads(v cel.Variable) bool { return p.program.Reads(v) }
 
-// Eval evaluates the condition as cel.Program.Eval does. cel.Request has the value that the condition
-// gives it, whatever values has.
+// Eval evaluates the condition as cel.Program.Eval does. The variable cel.Request has the data in the condition as its
+// value, and not the value that values may have for it.
 func (p *Program) Eval(ctx context.Context, values cel.Values) (result bool, cost uint64, err error) {
 	return p.program.EvalActivation(ctx, requestValues{Values: values, request: p.request})
 }
 
-// requestValues are values in which cel.Request has the value of a bound condition.
+// requestValues are the values of variables, with the request data of a bound condition as the value of cel.Request.
 type requestValues struct {
 	cel.Values
 	request any
@@ -122,7 +122,7 @@ func decode(condition string) (decoded document, err error) {
 	return decoded, nil
 }
 
-// decoder decodes JSON of declared types. How deep it goes, the types decide.
+// decoder decodes JSON of declared types. The types bound the depth of the JSON.
 type decoder struct {
 	*json.Decoder
 }

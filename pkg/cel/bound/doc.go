@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 //	{"expression":"object.owner == request.userInfo.username","request":{"userInfo":{"username":"alice"}}}
 //
-// All conditions of one policy share one program, whereas every residual is compiled by itself. A bound
+// All bound conditions with the same expression share one program, whereas every residual is compiled by itself. A bound
 // condition shows the expression of the policy, so it is for readers who may read the policy.
 //
 // Invariants:

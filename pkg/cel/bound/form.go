@@ -24,8 +24,8 @@ type document struct {
 	Request    map[string]any `json:"request"`
 }
 
-// Form is what the bound conditions of one expression have in common: the text of the expression, and the fields of
-// request that it reads. It compiles nothing. It is immutable and safe for concurrent use.
+// Form is the part of a bound condition that is the same for all requests: the text of the expression, and the names of the
+// fields of request that the expression reads. It compiles nothing. It is immutable and safe for concurrent use.
 type Form struct {
 	expression string
 	reads      *Fields
@@ -65,8 +65,8 @@ type Fields struct {
 	byName map[string]*Fields
 }
 
-// Add adds the field at a path of names, which begins with a field of request. An empty path is all
-// of request.
+// Add adds the field at a path of names, which begins with a field of request. If the path is empty, all of request is
+// added. If the path leads to a field that is not declared, the declared object around this field is added.
 func (f *Fields) Add(path []string) { f.add(path, cel.RequestType()) }
 
 // Has reports whether a field of request, or a part of it, has been added.
@@ -91,8 +91,8 @@ func (f *Fields) add(path []string, t *apiservercel.DeclType) {
 	f.byName[path[0]].add(path[1:], declared.Type)
 }
 
-// of returns the fields of a value. A field that is missing in the value is missing in the result, so that
-// the evaluation of the condition has the same error.
+// of returns a copy of a value of type t with the fields in f only. A field that is missing in the value is missing in the
+// result, so that the evaluation of the condition has the same error. It returns the errors of conform.
 func (f *Fields) of(value any, t *apiservercel.DeclType, room *int) (any, error) {
 	if f.all || !t.IsObject() {
 		return conform(value, t, room)
@@ -118,9 +118,9 @@ func (f *Fields) of(value any, t *apiservercel.DeclType, room *int) (any, error)
 
 var errTooLong = fmt.Errorf(" is longer than %d bytes", cel.MaxExpressionBytes)
 
-// conform returns a copy of a value that is of a declared type of request, which has
-// strings, lists, maps and objects. Nil lists and maps become empty ones. It takes from room
-// what the value is long at least, and stops where there is none.
+// conform returns a copy of a value, or an error if the value is not of the type t. The types of request consist of strings,
+// lists, maps and objects. Nil lists and maps become empty ones. conform subtracts a lower bound of the length of the value's
+// text from room, and returns errTooLong when there is no room left.
 func conform(value any, t *apiservercel.DeclType, room *int) (any, error) {
 	if *room--; *room < 0 {
 		return nil, errTooLong

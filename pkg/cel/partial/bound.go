@@ -26,8 +26,8 @@ func (e *Expression) Bound(request map[string]any) (string, error) {
 	return form.Bind(request)
 }
 
-// boundForm returns the bound form of the expression. It is an error if the text of the expression does
-// not compile.
+// boundForm returns the bound form of the expression, or an error if the text of the whole expression does not compile, for
+// example because it is too long.
 func (e *Expression) boundForm() (*bound.Form, error) {
 	e.boundOnce.Do(func() {
 		if _, err := e.compiler.Compile(e.Text()); err != nil {
@@ -39,7 +39,7 @@ func (e *Expression) boundForm() (*bound.Form, error) {
 	return e.bound, e.boundErr
 }
 
-// ReadsRequestField reports whether the value may depend on a field of request.
+// ReadsRequestField reports whether the value of the expression may depend on the field of request with the given name.
 func (e *Expression) ReadsRequestField(name string) bool { return requestFields(e.tree).Has(name) }
 
 // requestFields returns the fields of request that an expression reads.
@@ -65,7 +65,8 @@ func addRequestFields(fields *bound.Fields, n *node) {
 	}
 }
 
-// requestPath returns the names that a node selects from request, one after the other.
+// requestPath returns the names of the fields that a node selects from request, one inside the other. It returns false if the
+// node is anything but a selection from request, or request itself.
 func requestPath(n *node) ([]string, bool) {
 	switch {
 	case n.kind == variableNode:

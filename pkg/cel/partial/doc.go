@@ -20,15 +20,16 @@ SPDX-License-Identifier: Apache-2.0
 // The last residual is an error unless object.open is true, because the user has no uid.
 //
 // A Compiler turns an expression into a tree of nodes with unexpanded macros (tree.go). A Plan decides
-// which parts are known when certain variables are, and shares one program for each of them (plan.go). An
-// evaluation replaces the known parts by their values and simplifies the rest (evaluation.go, macro.go),
-// which is printed (operand.go, literal.go, printer.go) and compiled again.
+// which parts of the tree are known when certain variables are known; all plans of an expression share the
+// instructions that evaluate these parts (plan.go). An evaluation replaces the known parts by their values
+// and simplifies the rest (evaluation.go, macro.go). The rest is the residual, which is printed (operand.go,
+// literal.go, printer.go) and compiled again.
 //
 // Invariants:
 //
-//   - Two stages equal one: the residual, evaluated with the remaining variables, has the result of the
-//     whole expression evaluated with all variables. An error stays an error, though perhaps another one.
-//   - Nothing that known values contain can become syntax.
+//   - Two stages equal one: the residual, evaluated with the remaining variables, has the same result as the
+//     whole expression evaluated with all variables. An error stays an error, though perhaps with another text.
+//   - No part of a known value can become syntax of the residual.
 //   - A residual that has no text, or is longer than cel.MaxExpressionBytes, is an error, and the caller
 //     must fail closed.
 //   - A partial evaluation costs at most cel.CostLimit, counts the cost of planning and writing, and ends
@@ -36,5 +37,5 @@ SPDX-License-Identifier: Apache-2.0
 //
 // TestOracle checks the first invariant on random expressions, and TestMutants checks that TestOracle
 // notices each missing rule. The package knows nothing of policies and decisions. Of Proviso it imports
-// what is beneath package cel only.
+// package cel, the packages in its folder, and package suggestion only.
 package partial

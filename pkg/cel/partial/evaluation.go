@@ -20,7 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
-// part is the result of a step: a value, which may be an error, or a residual.
+// part is the result of evaluating a step: a value, which may be an error, or a residual.
 type part struct {
 	value ref.Val
 	// tree is the residual, or a value as the author wrote it.
@@ -45,7 +45,7 @@ type evaluation struct {
 	spent, limit, bound uint64
 	// retyped are the variables of the enclosing macros that have become dyn.
 	retyped []string
-	// stopped is the error that ends the evaluation. Unlike errors in values, || cannot absorb it.
+	// stopped is the error that ends the evaluation. Unlike an error that is a value, || cannot absorb it.
 	stopped error
 }
 
@@ -81,7 +81,7 @@ func (e *evaluation) spend(cost uint64) bool {
 
 func (e *evaluation) stop() part { return part{value: types.WrapErr(e.stopped)} }
 
-// activation gives known parts their variables.
+// activation returns the values of the known variables and of the variables of macros.
 func (e *evaluation) activation(b *bindings) interpreter.Activation {
 	if b == nil {
 		return e.values
@@ -105,15 +105,15 @@ func (a activation) ResolveName(name string) (any, bool) {
 
 func (a activation) Parent() interpreter.Activation { return nil }
 
-// Eval evaluates the expression as far as the values of the known variables allow. Data from requests
-// stay values: nothing that they contain can become syntax.
+// Eval evaluates the expression as far as the values of the known variables allow, within cel.CostLimit. No part of a value
+// can become syntax of the residual.
 func (p *Plan) Eval(ctx context.Context, values cel.Values) Result {
 	return p.EvalWithin(ctx, values, cel.CostLimit)
 }
 
-// EvalWithin is Eval with another limit, which is at most cel.CostLimit. An evaluation over the limit is
-// an error that wraps cel.ErrCost. It may end only at the next limit of the engine above, which is
-// cel.ExplanationBudget, cel.NamespacedAuthorizationBudget or cel.CostLimit.
+// EvalWithin is Eval with another limit; a limit over cel.CostLimit counts as cel.CostLimit. An evaluation that costs more
+// than the limit is an error that wraps cel.ErrCost. The evaluation of a known part may go on until it has cost
+// cel.ExplanationBudget, cel.NamespacedAuthorizationBudget or cel.CostLimit, whichever is next above what is left.
 func (p *Plan) EvalWithin(ctx context.Context, values cel.Values, limit uint64) (result Result) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -263,8 +263,8 @@ func (e *evaluation) argument(call *step, number int, p part) *node {
 	return operand
 }
 
-// evalLogic evaluates && and ||. An operand that is short decides, even if another operand is an error. An
-// operand that is not a bool is an error.
+// evalLogic evaluates && and ||. An operand with the value short, which is false for && and true for ||, decides, even if
+// another operand is an error. An operand that is not a bool is an error.
 func (e *evaluation) evalLogic(s *step, b *bindings, short types.Bool) part {
 	var (
 		remaining []*node
@@ -338,9 +338,9 @@ func (e *evaluation) evalConditional(s *step, b *bindings) part {
 	return part{tree: &result}
 }
 
-// branch evaluates the branch that is taken. If the branches have different types, the conditional is dyn
-// to the checker, and must stay dyn. The type of a variable of a macro may have been inferred from the
-// other branch.
+// branch evaluates the branch of a conditional that is taken, which replaces the conditional. If the branches have different
+// types, the checker takes the conditional for dyn, so the result is made dyn. It is also made dyn if it is a variable of a
+// macro, whose type the checker may have inferred from the other branch.
 func (e *evaluation) branch(s, taken *step, b *bindings) part {
 	p := e.eval(taken, b)
 	if p.tree != nil && !p.isError() && (!taken.typ.IsExactType(s.typ) || e.isBinder(p.tree)) {

@@ -25,20 +25,20 @@ import (
 // others are not. It is safe for concurrent use.
 type Compiler struct {
 	environment *cel.Environment
-	// engine is the one of the environment.
+	// engine is the engine of the environment.
 	engine     *engine.Engine
 	residuals  *cel.Compiler
 	signatures map[string]signature
-	// prepared holds plans and texts that were asked for by text.
+	// prepared caches the results of Prepare and NoneOf.
 	prepared *lru.Cache
 }
 
-// preparedCacheSize bounds what Prepare and NoneOf keep, failures too. A plan holds some tens
+// preparedCacheSize bounds the results, including errors, that Prepare and NoneOf keep. A plan holds some tens
 // of KiB.
 const preparedCacheSize = 256
 
 // NewPolicyCompiler makes a compiler for the expressions of policies, which may read cel.Request and the
-// variables that are unknown until admission. Residuals are compiled by residuals.
+// variables that are unknown until admission. The compiler residuals compiles the residuals.
 func NewPolicyCompiler(residuals *cel.Compiler) (*Compiler, error) {
 	environment, err := cel.NewPolicyEnvironment(celgo.EnableMacroCallTracking())
 	if err != nil {
@@ -47,8 +47,8 @@ func NewPolicyCompiler(residuals *cel.Compiler) (*Compiler, error) {
 	return newCompiler(environment, residuals), nil
 }
 
-// NewConditionCompiler makes a compiler for conditions, whose variables of impersonation are known before
-// the object is. Residuals are compiled by residuals.
+// NewConditionCompiler makes a compiler for conditions. It is for impersonation checks, in which the variables of
+// impersonation are known and the object is not. The compiler residuals compiles the residuals.
 func NewConditionCompiler(residuals *cel.Compiler) (*Compiler, error) {
 	environment, err := cel.NewConditionEnvironment(celgo.EnableMacroCallTracking())
 	if err != nil {
@@ -62,7 +62,7 @@ func newCompiler(environment *cel.Environment, residuals *cel.Compiler) *Compile
 	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), prepared: lru.New(preparedCacheSize)}
 }
 
-// Expression is a compiled expression of a policy. It is immutable and safe for
+// Expression is an expression that a Compiler has compiled. It is immutable and safe for
 // concurrent use.
 type Expression struct {
 	compiler *Compiler
@@ -71,11 +71,11 @@ type Expression struct {
 	program  *cel.Program
 
 	mu sync.Mutex
-	// checked is the source of the tree, as long as it is in use. It is larger than all other
-	// fields together, and can be made again of what was compiled. It cannot be made of the whole text, which may be
-	// longer than the parser accepts.
+	// checked is the source of the tree. The pointer is weak because the source is larger than all other fields
+	// together, and can be made again from compiled. It cannot be made from Text, which may be longer than the
+	// parser accepts.
 	checked weak.Pointer[source]
-	// planned are the instructions for the nodes that some plan evaluates.
+	// planned are the instructions for the nodes that a plan evaluates. All plans share them.
 	planned map[*node]*engine.Instructions
 
 	textOnce sync.Once
@@ -95,7 +95,7 @@ func (c *Compiler) Compile(text string) (*Expression, error) {
 	return c.CompileWithVariables(nil, text)
 }
 
-// expression makes an Expression of what the checker accepted.
+// expression returns the Expression for the checked form of compiled.
 func (c *Compiler) expression(compiled expressions, checked *celgo.Ast) (*Expression, error) {
 	program, err := c.environment.Program(checked)
 	if err != nil {
@@ -108,7 +108,8 @@ func (c *Compiler) expression(compiled expressions, checked *celgo.Ast) (*Expres
 	return &Expression{compiler: c, compiled: compiled, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]*engine.Instructions{from.tree: program.Instructions()}}, nil
 }
 
-// source returns the checked expression from which the tree was made.
+// source returns the checked expression from which the tree was made, or checks the expression again if the garbage
+// collector has removed it.
 func (e *Expression) source() (from *source, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -143,8 +144,8 @@ func (c *Compiler) Prepare(text string, known ...cel.Variable) (*Plan, error) {
 	})
 }
 
-// NoneOf returns the text of a condition that is true if none of the given ones is. Like ||, it is an
-// error only if one of them is an error and none is true. It caches its results by the texts.
+// NoneOf returns the text of a condition that is true if all given conditions are false, and false if one of them is true.
+// If one is an error and none is true, the new condition is an error, as with ||. NoneOf caches its results by the texts.
 func (c *Compiler) NoneOf(texts ...string) (string, error) {
 	if len(texts) == 0 {
 		return "", fmt.Errorf("expression %w: there is nothing to deny", cel.ErrCompile)
@@ -169,7 +170,8 @@ type memoized[T any] struct {
 	err   error
 }
 
-// memoize returns the entry of the cache for a key, which create makes if there is none.
+// memoize returns the value and the error that the cache has for a key. If it has none, memoize calls create and adds the
+// result.
 func memoize[T any](cache *lru.Cache, key string, create func() (T, error)) (T, error) {
 	if found, ok := cache.Get(key); ok {
 		if m, ok := found.(memoized[T]); ok {
@@ -181,7 +183,7 @@ func memoize[T any](cache *lru.Cache, key string, create func() (T, error)) (T, 
 	return value, err
 }
 
-// Program evaluates the expression at once, with all of its variables.
+// Program returns a program that evaluates the whole expression, with the values of all variables.
 func (e *Expression) Program() *cel.Program { return e.program }
 
 // MinCost returns a lower bound of the cost of an evaluation, in the units of cel.CostLimit. An evaluation
@@ -194,15 +196,15 @@ func (e *Expression) MinCost() uint64 {
 	return guard.MinCost(from.checked.NativeRep())
 }
 
-// Text returns the whole expression as source text, in which the named expressions are put in. Compiled
-// in the environment of policies, it is the same expression again. It may be longer than
+// Text returns the source text of the whole expression, in which each variables.NAME is replaced by its named expression. If
+// the text is compiled in the environment of policies, it is the same expression again. It may be longer than
 // cel.MaxExpressionBytes.
 func (e *Expression) Text() string {
 	e.textOnce.Do(func() { e.text = exactTextOf(e.tree) })
 	return e.text
 }
 
-// Reads reports whether the value may depend on the variable, which may be a known one.
+// Reads reports whether the value of the expression may depend on the variable, known or unknown.
 func (e *Expression) Reads(v cel.Variable) bool { return e.tree.free[string(v)] }
 
 // Plan prepares the evaluation of the expression when the given variables are known and all others are not.

@@ -20,9 +20,9 @@ import (
 // maxNamesShown bounds the variables that an error lists.
 const maxNamesShown = 8
 
-// inliner replaces variables.NAME by the named expression. No variable is captured: macros must not bind
-// the names of variables, nor any other name that a named expression reads, and a variable that a named
-// expression binds itself is renamed if its name is taken.
+// inliner replaces variables.NAME by the named expression. The replacement never changes which variable a name stands for:
+// macros must not bind the names of variables, nor any other name that a named expression reads, and a variable that a macro in
+// a named expression binds is renamed if a macro around the reference binds the same name.
 type inliner struct {
 	defined map[string]*ast.AST
 	// fields are the values of fields of request.
@@ -66,7 +66,7 @@ func (in *inliner) inline(native *ast.AST) error {
 	return nil
 }
 
-// declared says for an undeclared name which names there are.
+// declared returns a hint for an undeclared name: similar names, or else the names that are declared.
 func (in *inliner) declared(name string) string {
 	const rule = "variables may refer to those before them only"
 	if len(in.defined) == 0 {
@@ -79,7 +79,7 @@ func (in *inliner) declared(name string) string {
 	return "; there are " + suggestion.Quoted(names[:min(len(names), maxNamesShown)], "and") + "; " + rule
 }
 
-// reference returns the name of the variable that an expression refers to.
+// reference returns NAME if an expression is variables.NAME, and false for every other expression.
 func reference(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.SelectKind || e.AsSelect().IsTestOnly() {
 		return "", false
@@ -91,7 +91,8 @@ func reference(e ast.Expr) (string, bool) {
 	return e.AsSelect().FieldName(), true
 }
 
-// replace replaces an expression by a definition with new IDs, including its macros.
+// replace replaces an expression in native by a copy of a definition, which gets new IDs, also in its macros. It returns the
+// highest ID.
 func (in *inliner) replace(native *ast.AST, e ast.Expr, duplicate *ast.AST, next int64) int64 {
 	ids := map[int64]int64{}
 	renumber := func(old int64) int64 {
@@ -117,7 +118,8 @@ func (in *inliner) replace(native *ast.AST, e ast.Expr, duplicate *ast.AST, next
 	return next
 }
 
-// renamed returns a copy of a definition in which no macro binds a name of a scope.
+// renamed returns a copy of a definition in which no macro binds a name of a scope. It returns an error if the definition reads
+// a name of the scope that it does not bind.
 func renamed(definition *ast.AST, scope []string, names map[string]bool) (*ast.AST, error) {
 	duplicate := ast.Copy(definition)
 	if len(scope) == 0 {
@@ -152,7 +154,7 @@ func renamed(definition *ast.AST, scope []string, names map[string]bool) (*ast.A
 	return duplicate, nil
 }
 
-// rename renames a variable that only macros bind.
+// rename renames a variable that macros bind, in the whole tree.
 func rename(tree *ast.AST, name, fresh string) {
 	factory := ast.NewExprFactory()
 	other := func(old string) string {
@@ -180,7 +182,7 @@ func rename(tree *ast.AST, name, fresh string) {
 	}
 }
 
-// bindersOf returns the names of the variables of a macro that its author has chosen.
+// bindersOf returns the names of the variables that a macro binds, without those that the macro itself invents.
 func bindersOf(c ast.ComprehensionExpr) []string {
 	var names []string
 	for _, name := range []string{c.IterVar(), c.IterVar2(), c.AccuVar()} {
@@ -203,7 +205,7 @@ func addNames(e ast.Expr, names map[string]bool) {
 	}
 }
 
-// walkScoped visits an expression and its parts, with the names that macros bind there.
+// walkScoped calls visit for an expression and all its parts, each with the names that the macros around it bind.
 func walkScoped(e ast.Expr, scope []string, visit func(e ast.Expr, scope []string)) {
 	visit(e, scope)
 	switch e.Kind() {

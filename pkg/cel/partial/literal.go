@@ -27,7 +27,7 @@ func literal(v ref.Val, t *types.Type) *node {
 	return &node{kind: constantNode, value: v, typ: t}
 }
 
-// omitted returns a node for a value of a type that is too long for a residual.
+// omitted returns a node of type t that stands for a value whose text is too long for a residual.
 func omitted(t *types.Type) *node {
 	return &node{kind: omittedNode, typ: t}
 }
@@ -36,8 +36,8 @@ func function(name string, t *types.Type, args ...*node) *node {
 	return &node{kind: callNode, name: name, typ: t, args: args}
 }
 
-// asDyn returns dyn(n). It hides a literal from the optimizations of the planner, which would evaluate it
-// by other rules than the whole expression, and from the checker, which would give it a narrower type than
+// asDyn returns dyn(n), or n if it is a call of dyn already. It hides a literal from the optimizations of the planner, which
+// would evaluate it by other rules than the whole expression, and from the checker, which would give it a narrower type than
 // the expression that it replaces.
 func asDyn(n *node) *node {
 	if n.kind == callNode && n.name == "dyn" {
@@ -59,7 +59,7 @@ var failing = map[string]string{
 	"kubernetes.Quantity": "quantity", "net.IP": "ip", "net.CIDR": "cidr", "kubernetes.Semver": "semver", "kubernetes.URL": "url",
 }
 
-// errorTermOf returns an errorTerm of a type, or of dyn if there is none.
+// errorTermOf returns an expression of type t that always fails. If there is none for t, it returns errorTerm, which is dyn.
 func errorTermOf(t *types.Type) *node {
 	if name, ok := failing[t.TypeName()]; ok {
 		return function(name, t, literal(types.String(""), types.StringType))
@@ -72,9 +72,9 @@ func errorTermOf(t *types.Type) *node {
 	return function(operators.Index, t, missing, literal(types.String("error"), types.StringType))
 }
 
-// restoreType returns n with type t again, if n has become dyn and t has a literal. The checker chooses
-// overloads by the type, though a value may have another type where the checker has inferred t from its
-// surroundings. The fallback that carries the type is never evaluated.
+// restoreType returns an expression with the value of n and the type t, if n has become dyn and errorTermOf has an expression
+// of type t; otherwise it returns n. The checker chooses overloads by the type, though a value may have another type where the
+// checker has inferred t from the expression around it. The expression of type t is a fallback that is never evaluated.
 func restoreType(n *node, t *types.Type) *node {
 	witness := errorTermOf(t)
 	if !n.changed || !witness.typ.IsExactType(t) || t.Kind() == types.DynKind {
@@ -120,8 +120,8 @@ func zeroOf(t *types.Type) *node {
 	return nil
 }
 
-// literalOf returns the literal of a value. It is dyn if its type would differ from the type that the
-// checker found.
+// literalOf returns the literal of a value, or errNoLiteral if there is none. The literal is wrapped in dyn() if its type
+// differs from want, the type that the checker found, or if it is an empty list or map.
 func literalOf(v ref.Val, want *types.Type) (*node, error) {
 	n, err := bareLiteral(v)
 	if err != nil {
@@ -212,7 +212,7 @@ func listLiteral(list traits.Lister) (*node, error) {
 	return n, nil
 }
 
-// mapLiteral sorts the keys: the same value has one text.
+// mapLiteral returns the literal of a map, with sorted keys, so that equal maps have the same text.
 func mapLiteral(m traits.Mapper) (*node, error) {
 	type entry struct {
 		text       string

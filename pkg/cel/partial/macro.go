@@ -36,8 +36,8 @@ func (e *evaluation) evalMacro(s *step, b *bindings) part {
 	return e.evalWhole(s, target, b)
 }
 
-// chooseShorter returns the unrolled form of a macro, or the macro over a literal range if that is
-// decided or has a shorter text.
+// chooseShorter returns the unrolled form of a macro, or its unrolled value. If the macro over a literal range (evalWhole) is
+// decided or has a shorter text than the unrolled form, it returns this macro.
 func (e *evaluation) chooseShorter(unrolled part, s *step, target part, b *bindings) part {
 	if unrolled.isValue() {
 		return unrolled
@@ -76,7 +76,8 @@ func (e *evaluation) evalWhole(s *step, target part, b *bindings) part {
 }
 
 // retypes reports whether the variables that a macro binds get another type when its range
-// becomes dyn. For an optional of unknown type the checker infers the element type from its first use.
+// becomes dyn. It also returns true for macros of optionals, because the checker infers the element type of an optional of
+// unknown type from its first use.
 func retypes(s *step) bool {
 	known := func(t *types.Type) bool { return t.Kind() != types.DynKind }
 	return strings.HasPrefix(s.name, "opt") || slices.ContainsFunc(s.target.typ.Parameters(), known)
@@ -137,7 +138,8 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 }
 
 // elementsOf returns the values of the variables of a quantifier for each element: with one variable the
-// element of a list or the key of a map, with two the index or key and the value.
+// element of a list or the key of a map, with two variables the index or key, and the value. It returns false if the range is
+// no list or map, or has more than maxUnrolled elements.
 func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
 	var elements [][]ref.Val
 	sizer, ok := over.(traits.Sizer)
@@ -171,8 +173,7 @@ func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
 	return elements, true
 }
 
-// sortedKeys returns the keys of a map in an order that does not change. Each key is printed once: a
-// key may be long.
+// sortedKeys returns the keys of a map, sorted by their texts. It prints each key once only, because a key may be long.
 func sortedKeys(m traits.Mapper) []ref.Val {
 	type printed struct {
 		key  ref.Val

@@ -26,8 +26,8 @@ var errInexpressible = fmt.Errorf("%w: a value in the residual cannot be written
 // errAttempt says that an attempt has used up its part of the budget.
 var errAttempt = fmt.Errorf("%w: a part of it costs too much", cel.ErrCost)
 
-// fits charges the cost of writing a value, and reports whether its text may be short enough for a
-// condition. It reads no more of the value than such a text can hold.
+// fits charges the cost of writing a value, and reports whether the text of the value may be short enough for a
+// condition, and the evaluation may go on. It stops reading the value as soon as the text is certain to be too long.
 func (e *evaluation) fits(value ref.Val) bool {
 	room := cel.MaxExpressionBytes
 	parts, ok := leastLength(value, &room)
@@ -101,8 +101,8 @@ func (e *evaluation) operand(p part, original *node) *node {
 	return n
 }
 
-// decompose returns a value without a literal as the operation that made it, with operands that have a
-// text.
+// decompose returns, for a value without a literal, the node of the operation that made the value, with operands that have a
+// text. If there is no such operation, it stops the evaluation.
 func (e *evaluation) decompose(p part) *node {
 	if p.step == nil || p.step.kind == variableNode || p.step.kind == constantNode {
 		if e.stopped == nil {
@@ -120,9 +120,9 @@ func (e *evaluation) decompose(p part) *node {
 	return e.operand(e.eval(s, p.bindings), s.node)
 }
 
-// attempt evaluates in a way that may have no text, or may cost more than half of the remaining budget,
-// and reports whether it has succeeded. The rest of the budget is for another way. An attempt within an
-// attempt has half of the rest of that attempt.
+// attempt calls way with half of the remaining budget, and returns its result. It returns false if way has used up this
+// budget, or if its result has no text; the caller can then use the rest of the budget for another way. An attempt within an
+// attempt has half of the remaining budget of the outer one.
 func (e *evaluation) attempt(way func() part) (part, bool) {
 	outer := e.limit
 	e.limit = e.spent + (outer-min(e.spent, outer))/2
@@ -135,8 +135,8 @@ func (e *evaluation) attempt(way func() part) (part, bool) {
 	return p, true
 }
 
-// hasInferredTypes reports whether a part of an expression may have a type that was inferred from its former
-// surroundings: an empty list or map, or a call whose result type depends on the arguments.
+// hasInferredTypes reports whether a part of an expression may have a type that the checker inferred from the expression
+// around it: an empty list or map, or a call whose result type depends on the arguments.
 func hasInferredTypes(n *node) bool {
 	if isEmptyAggregate(n) || (n.kind == callNode && n.result == nil) || (n.target != nil && hasInferredTypes(n.target)) {
 		return true
@@ -144,7 +144,7 @@ func hasInferredTypes(n *node) bool {
 	return slices.ContainsFunc(n.args, hasInferredTypes)
 }
 
-// isSubstituted reports whether an operand has become a constant that was not one in the source.
+// isSubstituted reports whether the operand p of a residual is constant, although it was not a constant in the source.
 func isSubstituted(p part, s *step) bool {
 	switch {
 	case p.isError(), len(s.free) == 0 && p.tree != nil:
@@ -155,9 +155,9 @@ func isSubstituted(p part, s *step) bool {
 	return !dependsOnVariables(p.tree)
 }
 
-// hideFromPlanner wraps a literal that the planner or the checker would treat otherwise than the value that
-// it replaces. The planner evaluates constant arguments of conversions, compiles and checks constant keys,
-// patterns and formats in advance, and turns a constant list beside `in` into a set.
+// hideFromPlanner wraps the literal n, an argument of a function, if the planner or the checker would treat the literal in
+// another way than the value that it replaces. The planner evaluates constant arguments of conversions, compiles and checks
+// constant keys, patterns and formats in advance, and turns a constant list beside `in` into a set.
 func hideFromPlanner(function string, argument int, n *node) *node {
 	switch function {
 	case operators.Index, operators.OptIndex:
@@ -189,7 +189,7 @@ func mayHoldNumbers(n *node) bool {
 	})
 }
 
-// asElement returns [n][0]. The planner does not see through it, and it keeps the type of n.
+// asElement returns [n][0], which has the value and the type of n, but is no constant to the planner.
 func asElement(n *node) *node {
 	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
 		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}

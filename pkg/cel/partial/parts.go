@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// maxParts bounds the parts of an expression that is explained. A reader needs no explanation by one of more.
+	// maxParts bounds the parts of an expression. An expression with more parts is not explained by its parts.
 	maxParts = 64
 	// maxPartFields bounds the fields that a part lists.
 	maxPartFields = 8
@@ -45,7 +45,7 @@ type Part struct {
 // Reads reports whether the value of the part may depend on the variable.
 func (p *Part) Reads(v cel.Variable) bool { return p.node.free[string(v)] }
 
-// ReadsOnly reports whether the value of the part depends on none but the given variables.
+// ReadsOnly reports whether the value of the part depends on no other variables than the given ones.
 func (p *Part) ReadsOnly(variables ...cel.Variable) bool {
 	for name := range p.node.free {
 		if !slices.Contains(variables, cel.Variable(name)) {
@@ -55,10 +55,10 @@ func (p *Part) ReadsOnly(variables ...cel.Variable) bool {
 	return true
 }
 
-// makesChecks reports whether an evaluation of the part may ask for authorization.
+// makesChecks reports whether an evaluation of the part may make secondary checks.
 func (p *Part) makesChecks() bool { return p.Reads(cel.Authorizer) || p.Reads(cel.RequestResource) }
 
-// Parts returns the parts of the expression in their order. It returns none if there are too many.
+// Parts returns the parts of the expression in their order. It returns none if there are more than maxParts.
 func (e *Expression) Parts() []*Part {
 	e.partsOnce.Do(func() { e.parts = partsOf(e.tree, e.compiled) })
 	return e.parts
@@ -95,8 +95,8 @@ func conjuncts(n *node, to []*node) []*node {
 	return to
 }
 
-// shortTextOf prints an expression from its tree, if the text that its author wrote is not known or may not be shown. It
-// cuts off the text after some MaxPartBytes.
+// shortTextOf prints an expression from its tree, and cuts off the text after some MaxPartBytes. It is used if the text that
+// the author wrote is not known or may not be shown.
 func shortTextOf(n *node) string {
 	text, ok := boundedTextOf(n, MaxPartBytes)
 	if !ok {
@@ -127,7 +127,7 @@ func (p *Part) collect(n *node) {
 	}
 }
 
-// collectChoices records the fields by which a path chooses between variables.
+// collectChoices records the fields that the conditionals in a path read, such as those of a condition ? object : oldObject.
 func (p *Part) collectChoices(n *node) {
 	switch {
 	case n.kind == callNode && n.name == operators.Conditional:
@@ -153,8 +153,8 @@ func (p *Part) add(root cel.Variable, path []string) {
 	}
 }
 
-// pathOf returns the variable and the names of the fields of a node that only selects fields. A choice between the object and
-// the old one selects from the object.
+// pathOf returns the variable from which a node selects fields, and the names of these fields. It returns false for other
+// nodes. For a conditional whose branches are the object and another variable, it returns the object.
 func pathOf(n *node) (root cel.Variable, path []string, ok bool) {
 	switch {
 	case n.kind == variableNode:
@@ -182,8 +182,9 @@ func extend(target *node, name string) (root cel.Variable, path []string, ok boo
 	return root, append(path, name), ok
 }
 
-// FalsePart returns the part that makes a false expression false, or nil if it cannot be found within the limit. Parts that
-// ask for authorization are not evaluated: one is returned if no other part is false. It also returns the cost.
+// FalsePart returns the part that makes a false expression false: the first false part, or, if there is none, the only part
+// that is not true. A part that makes secondary checks is not evaluated, and counts as not true. FalsePart returns nil if the
+// part cannot be found within the limit, or if several parts are not true. It also returns the cost.
 func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uint64) (found *Part, cost uint64) {
 	parts, cost := e.NotTrue(ctx, values, limit, nil)
 	if len(parts) != 1 {
@@ -192,9 +193,11 @@ func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uin
 	return parts[0], cost
 }
 
-// NotTrue returns the first part that is false with the given values, alone. Parts that are preferred, if any, come before the
-// others. If none is false, it returns those that are not true: they fail, depend on values that are not given, or ask for
-// authorization, which is not evaluated. It returns none if they cannot be found within the limit. It also returns the cost.
+// NotTrue returns the parts that keep the expression from being true with the given values, and the cost of finding them. If
+// a part is false, it returns only the first false part, where the parts for which preferred is true come before the others.
+// If none is false, it returns all parts that are not true: they fail, depend on values that are not given, or make secondary
+// checks, which are not evaluated. It returns none if they cannot be found within the limit, or if there are more than
+// maxParts. If the expression has one part only, it returns this part without evaluating it.
 func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint64, preferred func(*Part) bool) (found []*Part, cost uint64) {
 	defer func() {
 		if recover() != nil {
@@ -241,7 +244,7 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 	return left, cost
 }
 
-// instructionsOf plans parts, each once.
+// instructionsOf returns the instructions of parts. It plans those that have not been planned before.
 func (e *Expression) instructionsOf(parts []*Part) ([]*engine.Instructions, error) {
 	steps := make([]*step, 0, len(parts))
 	for _, p := range parts {
@@ -272,8 +275,9 @@ func (e *Expression) instructionsOf(parts []*Part) ([]*engine.Instructions, erro
 	return planned, nil
 }
 
-// TextFor returns the text of a part for a caller who may not read the expression: what depends on the request is replaced
-// by its value, as in a residual. The text is empty if the part depends on the request only. It also returns the cost.
+// TextFor returns the text of a part for a caller who may not read the expression, and the cost. If the part reads the request,
+// the text is its residual, in which everything that depends on the request only is replaced by its value. The text is empty
+// if there is no residual: the request alone decides the part, or the part cannot be evaluated within the limit.
 func (e *Expression) TextFor(ctx context.Context, p *Part, values cel.Values, limit uint64) (text string, cost uint64) {
 	if !p.Reads(cel.Request) {
 		return p.Text, 0

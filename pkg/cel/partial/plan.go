@@ -25,8 +25,8 @@ type step struct {
 	*node
 	// known evaluates the node if it depends on known variables only. Otherwise it is nil.
 	known *engine.Instructions
-	// unchanged is the number of steps in a node that is its own residual, or 0: the node only applies
-	// functions to unknown variables and literals.
+	// unchanged is the number of steps in a node that is its own residual, because it only applies functions to
+	// unknown variables and literals. It is 0 for all other nodes.
 	unchanged uint64
 	target    *step
 	args      []*step
@@ -39,8 +39,8 @@ type step struct {
 type Plan struct {
 	root       *step
 	expression *Expression
-	// parts are the decomposed steps of nodes whose values had no literal, by the step of the value.
-	// Few expressions have any.
+	// parts caches the results of decomposed, by the step whose value had no literal. Few expressions have
+	// such values.
 	parts sync.Map
 }
 
@@ -52,7 +52,7 @@ type planner struct {
 	literals bool
 }
 
-// newPlan decides which parts of an expression are known if the given variables are.
+// newPlan returns the plan of an expression for the given known variables.
 func newPlan(e *Expression, known map[string]bool) (*Plan, error) {
 	p := &planner{expression: e}
 	plan := &Plan{root: p.plan(e.tree, known), expression: e}
@@ -135,12 +135,13 @@ func (p *planner) unchanged(s *step) uint64 {
 	return steps
 }
 
-// hasRules are the functions with evaluation rules of their own.
+// hasRules are the functions for which this package has evaluation rules of their own.
 var hasRules = map[string]bool{
 	operators.LogicalAnd: true, operators.LogicalOr: true, operators.Conditional: true, "or": true, "orValue": true,
 }
 
-// isKnown reports whether a node is evaluated as a whole.
+// isKnown reports whether a node is evaluated as a whole: it depends on known variables only, and, if literals is set, it is a
+// variable or its values have literals.
 func (p *planner) isKnown(n *node, known map[string]bool) bool {
 	if p.literals && n.kind != variableNode && !hasLiteral(n.typ) {
 		return false
@@ -170,7 +171,7 @@ func hasLiteral(t *types.Type) bool {
 	}
 }
 
-// finish plans the instructions of all known parts. Plans of one expression share them.
+// finish sets the instructions of all known steps. It plans those that no other plan of the expression has planned before.
 func (p *planner) finish() error {
 	missing := p.expression.assign(p.known)
 	if len(missing) == 0 {
@@ -195,7 +196,7 @@ func (p *planner) finish() error {
 	return nil
 }
 
-// assign sets the instructions of the steps that other plans have planned, and returns the other steps.
+// assign sets the instructions of the steps whose nodes have been planned before, and returns all other steps.
 func (e *Expression) assign(steps []*step) (missing []*step) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -215,7 +216,7 @@ func (e *Expression) storeInstructions(steps []*step) {
 	}
 }
 
-// bindings are the values of the variables of macros, the innermost first.
+// bindings is a linked list of the values of the variables of macros, the innermost first.
 type bindings struct {
 	values ref.Val
 	name   string

@@ -18,15 +18,15 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// textOf writes an expression so that it is read back as the same expression. It is our
-// own: the printer of cel-go prints !!x, which the parser of cel-go reads as x.
+// textOf returns a text that is parsed as the given expression. The package has a printer of its own, because the printer of
+// cel-go prints !!x, which the parser of cel-go reads as x.
 func textOf(n *node) string {
 	text, _ := boundedTextOf(n, math.MaxInt)
 	return text
 }
 
-// boundedTextOf is textOf for a text of at most limit bytes. It is false if the text would be
-// longer, and stops writing as soon as that is certain.
+// boundedTextOf is textOf for a text of at most limit bytes. If the text would be longer, it stops writing there, and returns
+// the beginning and false.
 func boundedTextOf(n *node, limit int) (string, bool) {
 	p := printer{text: &strings.Builder{}, limit: limit}
 	p.node(n, lowest)
@@ -34,15 +34,15 @@ func boundedTextOf(n *node, limit int) (string, bool) {
 }
 
 // lengthOf returns the length of the text of an expression, or any number above limit if the text
-// is longer than that. It does not make the text.
+// is longer than limit. It does not build the text.
 func lengthOf(n *node, limit int) int {
 	p := printer{limit: limit}
 	p.node(n, lowest)
 	return p.length
 }
 
-// exactTextOf also keeps how chains of && and || are nested, which does not matter to their
-// value.
+// exactTextOf is textOf for a text that also keeps how chains of && and || are nested, although the nesting does not change
+// their value.
 func exactTextOf(n *node) string {
 	p := printer{text: &strings.Builder{}, limit: math.MaxInt, exact: true}
 	p.node(n, lowest)
@@ -77,14 +77,14 @@ var binary = map[string]struct {
 
 // printer writes an expression, or only counts the bytes of its text.
 type printer struct {
-	// text is written to, unless it is nil.
+	// text receives the text. If it is nil, the bytes are only counted.
 	text *strings.Builder
-	// length is how many bytes there are so far. Above limit the printer stops.
+	// length is the number of bytes so far. If it is above limit, the printer stops.
 	length, limit int
 	exact         bool
 }
 
-// isFull reports whether the text is too long. A length that overflows is.
+// isFull reports whether the text is longer than limit, or so long that length has overflowed.
 func (p *printer) isFull() bool { return p.length > p.limit || p.length < 0 }
 
 func (p *printer) write(s string) {
@@ -102,7 +102,7 @@ func (p *printer) put(c byte) { p.write(string(rune(c))) }
 // omit makes the text too long.
 func (p *printer) omit() { p.length = p.limit + 1 }
 
-// node prints an expression, in parentheses if it binds less than its surroundings ask.
+// node prints an expression, in parentheses if its own precedence is lower than the given one.
 func (p *printer) node(n *node, precedence int) {
 	if p.isFull() {
 		return
@@ -217,8 +217,8 @@ func (p *printer) call(n *node, own int) {
 	}
 }
 
-// chain prints && and || so that they are read as they are nested: the parser makes a
-// balanced tree of a chain without parentheses.
+// chain prints a chain of && or || so that the parser nests it in the same way. The parser makes a balanced tree of a chain
+// without parentheses, so a chain that is nested otherwise gets parentheses.
 func (p *printer) chain(n *node, own int) {
 	operands := n.args
 	if terms := termsOf(n, n.name); isBalanced(n, n.name, len(terms)) {
@@ -239,7 +239,7 @@ func termsOf(n *node, operator string) []*node {
 	return append(termsOf(n.args[0], operator), termsOf(n.args[1], operator)...)
 }
 
-// isBalanced reports whether a chain of so many terms is nested as the parser nests it.
+// isBalanced reports whether a chain with the given number of terms is nested as the parser nests it.
 func isBalanced(n *node, operator string, terms int) bool {
 	if n.kind != callNode || n.name != operator {
 		return terms == 1
@@ -248,7 +248,8 @@ func isBalanced(n *node, operator string, terms int) bool {
 	return terms > 1 && isBalanced(n.args[0], operator, left) && isBalanced(n.args[1], operator, terms-left)
 }
 
-// operandOfMinus keeps a minus and a number apart, which would be read as one literal.
+// operandOfMinus prints the operand of a minus. It puts a constant in parentheses, because the parser would read a minus and
+// a number as one literal.
 func (p *printer) operandOfMinus(n *node) {
 	if n.kind == constantNode {
 		p.put('(')
@@ -298,7 +299,7 @@ func (p *printer) entries(n *node) {
 	}
 }
 
-// field prints the name of a field. Names that are no identifiers can be quoted.
+// field prints the name of a field, in backticks if it is no identifier.
 func (p *printer) field(name string) {
 	if isIdentifier(name) {
 		p.write(name)
@@ -353,7 +354,8 @@ func (p *printer) constant(v ref.Val) {
 	}
 }
 
-// quote writes a string so that nothing in it can end it or look like something else.
+// quote writes a string literal. It escapes quotes, backslashes and all characters that are not printable, so that no
+// character can end the literal.
 func (p *printer) quote(s string) {
 	p.put('"')
 	for i, r := range s {

@@ -16,10 +16,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
-// ForRequests returns the expression for each of several kinds of requests: those whose fields have certain values, by the
-// names of the fields. Other fields of request are unknown while the variable request is. The results are for finding mistakes
-// in policies, and decide no request. All of them together may take as long to compile as one policy, beyond which the error
-// wraps cel.ErrBudget.
+// ForRequests returns one expression for each element of requests, in which the given fields of the variable request are
+// replaced by the given values. A key of the map is the name of a field. All other fields of request stay in the expression.
+// The results are for finding mistakes in policies, and decide no request. If it takes longer to compile all of them than to
+// compile one policy of the largest allowed size, the error wraps cel.ErrBudget.
 func (e *Expression) ForRequests(requests []map[string]string) (expressions []*Expression, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -43,7 +43,7 @@ func (e *Expression) ForRequests(requests []map[string]string) (expressions []*E
 	return expressions, nil
 }
 
-// setFields replaces the fields of request that have one value by the value.
+// setFields replaces the selections of the fields of request that are in in.fields by their values.
 func (in *inliner) setFields(native *ast.AST) {
 	if len(in.fields) == 0 {
 		return
@@ -60,8 +60,9 @@ func (in *inliner) setFields(native *ast.AST) {
 	}))
 }
 
-// ComparedTexts returns the constant strings with which the expression compares a variable, or a field of a variable, by ==, !=
-// or in. They are in the order in which they are written.
+// ComparedTexts returns the constant strings with which the expression compares a variable, or a field of the variable, by ==,
+// != or in. The field is the one that is reached by selecting fields one after the other. Each string is returned once, in the
+// order in which they are written.
 func (e *Expression) ComparedTexts(v cel.Variable, fields ...string) []string {
 	var texts []string
 	is := func(n *node) bool {
@@ -95,7 +96,7 @@ func addCompared(n *node, is func(*node) bool, texts *[]string) {
 	}
 }
 
-// addTexts adds a constant string, or the constant strings in a list.
+// addTexts adds a constant string, or the constant strings in a list literal, to texts, unless they are there already.
 func addTexts(n *node, texts *[]string) {
 	switch n.kind {
 	case constantNode:

@@ -36,11 +36,12 @@ func (o Result) IsTrue() bool { return o.decided && o.err == nil && o.value }
 // IsFalse reports whether the expression is false whatever the unknown variables are.
 func (o Result) IsFalse() bool { return o.decided && o.err == nil && !o.value }
 
-// Err returns the error that the expression ends in whatever the unknown variables are.
+// Err returns the error of the expression, whatever the unknown variables are, or the error that stopped the partial
+// evaluation (Stopped). It returns nil if there is a value or a residual.
 func (o Result) Err() error { return o.err }
 
-// Stopped reports whether the error is an error of the partial evaluation only, which exceeded a bound.
-// The expression may have a value when all variables are known.
+// Stopped reports whether the error is an error of the partial evaluation only, which exceeded a bound, failed, or could not
+// write the residual. The expression may have a value when all variables are known.
 func (o Result) Stopped() bool { return o.stopped }
 
 // Residual returns the residual, or nil if the expression is decided.
@@ -57,8 +58,8 @@ type Residual struct {
 	err      error
 }
 
-// Text returns the residual as source text that compiles in the environment of conditions. A text that
-// does not compile or is longer than cel.MaxExpressionBytes is an error, and the caller must fail closed.
+// Text returns the source text of the residual, which compiles in the environment of conditions. It returns an error if the
+// text does not compile or is longer than cel.MaxExpressionBytes. The caller must then fail closed.
 func (r *Residual) Text() (string, error) {
 	r.once.Do(func() {
 		text, ok := boundedTextOf(r.tree, cel.MaxExpressionBytes)
@@ -74,7 +75,8 @@ func (r *Residual) Text() (string, error) {
 	return r.text, r.err
 }
 
-// TextCost returns the cost of making and compiling the text, in the units of cel.CostLimit.
+// TextCost makes the text if Text has not made it yet, and returns the cost of compiling it, in the units of cel.CostLimit. The
+// cost is 0 if the text is too long.
 func (r *Residual) TextCost() uint64 {
 	_, _ = r.Text()
 	return r.cost
@@ -99,7 +101,7 @@ func neverTrue(n *node) bool {
 	return isErrorTerm(n)
 }
 
-// isErrorTerm reports whether a node is what errorTerm returns.
+// isErrorTerm reports whether a node has the form of the expression that errorTerm returns.
 func isErrorTerm(n *node) bool {
 	if n.kind != callNode || n.name != "dyn" || len(n.args) != 1 {
 		return false

@@ -12,13 +12,13 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// splitter splits the text of an expression that compiles at the && operators at its top. A variable is split into the
-// parts of its own expression if it is a conjunction.
+// splitter splits the text of a valid expression into the operands of the && operators at its top. An operand variables.NAME
+// is also split, if its named expression has && operators at its top.
 type splitter struct {
 	variables []cel.NamedExpression
 }
 
-// split appends the parts of a text. It stops at more than maxParts.
+// split appends the operands of a text to to. It stops when there are more than maxParts.
 func (s splitter) split(text string, to []string) []string {
 	if len(to) > maxParts {
 		return to
@@ -64,7 +64,7 @@ func tokens(text string, visit func(i int), literal func(from, to int)) {
 	}
 }
 
-// endOfLiteral returns the end of the string literal that begins at a quote.
+// endOfLiteral returns the index after the string literal whose opening quote is at start.
 func endOfLiteral(text string, start int) int {
 	quote := text[start : start+1]
 	if triple := strings.Repeat(quote, 3); strings.HasPrefix(text[start:], triple) {
@@ -83,7 +83,8 @@ func endOfLiteral(text string, start int) int {
 	return len(text)
 }
 
-// compact removes comments, and writes white space outside of string literals as one blank.
+// compact removes comments, and writes each run of white space outside of string literals, and each line break in a string
+// literal, as one blank.
 func compact(text string) string {
 	var b strings.Builder
 	last := -1
@@ -107,8 +108,8 @@ func compact(text string) string {
 	return b.String()
 }
 
-// operandsOf returns the operands of the && operators that are in no parentheses. It returns none if && is not the
-// operator that binds least.
+// operandsOf returns the operands of the && operators that are in no parentheses, or the whole text if there are none. It
+// returns no operand if the text also has || or ?: in no parentheses, which bind less than &&.
 func operandsOf(text string) []string {
 	var operands []string
 	depth, start, other := 0, 0, false

@@ -30,13 +30,13 @@ const (
 	listNode
 	mapNode
 	macroNode
-	// omittedNode stands for a part of a residual whose text would be longer than a condition
-	// may be. The residual has no text then.
+	// omittedNode stands for a part of a residual whose text would be longer than the bound of a condition.
+	// A residual with such a node has no text.
 	omittedNode
 )
 
-// node is a part of an expression as it was written: macros are not expanded. Residuals consist of nodes
-// too, which have no checked expression.
+// node is a part of an expression as it was written: macros are not expanded. Residuals also consist of nodes;
+// the new nodes in them have no checked expression.
 type node struct {
 	kind nodeKind
 	// test makes a selection a test: has(target.name).
@@ -48,7 +48,7 @@ type node struct {
 	changed bool
 	// id is the index of the checked expression in source.exprs.
 	id int32
-	// typ is the type that the checker found.
+	// typ is the type of the node that the checker found.
 	typ *types.Type
 	// name is the name of a variable, field, function or macro.
 	name string
@@ -69,8 +69,8 @@ type node struct {
 	free map[string]bool
 }
 
-// macroShape says where a macro binds variables: its first arguments are their names,
-// the rest are bodies.
+// macroShape has the numbers of the arguments of a macro: the first ones are the names of the variables that it binds, and
+// the rest are bodies, in which it binds them.
 type macroShape struct {
 	binders int
 	bodies  int
@@ -90,8 +90,8 @@ var macros = map[string]macroShape{
 	"transformMapEntry:3": {2, 1}, "transformMapEntry:4": {2, 2},
 }
 
-// maxNodes bounds an expression after its variables have been put in. It is more than
-// ten thousand bytes can say, and little enough to walk for each request.
+// maxNodes bounds the nodes of an expression in which named expressions have been put. An expression of ten thousand bytes
+// without named expressions has fewer. So many nodes can be walked for each request.
 const maxNodes = 8192
 
 var (
@@ -102,7 +102,7 @@ var (
 	errShadow = errors.New("a macro must not bind a variable that has the name of another")
 )
 
-// treeBuilder makes nodes of a checked expression.
+// treeBuilder makes the nodes for a checked expression.
 type treeBuilder struct {
 	checked *ast.AST
 	// byID finds the checked form of the unchecked arguments of macro calls.
@@ -114,7 +114,7 @@ type treeBuilder struct {
 	sets []map[string]bool
 }
 
-// source is a checked expression and its tree. The same text always has an equal source.
+// source is a checked expression and its tree. Checking the same text again gives an equal source.
 type source struct {
 	checked *celgo.Ast
 	exprs   []ast.Expr
@@ -165,7 +165,8 @@ func includes(a, b map[string]bool) bool {
 	return true
 }
 
-// build makes a node. Bound are the variables of the macros around it.
+// build returns the node for an expression and its parts. Bound are the variables of the macros around it. It returns an error
+// if the expression is too large or has a part that is not supported.
 func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
 	if len(b.exprs) == maxNodes {
 		return nil, errTooLarge
@@ -313,7 +314,7 @@ type signature struct {
 	// result is the type of the result if all overloads have the same, or nil.
 	result *types.Type
 	// overloaded says that the function has several implementations. The checker chooses one by the
-	// types of the arguments. The evaluation does not try the others, even if a value has another
+	// types of the arguments. The evaluation tries no other implementation, even if a value has another
 	// type than the checker has inferred.
 	overloaded bool
 }

@@ -34,17 +34,17 @@ func (e *VariableError) Error() string { return fmt.Sprintf("variable %q: %s", e
 // Unwrap returns Err.
 func (e *VariableError) Unwrap() error { return e.Err }
 
-// CompileWithVariables compiles an expression that yields a bool and may refer to named expressions. Each
-// of them may refer to earlier ones. A name is replaced by its expression, which is evaluated only where it
-// is needed, and whose error is an error there. Errors wrap cel.ErrCompile. The error about a variable is a
-// VariableError, and the error beyond the budget of all expressions together wraps cel.ErrBudget.
+// CompileWithVariables compiles an expression that yields a bool and may refer to named expressions as variables.NAME. Each
+// named expression may refer to earlier ones. Every reference is replaced by the named expression, which is evaluated only
+// where it is needed, and whose error is an error there. Errors wrap cel.ErrCompile. An error in a named expression is a
+// VariableError. If all expressions together exceed the budget, the error wraps cel.ErrBudget.
 func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text string) (*Expression, error) {
 	expression, _, err := c.CompileWithCost(variables, text)
 	return expression, err
 }
 
-// CompileWithCost is CompileWithVariables. It also returns what compiling costs, in the units of cel.CostLimit. An expression
-// that does not compile costs what was compiled until then.
+// CompileWithCost is CompileWithVariables. It also returns the cost of compiling, in the units of cel.CostLimit. If there is an
+// error, this is the cost of the work until the error.
 func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string) (expression *Expression, cost uint64, err error) {
 	budget := guard.NewBudget(1)
 	defer func() {
@@ -70,7 +70,7 @@ type expressions struct {
 	fields map[string]string
 }
 
-// check parses and checks an expression with its named expressions put in.
+// check parses an expression, replaces the references to its named expressions, and checks the types of the result.
 func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.Ast, err error) {
 	in := inliner{defined: map[string]*ast.AST{}, fields: all.fields, budget: budget}
 	for i, v := range all.variables {
@@ -82,7 +82,7 @@ func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.
 	return checked, err
 }
 
-// define parses and checks a variable.
+// define parses and checks a named expression, whose name must be a new identifier.
 func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) {
 	if _, ok := in.defined[v.Name]; ok {
 		return nil, fmt.Errorf("expression %w: the name is used twice", cel.ErrCompile)
@@ -94,7 +94,8 @@ func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) 
 	return parsed, err
 }
 
-// parseInto parses an expression, puts in what it refers to, and checks the result.
+// parseInto parses an expression, replaces the references to named expressions in it, and checks the types of the result. It
+// returns the parsed expression with the replacements, and the checked one.
 func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, error) {
 	if len(text) > cel.MaxExpressionBytes {
 		return nil, nil, cel.ErrTooLong
@@ -134,7 +135,8 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 	return native, checked, nil
 }
 
-// check refuses an expression that takes too long to compile with what was put in, or with those before it.
+// check returns an error if an expression, with the named expressions in it, takes too long to compile, or if it exceeds the
+// budget together with the expressions before it.
 func (in *inliner) check(g *guard.Guard, e ast.Expr) error {
 	if err := guard.CheckPatterns(e); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
-// maxErrorBytes bounds what is kept and shown of an error: the compiler quotes the source for every
+// maxErrorBytes bounds the text of an error that is kept and shown. The compiler quotes the source for every
 // issue that it finds.
 const maxErrorBytes = 1024
 
@@ -37,8 +37,8 @@ func Check(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, error) {
 	return CheckTypes(env, parsed)
 }
 
-// Parse parses an expression. It refuses one whose types cannot be checked within bounds, and returns
-// what it takes to check them.
+// Parse parses an expression, and returns it with the work that it takes to check its types. It returns an error if the
+// expression has syntax errors, or if this work exceeds the bounds.
 func Parse(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, guard.TypeWork, error) {
 	parsed, issues := env.Parse(expression)
 	if len(issues.Errors()) > 0 {
@@ -57,8 +57,8 @@ func CheckTypes(env *cel.Env, parsed *cel.Ast) (*cel.Ast, error) {
 	return checked, nil
 }
 
-// Describe returns the first issues with their places. Showing all takes time of its own:
-// ten thousand bytes can hold a thousand mistakes.
+// Describe returns the first five issues with their places, and the number of the others. An expression of ten thousand
+// bytes can have a thousand mistakes, and showing all takes time.
 func Describe(issues *cel.Issues) string {
 	const shown = 5
 	var lines []string
@@ -72,7 +72,7 @@ func Describe(issues *cel.Issues) string {
 	return Shorten(strings.Join(lines, "; "))
 }
 
-// Shorten cuts a message that may quote an expression or the data that it reads.
+// Shorten cuts a message to about maxErrorBytes. Messages may quote an expression or the data that it reads.
 func Shorten(message string) string {
 	if len(message) <= maxErrorBytes {
 		return message

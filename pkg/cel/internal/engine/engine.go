@@ -42,8 +42,8 @@ type limitedProgram struct {
 // Instructions are a planned expression. They are immutable and safe for concurrent use.
 type Instructions struct {
 	interpreter.InterpretableV2
-	// interruptible says that it has macros, or calls that can take long, between which an
-	// evaluation can end. An evaluation that has neither needs no context of its own.
+	// interruptible says that the expression has macros, or calls that can take long, between which an
+	// evaluation can end. An evaluation of an expression without them does not look at its context.
 	interruptible bool
 }
 
@@ -80,7 +80,7 @@ func (e *Engine) within(limit uint64) cel.Program {
 	return e.programs[len(e.programs)-1]
 }
 
-// Plan plans parts of a checked expression. Errors wrap ErrCompile.
+// Plan returns instructions for each of exprs, which are parts of a checked expression. Errors wrap ErrCompile.
 func (e *Engine) Plan(checked *ast.AST, exprs []ast.Expr) (planned []*Instructions, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -112,8 +112,8 @@ func (e *Engine) Plan(checked *ast.AST, exprs []ast.Expr) (planned []*Instructio
 	return planned, nil
 }
 
-// forget empties the cost tracker of a program that is never run: the observers in its
-// instructions use the one of the program that runs them, but would keep it.
+// forget empties the cost tracker of a program that only plans instructions and is never run. The instructions
+// use the cost tracker of the program that runs them, but would keep this one in memory.
 func forget(tracker *interpreter.CostTracker) error {
 	*tracker = interpreter.CostTracker{}
 	return nil
@@ -138,13 +138,13 @@ func (e *Engine) Eval(ctx context.Context, i *Instructions, values interpreter.A
 	return value, cost, err
 }
 
-// evaluation passes instructions to a program of the engine along with the values of variables.
+// evaluation has the values of variables, and the instructions that a program of the engine runs with them.
 type evaluation struct {
 	interpreter.Activation
 	instructions *Instructions
 }
 
-// dispatcher replaces the placeholder of a program: it runs the instructions of the evaluation.
+// dispatcher replaces the instruction of the placeholder in a program: it runs the instructions in the evaluation.
 type dispatcher struct {
 	interpreter.InterpretableV2
 }

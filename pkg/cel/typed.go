@@ -83,8 +83,8 @@ func fieldTypes(t *apiservercel.DeclType, known []*cel.Type) []*cel.Type {
 }
 
 // Check checks an expression, which may have any type. It returns nil, or an error with the first mistakes and their
-// places in about a kilobyte. Errors wrap ErrCompile if they are not about types: the expression is too long, takes
-// too long to compile, or exceeds the budget.
+// places in about a kilobyte. An error wraps ErrCompile only if the expression could not be checked: it is too long, takes
+// too long to compile or exceeds the budget, or the compiler failed.
 func (c *TypedCompiler) Check(expression string) error {
 	_, err := c.typeOf(expression)
 	return err

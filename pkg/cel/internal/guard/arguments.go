@@ -16,7 +16,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// The cost limit of CEL bounds an evaluation, but not what a single function does. These bounds do.
+// The cost limit of CEL bounds an evaluation, but not the work of a single call of a function. These constants bound it.
 const (
 	// maxWork bounds the work of one call of a function, in elements or bytes of its arguments, if
 	// the cost limit counts only the result or nothing.
@@ -28,7 +28,8 @@ const (
 	// printedPerPart how many if it is printed.
 	textPerPart    = 1024
 	printedPerPart = 64
-	// maxComparisons bounds how many parts sets.* and distinct compare. More cost more than any limit.
+	// maxComparisons bounds how many parts sets.* and distinct compare. More comparisons would cost more than any cost
+	// limit.
 	maxComparisons = 8 << 20
 	// maxShortText bounds texts that are numbers, times or addresses, and maxText those
 	// that functions copy as a whole.
@@ -48,7 +49,7 @@ var (
 	errQuantity = fmt.Errorf("a quantity is longer than %d bytes or has an exponent over %d", maxQuantityBytes, maxQuantityExponent)
 )
 
-// size returns the length of a text or the number of elements of a list or map.
+// size returns the length of a text in bytes, the number of elements of a list or map, or 1 for every other value.
 func size(v ref.Val) int {
 	if s, ok := v.(types.String); ok {
 		return len(s)
@@ -81,7 +82,8 @@ func checkTexts(limit int) func([]ref.Val) error {
 	}
 }
 
-// checkSearch bounds a search for a text, which compares it at every place.
+// checkSearch returns an error if a search for a text in another one, which compares both at every place, would take too
+// many comparisons, or if the arguments are too large.
 func checkSearch(args []ref.Val) error {
 	if searched, wanted := searchOf(args); (searched-wanted)*wanted > maxSearch {
 		return errWork
@@ -105,7 +107,8 @@ func searchOf(args []ref.Val) (searched, wanted uint64) {
 	return searched, wanted
 }
 
-// checkProduct bounds the comparisons of each element with each other, part by part.
+// checkProduct returns an error if there would be too many comparisons of each element of one list with each element of the
+// other list, part by part.
 func checkProduct(args []ref.Val) error {
 	work, elements := 1, 0
 	for _, arg := range args {
@@ -156,8 +159,8 @@ func checkReplace(args []ref.Val) error {
 	return nil
 }
 
-// checkDeep bounds values that are walked as a whole. A part that occurs several times within a value is
-// counted each time, as the walk visits it.
+// checkDeep returns an error if the arguments, which a function walks as a whole, have more than maxDeep parts. A part that
+// occurs several times within a value is counted each time, as the walk visits it.
 func checkDeep(args []ref.Val) error {
 	if _, complete := walkAll(args, textPerPart); !complete {
 		return errWork
@@ -173,7 +176,8 @@ func checkPrinted(args []ref.Val) error {
 	return nil
 }
 
-// checkFlatten bounds the elements that are copied. The elements of the innermost lists are copied once for each level.
+// checkFlatten returns an error if flatten would copy too many elements. The elements of the innermost lists are copied once
+// for each level that is flattened.
 func checkFlatten(args []ref.Val) error {
 	parts, complete := walkAll(args, textPerPart)
 	if !complete || parts*levels(args) > maxWork {
@@ -204,7 +208,7 @@ func nesting(v ref.Val) int {
 	return 1 + deepest
 }
 
-// checkMade bounds the list that a function such as reverse or slice builds from the elements of another list.
+// checkMade returns an error if the list that reverse or slice builds from another list would have too many elements.
 func checkMade(args []ref.Val) error {
 	n := size(args[0])
 	if len(args) == 3 { // slice
@@ -218,7 +222,7 @@ func checkMade(args []ref.Val) error {
 	return nil
 }
 
-// walkAll returns how many parts values have, and whether these are all: it stops after maxDeep.
+// walkAll counts the parts of values. It returns the number and true, or maxDeep and false if there are more than maxDeep.
 func walkAll(values []ref.Val, textPerPart int) (parts int, complete bool) {
 	w := walker{budget: maxDeep, textPerPart: textPerPart}
 	for _, v := range values {
@@ -267,7 +271,8 @@ func (w *walker) walk(v ref.Val) bool {
 	return w.budget >= 0
 }
 
-// checkQuantity refuses quantities that are cheap to parse and expensive to compare.
+// checkQuantity returns an error for texts of quantities that are cheap to parse and expensive to compare. A text that is no
+// quantity is no error here.
 func checkQuantity(text string) error {
 	if len(text) > maxQuantityBytes {
 		return errQuantity

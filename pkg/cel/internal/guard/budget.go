@@ -7,8 +7,8 @@ package guard
 
 import "fmt"
 
-// What the expressions of one policy may take together to compile. Each is compiled with the named expressions that it reads,
-// so that the same text may be compiled many times.
+// The bounds on compiling the expressions of one policy together. Each expression is compiled with the named expressions that
+// it reads, so the same text may be compiled many times.
 const (
 	// maxTotalBytes is two expressions of the greatest length.
 	maxTotalBytes = 20480
@@ -17,7 +17,7 @@ const (
 	maxTotalNodes = 16384
 	// maxTotalTypeWork bounds their TypeWork.Copied.
 	maxTotalTypeWork = 2 * maxTypeWork
-	// unitsPerNode is what a node costs in the units of CompileCost.
+	// unitsPerNode is the cost of compiling a node, in the units of CompileCost.
 	unitsPerNode = 64
 )
 
@@ -34,19 +34,21 @@ type Budget struct {
 	cost uint64
 }
 
-// NewBudget returns a budget for the expressions of one policy, compiled a number of times.
+// NewBudget returns a budget for compiling the expressions of one policy the given number of times.
 func NewBudget(times int) *Budget {
 	return &Budget{bytes: times * maxTotalBytes, nodes: times * maxTotalNodes, copied: uint64(times) * maxTotalTypeWork} //nolint:gosec // not negative
 }
 
-// SpendText takes a text from the budget before it is parsed. Once it has failed, it fails always.
+// SpendText takes the length of a text from the budget, before the text is parsed. It returns ErrBudget if the budget is
+// exceeded, and then for all further texts.
 func (b *Budget) SpendText(text string) error {
 	b.bytes -= len(text)
 	b.cost += CompileCost(text)
 	return b.err()
 }
 
-// Spend takes the work to check types from the budget before it is done. Once it has failed, it fails always.
+// Spend takes the work to check the types of an expression from the budget, before the work is done. It returns ErrBudget if
+// the budget is exceeded, and then for all further expressions.
 func (b *Budget) Spend(work TypeWork) error {
 	b.nodes -= work.Nodes
 	b.cost += unitsPerNode*uint64(work.Nodes) + work.Copied //nolint:gosec // not negative
@@ -64,5 +66,5 @@ func (b *Budget) err() error {
 	return nil
 }
 
-// Cost returns what was spent, in the cost units of CEL.
+// Cost returns the cost of all texts and all work that were taken from the budget, in the cost units of CEL.
 func (b *Budget) Cost() uint64 { return b.cost }

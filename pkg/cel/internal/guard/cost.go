@@ -29,8 +29,8 @@ import (
 const (
 	// textPerUnit is how many bytes of text are read or copied for one unit.
 	textPerUnit = 256
-	// BytesPerUnit is how many bytes that are written, or counted, cost one unit. CEL counts the
-	// strings that it reads in the same way.
+	// BytesPerUnit is how many bytes are written or counted for one unit. CEL has the same price for the
+	// strings that it reads.
 	BytesPerUnit = 10
 	// unitsPerPart is the cost of comparing or printing a part of a value.
 	unitsPerPart = 2
@@ -43,11 +43,12 @@ const (
 	// charactersPerUnit how many characters indexOf compares.
 	runesPerText      = 32
 	charactersPerUnit = 128
-	// textPerURLUnit is how many bytes of a URL are written or compared for one unit, and queryPerUnit how many
-	// are made a map of parameters.
+	// textPerURLUnit is how many bytes of a URL are written or compared for one unit, and queryPerUnit how many bytes of
+	// a URL are converted to a map of query parameters for one unit.
 	textPerURLUnit = 32
 	queryPerUnit   = 2
-	// quotedPerUnit is how many bytes are quoted for one unit, and versionPerUnit how many are read as a version.
+	// quotedPerUnit is how many bytes are quoted for one unit, and versionPerUnit how many bytes are parsed as a version
+	// for one unit.
 	quotedPerUnit  = 16
 	versionPerUnit = 8
 	// unitsPerFormat is what it costs to prepare a format, and to write one argument.
@@ -93,7 +94,7 @@ func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Va
 	return ptr.To(*cost + work)
 }
 
-// usualCost returns at least the cost that cel-go counts for a call with large arguments of known types.
+// usualCost returns an upper bound of the cost that cel-go counts for a call with large arguments of known types.
 func usualCost(function string, args []ref.Val) uint64 {
 	switch {
 	case function == operators.In && len(args) == 2:
@@ -108,9 +109,10 @@ func usualCost(function string, args []ref.Val) uint64 {
 	return 1
 }
 
-// unseenWork returns the work of a call that neither cel-go nor Kubernetes counts, in units, apart from
-// a walk through its arguments. It is 0 for small values. Every function pays for the texts that it gets and makes, unless
-// it only passes them on: cel-go counts the letters of many to tell what a call costs.
+// unseenWork returns the work of a call that neither cel-go nor Kubernetes counts, in units, without
+// the walk through its arguments. It is 0 for small values of most functions. Every function pays for the texts in its
+// arguments and its result, unless it only passes values on, because cel-go counts the characters of many texts to compute the
+// cost of a call.
 func unseenWork(function, overload string, args []ref.Val, result ref.Val) uint64 {
 	if passing.Has(function) {
 		return 0
@@ -168,13 +170,14 @@ func urlBytes(values ...ref.Val) (n uint64) {
 	return n
 }
 
-// partsOf returns how many parts values have, up to maxDeep: what is larger is not compared.
+// partsOf returns how many parts values have, or maxDeep if they have more; functions refuse larger values.
 func partsOf(values ...ref.Val) uint64 {
 	parts, _ := walkAll(values, textPerPart)
 	return uint64(parts)
 }
 
-// workOfSearching is the work of looking for a text at every place of another.
+// workOfSearching returns the work of searching for one text at every place of another text. It is 0 for a search that
+// checkSearch refuses.
 func workOfSearching(args []ref.Val) uint64 {
 	if len(args) == 0 {
 		return 0
@@ -221,7 +224,7 @@ func workOfFormatting(args []ref.Val, result ref.Val) uint64 {
 	return work
 }
 
-// workOfParts is the work of walking through values that are not simple.
+// workOfParts returns the work of walking through the parts of values. It is 0 for simple values.
 func workOfParts(args []ref.Val) uint64 {
 	return workOfWalk(partsOf(args...), args)
 }

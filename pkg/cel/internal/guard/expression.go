@@ -13,7 +13,7 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// The cost limit of CEL bounds an evaluation, but not compilation. These bounds do.
+// The cost limit of CEL bounds an evaluation, but not the work of the compiler. These constants bound it.
 const (
 	// maxExpandedNodes bounds an expression once its macros are expanded. optMap and
 	// optFlatMap copy their receiver, so that chains of them grow exponentially.
@@ -35,7 +35,7 @@ var (
 	errTransformations = fmt.Errorf("it has more than %d macros that make lists, maps or optionals, or more than %d optional.of, or more than %d empty literals", maxTransformations, maxWrappers, maxEmpty)
 )
 
-// CheckText refuses an expression that would take too long to compile. It accepts expressions with syntax
+// CheckText returns an error if an expression would take too long to compile. It returns nil for expressions with syntax
 // errors, which the compiler reports.
 func (g *Guard) CheckText(expression string) error {
 	m := measure{}
@@ -53,7 +53,8 @@ type measure struct {
 	patternWork uint64
 }
 
-// expr returns the size of the expression after its macros are expanded.
+// expr returns the number of nodes that the expression has after its macros are expanded, and records an error if the
+// expression exceeds a bound.
 func (m *measure) expr(e ast.Expr, depth int) int {
 	size := 1
 	add := func(n int) {
@@ -111,7 +112,8 @@ func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
 	}
 }
 
-// pattern counts a constant pattern. None is parsed once all together take too long.
+// pattern adds a constant pattern to the counts, and records an error if all patterns together exceed a bound. After an error
+// it parses no further patterns.
 func (m *measure) pattern(text string) {
 	if m.patternWork += patternWork(text); m.patternWork > maxPatternWork && len(text) <= maxPatternSize {
 		m.fail(errPatternWork)
@@ -124,10 +126,10 @@ func (m *measure) pattern(text string) {
 	}
 }
 
-// functionName returns the name of the function that a call finds. With a dot before it, it is the same function.
+// functionName returns the name of the function of a call, without a leading dot: .f() calls the same function as f().
 func functionName(c ast.CallExpr) string { return strings.TrimPrefix(c.FunctionName(), ".") }
 
-// constantPatterns returns the patterns of a call that are constants.
+// constantPatterns returns the regular expressions of a call that are constants.
 func constantPatterns(c ast.CallExpr) (patterns []string) {
 	if !takesPattern(functionName(c)) {
 		return nil
@@ -143,8 +145,8 @@ func constantPatterns(c ast.CallExpr) (patterns []string) {
 	return patterns
 }
 
-// CheckPatterns refuses an expression whose constant patterns are too large or take too long to parse together, after named expressions have been
-// put in.
+// CheckPatterns returns an error if the constant patterns of an expression, in which named expressions have been put, are too
+// large together or take too long to parse together.
 func CheckPatterns(e ast.Expr) error {
 	m := measure{}
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {

@@ -43,8 +43,8 @@ type Guard struct {
 	fields      typeBound
 }
 
-// guarded are functions whose arguments are looked at before they run. New adds those that may walk
-// through values.
+// guarded has the checks of the arguments of functions, which run before the function. New adds checkDeep for other
+// functions that may walk through values.
 var guarded = map[string]func(args []ref.Val) error{
 	"quantity":   checkFirst(checkQuantity),
 	"isQuantity": checkFirst(checkQuantity),
@@ -109,7 +109,7 @@ func isWalked(declaration *decls.FunctionDecl) bool {
 	return false
 }
 
-// New makes the Guard of an environment. It fails if the environment lacks a function that is to be guarded.
+// New returns the Guard of an environment, or an error if the environment does not have a function that has a check.
 func New(env *cel.Env) (*Guard, error) {
 	parser, err := env.Extend(cel.ClearMacros())
 	if err != nil {
@@ -149,12 +149,14 @@ func (g *Guard) Options() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostTracking(costs{walks: g.walks}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.CheckCalls), cel.CustomDecoratorV2(ContainPanics), cel.CustomDecoratorV2(interrupted)}
 }
 
-// OptionsFor returns Options, and the options that depend on the expressions that are planned. ChargeKeys has returned these.
+// OptionsFor returns Options, and the options that depend on the expressions that are planned, which must be the result of
+// ChargeKeys.
 func (g *Guard) OptionsFor(exprs []ast.Expr) []cel.ProgramOption {
 	return append(g.Options(), cel.CustomDecoratorV2(rounds(exprs)), cel.CustomDecoratorV2(surcharges(exprs)), cel.CustomDecoratorV2(chargedKeys))
 }
 
-// CheckCalls is a decorator that checks the arguments of a guarded function before it is called.
+// CheckCalls is a decorator that checks the arguments of a guarded function before the function is called. If the check fails,
+// the function is not called, and the call is an error.
 func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok {
@@ -194,8 +196,8 @@ func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.Interpret
 	}), nil
 }
 
-// worthGuarding reports whether a call has arguments to check. The planner has replaced a call with
-// constants by a set or a value.
+// worthGuarding reports whether the arguments of a call have to be checked. It returns false only for the operator in with
+// constant operands, which the planner has replaced.
 func (g *Guard) worthGuarding(call interpreter.InterpretableCall) bool {
 	for _, arg := range call.Args() {
 		if _, constant := arg.(interpreter.InterpretableConst); !constant {
@@ -227,7 +229,8 @@ func interrupted(i interpreter.InterpretableV2) (interpreter.InterpretableV2, er
 	return i, nil
 }
 
-// takesTime reports whether a call of a function can take longer than a step of a macro.
+// takesTime reports whether a call of a function can take longer than a step of a macro. It returns true for all functions,
+// for indexes, and for operators whose arguments are checked.
 func takesTime(function string) bool { return guarded[function] != nil || !isOperator(function) }
 
 type interruptedCall struct {
@@ -251,8 +254,8 @@ func (c interruptedCall) Eval(vars interpreter.Activation) ref.Val {
 	return c.Exec(interpreter.AsFrame(vars))
 }
 
-// CanBeInterrupted reports whether an expression has macros or calls that can take long. A
-// comparison with a literal that is no list or map cannot.
+// CanBeInterrupted reports whether an expression has macros or calls that can take long. Indexes, and comparisons with a
+// literal that is no list or map, do not count as such calls.
 func CanBeInterrupted(e ast.Expr) (result bool) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) {
 		switch part.Kind() {

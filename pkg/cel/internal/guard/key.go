@@ -20,10 +20,11 @@ const (
 	entryKeyFunction = "@entryKey"
 )
 
-// ChargeKeys returns expressions whose keys are calls that pay for the length of a text: a map hashes it at each lookup,
-// and the cost tracker counts the lookup as one unit. A key that is a literal is short, because the expression is. Any
-// other key may be a text, also if the type checker has inferred that it is a number: it infers the types of dynamic values
-// from what is done with them. The new nodes get the ids from nextID on. The given expressions stay as they are.
+// ChargeKeys returns copies of expressions in which each key of an index or of a map literal is wrapped in a call that costs
+// units for the length of the key. Without it the cost tracker counts a lookup as one unit, although a map hashes the whole
+// text of the key. A key that is a literal is not wrapped: it is short, because the expression is short. Any other key may be a
+// text, even if the type checker has inferred that it is a number, because the checker infers the types of dynamic values from
+// their use. The new nodes get the ids from nextID on. The given expressions do not change.
 func ChargeKeys(exprs []ast.Expr, nextID int64) []ast.Expr {
 	k := &keys{ExprFactory: ast.NewExprFactory(), nextID: nextID}
 	charged := make([]ast.Expr, 0, len(exprs))
@@ -43,7 +44,7 @@ type keys struct {
 	nextID int64
 }
 
-// hasKeys reports whether a part of an expression has a key that is no literal.
+// hasKeys reports whether an expression contains an index or a map literal with a key that is no literal.
 func hasKeys(e ast.Expr) (found bool) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) {
 		switch {
@@ -66,7 +67,7 @@ func isIndex(e ast.Expr) bool {
 	return name == operators.Index || name == operators.OptIndex
 }
 
-// charge replaces the keys of an index or of a map literal.
+// charge wraps the keys of an index or of a map literal in calls. Other expressions stay as they are.
 func (k *keys) charge(e ast.Expr) {
 	switch {
 	case isIndex(e):
@@ -91,7 +92,8 @@ func (k *keys) call(function string, key ast.Expr) ast.Expr {
 	return k.NewCall(id, function, key)
 }
 
-// chargedKeys is a decorator of the calls that ChargeKeys makes.
+// chargedKeys is a decorator that replaces the calls that ChargeKeys has inserted by instructions of type key, or, if the key
+// is a constant, by the constant.
 func chargedKeys(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
 	if !ok || call.Function() != indexKeyFunction && call.Function() != entryKeyFunction {
@@ -121,8 +123,8 @@ func (key) Function() string { return entryKeyFunction }
 // OverloadID implements interpreter.InterpretableCall.
 func (key) OverloadID() string { return entryKeyFunction }
 
-// Args implements interpreter.InterpretableCall. The value of the instruction within may not be on the stack of the
-// tracker, which would then charge nothing.
+// Args implements interpreter.InterpretableCall. It returns no arguments, because the value of the wrapped instruction may not
+// be on the stack of the tracker, and the tracker charges nothing for a call whose arguments are not there.
 func (key) Args() []interpreter.InterpretableV2 { return nil }
 
 // resolved is an attribute that is the key of an index. The cost tracker counts an index whose key is an attribute as one

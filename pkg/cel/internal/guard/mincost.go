@@ -17,10 +17,10 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// The minima of the estimator of cel-go are too large. It assumes the largest possible number of elements for
+// The estimator of cel-go returns minima that are too large. It assumes the largest possible number of elements for
 // a slice or range whose bounds are not literals, counts every element of a list although exists() may end
-// at the first, and counts literals that the planner makes once. MinCost errs on the other side: unknown work
-// costs nothing.
+// at the first, and counts literals that the planner makes once. MinCost returns a lower bound instead: it counts
+// unknown work as 0.
 
 // MinCost returns a lower bound of the cost of an evaluation, in the cost units of CEL. An evaluation
 // that ends in an error may cost less. MinCost counts secondary checks, lists and maps that are made,
@@ -59,7 +59,8 @@ func sum(terms ...uint64) (total uint64) {
 	return total
 }
 
-// costWalk walks a checked expression. accumulators are the result variables of the enclosing macros.
+// costWalk computes the minimum for each part of a checked expression. accumulators are the result variables of the enclosing
+// macros.
 type costWalk struct {
 	checked      *ast.AST
 	accumulators []string
@@ -90,8 +91,8 @@ func (w *costWalk) all(parts ...ast.Expr) (cost uint64) {
 	return cost
 }
 
-// least returns the cost of the cheapest part: one of the parts is evaluated to a value, the others perhaps not.
-// Accumulators are left out, because their first value decides nothing.
+// least returns the cost of the cheapest of parts, for && and ||: at least one of the parts is evaluated, and the others may
+// not be. Accumulators are left out, because their first value decides nothing.
 func (w *costWalk) least(parts ...ast.Expr) uint64 {
 	least := uint64(maxMinimum)
 	for _, part := range parts {
@@ -146,8 +147,8 @@ func (w *costWalk) isConstant(e ast.Expr) bool {
 	}
 }
 
-// comprehension returns the cost of a macro. One that can end early runs at least once, if there is
-// an element. The initial value of the accumulator is evaluated when it is first read, if ever.
+// comprehension returns the minimum of a macro. A macro that can end early counts as one round, if its range has an element.
+// The initial value of the accumulator costs nothing, because it may never be read.
 func (w *costWalk) comprehension(c ast.ComprehensionExpr) minimum {
 	over := w.of(c.IterRange())
 	inner := costWalk{checked: w.checked, accumulators: append(w.accumulators[:len(w.accumulators):len(w.accumulators)], c.AccuVar())}
@@ -163,7 +164,8 @@ func (w *costWalk) comprehension(c ast.ComprehensionExpr) minimum {
 	return result
 }
 
-// appended returns how many elements a step adds to the list that an accumulator is.
+// appended returns the least number of elements that a step of a macro appends to its accumulator. It is 0 if the step is no
+// sum of the accumulator and a list.
 func (w *costWalk) appended(step ast.Expr) uint64 {
 	if step.Kind() != ast.CallKind || step.AsCall().FunctionName() != operators.Add || !w.isAccumulator(step.AsCall().Args()[0]) {
 		return 0
@@ -202,7 +204,7 @@ func (w *costWalk) call(e ast.Expr) minimum {
 	return minimum{cost: sum(w.all(args...), own.cost), size: own.size}
 }
 
-// own returns the cost of a call without its arguments. The receiver is one of the arguments.
+// own returns the minimum of a call itself, without the costs of its arguments. The receiver is one of the arguments.
 func (w *costWalk) own(e ast.Expr, args []ast.Expr) minimum {
 	if e.AsCall().FunctionName() == "check" && e.AsCall().IsMemberFunction() {
 		return minimum{cost: costOfCheck}
@@ -235,7 +237,7 @@ func (w *costWalk) own(e ast.Expr, args []ast.Expr) minimum {
 	return minimum{}
 }
 
-// squared is the cost of comparing n elements with each other, as in costOfComparing.
+// squared returns a lower bound of the cost of comparing n elements with each other, which costOfComparing charges.
 func squared(n uint64) uint64 { return product(product(n, n), 2) }
 
 // literalSize returns the value of an integer literal that can be a size, or 0.

@@ -65,8 +65,8 @@ func hasPlainKeys(node interpreter.InterpretableConstructor) bool {
 	return true
 }
 
-// isPlain reports whether all equal values are the same key of a map. Lists, maps, timestamps and other
-// values are the same key only if they are the same object in memory, which depends on the order of
+// isPlain reports whether a key has a type whose equal values are the same key of a map. For lists, maps, timestamps and other
+// types, two equal values are the same key only if they are the same object in memory, which depends on the order of
 // evaluation.
 func isPlain(key ref.Val) bool {
 	switch key.(type) {
@@ -90,9 +90,10 @@ func plainKeys(v ref.Val) ref.Val {
 	return v
 }
 
-// hashableArgs returns the arguments of a call. The planner replaces a constant list beside the operator in by
-// a set, in which a lookup of a value that Go cannot hash would panic. Such a value is in no set. A text that is
-// longer than all elements is in no set either, and takes time to hash that is not charged.
+// hashableArgs returns the arguments of a call. For the operator in with a constant list, which the planner replaces by a set,
+// it wraps the first argument: a value that Go cannot hash, and a text that is longer than all elements, become a value that
+// equals nothing. Neither is in the set. The lookup of the first would panic, and hashing the second takes time that is not
+// charged.
 func hashableArgs(call interpreter.InterpretableCall) []interpreter.InterpretableV2 {
 	args := call.Args()
 	if call.Function() != operators.In {
@@ -150,7 +151,7 @@ func hashableValue(v ref.Val) ref.Val {
 	return &unequal{v}
 }
 
-// callIn calls the operator in. A value that Go cannot hash is the key of no map.
+// callIn calls the operator in. If the second argument is a map, a value that Go cannot hash is not in it.
 func callIn(o *functions.Overload, args []ref.Val) ref.Val {
 	if _, ok := args[1].(traits.Mapper); ok {
 		return invoke(o, []ref.Val{hashableValue(args[0]), args[1]})
@@ -177,8 +178,8 @@ type failedCall struct{ err error }
 // the evaluation, so that && and || can absorb it. Fail never returns.
 func Fail(err error) { panic(failedCall{err}) }
 
-// listTrackers are the cost trackers of functions over lists. The trackers of cel-go panic if an argument is
-// an error, and do not count the size of elements.
+// listTrackers returns cost trackers for functions over lists. They replace the trackers of cel-go, which panic if an argument
+// is an error, and do not count the size of elements.
 func listTrackers() []interpreter.CostTrackerOption {
 	options := []interpreter.CostTrackerOption{
 		interpreter.OverloadCostTracker("list_distinct", costOfComparing),
@@ -200,7 +201,7 @@ func costOfComparing(args []ref.Val, _ ref.Val) *uint64 {
 	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10 + workOfElements(n*n/2, args[0]) + workOfParts(args))
 }
 
-// costOfSets is the cost of searching each element of one list in another, a number of times.
+// costOfSets returns a tracker for the cost of searching each element of one list in another list, the given number of times.
 func costOfSets(times uint64) interpreter.FunctionTracker {
 	return func(args []ref.Val, _ ref.Val) *uint64 {
 		comparisons := times * min(product(uint64(size(args[0])), uint64(size(args[1]))), 2*maxWork) // more is refused

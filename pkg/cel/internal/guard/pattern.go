@@ -21,7 +21,7 @@ import (
 
 const (
 	// maxPatternSize bounds a regular expression, in the instructions that it compiles to.
-	// Repetitions multiply: ten thousand bytes can say a program of 68 MB.
+	// Nested repetitions multiply: a pattern of ten thousand bytes can compile to 68 MB.
 	maxPatternSize = 4096
 	// maxDynamicPattern bounds a pattern that is not a constant of the expression, in bytes. Such
 	// a pattern is seen at run time only, and parsed at every call. Patterns in objects and
@@ -51,7 +51,8 @@ var (
 	errDynamicPattern = fmt.Errorf("a regular expression that is not a constant is longer than %d bytes", maxDynamicPattern)
 )
 
-// checkPattern refuses a pattern that takes too long to parse, or compiles to too much.
+// checkPattern returns an error if a pattern takes too long to parse or compiles to too many instructions, and otherwise the
+// number of the instructions.
 func checkPattern(pattern string) (size int, err error) {
 	if len(pattern) <= maxPatternSize && patternWork(pattern) > maxPatternWork {
 		return 0, errPatternWork
@@ -80,8 +81,8 @@ func checkMatch(args []ref.Val) error {
 	return nil
 }
 
-// checkMatches is checkMatch for findAll, which keeps all matches. A text has at most one match for each byte, so
-// that maxText bounds them.
+// checkMatches is checkMatch for findAll, which keeps all matches. A text has at most one match for each byte, so it bounds the
+// text by maxText.
 func checkMatches(args []ref.Val) error {
 	if size(args[0]) > maxText {
 		return errWork
@@ -114,8 +115,9 @@ func constantPatternOf(call interpreter.InterpretableCall) (pattern ref.Val, con
 	return c.Value(), true
 }
 
-// withConstantPattern marks a call for the cost tracker. The planner compiles the constant once, and
-// replaces the call and what is put around it, but keeps its arguments: the first one checks itself.
+// withConstantPattern returns a call that has a constant pattern, with an overload that the cost tracker recognizes. The
+// planner compiles the pattern once, and then replaces the call and all decorators around it, but keeps the arguments.
+// Therefore the first argument, a searchedText, makes the check.
 func withConstantPattern(call interpreter.InterpretableCall, implementation *functions.Overload, pattern ref.Val) interpreter.InterpretableV2 {
 	instructions := uint64(1)
 	if text, ok := pattern.(types.String); ok {
@@ -132,8 +134,8 @@ func withConstantPattern(call interpreter.InterpretableCall, implementation *fun
 	})
 }
 
-// searchedText is the text that a constant pattern is tried on. It is an error if it is longer than the
-// limit, and an evaluation looks at its context before it.
+// searchedText is the instruction for the text on which a constant pattern is tried. It ends the evaluation if the context has
+// ended, and is an error if the text is longer than the limit.
 type searchedText struct {
 	interpreter.InterpretableV2
 	limit uint64
@@ -152,8 +154,8 @@ func (s searchedText) Eval(vars interpreter.Activation) ref.Val {
 	return s.Exec(interpreter.AsFrame(vars))
 }
 
-// patternWork returns the units that it takes to parse a pattern. It looks at the text only: to
-// parse the pattern takes the time that is to be bounded, also if the pattern is wrong.
+// patternWork estimates the units that it takes to parse a pattern. It does not parse the pattern, because parsing takes the
+// time that has to be bounded, also if the pattern is not valid.
 func patternWork(pattern string) uint64 {
 	work := uint64(unitsPerPattern + unitsPerPatternByte*len(pattern))
 	classes := uint64(strings.Count(pattern, `\p`) + strings.Count(pattern, `\P`))
@@ -178,7 +180,7 @@ func foldsCase(pattern string) bool {
 }
 
 // workOfFolding estimates the cost of finding the upper and lower cases of each letter of the ranges in a
-// pattern, in units. It does not parse the pattern: it takes the letters beside each hyphen for a range.
+// pattern, in units. It does not parse the pattern: it treats the letters beside each hyphen as the ends of a range.
 func workOfFolding(pattern string) (work uint64) {
 	for {
 		before, after, found := strings.Cut(pattern, "-")
@@ -223,8 +225,8 @@ func workOfMatching(args []ref.Val, compiled bool) uint64 {
 	return work + size*unitsPerInstruction + matching
 }
 
-// patternSize estimates how many instructions a regular expression compiles to. One that
-// cannot be parsed compiles to none.
+// patternSize estimates how many instructions a regular expression compiles to. It returns 0 if the expression cannot be
+// parsed, and more than maxPatternSize if it is longer than maxPatternSize bytes.
 func patternSize(text string) int {
 	if len(text) > maxPatternSize {
 		return maxPatternSize + 1

@@ -42,8 +42,8 @@ func (r round) Args() []interpreter.InterpretableV2 {
 	return []interpreter.InterpretableV2{r.InterpretableV2}
 }
 
-// rounds returns a decorator of the parts of macros that have no cost of their own: a condition
-// that is constant, or a step that is && or ||. Each macro has one of them.
+// rounds returns a decorator that makes one part of each macro a round: its condition if this is constant, or its step if this
+// is && or ||. These parts have no cost of their own, and each macro has one of them.
 func rounds(exprs []ast.Expr) interpreter.InterpretableDecoratorV2 {
 	conditions, steps := map[int64]bool{}, map[int64]bool{}
 	visitor := ast.NewExprVisitor(func(e ast.Expr) {
@@ -95,7 +95,7 @@ const (
 )
 
 // surcharge makes an instruction look like a call without arguments to the cost tracker, so that
-// it can cost more. The overload is the cost.
+// it can cost more. The overload ID is the cost as a number.
 type surcharge struct {
 	units uint64
 }
@@ -111,7 +111,7 @@ func (s surcharge) OverloadID() string { return strconv.FormatUint(s.units, 10) 
 // if one of them fails, and nothing would be charged.
 func (surcharge) Args() []interpreter.InterpretableV2 { return nil }
 
-// costOfSurcharge returns the cost that an overload of surchargeFunction says.
+// costOfSurcharge returns the cost in an overload ID of surchargeFunction, or maxMinimum if the ID is no number.
 func costOfSurcharge(overload string) uint64 {
 	units, err := strconv.ParseUint(overload, 10, 64)
 	if err != nil {
@@ -120,13 +120,14 @@ func costOfSurcharge(overload string) uint64 {
 	return units
 }
 
-// longLiteral is a literal that the cost tracker counts as one of few elements.
+// longLiteral is a list or map literal with many elements. Without the surcharge the cost tracker counts it like a literal with
+// few elements.
 type longLiteral struct {
 	interpreter.InterpretableConstructor
 	surcharge
 }
 
-// longChain are constants that are joined by && or ||, which cost nothing by the cost tracker.
+// longChain is a chain of many constants that are joined by && or ||. Without the surcharge it costs nothing.
 type longChain struct {
 	interpreter.InterpretableV2
 	surcharge
@@ -160,7 +161,8 @@ func surcharges(exprs []ast.Expr) interpreter.InterpretableDecoratorV2 {
 	}
 }
 
-// isVariable reports whether a literal has an element that is not a constant. The planner makes others once.
+// isVariable reports whether a literal has an element that is not a constant. The planner makes the value of a literal without
+// such an element once.
 func isVariable(node interpreter.InterpretableConstructor) bool {
 	for _, v := range node.InitVals() {
 		if _, constant := v.(interpreter.InterpretableConst); !constant {
@@ -170,7 +172,7 @@ func isVariable(node interpreter.InterpretableConstructor) bool {
 	return false
 }
 
-// baseCost is what the cost tracker counts for a literal.
+// baseCost returns the cost that the cost tracker counts for a literal.
 func baseCost(node interpreter.InterpretableConstructor) uint64 {
 	switch node.Type() {
 	case types.ListType:
@@ -181,8 +183,8 @@ func baseCost(node interpreter.InterpretableConstructor) uint64 {
 	return common.StructCreateBaseCost
 }
 
-// operandsOf returns how many elements each list and map literal has, and how many constants are joined by
-// && and || in a part of an expression that is not joined itself.
+// operandsOf returns, by ID, the number of elements of each list and map literal, and the number of constants in each chain of
+// && and ||. A chain is the outermost && or || with all && and || directly in it.
 func operandsOf(exprs []ast.Expr) map[int64]int {
 	operands, joined := map[int64]int{}, map[int64]bool{}
 	visitor := ast.NewExprVisitor(func(e ast.Expr) {

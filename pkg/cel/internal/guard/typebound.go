@@ -28,7 +28,8 @@ var (
 	unknownType = typeBound{parts: 1, depth: 1, open: true}
 )
 
-// work is what it takes to walk a type once and to print each part of it, as the checker does.
+// work returns the work to walk a type once and to print each part of it, as the checker does. It is 0 for types with at most
+// ordinaryTypeParts.
 func (t typeBound) work() int {
 	if t.parts <= ordinaryTypeParts {
 		return 0
@@ -36,8 +37,8 @@ func (t typeBound) work() int {
 	return min(t.parts, maxTypeWork) * min(t.depth, maxTypeWork)
 }
 
-// join is the type of what may be of either type. The checker takes dyn if either is dyn, and binds the
-// variables of one to what is in the other.
+// join returns the bound of the type for a value that has one of two types. The checker uses dyn if one of the types is dyn.
+// Otherwise it binds the type variables of one type to the parts of the other.
 func (t typeBound) join(other typeBound) typeBound {
 	if t.isDyn || other.isDyn {
 		return dynType
@@ -45,7 +46,8 @@ func (t typeBound) join(other typeBound) typeBound {
 	return typeBound{parts: max(t.parts, other.parts), depth: max(t.depth, other.depth), open: t.open && other.open}
 }
 
-// inner is the largest type that a type with parameters may have as one of them, if it has others with so many parts.
+// inner returns the bound of one parameter of the type, such as the elements of a list. others is the number of parts of the
+// type that do not belong to this parameter.
 func (t typeBound) inner(others int) typeBound {
 	return typeBound{parts: max(t.parts-others, 1), depth: max(t.depth-1, 1), isDyn: t.isDyn, open: t.open}
 }
@@ -60,7 +62,7 @@ func mapOf(key, value typeBound) typeBound {
 	}
 }
 
-// boundOf is the bound of a known type, whose parameters have the given bounds.
+// boundOf returns the bound of a known type, whose type variables have the bounds in parameters.
 func boundOf(t *types.Type, parameters map[string]typeBound) typeBound {
 	switch t.Kind() {
 	case types.DynKind:
@@ -83,7 +85,7 @@ func boundOf(t *types.Type, parameters map[string]typeBound) typeBound {
 // requestFields bounds the types of the fields of requests: the largest is map[string][]string.
 var requestFields = typeBound{parts: 4, depth: 3}
 
-// identifiersOf bounds the types of the variables of an environment.
+// identifiersOf returns the bounds of the types of the variables of an environment, by name.
 func identifiersOf(env *cel.Env) map[string]typeBound {
 	result := map[string]typeBound{}
 	for _, variable := range env.Variables() {
@@ -110,7 +112,7 @@ func (g *Guard) WithFields(fields []*types.Type) *Guard {
 	return &result
 }
 
-// callStyle tells the functions of a name that are called on a receiver from the others.
+// callStyle identifies the overloads of a function that are called on a receiver, or those that are called without one.
 type callStyle struct {
 	name   string
 	member bool
@@ -157,7 +159,7 @@ func candidatesOf(env *cel.Env) map[callStyle]candidates {
 	return result
 }
 
-// result bounds the type of a call. If several overloads with different results fit, the checker takes dyn.
+// result returns the bound of the type of a call. If several overloads with different results fit, the checker uses dyn.
 func (c candidates) result(args []typeBound) typeBound {
 	result := c.simple
 	fitting := 0
@@ -194,7 +196,7 @@ func (c candidates) isDynFor(args []typeBound, fitting int) bool {
 	return fitting > 1 && dyn > 0 && args[0].isDyn || fitting > 0 && dyn == len(args) && c.arities[len(args)] > 1
 }
 
-// bindParameters adds what an argument says of the type parameters of an overload.
+// bindParameters adds to parameters the bounds of the type parameters of an overload that follow from the type of an argument.
 func bindParameters(parameter *types.Type, arg typeBound, parameters map[string]typeBound) {
 	if parameter.Kind() == types.TypeParamKind {
 		if known, ok := parameters[parameter.TypeName()]; ok {

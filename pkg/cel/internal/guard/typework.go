@@ -27,12 +27,12 @@ const (
 	maxTypeWork = 1 << 18
 	// maxTypeParts bounds the parts of the type of any expression. The type map[string][]string has four.
 	maxTypeParts = 256
-	// ordinaryTypeParts are the parts of a type that cost nothing to walk, compared with the rest of what is done
+	// ordinaryTypeParts is the number of parts up to which walking a type costs nothing, compared with the other work
 	// for a call.
 	ordinaryTypeParts = 8
-	// compileCostOfAny and compileCostPerByte are what compiling costs for a text and for each byte of it,
+	// compileCostOfAny is the cost of compiling any text, and compileCostPerByte the additional cost for each byte of it,
 	// in the cost units of CEL: the shortest text takes some 0.15 ms, and parsing some 5 to 10 µs a byte.
-	// Each of TypeWork.Copied costs one unit more.
+	// TypeWork.Copied is an additional cost in the same units.
 	compileCostOfAny   = 1000
 	compileCostPerByte = 32
 )
@@ -59,8 +59,8 @@ type TypeWork struct {
 	Copied uint64
 }
 
-// CheckTypeWork refuses an expression, with its macros expanded and its named expressions put in, whose types would
-// take too long to check.
+// CheckTypeWork returns the work to check the types of an expression, whose macros have been expanded and in which named
+// expressions have been put. It returns an error, ErrTypeParts or ErrTypeWork, if the work exceeds the bounds.
 func (g *Guard) CheckTypeWork(e ast.Expr) (TypeWork, error) {
 	w := typeWork{Guard: g}
 	w.expr(e)
@@ -81,7 +81,8 @@ type typeWork struct {
 	*Guard
 	// nodes counts the expressions.
 	nodes int
-	// variables are the type variables so far, and copied how often one of them was copied.
+	// variables is the number of type variables so far, and copied how often one of them was copied, or a part of a large
+	// type walked.
 	variables, copied int
 	// patterns are the units to parse and compile the constant patterns.
 	patterns uint64
@@ -89,9 +90,9 @@ type typeWork struct {
 	binders []binder
 	// largest has the parts and the depth of the largest types so far.
 	largest typeBound
-	// open counts expressions whose types have type variables that are not bound where they are made, openBinders the
-	// variables of macros that have such types, links the places where two of them are made one, and openKeys the maps
-	// whose keys have such types.
+	// open counts the expressions with an open type, whose type variables are bound by a later part of the expression.
+	// openBinders counts the variables of macros with an open type, links the places where the checker unifies two open
+	// types, and openKeys the maps whose keys have an open type.
 	open, openBinders, links, openKeys int
 }
 
@@ -101,14 +102,15 @@ type binder struct {
 	bound typeBound
 }
 
-// add adds to what is copied.
+// add adds n to copied. It stops adding when copied exceeds maxTypeWork.
 func (w *typeWork) add(n int) {
 	if w.copied <= maxTypeWork { // no overflow
 		w.copied += min(n, maxTypeWork+1)
 	}
 }
 
-// try counts copies of the map, to which variables may be added, and the types that are compared at each.
+// try adds new type variables, and counts the work of trying overloads: count copies of the map of type variables, and the walk
+// through the compared types for each copy.
 func (w *typeWork) try(count, variables int, compared ...typeBound) {
 	w.variables += variables
 	w.add(count * w.variables)
@@ -126,7 +128,7 @@ func (w *typeWork) addOpen() {
 	w.add(w.open * t.work())
 }
 
-// expr counts the work for an expression. It returns a bound of its type.
+// expr counts the work to check the types of an expression and of its parts. It returns the bound of its type.
 func (w *typeWork) expr(e ast.Expr) typeBound {
 	w.nodes++
 	t := w.typeOf(e)
@@ -198,13 +200,13 @@ func (w *typeWork) selection(e ast.Expr) typeBound {
 	return w.field(operand)
 }
 
-// field is the type of a field, an optional one if the operand is optional.
+// field returns the bound of the type of a field of the operand. If the operand is an optional, so is the field.
 func (w *typeWork) field(operand typeBound) typeBound {
 	return typeBound{parts: max(operand.parts-1, w.fields.parts+1), depth: max(operand.depth, w.fields.depth+1), open: operand.open}
 }
 
-// literal counts a list, or a map, whose keys and values take turns. Each gets one type. An empty literal has types that
-// must be found.
+// literal counts the work for a list literal (parameters is 1), or for a map literal (parameters is 2), whose keys and values
+// alternate in Elements. All elements, all keys and all values each get one type. The types of an empty literal are open.
 func (w *typeWork) literal(e ast.Expr, parameters int) typeBound {
 	var joined [2]typeBound
 	parts := Elements(e)
@@ -231,7 +233,7 @@ func (w *typeWork) literal(e ast.Expr, parameters int) typeBound {
 	return mapOf(joined[0], joined[1])
 }
 
-// link counts that open types are made one.
+// link counts a place where the checker unifies several open types.
 func (w *typeWork) link(all ...typeBound) {
 	open := 0
 	for _, t := range all {
@@ -312,7 +314,8 @@ func (w *typeWork) call(c ast.CallExpr) typeBound {
 	return result
 }
 
-// qualifiedName returns the name that a chain of selections may be.
+// qualifiedName returns the dotted name for a chain of selections that begins with a name. It returns false for every other
+// expression.
 func qualifiedName(e ast.Expr) (string, bool) {
 	switch e.Kind() {
 	case ast.IdentKind:

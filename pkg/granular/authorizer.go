@@ -223,7 +223,7 @@ var (
 
 // check compares the old and the new object, and checks the permissions on the fields that changed. If that fails or
 // panics, the result is not allowed and has the error. Operations other than create and update are not allowed either,
-// but for connections and deletions in modeExclude, which change no field.
+// except connections and deletions in modeExclude, which change no field.
 func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attributes authorizer.Attributes, data authorizer.ConditionsData) (result Result) {
 	start := time.Now()
 	defer func() {

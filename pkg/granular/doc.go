@@ -14,8 +14,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - What cannot be determined is not allowed: an object that does not fit its schema, an expression
 //     that fails, mappings that contradict each other, an authorizer that fails.
-//   - One evaluation of a condition asks for each verb at most once, and for at most MaxChecks verbs. A request
-//     can cause an evaluation by each of the two authorizers, and more if the update is attempted again.
+//   - One evaluation of a condition asks for each verb at most once, and for at most MaxChecks verbs. Both
+//     authorizers evaluate a condition for each attempt at a write.
 //   - Reasons and audit annotations name fields and keys, never values.
 //   - The check of fields never panics.
 //

@@ -151,7 +151,8 @@ func (k *check) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
 
 // isClaimed reports whether the exclusion r applies to a field that an entry of metadata.managedFields gains or loses.
 // The next apply of a manager may then keep the value of the field or remove it; r applies to the claim if it excludes
-// one of the two. A field that cannot be looked up counts as excluded, and a field that does not exist does not.
+// one of the two. A field that cannot be looked up counts as excluded. An excluded field inside the claimed one that does
+// not exist is not claimed, because no apply can remove it.
 func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	if !r.Matches(c.Path) && !r.IsWithin(c.Path) {
 		return false

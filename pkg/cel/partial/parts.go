@@ -127,7 +127,8 @@ func (p *Part) collect(n *node) {
 	}
 }
 
-// collectChoices records the fields that the conditionals in a path read, such as those of a condition ? object : oldObject.
+// collectChoices records the fields that the conditionals in a path read. A path can begin with a conditional, as in
+// (operation == "DELETE" ? oldObject : object).spec.
 func (p *Part) collectChoices(n *node) {
 	switch {
 	case n.kind == callNode && n.name == operators.Conditional:

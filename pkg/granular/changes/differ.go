@@ -91,7 +91,7 @@ func (c *Changes) CheckWriter(w Writer) error { return c.ownership.isBy(w) }
 // Paths returns the paths of the fields that change, in a fixed order.
 func (c *Changes) Paths() []fieldpath.Path { return pathsOf(c.Fields) }
 
-// Claims returns the fields whose managers change although the fields do not change, as far as this is known.
+// Claims returns the fields whose managers change, except those that are known to change themselves (Paths).
 func (c *Changes) Claims() []Claim { return c.ownership.claims }
 
 // Values returns the values of a field before and after the write, nil if there is none. It returns
@@ -236,7 +236,7 @@ func (c *sizeChecker) count(size, levels int) error {
 // objectComparison is the result of a comparison without metadata.managedFields.
 type objectComparison struct {
 	changes  *Changes
-	touched  *fieldpath.Set // fields that were added or removed: leaves, and lists and maps that were so as a whole
+	touched  *fieldpath.Set // fields that were added or removed, including lists and maps that were added or removed as a whole
 	modified *fieldpath.Set
 	empty    func() (*typed.TypedValue, error)
 	before   *typed.TypedValue

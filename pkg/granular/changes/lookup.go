@@ -74,7 +74,7 @@ func isElement(element any, i int, e fieldpath.PathElement) bool {
 	return true
 }
 
-// Equal reports whether structured-merge-diff considers two values equal. It has one kind of number: 1 and 1.0 are equal.
+// Equal reports whether structured-merge-diff considers two values equal. The numbers 1 and 1.0 are equal.
 func Equal(a, b any) bool {
 	return value.Equals(value.NewValueInterface(a), value.NewValueInterface(b))
 }

@@ -44,8 +44,8 @@ func (m *Markers) Warnings() []string { return slices.Clone(m.warnings) }
 var errNoKind = errors.New("there is no schema of it")
 
 // NewMarkers reads the markers in the schemas of an OpenAPI v3 document. The key of a schema must be the
-// name by which other schemas refer to it. Resources are the resources of the kinds that are served. Every mistake
-// in a marker is an error, with the name of the field: a server that cannot understand its schemas does
+// name by which other schemas refer to it. Resources are the resources of the kinds that are served. The error
+// lists all mistakes in markers, with the names of the fields: a server that cannot understand its schemas does
 // not know which fields they protect.
 func NewMarkers(schemas map[string]*spec.Schema, resources map[schema.GroupVersionKind]string) (*Markers, error) {
 	result := &Markers{}

@@ -56,7 +56,7 @@ func (t *Table) contradictions() map[string]string {
 }
 
 // contradictionsIn adds the contradictions in one version to found. For each path it takes the first rule, and the
-// first rule that differs from it. Every rule of the path contradicts one of these two.
+// first rule that contradicts it. If there is one, every rule of the path contradicts one of these two.
 func contradictionsIn(resource schema.GroupResource, version string, entries []entry, found map[string]string) {
 	first, other := map[string]*Rule{}, map[string]*Rule{}
 	for i := range entries {

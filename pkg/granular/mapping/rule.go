@@ -62,8 +62,9 @@ func (r *Rule) Includes(path fieldpath.Path) bool { return len(r.pattern) > 0 &&
 // IsWithin reports whether the rule is about fields inside the field at path, and not about this field itself.
 func (r *Rule) IsWithin(path fieldpath.Path) bool { return r.pattern.isBelow(path) }
 
-// FieldAt returns the path of the field that the rule is about, for a path for which Matches or IsWithin is true: a
-// beginning of path, path, or a field inside path. It returns false if path contains several such fields.
+// FieldAt returns the path of the field that the rule is about. Matches or IsWithin must be true for path, so the returned
+// path is a beginning of path, path itself, or the path of a field inside. It returns false if the rule may be about several
+// fields inside path.
 func (r *Rule) FieldAt(path fieldpath.Path) (field fieldpath.Path, ok bool) {
 	if len(path) >= len(r.pattern) {
 		return path[:len(r.pattern)], true

@@ -229,8 +229,9 @@ func (t *Table) namedVersions(of schema.GroupResource) map[string]*Rules {
 	return versions
 }
 
-// For returns the rules for the fields of a resource in a version. Rules that contradict each other cover nothing. The
-// exclusions of other versions apply to all fields, unless this version has an exclusion with the same permission.
+// For returns the rules for the fields of a resource in a version. Rules that contradict each other cover nothing. An
+// exclusion of another version applies to all fields, unless this version has an exclusion with the same permission, or
+// entry.only is set for the exclusion.
 func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	rules := slices.Concat(builtInFor(resource.GroupResource()), t.everywhere)
 	var elsewhere []Rule // excluded in other versions

@@ -87,9 +87,10 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 
 // check compares the revisions and probes the store. It returns
 //
-//   - since, the last time at which the objects are known to have been up to date;
-//   - reason, why they may be out of date, if since is longer ago than the bound or the store has gone back to an
-//     earlier revision. Otherwise it is empty. The reason may be shown to everyone;
+//   - since, the last time at which the objects are known to have been up to date, or zero if the store has gone back to an
+//     earlier revision;
+//   - reason, why they may be out of date. It is empty unless since is longer ago than the bound. It may be shown to
+//     everyone;
 //   - cause, the last error, or nil. It may name objects, and is for the log only.
 func (s *storeWatch) check(ctx context.Context, probe func(context.Context) error) (since time.Time, reason string, cause error) {
 	started := time.Now()

@@ -134,8 +134,9 @@ func appendSet(sets []authorization.Set, conditions ...authorization.Condition) 
 	return append(sets, authorization.Set{Decision: authorization.Conditions(conditions...)})
 }
 
-// split returns the conditions of a set by effect. The NoOpinion conditions get the effect Deny. If allowFollows is true, or
-// if the set has no Allow condition, only its Deny conditions matter, and noOpinion and allow are empty.
+// split returns the conditions of a set by effect. The NoOpinion conditions get the effect Deny. If the rest of the chain
+// always allows (allowFollows), or if the set has no Allow condition, only its Deny conditions matter, and noOpinion and allow
+// are empty.
 func split(conditions []authorization.Condition, allowFollows bool) (deny, noOpinion, allow []authorization.Condition) {
 	for _, c := range conditions {
 		switch c.Effect {

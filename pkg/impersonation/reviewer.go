@@ -51,8 +51,8 @@ type Answer struct {
 	// Residual has the conditions on the object that the impersonation still depends on. They can only
 	// deny, and precede everything else that decides the request.
 	Residual []authorization.Set
-	// Checks are the checks that were made, in order. If conditional mode does not allow the impersonation, its further
-	// checks are included only if they deny.
+	// Checks are the checks that were made, in order. After a check by which conditional mode cannot allow the
+	// impersonation any more, only those of its checks are included that deny, all objects or some.
 	Checks []Check
 }
 

@@ -13,8 +13,9 @@ SPDX-License-Identifier: Apache-2.0
 //
 // Invariants:
 //
-//   - Every change counts, except changes of the fields that ServerOwned lists: a removed field, an
-//     element that moved within its list, and an empty list where there was none are changes.
+//   - Every change counts, except changes of the fields that ServerOwned lists, and an empty status that is
+//     added or removed: a removed field, an element that moved within its list, and an empty list where there
+//     was none are changes.
 //   - A field that a manager gains or loses in metadata.managedFields is a claim, even if its value
 //     stays the same: the manager's next apply may remove the field.
 //   - An object that does not fit its schema, or is too large to be compared, is an error. A schema

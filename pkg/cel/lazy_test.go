@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cel_test
 
 import (
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -131,3 +132,18 @@ func TestLazyIsMadeOnce(t *testing.T) {
 		t.Errorf("the whole was made %d times", n)
 	}
 }
+
+// wholeFields are fields that are read from a map that is made at once.
+type wholeFields struct{ data map[string]any }
+
+func (w wholeFields) Field(key string) (cel.Value, bool) {
+	value, ok := w.data[key]
+	if !ok {
+		return nil, false
+	}
+	return cel.Known(value), true
+}
+
+func (w wholeFields) Whole() cel.Value { return cel.Known(w.data) }
+
+func typeOf(v any) reflect.Type { return reflect.TypeOf(v) }

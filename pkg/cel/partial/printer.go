@@ -248,14 +248,28 @@ func isBalanced(n *node, operator string, terms int) bool {
 	return terms > 1 && isBalanced(n.args[0], operator, left) && isBalanced(n.args[1], operator, terms-left)
 }
 
-// operandOfMinus prints the operand of a minus. It puts a constant in parentheses, because the parser would read a minus and
-// a number as one literal.
+// operandOfMinus prints the operand of a minus. It puts an operand that begins with a constant in parentheses, because the
+// parser would read a minus and a number as one literal: -(1.f()) is not -1.f().
 func (p *printer) operandOfMinus(n *node) {
-	if n.kind == constantNode {
+	if leftmost(n).kind == constantNode {
 		p.put('(')
 		defer p.put(')')
 	}
 	p.node(n, primary)
+}
+
+// leftmost returns the part of an expression with which its text begins, unless that is a parenthesis or a name.
+func leftmost(n *node) *node {
+	for {
+		switch {
+		case n.kind == selectNode && !n.test, n.kind == macroNode, n.kind == callNode && n.target != nil:
+			n = n.target
+		case n.kind == callNode && (n.name == operators.Index || n.name == operators.OptIndex || n.name == operators.OptSelect):
+			n = n.args[0]
+		default:
+			return n
+		}
+	}
 }
 
 func (p *printer) function(n *node) {

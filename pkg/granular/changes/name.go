@@ -7,6 +7,7 @@ package changes
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -26,7 +27,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 func NameOf(path fieldpath.Path) string {
 	var b strings.Builder
 	for _, e := range path {
-		if WriteElement(&b, e); b.Len() > maxNameBytes {
+		if writeElement(&b, e, 2*maxNameBytes); b.Len() > maxNameBytes {
 			break
 		}
 	}
@@ -36,39 +37,42 @@ func NameOf(path fieldpath.Path) string {
 	return b.String()
 }
 
-// WriteElement appends an element of a path to b, in the form that NameOf uses. A field name gets a dot before it unless
-// b is empty, so b must be empty before the first element of a path.
-func WriteElement(b *strings.Builder, e fieldpath.PathElement) {
+// WriteElement appends an element of a path to b, in the form that NameOf uses, but with whole keys, so that different keys
+// differ in it. A field name gets a dot before it unless b is empty, so b must be empty before the first element of a path.
+func WriteElement(b *strings.Builder, e fieldpath.PathElement) { writeElement(b, e, math.MaxInt) }
+
+// writeElement appends an element. It writes at most limit bytes of each key.
+func writeElement(b *strings.Builder, e fieldpath.PathElement, limit int) {
 	switch {
-	case e.FieldName != nil && plainName.MatchString(beginning(*e.FieldName)):
+	case e.FieldName != nil && plainName.MatchString(beginning(*e.FieldName, limit)):
 		if b.Len() > 0 {
 			b.WriteByte('.')
 		}
-		b.WriteString(beginning(*e.FieldName))
+		b.WriteString(beginning(*e.FieldName, limit))
 	case e.FieldName != nil:
-		fmt.Fprintf(b, "[%s]", strconv.Quote(beginning(*e.FieldName)))
+		fmt.Fprintf(b, "[%s]", strconv.Quote(beginning(*e.FieldName, limit)))
 	case e.Key != nil:
 		b.WriteByte('[')
 		for i, field := range *e.Key {
 			if i > 0 {
 				b.WriteByte(',')
 			}
-			fmt.Fprintf(b, "%s=%s", field.Name, quoted(field.Value.Unstructured()))
+			fmt.Fprintf(b, "%s=%s", field.Name, quoted(field.Value.Unstructured(), limit))
 		}
 		b.WriteByte(']')
 	case e.Value != nil:
-		fmt.Fprintf(b, "[%s]", quoted((*e.Value).Unstructured()))
+		fmt.Fprintf(b, "[%s]", quoted((*e.Value).Unstructured(), limit))
 	case e.Index != nil:
 		fmt.Fprintf(b, "[%d]", *e.Index)
 	}
 }
 
-// beginning returns the first bytes of a key, more than a name can show.
-func beginning(key string) string { return key[:min(len(key), 2*maxNameBytes)] }
+// beginning returns at most limit bytes of a key.
+func beginning(key string, limit int) string { return key[:min(len(key), limit)] }
 
-func quoted(value any) string {
+func quoted(value any, limit int) string {
 	if text, ok := value.(string); ok {
-		return strconv.Quote(beginning(text))
+		return strconv.Quote(beginning(text, limit))
 	}
 	return fmt.Sprint(value)
 }

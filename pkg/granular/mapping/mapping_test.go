@@ -155,6 +155,114 @@ func TestDigest(t *testing.T) {
 	}
 }
 
+// TestDigestTellsRulesApart changes one thing of a mapping at a time. Conditions of a review carry the digest: if two tables
+// shared it, conditions that were decided by one could be evaluated by the other.
+func TestDigestTellsRulesApart(t *testing.T) {
+	t.Parallel()
+	base := func() *policy.FieldPermissionMapping {
+		return things.Mapping("m", things.Spec(policy.FieldPermission{
+			Path: "spec.ports[*].names[*]", Permission: "name",
+			Parameter: &policy.FieldPermissionParameter{Key: "k", Treatment: policy.ParameterTreatmentExpression, Expression: "parameter"},
+			Exclusion: &policy.FieldExclusion{NewValues: "value == 1"},
+		}), "v1")
+	}
+	longKey := strings.Repeat("k", 900) // one path has room for it
+	digests := map[string]string{mapping.NewTable().Digest(): "no mapping", mapping.NewTable(base()).Digest(): "the base"}
+	for _, tc := range []struct {
+		name   string
+		change func(m *policy.FieldPermissionMapping, f *policy.FieldPermission)
+	}{
+		{name: "the name", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) { m.Name = "n" }},
+		{name: "the group", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) { m.Spec.Resources[0].APIGroup = "" }},
+		{name: "the resource", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
+			m.Spec.Resources[0].Resource = "others"
+		}},
+		{name: "the version", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
+			m.Spec.Resources[0].APIVersions = []string{"v2"}
+		}},
+		{name: "all versions", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
+			m.Spec.Resources[0].APIVersions = nil
+		}},
+		{name: "a version more", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
+			m.Spec.Resources[0].APIVersions = []string{"v1", "v2"}
+		}},
+		{name: "two versions that read as one", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
+			m.Spec.Resources[0].APIVersions = []string{`v1" "v2`}
+		}},
+		{name: "a resource more", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
+			m.Spec.Resources = append(m.Spec.Resources, policy.FieldPermissionResource{Resource: "pods"})
+		}},
+		{name: "no resource", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) { m.Spec.Resources = nil }},
+		{name: "the path", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Path = "spec.ports[*].name[*]" }},
+		{name: "a key for any", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Path = `spec.ports["a"].names[*]` }},
+		{name: "a list key for any", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Path = `spec.ports[a="a"].names[*]`
+		}},
+		{name: "another list key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Path = `spec.ports[b="a"].names[*]`
+		}},
+		{name: "a field below", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Path += ".x" }},
+		{name: "a long key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Path = `spec.ports["` + longKey + `a"].names[*]`
+		}},
+		{name: "a long key that differs in its last letter", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Path = `spec.ports["` + longKey + `b"].names[*]`
+		}},
+		{name: "the permission", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Permission = "nickname" }},
+		{name: "no parameter", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Parameter = nil }},
+		{name: "the key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Parameter.Key = "l" }},
+		{name: "the only key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Parameter.Key = "" }},
+		{name: "the expression", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Parameter.Expression = "parameter + ''"
+		}},
+		{name: "verbatim", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Parameter = &policy.FieldPermissionParameter{Key: "k"}
+		}},
+		{name: "the prefix", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Parameter = &policy.FieldPermissionParameter{Key: "k", Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
+		}},
+		{name: "no exclusion", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Exclusion = nil }},
+		{name: "every change excluded", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Exclusion.NewValues = "" }},
+		{name: "the new values", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Exclusion.NewValues = "value == 2"
+		}},
+		{name: "an invalid exclusion", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Exclusion.NewValues = "value ==" }},
+		{name: "an exclusion that is invalid for another reason", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
+			f.Exclusion.NewValues = "1"
+		}},
+	} {
+		m := base()
+		tc.change(m, &m.Spec.Fields[0])
+		digest := mapping.NewTable(m).Digest()
+		if other, ok := digests[digest]; ok {
+			t.Errorf("%s: the digest is the same as with %s", tc.name, other)
+		}
+		digests[digest] = tc.name
+	}
+}
+
+// TestLongKeysAreWhole has keys that differ in their last letter only. Each has its own permission.
+func TestLongKeysAreWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("k", 900)
+	spec := things.Spec(things.Field(`spec.things["`+long+`a"]`, "first"), things.Field(`spec.things["`+long+`b"]`, "second"))
+	if _, _, errs := mapping.Compile("m", spec); len(errs) > 0 {
+		t.Errorf("got %v, want no error", errs)
+	}
+	for key, want := range map[string]string{"a": "granular:first", "b": "granular:second"} {
+		var got []string
+		for rule := range mapping.NewTable(things.Mapping("m", spec)).For(things.Machines).All() {
+			if at := path(name(long + key)); rule.Includes(at) && strings.Contains(rule.String(), "things") {
+				verb, err := rule.Verb(t.Context(), at, free)
+				got = append(got, verb, fmt.Sprint(err))
+			}
+		}
+		if diff := cmp.Diff([]string{want, "<nil>"}, got); diff != "" {
+			t.Errorf("key %s (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
 // TestExpressionsOfOneMappingAreBounded compiles as many expressions as a mapping may have: short ones fit, long ones and ones
 // with large macros do not, and what they allocate is bounded.
 func TestExpressionsOfOneMappingAreBounded(t *testing.T) {

@@ -110,6 +110,9 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/granular/mapping", Test: "^TestExpressionsOfOneMappingAreBounded$", Mutants: []mutation.Mutant{
 		{Name: "granular: reviews in the other group", File: "table.go", Old: "range withOtherGroup(compiled.resources)", New: "range compiled.resources", Test: "^TestReviewGroups$"},
+		{Name: "granular: markers beside a reference in allOf", File: "markerreader.go", Old: "return r.reachesBesideReference(part, map[string]bool{})", New: "return false", Test: "^TestMalformedMarkers$"},
+		{Name: "granular: markers of a second reference", File: "markerreader.go", Old: "if s.Ref.String() == \"\" && len(s.AllOf) == 1", New: "if len(s.AllOf) == 1", Test: "^TestMalformedMarkers$"},
+		{Name: "granular: keys that are shortened", File: "pattern.go", Old: "changes.WriteElement(&b, fieldpath.FieldNameElement(s.name))", New: "changes.WriteElement(&b, fieldpath.FieldNameElement(s.name[:min(len(s.name), 512)]))", Test: "^TestDigest"},
 		{Name: "granular: a budget for each field", File: "mapping.go", Old: "\tbudget := cel.NewBudget()\n\tfor i := range spec.Fields {\n", New: "\tfor i := range spec.Fields {\n\t\tbudget := cel.NewBudget()\n"},
 	}},
 	{Package: "pkg/registry/policy/fieldpermissionmapping", Test: "^TestFloodOfWrites$", Mutants: []mutation.Mutant{

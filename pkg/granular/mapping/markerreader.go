@@ -347,26 +347,29 @@ func (r *markerReader) reaches(s *spec.Schema, seen map[string]bool) bool {
 	if s == nil {
 		return false
 	}
-	if hasMarkers(s) {
-		return true
-	}
 	if name := s.Ref.String(); name != "" && !seen[name] {
 		seen[name] = true
 		if r.reaches(r.schemas[reference(s)], seen) {
 			return true
 		}
 	}
-	if slices.ContainsFunc(fieldsOf(s), func(field *spec.Schema) bool { return r.reaches(field, seen) }) {
-		return true
-	}
-	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool { return r.reaches(part, seen) })
+	return r.reachesBesideReference(s, seen)
 }
 
-// hidesMarkers reports whether there are markers in parts of a schema that describe none of its fields (partsOf), except
-// behind a reference that is the only member of allOf.
+// reachesBesideReference is reaches without the reference that a schema itself is.
+func (r *markerReader) reachesBesideReference(s *spec.Schema, seen map[string]bool) bool {
+	reaches := func(other *spec.Schema) bool { return r.reaches(other, seen) }
+	return hasMarkers(s) || slices.ContainsFunc(fieldsOf(s), reaches) || slices.ContainsFunc(partsOf(s), reaches)
+}
+
+// hidesMarkers reports whether a schema has markers where it describes no field. Of the reference in allOf that resolve
+// follows, this is everything beside the reference.
 func (r *markerReader) hidesMarkers(s *spec.Schema) bool {
 	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool {
-		return (len(s.AllOf) != 1 || part != &s.AllOf[0] || part.Ref.String() == "" || hasMarkers(part)) && r.reaches(part, map[string]bool{})
+		if s.Ref.String() == "" && len(s.AllOf) == 1 && part == &s.AllOf[0] && part.Ref.String() != "" {
+			return r.reachesBesideReference(part, map[string]bool{})
+		}
+		return r.reaches(part, map[string]bool{})
 	})
 }
 

@@ -149,6 +149,23 @@ func TestMalformedMarkers(t *testing.T) {
 		{"part of all", specOf("a: {allOf: [{type: string, (verb: beauty}]}"), "spec.a: there are markers where a schema describes no field"},
 		{"beside a reference in all", specOf("a: {allOf: [{$ref: '#/components/schemas/other'}, {type: object, (verb: beauty}]}") + "other: {type: object}", "spec.a: there are markers where a schema describes no field"},
 		{"a field beside a reference", specOf("a: {allOf: [{$ref: '#/components/schemas/other'}], properties: {b: {type: string, (verb: beauty, (excluded: true}}}") + "other: {type: object, properties: {c: {type: string}}}", "spec.a: there are markers where a schema describes no field"},
+		{
+			name: "beside a reference, in what else it refers to",
+			document: specOf("a: {$ref: '#/components/schemas/other', allOf: [{$ref: '#/components/schemas/more'}]}") +
+				"other: {type: object}\nmore: {type: object, (verb: beauty, (excluded: true}",
+			want: "spec.a: there are markers where a schema describes no field",
+		},
+		{
+			name: "a field beside a reference in all",
+			document: specOf("a: {allOf: [{$ref: '#/components/schemas/other', properties: {b: {type: string, (verb: beauty, (excluded: true}}}]}") +
+				"other: {type: object}",
+			want: "spec.a: there are markers where a schema describes no field",
+		},
+		{
+			name:     "a choice beside a reference in all",
+			document: specOf("a: {allOf: [{$ref: '#/components/schemas/other', anyOf: [{type: object, (verb: beauty}]}]}") + "other: {type: object}",
+			want:     "spec.a: there are markers where a schema describes no field",
+		},
 		{"any field beside others", specOf("a: {type: object, properties: {b: {type: string}}, additionalProperties: {type: string, (verb: beauty}}"), "spec.a: there are markers where a schema describes no field"},
 		{"no schema", "other: {type: object}", "the schema of Thing in example.com/v1: there is no schema of it"},
 		{"too deep", specOf(strings.Repeat("a: {type: object, properties: {", 40) + "b: {type: string, (verb: beauty}" + strings.Repeat("}}", 40)), "must have at most 32 steps"},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -44,8 +45,18 @@ func TestValidatePermission(t *testing.T) {
 		{"setNode", "spec nodeName", "", `should be a noun, but begins with "set"`},
 		{"settlement", "spec nodeName", "", ""},
 		{"set", "spec nodeName", "", ""},
+		{permission: "nodeAssignment2", fields: ""}, // a path of elements only names no field
+		{permission: "Spec", fields: "spec nodeName", wantErr: "lowerCamelCase"},
+		{permission: "spec", fields: "spec nodeName"},      // only a part of the path behind it would be its name
+		{permission: "nodeNameX", fields: "spec nodeName"}, // the field itself is no ancestor
+		{permission: "diskSize", fields: "spec disk size", wantErr: `must not refer to the field "disk"`},
+		{permission: "size", fields: "spec disk size", wantWarn: "is the name of a field"},
+		{permission: "diskS", fields: "spec disk size", wantErr: `must not refer to the field "disk"`},
+		{permission: "disk2", fields: "spec disk size"},
+		{permission: "updateSize", fields: "spec disk updateSize", wantWarn: `"updateSize" should be a noun, but begins with "update"`},
+		{permission: "a", fields: "spec nodeName"},
 	} {
-		t.Run(tc.permission, func(t *testing.T) {
+		t.Run(tc.permission+" for "+tc.fields, func(t *testing.T) {
 			t.Parallel()
 			warnings, err := mapping.ValidatePermission(tc.permission, strings.Fields(tc.fields))
 			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
@@ -110,6 +121,67 @@ func TestCompile(t *testing.T) {
 		{"an expression that takes long to compile", []policy.FieldPermission{excluded(strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value")}, "spec.fields[0].exclusion.newValues: Invalid value: \"" + strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value\": does not compile: list and map literals are nested more than 16 deep", ""},
 		{"an exclusion", []policy.FieldPermission{excluded("value == true && oldValue != true")}, "", ""},
 		{"an exclusion of another type", []policy.FieldPermission{excluded("'true'")}, "spec.fields[0].exclusion.newValues: Invalid value: \"'true'\": does not compile: it must yield bool", ""},
+		{name: "a permission with the value of a list key", fields: []policy.FieldPermission{field(`spec.disks[type="fast"].size`, "fastCapacity")}},
+		{
+			name:   "a permission with a key of a map",
+			fields: []policy.FieldPermission{field(`spec.disks["fast"].size`, "fastCapacity")},
+			want:   `spec.fields[0].permission: Invalid value: "fastCapacity": must not refer to the field "fast"`,
+		},
+		{name: "one permission for two fields", fields: []policy.FieldPermission{node, field("spec.hostName", "nodeAssignment")}},
+		{
+			name: "one permission with the same parameter in two places",
+			fields: []policy.FieldPermission{
+				parameter("spec.disks[*]", policy.FieldPermissionParameter{Key: "name"}),
+				parameter("spec.oldDisks[*]", policy.FieldPermissionParameter{Key: "name"}),
+			},
+		},
+		{
+			name: "one permission with another key",
+			fields: []policy.FieldPermission{
+				parameter("spec.disks[*]", policy.FieldPermissionParameter{Key: "name"}),
+				parameter("spec.oldDisks[*]", policy.FieldPermissionParameter{Key: "id"}),
+			},
+			want: `spec.fields[1].parameter: Invalid value: "disk": the permission has another parameter`,
+		},
+		{
+			name: "one permission with another expression",
+			fields: []policy.FieldPermission{
+				parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter"}),
+				parameter("spec.oldDisks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter + 'x'"}),
+			},
+			want: `spec.fields[1].parameter: Invalid value: "disk": the permission has another parameter`,
+		},
+		{
+			name:   "an expression as long as may be",
+			fields: []policy.FieldPermission{excluded("value == true" + strings.Repeat(" ", 1024-len("value == true")))},
+		},
+		{
+			name:   "an exclusion that is too long",
+			fields: []policy.FieldPermission{excluded("value == true" + strings.Repeat(" ", 1025-len("value == true")))},
+			want:   "must have at most 1024 bytes",
+		},
+		{
+			name:   "the variable of the other kind of expression",
+			fields: []policy.FieldPermission{excluded("parameter == 'x'")},
+			want:   "undeclared reference to 'parameter'",
+		},
+		{
+			name:   "a variable of conditions",
+			fields: []policy.FieldPermission{excluded("request.user == 'x'")},
+			want:   "undeclared reference to 'request'",
+		},
+		{
+			name: "mistakes in several fields",
+			fields: []policy.FieldPermission{
+				{Path: "metadata.uid", Permission: "Identity", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{NewValues: "1"}},
+				field("spec..x", "x"),
+			},
+			want: `[spec.fields[0].path: Forbidden: the server owns metadata.uid, so that its changes need no permission, ` +
+				`spec.fields[0].permission: Invalid value: "Identity": must be in lowerCamelCase: letters and digits only, and first a small letter, ` +
+				`spec.fields[0].parameter: Invalid value: "metadata.uid": there is no [*] in the path that could be the parameter, ` +
+				`spec.fields[0].exclusion.newValues: Invalid value: "1": does not compile: it must yield bool, but yields int, ` +
+				`spec.fields[1].path: Invalid value: "spec..x": must be fields with dots`,
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -259,6 +331,35 @@ func TestLongKeysAreWhole(t *testing.T) {
 		}
 		if diff := cmp.Diff([]string{want, "<nil>"}, got); diff != "" {
 			t.Errorf("key %s (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
+// TestErrorsOfExpressionsAreShort shows the message of the compiler on one line of bounded length, whatever the author has written.
+func TestErrorsOfExpressionsAreShort(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, expression string
+		wantCut          bool
+	}{
+		{name: "one mistake", expression: "x"},
+		{name: "a mistake behind line breaks", expression: "true\n\n\n\t|| x"},
+		{name: "a long name", expression: strings.Repeat("x", 1000), wantCut: true},
+	} {
+		_, _, errs := mapping.Compile("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", tc.expression)))
+		if len(errs) != 1 {
+			t.Errorf("%s: got %d errors, want 1", tc.name, len(errs))
+			continue
+		}
+		message := errs[0].Detail
+		cut := strings.HasSuffix(message, "…")
+		switch length := len(strings.TrimSuffix(message, "…")); {
+		case cut != tc.wantCut || length > 512 || cut && length < 510:
+			t.Errorf("%s: the message has %d bytes, cut: %v", tc.name, length, cut)
+		case strings.ContainsAny(message, "\n\t") || strings.Contains(message, "  ") || !utf8.ValidString(message):
+			t.Errorf("%s: the message %q is not one line of text", tc.name, message)
+		case !strings.HasPrefix(message, "does not compile: ERROR: <input>:"):
+			t.Errorf("%s: the message %q does not say where the mistake is", tc.name, message)
 		}
 	}
 }

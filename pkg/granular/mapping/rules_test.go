@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -70,6 +71,18 @@ func TestPatternsMatch(t *testing.T) {
 		{name: "an element without the key", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: apart},
 		{name: "a key with a number", pattern: `spec.m[port="80"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: covered},
 		{name: "a key of a map that looks like it", pattern: `spec.m[type="Ready"]`, path: fields("spec", "m", "Ready"), want: apart},
+		{name: "the value under another key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("name", "Ready")), want: apart},
+		{name: "another element of a set", pattern: `spec.m["x"]`, path: append(fields("spec", "m"), element("y")), want: apart},
+		{name: "another number of a set", pattern: `spec.m["3"]`, path: append(fields("spec", "m"), element(int64(30))), want: apart},
+		{name: "an empty text is not null", pattern: `spec.m[""]`, path: append(fields("spec", "m"), element(nil)), want: apart},
+		{name: "an empty list key is not null", pattern: `spec.m[type=""]`, path: append(fields("spec", "m"), keyed("type", nil)), want: apart},
+		{name: "an empty list key", pattern: `spec.m[type=""]`, path: append(fields("spec", "m"), keyed("type", "")), want: covered},
+		{name: "a truth value in a set", pattern: `spec.m["true"]`, path: append(fields("spec", "m"), element(true)), want: covered},
+		{name: "one element by its place", pattern: `spec.m["0"]`, path: append(fields("spec", "m"), fieldpath.PathElement{Index: ptr.To(0)}), want: apart},
+		{name: "every element by its place", pattern: "spec.m[*]", path: append(fields("spec", "m"), fieldpath.PathElement{Index: ptr.To(0)}), want: covered},
+		{name: "an element with keys is no field", pattern: "spec.m.name", path: append(fields("spec", "m"), keyed("name", "x")), want: apart},
+		{name: "below an element of another key", pattern: `spec.m[type="Ready"].status`, path: append(fields("spec", "m"), keyed("type", "Paused")), want: apart},
+		{name: "a field that is above another one", pattern: "spec.a.b", path: fields("status", "a"), want: apart},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

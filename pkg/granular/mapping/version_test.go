@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -74,5 +75,34 @@ func TestRulesInVersions(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestVersionsOfTheCoreGroup has versions without a group, and versions of other groups that look like them.
+func TestVersionsOfTheCoreGroup(t *testing.T) {
+	t.Parallel()
+	m := things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")), "v1")
+	m.Spec.Resources[0].APIGroup, m.Spec.Resources[0].Resource = "", "bombs"
+	rules := mapping.NewTable(m).For(schema.GroupVersionResource{Version: "v1", Resource: "bombs"})
+	for _, tc := range []struct {
+		version string
+		want    bool // another field may be changed without the permission
+	}{
+		{version: "v1", want: true},
+		{version: "", want: true},
+		{version: "v2"},
+		{version: "/v1", want: true},
+		{version: "v1/"},
+		{version: "example.com/v1"},
+		{version: "v1/v1"},
+		{version: "//v1"},
+	} {
+		free := true
+		for rule := range rules.InVersion(tc.version).All() {
+			free = free && (!rule.Excludes() || !rule.Matches(fields("spec", "color")))
+		}
+		if free != tc.want {
+			t.Errorf("%q: another field is free: %v, want %v", tc.version, free, tc.want)
+		}
 	}
 }

@@ -119,6 +119,7 @@ var suites = []mutation.Suite{
 		{Name: "mappings: many writes", File: "storage.go", Old: "Begin: stored.NewWrites(\"mappings\", false).Begin,", New: ""},
 	}},
 	{Package: "pkg/granular/changes", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "granular: null in managed fields", File: "fieldsv1.go", Old: "if wasThere == isThere && reflect", New: "if (wasThere == isThere || true) && reflect", Test: "^TestFieldsV1ThatCannotBeRead$"},
 		{Name: "granular: deep objects", File: "differ.go", Old: "case size > 0 && levels == 0:", New: "case false:", Test: "^TestDeepObjects$"},
 		{Name: "granular: many long lists", File: "differ.go", Old: "case c.listWork > maxListWork:", New: "case false:", Test: "^TestLargeObjects$"},
 		{Name: "granular: many maps", File: "differ.go", Old: "case c.total > c.maxTotal:", New: "case false:", Test: "^TestLargeObjects$"},

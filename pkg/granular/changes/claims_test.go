@@ -90,6 +90,7 @@ func TestClaims(t *testing.T) {
 		{name: "a subresource that is a list", before: []map[string]any{a()}, after: []map[string]any{with(a(), "subresource", []any{})}, want: []string{whole}},
 		{name: "fields that are a text", before: []map[string]any{a()}, after: []map[string]any{with(a(), "fieldsV1", "{}")}, want: []string{whole}},
 		{name: "a field that is a number", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", map[string]any{"f:x": int64(1)})}, want: []string{whole}},
+		{name: "a field that is null", before: []map[string]any{a()}, after: []map[string]any{a(), things.Entry("b", "Update", map[string]any{"f:spec": nil})}, want: []string{whole}},
 		{name: "a key of no kind", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", owned("x:y"))}, want: []string{whole}},
 		{name: "a key that is no JSON", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", owned("k:{"))}, want: []string{whole}},
 		{name: "the same entry twice", before: []map[string]any{a()}, after: []map[string]any{a(), a()}, want: []string{whole}},

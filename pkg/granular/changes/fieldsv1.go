@@ -95,10 +95,12 @@ func (w *fieldsV1Walker) walkKey(ctx context.Context, key string, before, after 
 	nodeBefore, wasOwned, errBefore := nodeOf(before, key)
 	nodeAfter, isOwned, errAfter := nodeOf(after, key)
 	if errBefore != nil || errAfter != nil || len(w.keys) == maxLevels {
-		if reflect.DeepEqual(before[key], after[key]) { // nothing that would have to be understood
+		_, wasThere := before[key]
+		_, isThere := after[key]
+		if wasThere == isThere && reflect.DeepEqual(before[key], after[key]) { // nothing that would have to be understood
 			return nil
 		}
-		return errEntry
+		return errEntry // also for null, which the server reads as a field that is owned
 	}
 	w.keys, w.keyBytes = append(w.keys, key), w.keyBytes+len(key)
 	if wasOwned != isOwned {

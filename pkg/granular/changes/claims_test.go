@@ -7,11 +7,16 @@ package changes_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/test/testutil/things"
@@ -231,5 +236,123 @@ func TestManagedFieldsOfOtherTypes(t *testing.T) {
 		if len(things.Managed(before)) != 1 {
 			t.Errorf("%s: the comparison has changed the object", tc.name)
 		}
+	}
+}
+
+// TestServersClaimNothing has the field manager of the API server write managedFields for updates by many managers, one after the other. An update owns what
+// it changes, old entries go into the bucket of the server, and neither is a claim. The only entry that is written is the
+// one of the request.
+func TestServersClaimNothing(t *testing.T) {
+	t.Parallel()
+	converter, err := managedfields.NewTypeConverter(things.Schemas(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	differ, manager := changes.Differ{Types: things.Types(t)}, managedfieldstest.NewFakeFieldManager(converter, things.Kind)
+	buckets, changed := 0, 0
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // a test must be repeatable
+		_, content := things.RandomPair(seed)
+		created, err := manager.Update(things.Decoded(t, ""), &unstructured.Unstructured{Object: content}, "creator")
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := created.(*unstructured.Unstructured)
+		for i := range 24 {
+			name, edited := fmt.Sprintf("m%d", r.IntN(20)), before.DeepCopy()
+			if seed%2 == 0 { // a field for each manager, so that there are many managers
+				if err := unstructured.SetNestedField(edited.Object, name, "metadata", "labels", name); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				edited.Object = things.Thing.Edit(r, edited.Object, 0).(map[string]any)
+				edited.SetGroupVersionKind(things.Kind)
+				if _, ok := edited.Object["metadata"].(map[string]any); !ok {
+					continue
+				}
+				things.SetManaged(edited, things.Managed(before.DeepCopy()))
+			}
+			updated, err := manager.Update(before.DeepCopy(), edited, name)
+			if err != nil {
+				continue // what a server refuses is not stored
+			}
+			after := updated.(*unstructured.Unstructured)
+			c, err := differ.Changes(t.Context(), things.Kind, before, after)
+			if err != nil {
+				t.Fatalf("seed %d, update %d: %v", seed, i, err)
+			}
+			if got := claimsOf(c); len(got) > 0 {
+				t.Fatalf("seed %d, update %d by %s claims %q\nbefore %v\nafter %v", seed, i, name, got, before, after)
+			}
+			if err := c.CheckWriter(changes.Writer{FieldManager: name, APIVersion: "example.com/v1"}); err != nil {
+				t.Fatalf("seed %d, update %d by %s: %v", seed, i, name, err)
+			}
+			if len(namesOf(c)) > 0 {
+				changed++
+			}
+			if slices.ContainsFunc(things.Managed(after), func(e any) bool { return e.(map[string]any)["manager"] == "ancient-changes" }) {
+				buckets++
+			}
+			before = after
+		}
+	}
+	if changed < 80 || buckets < 20 {
+		t.Errorf("%d updates changed something, and %d had a bucket, so that the test proves little", changed, buckets)
+	}
+}
+
+// TestFirstApply has an object without managed fields. After the first apply to it the manager before-first-apply owns all of its fields, by which nothing is
+// claimed; the same entry of a client is a claim if there are managers already, or if it owns what is not in the object.
+func TestFirstApply(t *testing.T) {
+	t.Parallel()
+	entry := func(fields map[string]any) map[string]any {
+		return things.Entry("before-first-apply", "Update", fields)
+	}
+	existing := func() map[string]any {
+		return map[string]any{
+			"f:metadata": map[string]any{"f:labels": map[string]any{".": map[string]any{}, "f:super.safe.com/a": map[string]any{}}},
+		}
+	}
+	more := existing()
+	more["f:spec"] = map[string]any{"f:replicas": map[string]any{}}
+	other := things.Entry("argo", "Apply", owned("f:spec"))
+	const label, labels = `metadata.labels["super.safe.com/a"]`, "metadata.labels"
+	for _, tc := range []struct {
+		name          string
+		before, after []map[string]any
+		create        bool
+		want          []string
+		wantWritten   bool // the entry counts as one that the request writes
+	}{
+		{name: "all fields of the object", after: []map[string]any{entry(existing())}},
+		{name: "a part of them", after: []map[string]any{entry(labelled("f:super.safe.com/a"))}},
+		{name: "a field that is not there", after: []map[string]any{entry(more)}, want: []string{"spec.replicas"}},
+		{name: "by apply", after: []map[string]any{with(entry(existing()), "operation", "Apply")}, want: []string{labels, label}, wantWritten: true},
+		{name: "in another version", after: []map[string]any{with(entry(existing()), "apiVersion", "example.com/v2")}, want: []string{labels + " in example.com/v2", label + " in example.com/v2"}, wantWritten: true},
+		{name: "of another manager", after: []map[string]any{with(entry(existing()), "manager", "after-first-apply")}, want: []string{labels, label}, wantWritten: true},
+		{name: "of a subresource", after: []map[string]any{with(entry(existing()), "subresource", "status")}},
+		{name: "with a manager before", before: []map[string]any{other}, after: []map[string]any{other, entry(existing())}, want: []string{labels, label}, wantWritten: true},
+		{name: "of a new object", create: true, after: []map[string]any{entry(existing())}, wantWritten: true},
+		{name: "of a new object, without the field", create: true, after: []map[string]any{entry(more)}, want: []string{"spec.replicas"}, wantWritten: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
+				var before runtime.Object
+				if !tc.create {
+					before = things.WithManaged(t, tc.before...)
+				}
+				c, err := differ.Changes(t.Context(), things.Kind, before, things.WithManaged(t, tc.after...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, claimsOf(c)); diff != "" {
+					t.Errorf("with schemas %v (-want +got):\n%s", differ.Types != nil, diff)
+				}
+				if err := c.CheckWriter(changes.Writer{FieldManager: "carol", APIVersion: "example.com/v1"}); (err != nil) != tc.wantWritten {
+					t.Errorf("with schemas %v: another writer: got %v, want an error %v", differ.Types != nil, err, tc.wantWritten)
+				}
+			}
+		})
 	}
 }

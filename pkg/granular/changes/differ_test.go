@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/test/testutil/things"
@@ -202,10 +203,83 @@ func (failing) DeepCopyObject() runtime.Object   { return failing{} }
 
 func TestBadSchemas(t *testing.T) {
 	t.Parallel()
-	s := things.Thing.OpenAPI()
-	s.AddExtension("x-kubernetes-group-version-kind", "Thing")
-	if _, err := changes.NewTypes(map[string]*spec.Schema{"thing": &s}); err == nil {
-		t.Error("a schema of kinds that cannot be read was accepted")
+	for _, tc := range []struct {
+		name, extension string
+		value           any
+		wantErr         bool
+	}{
+		{name: "a kind", extension: "x-kubernetes-group-version-kind", value: []any{map[string]any{"group": "example.com", "version": "v1", "kind": "Thing"}}},
+		{name: "a kind that is a text", extension: "x-kubernetes-group-version-kind", value: "Thing", wantErr: true},
+		{name: "a list of texts for kinds", extension: "x-kubernetes-group-version-kind", value: []any{"Thing"}, wantErr: true},
+		{name: "an unknown type of map", extension: "x-kubernetes-map-type", value: "loose", wantErr: true},
+		{name: "a type of map that is a number", extension: "x-kubernetes-map-type", value: int64(1), wantErr: true},
+	} {
+		s := things.Thing.OpenAPI()
+		s.AddExtension(tc.extension, tc.value)
+		types, err := changes.NewTypes(map[string]*spec.Schema{"thing": &s})
+		if (err != nil) != tc.wantErr || (types == nil) != tc.wantErr {
+			t.Errorf("%s: got %v, want an error %v", tc.name, err, tc.wantErr)
+		}
+	}
+}
+
+// TestTypesOfSeveralKinds has a schema that describes several kinds, as that of the options of requests does.
+func TestTypesOfSeveralKinds(t *testing.T) {
+	t.Parallel()
+	kind := func(version, name string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: "example.com", Version: version, Kind: name}
+	}
+	many, none := things.Thing.OpenAPI(), things.Thing.OpenAPI()
+	many.AddExtension("x-kubernetes-group-version-kind", []any{
+		map[string]any{"group": "example.com", "version": "v1", "kind": "Thing"}, map[string]any{"group": "example.com", "version": "v2", "kind": "Item"},
+	})
+	types, err := changes.NewTypes(map[string]*spec.Schema{"many": &many, "none": &none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := things.Object(things.Parse(t, "metadata: {name: a}\nstatus: {conditions: [{type: A, status: x}]}"))
+	after := things.Object(things.Parse(t, "metadata: {name: a}\nstatus: {conditions: [{type: A, status: yy}]}"))
+	for of, want := range map[schema.GroupVersionKind]string{
+		kind("v1", "Thing"): `status.conditions[type="A"].status`, kind("v2", "Item"): `status.conditions[type="A"].status`,
+		kind("v2", "Thing"): "status.conditions", kind("v1", "thing"): "status.conditions",
+		{Version: "v1", Kind: "Thing"}: "status.conditions",
+	} {
+		c, err := changes.Differ{Types: types}.Changes(t.Context(), of, before, after)
+		if err != nil {
+			t.Errorf("%s: %v", of, err)
+			continue
+		}
+		if got := strings.Join(namesOf(c), " "); got != want {
+			t.Errorf("%s: got %s, want %s", of, got, want)
+		}
+	}
+}
+
+// TestInputsAreNotChanged compares objects that share memory with what a server stores afterwards.
+func TestInputsAreNotChanged(t *testing.T) {
+	t.Parallel()
+	text := "metadata: {name: a, uid: u, managedFields: [{manager: m, operation: Update, apiVersion: example.com/v1, fieldsType: FieldsV1, fieldsV1: {'f:spec': {}}}]}\nspec: {tags: [b, a]}\nstatus: {}"
+	before, after := things.Object(things.Parse(t, text)), things.Object(things.Parse(t, strings.Replace(text, "[b, a]", "[a, b]", 1)))
+	copies := []runtime.Object{before.DeepCopyObject(), after.DeepCopyObject()}
+	for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
+		c, err := differ.Changes(t.Context(), things.Kind, before, after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := c.Paths()
+		first[0][0] = fieldpath.PathElement{}
+		if got := namesOf(c); len(got) != 1 || !strings.HasPrefix(got[0], "spec.tags") {
+			t.Errorf("got %v, want the order of the tags", got)
+		}
+		for i, object := range []runtime.Object{before, after} {
+			if diff := cmp.Diff(copies[i], object); diff != "" {
+				t.Errorf("object %d has changed (-before +after):\n%s", i, diff)
+			}
+		}
+	}
+	changes.ServerOwned()[0][0] = fieldpath.PathElement{}
+	if got := changes.NameOf(changes.ServerOwned()[0]); got != "apiVersion" {
+		t.Errorf("the first field that the server owns is %s now", got)
 	}
 }
 

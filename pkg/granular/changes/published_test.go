@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -150,6 +151,64 @@ func TestPublishedIsReadOnce(t *testing.T) {
 		group.Wait()
 		if got := p.times(); got != 1 {
 			t.Errorf("read %d times, want once", got)
+		}
+	})
+}
+
+// TestPublishedKindsAreToldApart reads the schemas of kinds at the same time whose names look alike if they are written one after the other. A review may
+// have any characters in the name of a kind.
+func TestPublishedKindsAreToldApart(t *testing.T) {
+	t.Parallel()
+	kinds := []schema.GroupVersionKind{
+		{Group: "a", Version: "b", Kind: "c"}, {Group: "a b", Version: "", Kind: "c"}, {Group: "a", Version: "b c", Kind: ""}, {Group: "", Version: "a b", Kind: "c"},
+		{Group: `a" "b`, Version: "", Kind: "c"}, {Group: "a", Version: `b" "c`, Kind: ""}, {},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		read := map[schema.GroupVersionKind]int{}
+		types := changes.NewPublished(func(kind schema.GroupVersionKind) (*spec.Schema, error) {
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			read[kind]++
+			return nil, fmt.Errorf("%w: %q", changes.ErrNoSchema, fmt.Sprintf("%q %q %q", kind.Group, kind.Version, kind.Kind))
+		})
+		var group sync.WaitGroup
+		for _, kind := range slices.Repeat(kinds, 3) {
+			group.Go(func() {
+				_, err := types.TypeOf(t.Context(), kind)
+				if want := fmt.Sprintf("%q", fmt.Sprintf("%q %q %q", kind.Group, kind.Version, kind.Kind)); err == nil || !strings.HasSuffix(err.Error(), want) {
+					t.Errorf("%q: got the answer for another kind: %v", kind, err)
+				}
+			})
+		}
+		group.Wait()
+		for _, kind := range kinds {
+			if read[kind] != 1 {
+				t.Errorf("%q was read %d times, want once", kind, read[kind])
+			}
+		}
+	})
+}
+
+// TestPublishedAfterImpatience has callers whose requests end before the schema has been read. The read goes on, and the next caller has its result.
+func TestPublishedAfterImpatience(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &publisher{found: publishedThing(), block: make(chan struct{})}
+		types := changes.NewPublished(p.read)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 3 {
+			if _, err := types.TypeOf(ended, things.Kind); !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, want that the request has ended", err)
+			}
+		}
+		close(p.block)
+		synctest.Wait()
+		found, err := types.TypeOf(ended, things.Kind) // remembered: nothing has to be waited for
+		if err != nil || !found.IsValid() || p.times() != 1 {
+			t.Errorf("got %v after %d reads, want the schema of the first", err, p.times())
 		}
 	})
 }

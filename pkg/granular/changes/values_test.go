@@ -130,6 +130,38 @@ func TestValuesOfACreate(t *testing.T) {
 	}
 }
 
+// TestValuesOfOneSide has fields whose value is known on one side of the write only. An exclusion must not be decided by that side.
+func TestValuesOfOneSide(t *testing.T) {
+	t.Parallel()
+	const plain = "metadata: {name: a}\n"
+	image := fieldpath.MakePathOrDie("spec", "containers", keyed("name", "a"), "image")
+	for _, tc := range []struct {
+		name, before, after string
+		wantBefore          any
+		wantAfter           any
+		wantLost            bool
+	}{
+		{name: "known on both", before: plain + "spec: {containers: [{name: a, image: x}]}", after: plain + "spec: {containers: [{name: a, image: z}]}", wantBefore: "x", wantAfter: "z"},
+		{name: "two elements before", before: plain + "spec: {containers: [{name: a, image: x}, {name: a, image: w}]}", after: plain + "spec: {containers: [{name: a, image: z}]}", wantLost: true},
+		{name: "two elements after", before: plain + "spec: {containers: [{name: a, image: x}]}", after: plain + "spec: {containers: [{name: a, image: z}, {name: a, image: w}]}", wantLost: true},
+		{name: "a text before", before: plain + "spec: {containers: x}", after: plain + "spec: {containers: [{name: a, image: z}]}", wantLost: true},
+		{name: "a map after", before: plain + "spec: {containers: [{name: a, image: x}]}", after: plain + "spec: {containers: {a: z}}", wantLost: true},
+		{name: "an element that is a text, after", before: plain + "spec: {containers: [{name: a, image: x}]}", after: plain + "spec: {containers: [a]}", wantBefore: "x"},
+		{name: "nothing before", before: plain, after: plain + "spec: {containers: [{name: a, image: z}]}", wantAfter: "z"},
+		{name: "null after", before: plain + "spec: {containers: [{name: a, image: x}]}", after: plain + "spec: {containers: null}", wantBefore: "x"},
+	} {
+		c, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.Decoded(t, tc.before), things.Decoded(t, tc.after))
+		if err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+			continue
+		}
+		before, after, found := c.Values(image, always)
+		if found == tc.wantLost || found && (before != tc.wantBefore || after != tc.wantAfter) {
+			t.Errorf("%s: got %v and %v, found %v", tc.name, before, after, found)
+		}
+	}
+}
+
 // TestSearchEndsWithItsBudget asks before each element of a list. Once the caller has had enough, nothing is found, also
 // if the element was.
 func TestSearchEndsWithItsBudget(t *testing.T) {
@@ -197,6 +229,28 @@ func TestNames(t *testing.T) {
 	} {
 		if got := changes.NameOf(tc.path); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestElementsAreWhole writes elements for comparisons, in which nothing may be left out, and in names for people, which are short.
+func TestElementsAreWhole(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 5000)
+	for name, pair := range map[string][2]fieldpath.PathElement{
+		"fields":       {{FieldName: ptr.To(long + "a")}, {FieldName: ptr.To(long + "b")}},
+		"keys of maps": {{FieldName: ptr.To("/" + long + "a")}, {FieldName: ptr.To("/" + long + "b")}},
+		"list keys":    {keyed("name", long+"a"), keyed("name", long+"b")},
+		"values":       {element(long + "a"), element(long + "b")},
+	} {
+		var one, other strings.Builder
+		changes.WriteElement(&one, pair[0])
+		changes.WriteElement(&other, pair[1])
+		if one.String() == other.String() || len(one.String()) < 5000 {
+			t.Errorf("%s: elements that differ in their last letter are written as the same %d bytes", name, one.Len())
+		}
+		if a, b := changes.NameOf(fieldpath.Path{pair[0]}), changes.NameOf(fieldpath.Path{pair[1]}); a != b || len(a) > 300 {
+			t.Errorf("%s: the name has %d bytes", name, len(a))
 		}
 	}
 }

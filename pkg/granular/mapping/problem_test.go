@@ -162,3 +162,28 @@ func TestProblemsWithSchemas(t *testing.T) {
 		}
 	}
 }
+
+// TestProblemsOfAnotherKeyInThePath has a schema and a mapping with the same path and permission, of which one takes the outer key as the parameter and the
+// other the inner one: the verb would mean two things.
+func TestProblemsOfAnotherKeyInThePath(t *testing.T) {
+	t.Parallel()
+	const document = "a: {type: object, (source: outer, additionalProperties: {type: object, (source: inner, additionalProperties: {type: string, (verb: cell, (by: %s}}}"
+	for by, want := range map[string]string{
+		"inner": "granular:cell(y)",
+		"outer": `error: spec.a[*][*] has permission "cell" by the schema of Thing in example.com/v1 and "cell" by FieldPermissionMapping "m", with different parameters`,
+	} {
+		markers, err := readMarkers(t, specOf(fmt.Sprintf(document, by)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		table := markers.NewTable(things.Mapping("m", things.Spec(things.Parameterized("spec.a[*][*]", "cell", policy.FieldPermissionParameter{}))))
+		for _, got := range sufficient(t, table.For(things.Machines), fields("spec", "a", "x", "y"))[1:] {
+			if got != want {
+				t.Errorf("by the %s key: got %s, want %s", by, got, want)
+			}
+		}
+		if got := table.Problems()("m"); (got.Reason == "") != (by == "inner") {
+			t.Errorf("by the %s key: got %+v", by, got)
+		}
+	}
+}

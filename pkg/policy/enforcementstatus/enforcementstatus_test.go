@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
@@ -131,6 +132,65 @@ func TestOf(t *testing.T) {
 			want: []string{"0 get secrets Reviews NotEnforced"}, wantReason: "NotEnforced"},
 		{name: "the second rule", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
 			want: []string{"0 create things.demo.proviso.dev Server Enforced", "1 create pods FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
+		{
+			name: "a resource and a group twice", effect: allow, reads: enforcementstatus.More,
+			rules: []policyv1alpha1.PolicyRule{rule("get,create", demo+","+demo, "things,things")},
+			want:  []string{"0 create things.demo.proviso.dev Server Enforced", "0 get things.demo.proviso.dev Server GrantsNothing"}, wantReason: "GrantsNothing",
+		},
+		{
+			name: "a path twice", effect: allow, rules: []policyv1alpha1.PolicyRule{path("get,post", "/metrics,/metrics")},
+			want: []string{"0 get,post /metrics Server Enforced", "0 get,post /metrics FrontDoor Enforced"}, wantReason: "Enforced",
+		},
+		{
+			name: "resources of several groups with other verbs", effect: deny, reads: enforcementstatus.More,
+			rules: []policyv1alpha1.PolicyRule{rule("get,create", demo, "things,things/console,others")},
+			want: []string{
+				"0 create things.demo.proviso.dev Server Enforced", "0 get things.demo.proviso.dev/console Server Enforced",
+				"0 get things.demo.proviso.dev Server DeniesUnconditionally", "0 create things.demo.proviso.dev/console Server DeniesUnconditionally",
+				"0 get,create others.demo.proviso.dev Server DeniesUnconditionally",
+			},
+			wantReason: "DeniesUnconditionally",
+		},
+		{
+			name: "any verb beside one that is named", effect: allow, reads: enforcementstatus.More,
+			rules: []policyv1alpha1.PolicyRule{rule("create,*", demo, "things")},
+			want:  []string{"0 create,update things.demo.proviso.dev Server Enforced", "0 get,list things.demo.proviso.dev Server GrantsNothing"}, wantReason: "GrantsNothing",
+		},
+		{
+			name: "any verb of every group", effect: allow, reads: enforcementstatus.More,
+			rules: []policyv1alpha1.PolicyRule{rule("*", "*", "things")},
+			want: []string{
+				"0 create,update things.* Server Enforced", "0 get,list things.* Server GrantsNothing", "0 * things.* FrontDoor GrantsNothing",
+			},
+			wantReason: "GrantsNothing",
+		},
+		{
+			name: "a verb of every group that this server does not have", effect: deny, reads: enforcementstatus.More,
+			rules: []policyv1alpha1.PolicyRule{rule("deletecollection", "*", "things")},
+			want:  []string{"0 deletecollection things.* FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally",
+		},
+		{
+			name: "verbs that this server only folds", effect: noOpinion, reads: enforcementstatus.More,
+			rules: []policyv1alpha1.PolicyRule{rule("get,list", demo, "things")},
+			want:  []string{"0 get,list things.demo.proviso.dev Server WithholdsUnconditionally"}, wantReason: "WithholdsUnconditionally",
+		},
+		{
+			name: "policies and reviews of Proviso, served here", effect: deny, rules: []policyv1alpha1.PolicyRule{rule("create", "policy.proviso.dev,authorization.proviso.dev", "x")},
+			want: []string{"0 create x.policy.proviso.dev,x.authorization.proviso.dev Server Enforced"}, wantReason: "Enforced",
+		},
+		{
+			name: "a group that ends like one of this server", effect: deny, rules: []policyv1alpha1.PolicyRule{rule("create", "sub.demo.proviso.dev", "things")},
+			want: []string{"0 create things.sub.demo.proviso.dev FrontDoor Enforced"}, wantReason: "Enforced",
+		},
+		{
+			name: "reviews of kube-apiserver", effect: deny, reads: enforcementstatus.Namespace, rules: []policyv1alpha1.PolicyRule{rule("create", "authorization.k8s.io", "subjectaccessreviews", "v1")},
+			want: []string{"0 create subjectaccessreviews.authorization.k8s.io Server DeniesUnconditionally", "0 create subjectaccessreviews.authorization.k8s.io FrontDoor Enforced"}, wantReason: "DeniesUnconditionally",
+		},
+		{
+			name: "a condition on the namespace, paths", effect: allow, reads: enforcementstatus.Namespace, rules: []policyv1alpha1.PolicyRule{path("get", "/metrics")},
+			want: []string{"0 get /metrics Server GrantsNothing", "0 get /metrics FrontDoor Enforced"}, wantReason: "GrantsNothing",
+		},
+		{name: "no rule", effect: deny, reads: enforcementstatus.More, wantReason: "Enforced"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -260,5 +320,124 @@ func TestWorkIsBounded(t *testing.T) {
 	allocations := testing.AllocsPerRun(1, func() { server.Of(spec, enforcementstatus.More) })
 	if most := 6.0 * policy.MaxRuleEntries * policy.MaxRuleEntries; allocations > most {
 		t.Errorf("%.0f allocations for %d resources, want at most %.0f", allocations, policy.MaxRuleEntries*policy.MaxRuleEntries, most)
+	}
+}
+
+// TestServerWithoutCoverage enforces nothing: every condition on the object is folded.
+func TestServerWithoutCoverage(t *testing.T) {
+	t.Parallel()
+	spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: []policyv1alpha1.PolicyRule{rule("create,*", demo, "things")}}
+	for reads, want := range map[enforcementstatus.Reads]policyv1alpha1.EnforcementResult{
+		enforcementstatus.Request: policyv1alpha1.ResultEnforced, enforcementstatus.Namespace: policyv1alpha1.ResultDeniesUnconditionally, enforcementstatus.More: policyv1alpha1.ResultDeniesUnconditionally,
+	} {
+		entries := enforcementstatus.Server{}.Of(spec, reads)
+		if len(entries) != 1 || entries[0].Result != want || !slices.Equal(entries[0].Verbs, []string{"create", "*"}) {
+			t.Errorf("a condition that reads %d: got %+v, want %s", reads, entries, want)
+		}
+	}
+}
+
+// TestMessages compares the message of each outcome with docs/policy-reference.md: where requests are decided, and what the policy does to them.
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	const (
+		atServer    = "this server evaluates the condition on no object for these requests, so that "
+		atFrontDoor = "kube-apiserver evaluates no condition of this server, so that "
+		none        = "the policy allows none of them"
+		withheld    = "no Allow policy allows any of them, whether or not the condition holds"
+		denied      = "all of them are denied for which the request alone does not make the condition false"
+	)
+	elsewhere, here := rule("create", "", "pods"), rule("get", demo, "things")
+	for _, tc := range []struct {
+		name        string
+		effect      policyv1alpha1.PolicyEffect
+		reads       enforcementstatus.Reads
+		noFrontDoor bool
+		rule        policyv1alpha1.PolicyRule
+		want        string
+	}{
+		{name: "no condition, here", effect: allow, rule: here, want: "requests are decided at authorization"},
+		{name: "no condition, at the front door", effect: allow, rule: elsewhere, want: "requests are decided at authorization"},
+		{name: "a condition on the object, here", effect: allow, reads: enforcementstatus.More, rule: rule("create", demo, "things"), want: "the condition is evaluated at admission"},
+		{name: "a condition on the namespace, here", effect: allow, reads: enforcementstatus.Namespace, rule: rule("create", demo, "things"), want: "the condition is evaluated at admission"},
+		{
+			name: "a condition on the namespace, at the front door", effect: allow, reads: enforcementstatus.Namespace, rule: elsewhere,
+			want: "requests are decided at authorization, once the namespace is in the cache of this server",
+		},
+		{name: "Allow, folded here", effect: allow, reads: enforcementstatus.More, rule: here, want: atServer + none},
+		{name: "NoOpinion, folded here", effect: noOpinion, reads: enforcementstatus.More, rule: here, want: atServer + withheld},
+		{name: "Deny, folded here", effect: deny, reads: enforcementstatus.More, rule: here, want: atServer + denied},
+		{name: "Allow, folded at the front door", effect: allow, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + none},
+		{name: "NoOpinion, folded at the front door", effect: noOpinion, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + withheld},
+		{name: "Deny, folded at the front door", effect: deny, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + denied},
+		{name: "an effect of a later version", effect: "Audit", reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + denied},
+		{name: "no front door", effect: deny, noFrontDoor: true, rule: elsewhere, want: "the front door is disabled, so that only reviews show the policy"},
+	} {
+		server := enforcementstatus.Server{Coverage: coverage, FrontDoor: !tc.noFrontDoor}
+		entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}, tc.reads)
+		if len(entries) != 1 || entries[0].Message != tc.want {
+			t.Errorf("%s: got %+v\nwant %s", tc.name, entries, tc.want)
+		}
+	}
+}
+
+// TestListsAtTheirBound shows eight names in a message, and says that there are more only if there are.
+func TestListsAtTheirBound(t *testing.T) {
+	t.Parallel()
+	names := strings.Split("a,b,c,d,e,f,g,h,i", ",")
+	for n, want := range map[int]string{1: "a", 2: "a, b", 8: "a, b, c, d, e, f, g, h", 9: "a, b, c, d, e, f, g, h, …"} {
+		e := &policyv1alpha1.RuleEnforcement{Rule: 3, Verbs: names[:n], Resources: names[:1], Message: "m"}
+		if got, want := enforcementstatus.Text(e), "rules[3] ("+want+" a): m"; got != want {
+			t.Errorf("%d names: got %s, want %s", n, got, want)
+		}
+		if !slices.Equal(e.Verbs, names[:n]) {
+			t.Errorf("%d names: the entry has %q now", n, e.Verbs)
+		}
+	}
+}
+
+// readsOnly is a condition that reads some variables.
+type readsOnly []cel.Variable
+
+func (r readsOnly) ReadsOnly(variables ...cel.Variable) bool {
+	return !slices.ContainsFunc(r, func(v cel.Variable) bool { return !slices.Contains(variables, v) })
+}
+
+// TestReadsOf says how much a condition depends on. What is not known at authorization is more than the namespace.
+func TestReadsOf(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		reads readsOnly
+		want  enforcementstatus.Reads
+	}{
+		{name: "nothing", want: enforcementstatus.Request},
+		{name: "the request", reads: readsOnly{cel.Request}, want: enforcementstatus.Request},
+		{name: "the namespace", reads: readsOnly{cel.NamespaceObject}, want: enforcementstatus.Namespace},
+		{name: "both", reads: readsOnly{cel.NamespaceObject, cel.Request}, want: enforcementstatus.Namespace},
+		{name: "the object", reads: readsOnly{cel.Object}, want: enforcementstatus.More},
+		{name: "the request and the old object", reads: readsOnly{cel.Request, cel.OldObject}, want: enforcementstatus.More},
+		{name: "everything", reads: readsOnly{cel.Request, cel.NamespaceObject, cel.Object}, want: enforcementstatus.More},
+		{name: "an unknown variable", reads: readsOnly{"x"}, want: enforcementstatus.More},
+	} {
+		if got := enforcementstatus.ReadsOf(tc.reads); got != tc.want {
+			t.Errorf("%s: got %d, want %d", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestInputsStay describes a rule whose lists have room for more: what an entry gets must not be written into them.
+func TestInputsStay(t *testing.T) {
+	t.Parallel()
+	verbs := append(make([]string, 0, 8), "get", "create")
+	r := policyv1alpha1.PolicyRule{Verbs: verbs, APIGroups: []string{demo}, Resources: []string{"things", "things/console", "others", "things"}}
+	server := enforcementstatus.Server{Coverage: coverage, FrontDoor: true}
+	entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: allow, Rules: []policyv1alpha1.PolicyRule{r, r}}, enforcementstatus.Request)
+	for i := range entries {
+		entries[i].Verbs = append(entries[i].Verbs, "delete")
+		entries[i].Verbs[0] = "changed"
+	}
+	if got := verbs[:cap(verbs)]; got[0] != "get" || got[2] != "" {
+		t.Errorf("the verbs of the rule are %q now", got)
 	}
 }

@@ -8,6 +8,7 @@ package policy_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,58 @@ func TestMistakesInConditions(t *testing.T) {
 		{name: "denied, false or an error", verbs: "create", effect: "Deny", condition: `object.a == 1 && oldObject.a == 1`, want: []string{onRule("false or an error", "create", "denies those for which it is an error") + created}},
 		{name: "held back, false", verbs: "create", effect: "NoOpinion", condition: `request.verb == "get"`, want: []string{onRule("false", "create", "does not apply to them")}},
 		{name: "held back, an error", verbs: "delete", effect: "NoOpinion", condition: `object.a == 1`, want: []string{onRule("an error", "delete", "keeps Allow policies from allowing any of them") + deleted}},
+		{
+			name: "held back, false or an error", verbs: "create", effect: "NoOpinion", condition: `object.a == 1 && oldObject.a == 1`,
+			want: []string{onRule("false or an error", "create", "keeps Allow policies from allowing those for which it is an error") + created},
+		},
+		{
+			name: "denied, the operation of another rule", verbs: "update", effect: "Deny", condition: `operation == "DELETE"`,
+			want: []string{onRule("false", "update", "denies none of them")},
+		},
+		{
+			name: "an error for some verbs and false for others", verbs: "create,delete", condition: `request.verb == "delete" && object.a == 1`,
+			want: []string{onRule("false or an error", "create, delete", none)},
+		},
+		{
+			name: "an error for one verb, false for another, and right for a third", verbs: "create,update,delete", condition: `request.verb != "create" && object.a == 1`,
+			want: []string{onRule("an error", "delete", none) + deleted},
+		},
+		{name: "an update that is an error if it creates", verbs: "update", condition: `oldObject.a == 1`},
+		{
+			name: "null and the old object of a create", verbs: "create", condition: `oldObject != null`,
+			want: []string{onRule("false", "create", none)},
+		},
+		{name: "the old object of a delete", verbs: "delete", condition: `oldObject.a == 1`},
+		{name: "a read", verbs: "get", condition: `object.a == 1`}, // the condition is not evaluated on an object, which another warning says
+		{name: "the object of a subresource", verbs: "create", resources: []string{"pods/eviction"}, condition: `oldObject.a == 1`},
+		{
+			name: "a resource and its subresource", verbs: "create", resources: []string{"pods", "pods/exec"}, condition: `request.resource == "nodes"`,
+			want: []string{onRule("false", "create", none)},
+		},
+		{
+			name: "an operation twice", verbs: "create", condition: `operation == "create" || operation == "create" || object.a == 1`,
+			want: []string{operation("create", "CREATE")},
+		},
+		{
+			name: "an operation that is like none", verbs: "create", condition: `operation == "" || object.a == 1`,
+			want: []string{`spec.condition: operation is never "": it is CREATE, UPDATE, DELETE or CONNECT`},
+		},
+		{
+			name: "a long operation", verbs: "create", condition: `operation == "` + strings.Repeat("x", 65) + `" || object.a == 1`,
+			want: []string{`spec.condition: operation is never "` + strings.Repeat("x", 64) + `…": it is CREATE, UPDATE, DELETE or CONNECT`},
+		},
+		{
+			name: "an operation that just fits", verbs: "create", condition: `operation == "` + strings.Repeat("x", 64) + `" || object.a == 1`,
+			want: []string{`spec.condition: operation is never "` + strings.Repeat("x", 64) + `": it is CREATE, UPDATE, DELETE or CONNECT`},
+		},
+		{
+			name: "an operation that is cut within a letter", verbs: "create", condition: `operation == "` + "x" + strings.Repeat("ß", 32) + `" || object.a == 1`,
+			want: []string{`spec.condition: operation is never "x` + strings.Repeat("ß", 31) + `…": it is CREATE, UPDATE, DELETE or CONNECT`},
+		},
+		{
+			name: "more verbs than are listed", verbs: "create,update,patch,delete,deletecollection,get,list,watch,bind", condition: `false`,
+			want: []string{onRule("false", "create, update, patch, delete, deletecollection, get, list, watch", none)},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -129,6 +182,27 @@ func TestMistakesInNames(t *testing.T) {
 		{"a get by name", func(s *api.AuthorizationPolicySpec) {
 			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"a"}
 		}, nil},
+		{name: "a pattern of groups", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "team"}, {Kind: "Group", Name: "*"}}
+		}, want: []string{`spec.subjects[1].name: "*" is compared literally: subjects have no wildcards; the group "system:authenticated" has all users`}},
+		{name: "service accounts of a namespace that looks like a group", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:serviceaccounts:authenticate"}}
+		}},
+		{name: "a group of a component that is like no other", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:cluster-trust-bundles"}}
+		}},
+		{name: "the group of all service accounts", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:serviceaccount"}}
+		}, want: []string{`spec.subjects[0].name: no group of kube-apiserver is "system:serviceaccount"; did you mean "system:serviceaccounts"?`}},
+		{name: "a service account that looks like a group", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "n", Name: "system:node"}}
+		}},
+		{name: "any name", change: func(s *api.AuthorizationPolicySpec) {
+			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"*"}
+		}, want: []string{`spec.rules[0].resourceNames[0]: "*" is compared literally: names have no wildcards`}},
+		{name: "more names than a status holds", change: func(s *api.AuthorizationPolicySpec) {
+			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, slices.Repeat([]string{"a*"}, 40)
+		}, want: slices.Repeat([]string{`spec.rules[0].resourceNames[0]: "a*" is compared literally`}, 32)},
 	} {
 		s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: []api.PolicyRule{podRule("create")}}
 		tc.change(s)
@@ -152,9 +226,11 @@ func TestMistakesAreBounded(t *testing.T) {
 	if got := newChecker(t).Warn(t.Context(), s); len(got) != 0 {
 		t.Errorf("got %q", got)
 	}
-	s.Rules = rules[:4]
-	if got := newChecker(t).Warn(t.Context(), s); len(got) != 4 {
-		t.Errorf("got %q", got)
+	for n, want := range map[int]int{4: 4, 16: 16, 17: 0} {
+		s.Rules = rules[:n]
+		if got := newChecker(t).Warn(t.Context(), s); len(got) != want {
+			t.Errorf("with %d kinds of requests: got %d warnings, want %d", n, len(got), want)
+		}
 	}
 }
 

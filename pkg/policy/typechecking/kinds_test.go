@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -114,6 +115,79 @@ func TestWorkIsBounded(t *testing.T) {
 			}
 			if tc.kinds.count != tc.wantLookups || len(tc.schemas.kindsAsked()) != tc.wantSchemas {
 				t.Errorf("looked up %d resources and %d schemas, want %d and %d", tc.kinds.count, len(tc.schemas.kindsAsked()), tc.wantLookups, tc.wantSchemas)
+			}
+		})
+	}
+}
+
+// answeringKinds answers with the same kinds for every resource.
+type answeringKinds struct {
+	kinds []schema.GroupVersionKind
+	err   error
+}
+
+func (a answeringKinds) KindsFor(schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	return a.kinds, a.err
+}
+
+// TestAnswersOfMappers has mappers that return more or other kinds than those of the resource that they were asked for.
+func TestAnswersOfMappers(t *testing.T) {
+	t.Parallel()
+	kind := func(group, version, name string) schema.GroupVersionKind {
+		return schema.GroupVersionKind{Group: group, Version: version, Kind: name}
+	}
+	var twelve []schema.GroupVersionKind
+	for i := range 12 {
+		twelve = append(twelve, kind("example.com", "v1", fmt.Sprintf("Kind%02d", i)))
+	}
+	noMatch := &meta.NoResourceMatchError{PartialResource: schema.GroupVersionResource{Resource: "widgets"}}
+	for _, tc := range []struct {
+		name    string
+		rule    policyv1alpha1.PolicyRule
+		answer  answeringKinds
+		want    []string
+		wantErr bool
+	}{
+		{name: "nothing", rule: rule("example.com", "v1", "widgets")},
+		{name: "no match", rule: rule("example.com", "v1", "widgets"), answer: answeringKinds{err: noMatch}},
+		{name: "no match, wrapped", rule: rule("example.com", "v1", "widgets"), answer: answeringKinds{err: fmt.Errorf("discovery: %w", noMatch)}},
+		{
+			name: "kinds of other groups and versions", rule: rule("example.com", "v1", "widgets"),
+			answer: answeringKinds{kinds: []schema.GroupVersionKind{kind("", "v1", "A"), kind("example.com.evil", "v1", "B"), kind("example.com", "v2", "C"), kind("example.com", "v1", "D")}},
+			want:   []string{"example.com/v1/D"},
+		},
+		{
+			name: "every version", rule: rule("example.com", "", "widgets"),
+			answer: answeringKinds{kinds: []schema.GroupVersionKind{kind("example.com", "v2", "C"), kind("example.com", "v1", "D"), kind("other", "v1", "E")}},
+			want:   []string{"example.com/v1/D", "example.com/v2/C"},
+		},
+		{
+			name: "kinds twice", rule: rule("example.com", "v1", "widgets,gadgets"),
+			answer: answeringKinds{kinds: []schema.GroupVersionKind{kind("example.com", "v1", "D"), kind("example.com", "v1", "D")}},
+			want:   []string{"example.com/v1/D"},
+		},
+		{
+			name: "kinds beside a failure", rule: rule("example.com", "v1", "widgets"), wantErr: true,
+			answer: answeringKinds{kinds: []schema.GroupVersionKind{kind("example.com", "v1", "D")}, err: errors.New("one server did not answer")},
+			want:   []string{"example.com/v1/D"},
+		},
+		{
+			name: "more kinds than are checked", rule: rule("example.com", "v1", "widgets"), answer: answeringKinds{kinds: twelve},
+			want: []string{
+				"example.com/v1/Kind00", "example.com/v1/Kind01", "example.com/v1/Kind02", "example.com/v1/Kind03", "example.com/v1/Kind04",
+				"example.com/v1/Kind05", "example.com/v1/Kind06", "example.com/v1/Kind07", "example.com/v1/Kind08", "example.com/v1/Kind09",
+			},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := &schemas{}
+			_, err := checker(t, s, tc.answer).Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: []policyv1alpha1.PolicyRule{tc.rule}})
+			if (err != nil) != tc.wantErr {
+				t.Errorf("got %v, want an error: %v", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.want, s.kindsAsked()); diff != "" {
+				t.Errorf("kinds (-want +got):\n%s", diff)
 			}
 		})
 	}

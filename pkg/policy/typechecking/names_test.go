@@ -89,6 +89,84 @@ func TestNames(t *testing.T) {
 		{"a verb of another system", verbs("read", "core", "", "pods"), []string{`spec.rules[0].verbs[0]: no request for a resource has the verb "read"; did you mean "get", "list" and "watch"?`}},
 		{"verbs of authorizers", verbs("bind,escalate,use,impersonate,approve,sign,attest,restrict,granular,granular:spec,impersonate:user-info,request-serviceaccounts-token-audience", "core", "", "pods"), nil},
 		{"paths", policyv1alpha1.PolicyRule{Verbs: []string{"get", "*", "list"}, NonResourceURLs: []string{"/x"}}, []string{`spec.rules[0].verbs[2]: no request for a path has the verb "list": the verbs are get, post, put, patch, delete, head, options`}},
+		{name: "a wildcard for versions beside one", rule: rule("autoscaling", "*,v1", "horizontalpodautoscalers")},
+		{name: "a version beside a wildcard for resources", rule: rule("autoscaling", "v9", "*,horizontalpodautoscalers")},
+		{name: "a version beside what is not published", rule: rule("core", "v9", "nodes/log,pods")},
+		{name: "a version in no resource", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, APIVersions: []string{"v9"}}},
+		{
+			name: "a version of another group", rule: rule("core", "v2", "pods,secrets"),
+			want: []string{`spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2": the versions are v1`},
+		},
+		{
+			name: "a version of another resource", rule: rule("core,autoscaling", "v2", "pods"),
+			want: []string{`spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2": the versions are v1`},
+		},
+		{
+			name: "an unknown group beside one that is known", rule: verbs("list", "core,app", "v9", "tokenreviews"), // the resource could be in the former
+			want: []string{`spec.rules[0].apiGroups[1]: no server has the API group "app"; did you mean "apps"?`},
+		},
+		{
+			name: "a subresource of an unknown resource", rule: rule("core", "", "pod/exec"),
+			want: []string{`spec.rules[0].resources[0]: no resource "pod" in the core API group ""; did you mean "pods"?`},
+		},
+		{
+			name: "a subresource of another resource", rule: rule("core,apps", "", "pods/scale"),
+			want: []string{`spec.rules[0].resources[0]: no subresource "scale" of "pods"; there are "exec" and "status"`},
+		},
+		{
+			name: "a subresource of any resource that none has", rule: rule("autoscaling", "", "*/scale"),
+			want: []string{`spec.rules[0].resources[0]: no subresource "scale" of any resource in the API group "autoscaling", which has none`},
+		},
+		{
+			name: "a kind", rule: rule("core", "", "ServiceAccount"),
+			want: []string{`spec.rules[0].resources[0]: no resource "ServiceAccount" in the core API group ""; did you mean "serviceaccounts"?`},
+		},
+		{
+			name: "the kind of a subresource", rule: rule("core", "", "PodExecOptions"),
+			want: []string{`spec.rules[0].resources[0]: no resource "PodExecOptions" in the core API group ""`},
+		},
+		{
+			name: "in other letters", rule: rule("core", "", "Pods"),
+			want: []string{`spec.rules[0].resources[0]: no resource "Pods" in the core API group ""; did you mean "pods"?`},
+		},
+		{
+			name: "a resource of one group only, in two others", rule: rule("apps,autoscaling", "", "pods"),
+			want: []string{`spec.rules[0].resources[0]: no resource "pods" in the API groups "apps" or "autoscaling"; it is in the core API group ""`},
+		},
+		{
+			name: "users of another group", rule: rule("apps", "", "users"),
+			want: []string{`spec.rules[0].resources[0]: no resource "users" in the API group "apps"`},
+		},
+		{
+			name: "the first version of the core group as a group", rule: rule("v1", "", "pods"),
+			want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "v1"; the core group is ""`},
+		},
+		{
+			name: "an unknown group with a version", rule: rule("nothing.example.com/v1", "", "x"),
+			want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "nothing.example.com/v1"`},
+		},
+		{
+			name: "a verb of paths", rule: verbs("options", "core", "", "pods"), // it is like no verb of resources, and may be that of an authorizer
+		},
+		{
+			name: "a verb in other letters", rule: verbs("GET", "core", "", "pods"),
+			want: []string{`spec.rules[0].verbs[0]: no request for a resource has the verb "GET"; did you mean "get"?`},
+		},
+		{
+			name: "a verb of a resource that is not known", rule: verbs("update,craete", "authentication.k8s.io", "", "tokenreviews,elephants"),
+			want: []string{
+				`spec.rules[0].resources[1]: no resource "elephants" in the API group "authentication.k8s.io"`,
+				`spec.rules[0].verbs[1]: no request for a resource has the verb "craete"; did you mean "create"?`,
+			},
+		},
+		{name: "a verb with a parameter", rule: verbs("granular:label(x),get:x,reed:x", "core", "", "pods")},
+		{
+			name: "paths and resources in one rule", // validation refuses it
+			rule: policyv1alpha1.PolicyRule{Verbs: []string{"watch"}, NonResourceURLs: []string{"/x"}, APIGroups: []string{"nothing"}, Resources: []string{"x"}},
+			want: []string{`spec.rules[0].verbs[0]: no request for a path has the verb "watch": the verbs are get, post, put, patch, delete, head, options`},
+		},
+		{name: "every verb of paths", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get", "post", "put", "patch", "delete", "head", "options"}, NonResourceURLs: []string{"*"}}},
+		{name: "nothing", rule: policyv1alpha1.PolicyRule{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +195,127 @@ func TestNamesAreBounded(t *testing.T) {
 	got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: rules})
 	if err != nil || len(got.ExpressionWarnings) != typechecking.MaxWarnings || calls != 1 {
 		t.Errorf("got %d warnings, %d lists of resources, %v", len(got.ExpressionWarnings), calls, err)
+	}
+}
+
+// TestVerbsOfOtherSystems suggests the verbs of Kubernetes. A verb that a resource has is no mistake, whatever it means elsewhere.
+func TestVerbsOfOtherSystems(t *testing.T) {
+	t.Parallel()
+	published := typechecking.NewPublished()
+	published.Add(schema.GroupVersion{Version: "v1"}, []metav1.APIResource{{Name: "pods", Kind: "Pod", Verbs: metav1.Verbs{"get", "connect"}}})
+	for verb, want := range map[string]string{
+		"read": `"get", "list" and "watch"`, "view": `"get", "list" and "watch"`, "head": `"get"`,
+		"write": `"create", "update" and "patch"`, "edit": `"update" and "patch"`, "modify": `"update" and "patch"`, "put": `"update"`, "apply": `"patch"`,
+		"post": `"create"`, "add": `"create"`, "remove": `"delete"`, "destroy": `"delete"`,
+		"connect": "", // a verb of the pods
+		"approve": "", // of an authorizer
+	} {
+		c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { return published })
+		got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{verbs(verb, "core", "", "pods")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wantLines []string
+		if want != "" {
+			wantLines = []string{fmt.Sprintf("spec.rules[0].verbs[0]: no request for a resource has the verb %q; did you mean %s?", verb, want)}
+		}
+		if diff := cmp.Diff(wantLines, warningsOf(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", verb, diff)
+		}
+	}
+}
+
+// TestSuggestionsAreBounded has more of everything than a warning can list.
+func TestSuggestionsAreBounded(t *testing.T) {
+	t.Parallel()
+	published := typechecking.NewPublished()
+	var groups []string
+	for i := range 6 {
+		group := fmt.Sprintf("storage.g%d.example.com", i)
+		groups = append(groups, group)
+		list := []metav1.APIResource{{Name: fmt.Sprintf("disks%d", i), Kind: "Disk"}, {Name: "same", Kind: "Same"}}
+		for j := range 3 {
+			list = append(list, metav1.APIResource{Name: fmt.Sprintf("same/sub%d%d", i, j), Kind: "Same"})
+		}
+		published.Add(schema.GroupVersion{Group: group, Version: "v1"}, list)
+	}
+	published.Add(schema.GroupVersion{Group: "empty.example.com", Version: "v1"}, nil)
+	names := func(n int) string { return strings.Join(groups[:n], ",") }
+	for _, tc := range []struct {
+		name string
+		rule policyv1alpha1.PolicyRule
+		want string
+	}{
+		{
+			name: "resources with one kind", rule: rule(names(6), "", "disk"),
+			want: `spec.rules[0].resources[0]: no resource "disk" in the 6 API groups; did you mean "disks0", "disks1" or "disks2"?`,
+		},
+		{
+			name: "groups with one beginning", rule: rule("storage", "", "x"),
+			want: `spec.rules[0].apiGroups[0]: no server has the API group "storage"; did you mean "storage.g0.example.com", "storage.g1.example.com" or "storage.g2.example.com"?`,
+		},
+		{
+			name: "groups that have it", rule: rule("empty.example.com", "", "same"),
+			want: `spec.rules[0].resources[0]: no resource "same" in the API group "empty.example.com"; it is in the 6 API groups`,
+		},
+		{
+			name: "four groups", rule: rule(names(4), "", "elephants"),
+			want: `spec.rules[0].resources[0]: no resource "elephants" in the API groups "storage.g0.example.com", "storage.g1.example.com", "storage.g2.example.com" or "storage.g3.example.com"`,
+		},
+		{name: "five groups", rule: rule(names(5), "", "elephants"), want: `spec.rules[0].resources[0]: no resource "elephants" in the 5 API groups`},
+		{
+			name: "subresources", rule: rule(names(6), "", "same/elephant"),
+			want: `spec.rules[0].resources[0]: no subresource "elephant" of "same"; there are "sub00", "sub01", "sub02", "sub10", "sub11", "sub12", "sub20" and "sub21"`,
+		},
+	} {
+		c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { return published })
+		got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{tc.want}, warningsOf(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
+		}
+	}
+}
+
+// TestNamesEndAtTheirBound looks up 1024 names of resources of a policy and no more, and counts warnings of names and of expressions together.
+func TestNamesEndAtTheirBound(t *testing.T) {
+	t.Parallel()
+	repeated := func(n int, resource string) policyv1alpha1.PolicyRule {
+		return policyv1alpha1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: slices.Repeat([]string{resource}, n)}
+	}
+	wrong := repeated(1, "elephants")
+	for _, tc := range []struct {
+		name         string
+		rules        []policyv1alpha1.PolicyRule
+		condition    string
+		wantWarnings int
+	}{
+		{name: "the last name that is looked up", rules: []policyv1alpha1.PolicyRule{repeated(1023, "pods"), wrong}, wantWarnings: 1},
+		{name: "the first that is not", rules: []policyv1alpha1.PolicyRule{repeated(1024, "pods"), wrong}},
+		{name: "in one rule", rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: append(slices.Repeat([]string{"pods"}, 1024), "elephants")}}},
+		{name: "a warning less than there may be", rules: slices.Repeat([]policyv1alpha1.PolicyRule{wrong}, 31), wantWarnings: 31},
+		{name: "a warning more", rules: slices.Repeat([]policyv1alpha1.PolicyRule{wrong}, 33), wantWarnings: 32},
+		{
+			name: "names and an expression", condition: "object.nope",
+			rules: append(slices.Repeat([]policyv1alpha1.PolicyRule{wrong}, 31), rule("example.com", "v1", "widgets")), wantWarnings: 32,
+		},
+		{
+			name: "names, and an expression for which no room is left", condition: "object.nope",
+			rules: append([]policyv1alpha1.PolicyRule{rule("example.com", "v1", "widgets")}, slices.Repeat([]policyv1alpha1.PolicyRule{wrong}, 40)...), wantWarnings: 32,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			published := kubernetes()
+			published.Add(schema.GroupVersion{Group: "example.com", Version: "v1"}, []metav1.APIResource{{Name: "widgets", Kind: "Widget", Verbs: metav1.Verbs{"create"}}})
+			c := checker(t, &schemas{table: widgets}, mapper(widgets)).WithResources(func() *typechecking.Published { return published })
+			got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: tc.rules, Condition: tc.condition})
+			if err != nil || len(got.ExpressionWarnings) != tc.wantWarnings {
+				t.Errorf("got %d warnings, %v, want %d", len(got.ExpressionWarnings), err, tc.wantWarnings)
+			}
+		})
 	}
 }
 
@@ -178,5 +377,25 @@ func TestUnknownGroupsAreBounded(t *testing.T) {
 	const most = 16 * 200 * typechecking.MaxWarnings
 	if allocations > most {
 		t.Errorf("%.0f allocations, want at most %d", allocations, most)
+	}
+}
+
+// TestFailuresAreReportedOnce has a server that answers neither about its resources nor about its kinds, and one that fails in the latter only.
+func TestFailuresAreReportedOnce(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name       string
+		down       bool
+		want, miss string
+	}{
+		{name: "no answer at all", down: true, want: `the resources of the API group "": `, miss: "the kind of pods"},
+		{name: "no answer about kinds", want: "the kind of pods: no answer", miss: "the resources of the API group"},
+	} {
+		kube := &publisher{down: tc.down, resources: map[string][]metav1.APIResource{"v1": published("Pod")}}
+		c := checker(t, &schemas{}, failingKinds{mapper(nil), ""}).WithResources(typechecking.NewDiscovery(kube.client(t)).Published)
+		got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: []policyv1alpha1.PolicyRule{rule("core", "v1", "pods")}})
+		if !errors.Is(err, typechecking.ErrIncomplete) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), tc.miss) || len(got.ExpressionWarnings) > 0 {
+			t.Errorf("%s: got %v and %q, want an error with %q once", tc.name, err, warningsOf(got), tc.want)
+		}
 	}
 }

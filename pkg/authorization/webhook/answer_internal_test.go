@@ -7,6 +7,9 @@ package webhook
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -51,6 +54,176 @@ func FuzzAnswers(f *testing.F) {
 			t.Fatalf("an Allow from %v", answer.Status)
 		}
 	})
+}
+
+// TestDecisionFromAnswers has the answers that a webhook can give to a SubjectAccessReview. One that says two things, or that does not say what it
+// depends on, is an error, and never an Allow.
+func TestDecisionFromAnswers(t *testing.T) {
+	t.Parallel()
+	const (
+		allowIf  = `{"id":"example.com/c","effect":"Allow","type":"example.com/x","condition":"?"}`
+		typeless = `{"id":"example.com/c","effect":"Allow","condition":"?"}`
+		union    = `"conditionalDecision":{"type":"Union","union":[%s]}`
+	)
+	set := func(rest string) string { return `{"authorizerName":"a",` + rest + `}` }
+	chain := func(sets ...string) string { return `"conditionsChain":[` + strings.Join(sets, ",") + `]` }
+	member := func(decision string) string { return `{"authorizerName":"a","decision":` + decision + `}` }
+	onMap := `{"type":"ConditionsMap","conditionsMap":{"allowConditions":[{"id":"example.com/c","type":"example.com/x","condition":"?"}]}}`
+	for _, tc := range []struct {
+		name, status string // the members of the status
+		unasked      bool
+		want         string
+		wantErr      error
+	}{
+		{name: "nothing", want: "NoOpinion"},
+		{name: "allowed", status: `"allowed":true`, want: "Allow"},
+		{name: "denied", status: `"denied":true`, want: "Deny"},
+		{name: "neither, in words", status: `"allowed":false,"denied":false`, want: "NoOpinion"},
+		{name: "allowed and denied", status: `"allowed":true,"denied":true`, wantErr: errContradictory},
+		{name: "null for what is not there", status: `"allowed":true,"denied":null,"conditionsChain":null,"conditionalDecision":null`, want: "Allow"},
+		{name: "a number for true", status: `"allowed":1`, wantErr: errMalformed},
+		{name: "a field twice", status: `"allowed":false,"allowed":true`, wantErr: errMalformed},
+		{name: "a field in other letters", status: `"Allowed":true`, want: "NoOpinion"},
+		{name: "a field that is not known", status: `"allowed":true,"perhaps":true`, want: "Allow"},
+
+		{name: "conditions", status: chain(set(`"conditions":[` + allowIf + `]`)), want: "conditional"},
+		{name: "conditions, not requested", status: chain(set(`"conditions":[` + allowIf + `]`)), unasked: true, wantErr: errUnasked},
+		{name: "an empty chain, not requested", status: `"conditionsChain":[]`, unasked: true, wantErr: errUnasked},
+		{name: "a decision that depends, not requested", status: `"allowed":true,"conditionalDecision":` + onMap, unasked: true, wantErr: errUnasked},
+		{name: "allowed, with conditions", status: `"allowed":true,` + chain(set(`"conditions":[`+allowIf+`]`)), wantErr: errContradictory},
+		{name: "denied, with conditions", status: `"denied":true,` + chain(set(`"conditions":[`+allowIf+`]`)), wantErr: errContradictory},
+		{name: "allowed, with an empty chain", status: `"allowed":true,"conditionsChain":[]`, wantErr: errContradictory},
+		{name: "conditions in two forms", status: chain(set(`"conditions":[`+allowIf+`]`)) + `,"conditionSetChain":[]`, wantErr: errContradictory},
+		{name: "a chain and a decision", status: chain(set(`"conditions":[`+allowIf+`]`)) + `,"conditionalDecision":` + onMap, wantErr: errContradictory},
+		{name: "an empty chain", status: `"conditionsChain":[]`, wantErr: errMalformed},
+		{name: "an empty chain in the newer form", status: `"conditionSetChain":[]`, wantErr: errMalformed},
+		{name: "an empty list of conditions", status: chain(set(`"conditions":[]`)), wantErr: errMalformed},
+		{name: "an empty chain in a chain", status: chain(set(`"conditionsChain":[]`)), wantErr: errMalformed},
+		{name: "a chain in a chain", status: chain(set(chain(set(`"conditions":[` + allowIf + `]`)))), want: "conditional"},
+		{name: "a chain in a chain, in the newer form", status: chain(set(`"conditionSetChain":[` + set(`"conditions":[`+allowIf+`]`) + `]`)), want: "conditional"},
+		{name: "both chains in a chain", status: chain(set(`"conditionsChain":[` + set(`"denied":true`) + `],"conditionSetChain":[` + set(`"allowed":true`) + `]`)), wantErr: errMalformed},
+		{name: "a set that is allowed and denied", status: chain(set(`"allowed":true,"denied":true`)), wantErr: errMalformed},
+		{name: "a set that is allowed, with conditions", status: chain(set(`"allowed":true,"conditions":[` + allowIf + `]`)), wantErr: errMalformed},
+		{name: "a set that is denied, with a chain", status: chain(set(`"denied":true,` + chain(set(`"allowed":true`)))), wantErr: errMalformed},
+		{name: "a chain that allows for any data", status: chain(set(`"allowed":true`)), wantErr: errContradictory},
+		{name: "conditions, and then an Allow", status: chain(set(`"conditions":[`+allowIf+`]`), `{"authorizerName":"b","allowed":true}`), wantErr: errContradictory},
+		{name: "an Allow behind a condition that may deny", status: chain(set(`"conditions":[{"id":"example.com/c","effect":"Deny","type":"example.com/x","condition":"?"}]`), `{"authorizerName":"b","allowed":true}`), want: "conditional"},
+		{name: "a chain that denies for any data", status: chain(set(`"denied":true`), `{"authorizerName":"b","allowed":true}`), want: "Deny"},
+		{name: "an effect that is not known", status: chain(set(`"conditions":[{"id":"example.com/c","effect":"Audit","type":"example.com/x"}]`)), wantErr: errMalformed},
+		{name: "a failure mode that is not known", status: chain(set(`"failureMode":"Allow","conditions":[` + allowIf + `]`)), wantErr: errMalformed},
+		{name: "a condition without a type", status: chain(set(`"conditions":[` + typeless + `]`)), wantErr: errMalformed},
+		{name: "the type of the set", status: chain(set(`"conditionsType":"example.com/x","conditions":[` + typeless + `]`)), want: "conditional"},
+		{name: "the type of both", status: chain(set(`"conditionsType":"example.com/x","conditions":[` + allowIf + `]`)), want: "conditional"},
+		{name: "two types", status: chain(set(`"conditionsType":"example.com/z","conditions":[` + allowIf + `]`)), wantErr: errMalformed},
+		{name: "a set that has nothing", status: chain(set(`"failureMode":"Deny"`)), want: "NoOpinion"},
+
+		{name: "a map", status: `"conditionalDecision":` + onMap, want: "conditional"},
+		{name: "an empty map", status: `"conditionalDecision":{"type":"ConditionsMap","conditionsMap":{}}`, wantErr: errMalformed},
+		{name: "a map without its type", status: `"conditionalDecision":{"conditionsMap":{"allowConditions":[` + allowIf + `]}}`, wantErr: errMalformed},
+		{name: "the type without a map", status: `"conditionalDecision":{"type":"ConditionsMap"}`, wantErr: errMalformed},
+		{name: "a type that is not known", status: `"conditionalDecision":{"type":"Perhaps","allow":{}}`, wantErr: errMalformed},
+		{name: "two members", status: `"conditionalDecision":{"type":"Allow","allow":{},"deny":{}}`, wantErr: errMalformed},
+		{name: "two members, of which the type names both", status: `"conditionalDecision":{"type":"AllowDeny","allow":{},"deny":{}}`, wantErr: errMalformed},
+		{name: "an Allow that depends on nothing", status: `"conditionalDecision":{"type":"Allow","allow":{}}`, wantErr: errMalformed},
+		{name: "a Deny that depends on nothing", status: `"conditionalDecision":{"type":"Deny","deny":{}}`, wantErr: errMalformed},
+		{name: "an empty union", status: fmt.Sprintf(union, ""), wantErr: errMalformed},
+		{name: "a union of a map", status: fmt.Sprintf(union, member(onMap)), want: "conditional"},
+		{name: "a union of a union", status: fmt.Sprintf(union, member(`{"type":"Union","union":[`+member(onMap)+`]}`)), want: "conditional"},
+		{name: "a union with a mistake in it", status: fmt.Sprintf(union, member(onMap)+","+member(`{"type":"Allow"}`)), wantErr: errMalformed},
+		{name: "a union that allows", status: fmt.Sprintf(union, member(`{"type":"Allow","allow":{}}`)), wantErr: errContradictory},
+		{name: "a union that denies", status: fmt.Sprintf(union, member(`{"type":"Deny","deny":{}}`)), want: "Deny"},
+		{name: "a union without opinion", status: fmt.Sprintf(union, member(`{"type":"NoOpinion","noOpinion":{}}`)), want: "NoOpinion"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			decision, err := decisionFrom([]byte(`{"status":{`+tc.status+`}}`), officialGroup+versionV1alpha1, "w", !tc.unasked)
+			if !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+				t.Fatalf("got %v, want %v", err, tc.wantErr)
+			}
+			if tc.wantErr != nil && !decision.IsDeny() {
+				t.Errorf("got %s beside the error", describe(decision))
+			}
+			if got := describe(decision); tc.wantErr == nil && got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func describe(d authorization.Decision) string {
+	switch {
+	case !d.IsUnconditional() && d.CanBecomeAllowed():
+		return "conditional"
+	case d.Fold().IsAllow():
+		return "Allow"
+	case d.Fold().IsDeny():
+		return "Deny"
+	default:
+		return "NoOpinion"
+	}
+}
+
+// TestAnswersToOtherReviews has answers that name another version or kind, as a server gives them that does not know the one that was sent.
+func TestAnswersToOtherReviews(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, meta string
+		wantErr    bool
+	}{
+		{name: "no version and kind", meta: ``},
+		{name: "the same", meta: `"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview",`},
+		{name: "the version alone", meta: `"apiVersion":"authorization.k8s.io/v1alpha1",`},
+		{name: "another version", meta: `"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview",`, wantErr: true},
+		{name: "another group", meta: `"apiVersion":"authorization.proviso.dev/v1alpha1","kind":"SubjectAccessReview",`, wantErr: true},
+		{name: "another kind", meta: `"kind":"SelfSubjectAccessReview",`, wantErr: true},
+		{name: "a status of an error", meta: `"apiVersion":"v1","kind":"Status",`, wantErr: true},
+	} {
+		decision, err := decisionFrom([]byte(`{`+tc.meta+`"status":{"allowed":true}}`), officialGroup+versionV1alpha1, "w", false)
+		if (err != nil) != tc.wantErr || decision.IsAllow() == tc.wantErr {
+			t.Errorf("%s: got %s, %v", tc.name, describe(decision), err)
+		}
+	}
+	for _, raw := range []string{``, `null`, `[]`, `"x"`, `{}`, `{"status":null}`, `{"status":[]}`, `{"status":{"allowed":true}}{}`, `{"status":{"allowed":true}`} {
+		if decision, err := decisionFrom([]byte(raw), officialGroup+versionV1alpha1, "w", true); !errors.Is(err, errMalformed) || decision.IsAllow() {
+			t.Errorf("%q: got %s, %v", raw, describe(decision), err)
+		}
+		if decision, err := evaluationFrom([]byte(strings.ReplaceAll(raw, "status", "response")), officialGroup+versionV1alpha1); !errors.Is(err, errMalformed) || decision.IsAllow() {
+			t.Errorf("%q of conditions: got %s, %v", raw, describe(decision), err)
+		}
+	}
+}
+
+// TestReasonsOfAnswers bounds what a webhook can add to messages, and shows an error in spite of which it has decided.
+func TestReasonsOfAnswers(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ß", 3000) // 6000 bytes
+	for _, tc := range []struct {
+		name, members  string
+		want           string
+		wantEvaluation string // of conditions, if it is another one
+	}{
+		{name: "a reason", members: `"denied":true,"reason":"r"`, want: "r"},
+		{name: "an error", members: `"denied":true,"evaluationError":"e"`, want: "e"},
+		{name: "both", members: `"reason":"r","evaluationError":"e"`, want: "r; e"},
+		{name: "an error of an Allow", members: `"allowed":true,"reason":"r","evaluationError":"e"`, want: "r", wantEvaluation: "r; e"},
+		{name: "a long reason", members: `"denied":true,"reason":"` + long + `"`, want: strings.Repeat("ß", 2048) + "…"},
+		{name: "a long reason, cut within a letter", members: `"denied":true,"reason":"a` + long + `"`, want: "a" + strings.Repeat("ß", 2047) + "…"},
+		{name: "the longest reason", members: `"denied":true,"reason":"` + long[:4096] + `"`, want: long[:4096]},
+		{name: "a long error", members: `"denied":true,"reason":"r","evaluationError":"` + long + `"`, want: "r; " + strings.Repeat("ß", 2048) + "…"},
+	} {
+		decision, err := decisionFrom([]byte(`{"status":{`+tc.members+`}}`), officialGroup+versionV1, "w", false)
+		if err != nil || decision.Reason() != tc.want {
+			t.Errorf("%s: got %q, %v", tc.name, decision.Reason(), err)
+		}
+		want := tc.want
+		if tc.wantEvaluation != "" {
+			want = tc.wantEvaluation
+		}
+		evaluated, err := evaluationFrom([]byte(`{"response":{`+tc.members+`}}`), officialGroup+versionV1alpha1)
+		if err != nil || evaluated.Reason() != want {
+			t.Errorf("%s, of conditions: got %q, %v", tc.name, evaluated.Reason(), err)
+		}
+	}
 }
 
 // checkUpstream makes sure that the types of Kubernetes do not make more of a decision.

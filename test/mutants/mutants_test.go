@@ -60,6 +60,7 @@ var suites = []mutation.Suite{
 		{Name: "engine: reviews of kube-apiserver", File: "rule.go", Old: "case r.servedVersion != \"\" && a.GetAPIVersion() != r.servedVersion:", New: "case false:", Test: "^TestReviewGroups$"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "webhook: kube-apiserver in other letters", File: "load.go", Old: "strings.ToLower(strings.TrimSuffix(parsed.Hostname(), \".\"))", New: "strings.TrimSuffix(parsed.Hostname(), \".\")", Test: "^TestSameServer$"},
 		{Name: "webhook: a name for two authorizers", File: "chain.go", Old: "if !slices.Contains(reserved, m.Name) {", New: "if !slices.Contains(reserved, m.Name) && false {", Test: "^TestChainRefusesToFailOpen$"},
 		{Name: "webhook: Proviso without verification", File: "proviso.go", Old: "server.Host == \"\" || config.Insecure", New: "server.Host == \"\"", Test: "^TestForProviso"},
 		{Name: "webhook: a chain without Proviso", File: "proviso.go", Old: "if chain.Webhooks != source || ", New: "if ", Test: "^TestForProviso"},

@@ -16,6 +16,7 @@ import (
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -253,6 +254,8 @@ func (l *loader) notKubeAPIServer(kubeconfig *clientcmdapi.Config, context strin
 	return nil
 }
 
+// hostPort returns the host and the port of a URL. It is the same for all ways to write a host name: in other letters, or
+// with a dot behind it.
 func hostPort(server string) string {
 	parsed, err := url.Parse(server)
 	if err != nil || parsed.Hostname() == "" {
@@ -262,7 +265,7 @@ func hostPort(server string) string {
 	if port == "" {
 		port = "443"
 	}
-	return net.JoinHostPort(parsed.Hostname(), port)
+	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(parsed.Hostname(), ".")), port)
 }
 
 func compileMatchConditions(a *configapi.AuthorizerConfiguration, path *field.Path) (*authorizationcel.CELMatcher, field.ErrorList) {

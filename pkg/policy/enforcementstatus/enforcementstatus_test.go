@@ -426,7 +426,7 @@ func TestReadsOf(t *testing.T) {
 	}
 }
 
-// TestInputsStay describes a rule whose lists have room for more: what an entry gets must not be written into them.
+// TestInputsStay describes a rule whose list of verbs has room for more. Who changes an entry must not change the rule.
 func TestInputsStay(t *testing.T) {
 	t.Parallel()
 	verbs := append(make([]string, 0, 8), "get", "create")
@@ -434,8 +434,8 @@ func TestInputsStay(t *testing.T) {
 	server := enforcementstatus.Server{Coverage: coverage, FrontDoor: true}
 	entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: allow, Rules: []policyv1alpha1.PolicyRule{r, r}}, enforcementstatus.Request)
 	for i := range entries {
-		entries[i].Verbs = append(entries[i].Verbs, "delete")
 		entries[i].Verbs[0] = "changed"
+		entries[i].Verbs = append(entries[i].Verbs, "delete")
 	}
 	if got := verbs[:cap(verbs)]; got[0] != "get" || got[2] != "" {
 		t.Errorf("the verbs of the rule are %q now", got)

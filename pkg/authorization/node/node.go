@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -129,7 +130,7 @@ func evaluate(c authorizer.Condition, data authorizer.ConditionsData) (bool, err
 	}
 	seen := false
 	for _, object := range []runtime.Object{data.GetObject(), data.GetOldObject()} {
-		if object == nil {
+		if value := reflect.ValueOf(object); !value.IsValid() || value.Kind() == reflect.Pointer && value.IsNil() {
 			continue
 		}
 		seen = true

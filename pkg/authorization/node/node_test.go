@@ -152,3 +152,51 @@ func TestForeignConditions(t *testing.T) {
 		})
 	}
 }
+
+// TestConditionsAtTheirBound evaluates a condition of as many bytes as one may have, and of one more.
+func TestConditionsAtTheirBound(t *testing.T) {
+	t.Parallel()
+	const text = `{"condition":"require-pod-node-name","nodeName":"n1"}`
+	for _, tc := range []struct {
+		name, text string
+		data       data
+		want       authorizer.Decision
+		wantErr    bool
+	}{
+		{name: "as long as may be", text: text + strings.Repeat(" ", 1024-len(text)), data: data{object: on("n1")}, want: authorizer.DecisionAllow},
+		{name: "a byte more", text: text + strings.Repeat(" ", 1025-len(text)), data: data{object: on("n1")}, want: authorizer.DecisionNoOpinion, wantErr: true},
+		{name: "null", text: "null", data: data{object: on("n1")}, want: authorizer.DecisionNoOpinion, wantErr: true},
+		{name: "a name of another type", text: `{"condition":"require-pod-node-name","nodeName":["n1"]}`, data: data{object: on("n1")}, want: authorizer.DecisionNoOpinion, wantErr: true},
+		{name: "an old object that cannot be read", text: text, data: data{object: on("n1"), old: on(map[string]any{})}, want: authorizer.DecisionNoOpinion, wantErr: true},
+		{name: "an object that is not there, of a type", text: text, data: data{object: (*unstructured.Unstructured)(nil)}, want: authorizer.DecisionNoOpinion, wantErr: true},
+		{name: "no objects", text: text, want: authorizer.DecisionNoOpinion, wantErr: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			decision := authorizer.ConditionsAwareDecisionConditionsMap(nil, nil, []authorizer.Condition{
+				authorizer.GenericCondition{ID: "example.com/a", Type: node.ConditionType, Condition: tc.text},
+			})
+			got, _, err := node.Authorizer{}.EvaluateConditions(t.Context(), decision, tc.data)
+			if got != tc.want || (err != nil) != tc.wantErr {
+				t.Errorf("got %v, %v, want %v, and an error: %v", got, err, tc.want, tc.wantErr)
+			}
+		})
+	}
+}
+
+// TestWithoutConditions asks for those who do not know conditions: nothing is allowed, and nodes learn why.
+func TestWithoutConditions(t *testing.T) {
+	t.Parallel()
+	a := node.Authorizer{Resources: []schema.GroupResource{{Resource: "pods"}}}
+	for name, want := range map[string]string{"system:node:n1": "nodes may write on conditions only", "alice": ""} {
+		decision, reason, err := a.Authorize(t.Context(), request(name, "create", "pods", user.NodesGroup))
+		if decision != authorizer.DecisionNoOpinion || reason != want || err != nil {
+			t.Errorf("%s: got %v, %q, %v, want NoOpinion and %q", name, decision, reason, err, want)
+		}
+	}
+	other := request("system:node:n1", "create", "pods", user.NodesGroup)
+	other.APIGroup = "example.com"
+	if authorization.FromUpstream("node", a.ConditionsAwareAuthorize(t.Context(), other)).CanBecomeAllowed() {
+		t.Error("pods of another group can become allowed")
+	}
+}

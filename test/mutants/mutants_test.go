@@ -149,6 +149,9 @@ var suites = []mutation.Suite{
 		{Name: "types: functions after a dot", File: "typework.go", Old: "strings.TrimPrefix(prefix, \".\") + ", New: "prefix + "},
 		{Name: "patterns: functions after a dot", File: "expression.go", Old: "return strings.TrimPrefix(c.FunctionName(), \".\")", New: "return strings.Trim(c.FunctionName(), \"\")"},
 	}},
+	{Package: "pkg/cel/internal/guard", Test: "^TestCostOfEveryFunction$|^TestGuardsNeedTheirFunctions$", Mutants: []mutation.Mutant{
+		{Name: "cost: lists that are unwrapped", File: "guard.go", Old: `"optional.none", "hasValue"`, New: `"optional.none", "optional.unwrap", "unwrapOpt", "hasValue"`},
+	}},
 	{Package: "pkg/cel/internal/guard", Test: "^TestLongKeysAreCharged$", Mutants: []mutation.Mutant{
 		{Name: "cost: keys of indexes", File: "key.go", Old: "return key{resolved{attribute}}, nil", New: "return resolved{attribute}, nil"},
 		{Name: "cost: other keys", File: "key.go", Old: "return key{value}, nil", New: "return value, nil"},

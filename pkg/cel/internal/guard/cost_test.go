@@ -189,6 +189,8 @@ func TestWorkEndsMacros(t *testing.T) {
 		`object.numbers.all(x, object.texts.sort().size() > 0)`,
 		`object.numbers.all(x, object.texts.sortBy(t, t).size() > 0)`,
 		`object.numbers.all(x, !object.short.matches("(a?){900}(a?){100}b"))`,
+		`[object.texts.map(t, optional.of(t))].all(l, object.numbers.all(x, optional.unwrap(l).size() > 0))`,
+		`[object.texts.map(t, optional.of(t))].all(l, object.numbers.all(x, l.unwrapOpt().size() > 0))`,
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()

@@ -65,6 +65,8 @@ var guarded = map[string]func(args []ref.Val) error{
 	"join":                  checkJoin,
 	"flatten":               checkFlatten,
 	"reverse":               checkMade,
+	"optional.unwrap":       checkPrinted, // an element that is no optional is printed in the error
+	"unwrapOpt":             checkPrinted,
 	"slice":                 checkMade,
 	"replace":               checkReplace,
 
@@ -82,7 +84,7 @@ var guarded = map[string]func(args []ref.Val) error{
 // passing are the functions that pass values on without reading them.
 var passing = sets.New(
 	"type", "dyn", "first", "last", operators.Index, operators.OptIndex, operators.OptSelect, operators.Conditional, operators.NotStrictlyFalse,
-	"optional.of", "optional.ofNonZeroValue", "optional.none", "optional.unwrap", "unwrapOpt", "hasValue", "value", "or", "orValue",
+	"optional.of", "optional.ofNonZeroValue", "optional.none", "hasValue", "value", "or", "orValue",
 )
 
 // shallow are the functions that take lists, maps or values of any type, but read no more of them

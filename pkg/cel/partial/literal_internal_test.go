@@ -340,6 +340,8 @@ func TestHiddenFromThePlanner(t *testing.T) {
 		{name: "a list that is indexed", function: operators.Index, argument: 0, n: of(text), want: `["a"]`},
 		{name: "a list of texts beside in", function: operators.In, argument: 1, n: of(text, text), want: `["a", "a"]`},
 		{name: "a list of numbers beside in", function: operators.In, argument: 1, n: of(number), want: `dyn([1])`},
+		{name: "a list of doubles beside in", function: operators.In, argument: 1, n: of(literal(types.Double(1), types.DoubleType)), want: `dyn([1.0])`},
+		{name: "a list of numbers without sign beside in", function: operators.In, argument: 1, n: of(literal(types.Uint(1), types.UintType)), want: `dyn([1u])`},
 		{name: "a list of several types beside in", function: operators.In, argument: 1, n: of(literal(types.String("a"), types.StringType), literal(types.Double(1), types.DoubleType)), want: `dyn([dyn("a"), dyn(1.0)])`},
 		{name: "a list that is looked for", function: operators.In, argument: 0, n: of(number), want: `[1]`},
 		{name: "a map beside in", function: operators.In, argument: 1, n: &node{kind: mapNode, args: []*node{number, text}}, want: `{1: "a"}`},

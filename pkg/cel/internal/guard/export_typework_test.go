@@ -13,3 +13,6 @@ func (g *Guard) LargestType(e ast.Expr) (parts, depth int) {
 	w.expr(e)
 	return w.largest.parts, w.largest.depth
 }
+
+// Walks reports whether a function may walk through its arguments.
+func (g *Guard) Walks(function string) bool { return g.walks.Has(function) }

@@ -8,12 +8,14 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // val converts a Go value to a value of CEL.
@@ -65,6 +67,9 @@ func TestArgumentsAtTheBounds(t *testing.T) {
 		{name: "no elements", function: "sets.intersects", good: vals([]any{}, []any{})},
 		{name: "values that are compared", function: "_==_", good: vals(list(maxDeep/2-1, 1), list(maxDeep/2-1, 1)), bad: vals(list(maxDeep/2, 1), list(maxDeep/2, 1))},
 		{name: "long texts that are compared", function: "_==_", good: vals(text(50<<20), text(40<<20)), bad: vals(text(50<<20), text(50<<20))},
+		{name: "values that are printed", function: "format", good: vals("", []any{text(64*(maxDeep-3) + 63)}), bad: vals("", []any{text(64 * (maxDeep - 2))})},
+		{name: "elements that are unwrapped", function: "optional.unwrap", good: vals([]any{text(64*(maxDeep-2) + 63)}), bad: vals([]any{text(64 * (maxDeep - 1))})},
+		{name: "elements that unwrap", function: "unwrapOpt", good: vals([]any{text(64*(maxDeep-2) + 63)}), bad: vals([]any{text(64 * (maxDeep - 1))})},
 		{name: "a list that is flattened", function: "flatten", good: vals(list(maxDeep-1, 1)), bad: vals(list(maxDeep, 1))},
 		{name: "a pattern and a text", function: "matches", good: vals(text(8<<20), "aaa"), bad: vals(text(8<<20+1), "aaa")},
 		{name: "the matches of a text", function: "findAll", good: vals(text(maxText), "a"), bad: vals(text(maxText+1), "a")},
@@ -240,5 +245,57 @@ func TestBudgetOfPolicies(t *testing.T) {
 				t.Errorf("got the cost %d, want %d, whether it fails or not", b.Cost(), cost)
 			}
 		})
+	}
+}
+
+// unread is a list of a size, which must not be read.
+type unread struct {
+	traits.Lister
+	t    *testing.T
+	size int
+}
+
+func (u unread) Size() ref.Val { return types.Int(u.size) }
+
+func (u unread) Iterator() traits.Iterator {
+	u.t.Errorf("a list of %d elements is read", u.size)
+	return types.DefaultTypeAdapter.NativeToValue([]any{}).(traits.Lister).Iterator()
+}
+
+// unreadMap is the same as a map.
+type unreadMap struct {
+	traits.Mapper
+	unread
+}
+
+func (u unreadMap) Size() ref.Val             { return u.unread.Size() }
+func (u unreadMap) Iterator() traits.Iterator { return u.unread.Iterator() }
+
+// Get, Contains, Find and the methods of values are never called.
+func (u unreadMap) Get(ref.Val) ref.Val                       { return nil }
+func (u unreadMap) Contains(ref.Val) ref.Val                  { return nil }
+func (u unreadMap) ConvertToNative(reflect.Type) (any, error) { return nil, nil }
+func (u unreadMap) ConvertToType(ref.Type) ref.Val            { return nil }
+func (u unreadMap) Equal(ref.Val) ref.Val                     { return nil }
+func (u unreadMap) Type() ref.Type                            { return types.MapType }
+func (u unreadMap) Value() any                                { return nil }
+
+// TestLargeListsAreNotRead counts the parts of lists and maps that are larger than what is left. They are refused by their size: to
+// read the first elements of a sum of lists can take as long as to read all.
+func TestLargeListsAreNotRead(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		values []ref.Val
+	}{
+		{name: "a list", values: []ref.Val{unread{t: t, size: maxDeep}}},
+		{name: "a map", values: []ref.Val{unreadMap{unread: unread{t: t, size: maxDeep}}}},
+		{name: "a list after another", values: []ref.Val{val(list(maxDeep/2, 1)), unread{t: t, size: maxDeep / 2}}},
+		{name: "a map after a text", values: []ref.Val{val(text(1024 * (maxDeep - 100))), unreadMap{unread: unread{t: t, size: 100}}}},
+		{name: "a list in an optional", values: []ref.Val{types.OptionalOf(unread{t: t, size: maxDeep})}},
+	} {
+		if parts, complete := walkAll(tc.values, textPerPart); complete || parts != maxDeep {
+			t.Errorf("%s: got %d parts, complete %t, want %d", tc.name, parts, complete, maxDeep)
+		}
 	}
 }

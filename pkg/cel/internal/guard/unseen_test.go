@@ -39,7 +39,7 @@ func TestCostOfEveryFunction(t *testing.T) {
 				t.Errorf("%s of a long text and %.10v: got %d units, %.100v", expression, other, cost, err)
 			}
 		}
-		for name, element := range map[string]ref.Val{"texts": types.String("a"), "lists": empty} {
+		for name, element := range map[string]ref.Val{"texts": types.String("a"), "lists": empty, "optionals": types.OptionalOf(types.String("a"))} {
 			for _, other := range []ref.Val{types.String("b"), types.Int(100), empty} {
 				var reads int
 				values := cel.Values{cel.Object: counted(10_000, element, &reads), cel.OldObject: other}

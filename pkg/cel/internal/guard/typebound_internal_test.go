@@ -204,6 +204,7 @@ func TestTypeWorkOfExpressions(t *testing.T) {
 		{name: "an empty map that is compared, which has two", expression: `{} == {1: 2}`, nodes: 5, copied: 3 + 2 + 2},
 		{name: "a macro, whose range, condition and step have to fit at the end", expression: `[1].all(x, x == 1)`, nodes: 12, copied: 1 + 2 + 3},
 		{name: "a macro in a macro", expression: `[1].all(x, [2].all(y, x == y))`, nodes: 9 + 12, copied: 1 + 2 + 3 + 2 + 3},
+		{name: "an optional field, which copies what is there", expression: `1 == 2 || x.?a.hasValue()`, nodes: 8, copied: 1 + 1 + 2 + 2*2},
 		{name: "a pattern", expression: `"".matches("aaaa")`, nodes: 3, copied: 16 + 3*4},
 		{name: "patterns", expression: `"".matches("aaaa") && matches("", "a")`, nodes: 7, copied: 16 + 3*4 + 16 + 19},
 		{name: "a pattern that is no constant", expression: `"".matches(x)`, nodes: 3, copied: 0},

@@ -69,8 +69,8 @@ func TestEnvironmentsWithOptions(t *testing.T) {
 	t.Parallel()
 	twice := celgo.Function("twice", celgo.Overload("twice_int", []*celgo.Type{celgo.IntType}, celgo.IntType, celgo.UnaryBinding(func(v ref.Val) ref.Val { return v.(types.Int) * 2 })))
 	failing := celgo.EnvOption(func(*celgo.Env) (*celgo.Env, error) { return nil, errors.New("the option fails") })
-	for name, make := range map[string]func(...celgo.EnvOption) (*cel.Environment, error){"conditions": cel.NewConditionEnvironment, "policies": cel.NewPolicyEnvironment} {
-		environment, err := make(twice)
+	for name, newEnvironment := range map[string]func(...celgo.EnvOption) (*cel.Environment, error){"conditions": cel.NewConditionEnvironment, "policies": cel.NewPolicyEnvironment} {
+		environment, err := newEnvironment(twice)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestEnvironmentsWithOptions(t *testing.T) {
 		if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"a": "x"}}); got || !errors.Is(err, cel.ErrEvaluation) {
 			t.Errorf("%s: got %v, %v, want ErrEvaluation", name, got, err)
 		}
-		if environment, err := make(failing); environment != nil || err == nil || !strings.Contains(err.Error(), "CEL environment") {
+		if environment, err := newEnvironment(failing); environment != nil || err == nil || !strings.Contains(err.Error(), "CEL environment") {
 			t.Errorf("%s with an option that fails: got %v, %v", name, environment, err)
 		}
 	}

@@ -157,11 +157,11 @@ func TestConstantPatternsBoundTheirTexts(t *testing.T) {
 			t.Parallel()
 			for _, n := range []int{0, tc.longest, tc.longest + 1} {
 				call := interpreter.NewCall(1, tc.function, tc.function+"_string", []interpreter.InterpretableV2{interpreter.NewConstValue(2, val(text(n))), interpreter.NewConstValue(3, tc.pattern)}, func(...ref.Val) ref.Val { return types.False })
-				pattern, constant := constantPatternOf(call.(interpreter.InterpretableCall))
+				pattern, constant := constantPatternOf(call)
 				if !constant || pattern != tc.pattern {
 					t.Fatalf("got the pattern %v, %t", pattern, constant)
 				}
-				marked := withConstantPattern(call.(interpreter.InterpretableCall), called, pattern).(interpreter.InterpretableCall)
+				marked := withConstantPattern(call, called, pattern).(interpreter.InterpretableCall)
 				if marked.OverloadID() != tc.function+"_string@constant" || len(marked.Args()) != 2 {
 					t.Errorf("got the overload %s", marked.OverloadID())
 				}

@@ -208,7 +208,7 @@ func TestCostOfCalls(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := uint64(nothing)
+			got := nothing
 			if cost := c.CallCost(tc.function, tc.overload, tc.args, tc.result); cost != nil {
 				got = *cost
 			}

@@ -152,3 +152,37 @@ func TestPolicyBudgetsOfManyDecisions(t *testing.T) {
 		}
 	}
 }
+
+// TestExplanationsHaveTheirOwnBudget spends what explanations may cost. A decision must not depend on what was explained before.
+func TestExplanationsHaveTheirOwnBudget(t *testing.T) {
+	t.Parallel()
+	const whole = uint64(cel.ExplanationBudget)
+	for _, tc := range []struct {
+		name  string
+		spent []uint64
+		want  uint64
+	}{
+		{name: "nothing", want: whole},
+		{name: "a part", spent: []uint64{1, 2}, want: whole - 3},
+		{name: "all of it", spent: []uint64{whole}},
+		{name: "more than there is", spent: []uint64{whole + 1}},
+		{name: "more than there is left", spent: []uint64{whole - 1, 2}},
+		{name: "so much that a sum would overflow", spent: []uint64{1, math.MaxUint64, math.MaxUint64}},
+	} {
+		b := &authorization.PolicyBudgets{}
+		for _, cost := range tc.spent {
+			b.SpendToExplain(cost)
+		}
+		if got := b.LeftToExplain(); got != tc.want {
+			t.Errorf("%s: got %d left, want %d", tc.name, got, tc.want)
+		}
+		if b.Left("") != cel.AuthorizationBudget || b.Left("n") != cel.NamespacedAuthorizationBudget {
+			t.Errorf("%s: explanations have spent the budget of decisions", tc.name)
+		}
+		b.Spend("", cel.AuthorizationBudget)
+		b.Spend("n", cel.NamespacedAuthorizationBudget)
+		if got := b.LeftToExplain(); got != tc.want {
+			t.Errorf("%s: got %d left after decisions, want %d", tc.name, got, tc.want)
+		}
+	}
+}

@@ -43,6 +43,11 @@ func TestWithoutValues(t *testing.T) {
 		{"an error of CEL", fmt.Errorf("%w: %s", cel.ErrEvaluation, quoted), "evaluation failed"},
 		{"the cost", fmt.Errorf("%w: %s", cel.ErrCost, quoted), "cost limit exceeded"},
 		{"the time", fmt.Errorf("%s: %w", quoted, context.DeadlineExceeded), "the time was up"},
+		{name: "a condition that does not compile", err: fmt.Errorf("%w: %s", authorization.ErrNotCompiled, quoted), want: "the condition does not compile"},
+		{name: "a secondary check", err: fmt.Errorf("%s: %w", quoted, authorization.ErrCheckFailed), want: "an authorization check failed"},
+		{name: "a secondary check that took too long", err: fmt.Errorf("%w: %s: %w", authorization.ErrCheckFailed, quoted, context.DeadlineExceeded), want: "an authorization check failed"},
+		{name: "objects that cannot be read", err: fmt.Errorf("%w: %s", authorization.ErrUnreadableObjects, quoted), want: "the objects could not be read"},
+		{name: "a namespace that cannot be read", err: fmt.Errorf("%w: %s", authorization.ErrUnreadableNamespace, quoted), want: "namespaceObject could not be read"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,6 +129,11 @@ func TestOnlyConditionsFailed(t *testing.T) {
 		{"several of one authorizer", fmt.Errorf("a: %w", utilerrors.NewAggregate([]error{costly})), true, "cost limit exceeded"},
 		{"invalid conditions", fmt.Errorf("%w: at least one is needed", authorization.ErrInvalidConditions), true, "invalid conditions"},
 		{"an outage", outage, false, ""},
+		{name: "invalid conditions and a failure", err: utilerrors.NewAggregate([]error{fmt.Errorf("%w: x", authorization.ErrInvalidConditions), failed}), want: true, wantClasses: "invalid conditions; evaluation failed"},
+		{name: "a failure behind many names", err: fmt.Errorf("a: %w", fmt.Errorf("b: %w", fmt.Errorf("c: %w", costly))), want: true, wantClasses: "cost limit exceeded"},
+		{name: "nothing of one of several", err: utilerrors.NewAggregate([]error{nil, failed}), want: true, wantClasses: "evaluation failed"},
+		{name: "a text that looks like a failure", err: errors.New(cel.ErrEvaluation.Error())},
+		{name: "the end of the request", err: context.Canceled},
 		{"an outage of one of several", fmt.Errorf("a: %w", utilerrors.NewAggregate([]error{failed, fmt.Errorf("b: %w", outage)})), false, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

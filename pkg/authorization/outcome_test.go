@@ -7,6 +7,7 @@ package authorization_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -128,5 +129,57 @@ func TestReasonsOfAuthors(t *testing.T) {
 				t.Errorf("Label: got %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+// TestNamesInReasons names the policies and conditions that have decided. Only the domains of policies are those of policies: the ID of another condition
+// must not look like one.
+func TestNamesInReasons(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{
+		"cluster.policy.proviso.dev/p":              "policy=p",
+		"n.namespace.policy.proviso.dev/p":          "policy=n/p",
+		"n.m.namespace.policy.proviso.dev/p":        "policy=n.m/p",
+		".namespace.policy.proviso.dev/p":           "condition=.namespace.policy.proviso.dev/p",
+		"namespace.policy.proviso.dev/p":            "condition=namespace.policy.proviso.dev/p",
+		"x.cluster.policy.proviso.dev/p":            "condition=x.cluster.policy.proviso.dev/p",
+		"cluster.policy.proviso.dev.example.com/p":  "condition=cluster.policy.proviso.dev.example.com/p",
+		"n.namespace.policy.proviso.dev.evil.com/p": "condition=n.namespace.policy.proviso.dev.evil.com/p",
+		"example.com/cluster.policy.proviso.dev":    "condition=example.com/cluster.policy.proviso.dev",
+		"example.com/c":                             "condition=example.com/c",
+		"cluster.policy.proviso.dev":                "policy=",
+		"":                                          "condition=",
+	} {
+		if got, want := authorization.Explain(id, authorization.WordDenied, "why"), want+" reason=Denied: why"; got != want {
+			t.Errorf("%q: got %s, want %s", id, got, want)
+		}
+	}
+}
+
+// TestPartsOfReasons joins what an author and a condition say. Without any text, a reason says what the word means.
+func TestPartsOfReasons(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		word  authorization.Word
+		parts []string
+		want  string
+	}{
+		{name: "two parts", word: authorization.WordNotMet, parts: []string{"a", "b"}, want: "NotMet: a: b"},
+		{name: "an empty part", word: authorization.WordNotMet, parts: []string{"", "b"}, want: "NotMet: b"},
+		{name: "a part of blanks", word: authorization.WordNotMet, parts: []string{"a", " \t"}, want: "NotMet: a"},
+		{name: "allowed", word: authorization.WordAllowed, want: "Allowed: it allows the request"},
+		{name: "denied", word: authorization.WordDenied, want: "Denied: it denies the request"},
+		{name: "held back", word: authorization.WordHeldBack, parts: []string{""}, want: "HeldBack: it keeps Allow policies from allowing the request"},
+		{name: "not met", word: authorization.WordNotMet, want: "NotMet: its condition does not hold"},
+		{name: "an error", word: authorization.WordError, want: "Error: its condition could not be evaluated"},
+	} {
+		before := slices.Clone(tc.parts)
+		if got, want := authorization.Explain("example.com/c", tc.word, tc.parts...), "condition=example.com/c reason="+tc.want; got != want {
+			t.Errorf("%s: got %s, want %s", tc.name, got, want)
+		}
+		if !slices.Equal(before, tc.parts) {
+			t.Errorf("%s: the parts have become %q", tc.name, tc.parts)
+		}
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
@@ -243,5 +245,52 @@ func TestAuthorAllowsOnlyWhatItsSetCan(t *testing.T) {
 				t.Errorf("got %s (%s), want %s", kindOf(got), got.Reason(), tc.want)
 			}
 		})
+	}
+}
+
+// TestUpstreamOutcomes evaluates our conditions by the interface of Kubernetes. What that cannot express is unevaluatable, and never true.
+func TestUpstreamOutcomes(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("a failure")
+	for _, tc := range []struct {
+		name    string
+		outcome *authorization.Outcome // nil if the condition cannot be evaluated in process
+		want    string
+	}{
+		{name: "true", outcome: ptr.To(authorization.True()), want: "true"},
+		{name: "false", outcome: ptr.To(authorization.False()), want: "false"},
+		{name: "an error", outcome: ptr.To(authorization.Failed(failure)), want: "error: a failure"},
+		{name: "too costly", outcome: ptr.To(authorization.Exhausted(failure)), want: "error: a failure"},
+		{name: "a residual", outcome: ptr.To(authorization.Residual(authorization.Condition{ID: "example.com/r"})), want: "unevaluatable"},
+		{name: "not supported", outcome: ptr.To(authorization.Unsupported(failure)), want: "unevaluatable"},
+		{name: "the zero value", outcome: &authorization.Outcome{}, want: "unevaluatable"},
+		{name: "no function", want: "unevaluatable"},
+	} {
+		c := authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/t", Text: "text", Description: "about"}
+		if tc.outcome != nil {
+			c.EvaluateFunc = func(context.Context, authorizer.ConditionsData) authorization.Outcome { return *tc.outcome }
+		}
+		seen := 0
+		for upstream := range authorization.ToUpstream(authorization.Conditions(c)).ConditionsMap().AllowConditions() {
+			seen++
+			result, got := upstream.Evaluate(t.Context(), nil), "unevaluatable"
+			switch {
+			case result.IsTrue():
+				got = "true"
+			case result.IsFalse():
+				got = "false"
+			case result.IsError():
+				got = "error: " + result.Error().Error()
+			}
+			if got != tc.want {
+				t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+			}
+			if texts := []string{upstream.GetID(), upstream.GetType(), upstream.GetCondition(), upstream.GetDescription()}; !slices.Equal(texts, []string{"example.com/c", "example.com/t", "text", "about"}) {
+				t.Errorf("%s: got %q", tc.name, texts)
+			}
+		}
+		if seen != 1 {
+			t.Errorf("%s: got %d conditions, want 1", tc.name, seen)
+		}
 	}
 }

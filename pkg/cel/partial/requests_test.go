@@ -36,6 +36,19 @@ func TestForRequests(t *testing.T) {
 		{name: "a test", expression: `has(request.verb)`, fields: verb("get"), want: "open"},
 		{name: "the field of another object", expression: `object.verb == "get"`, fields: verb("list"), want: "open"},
 		{name: "the whole request", expression: `dyn(request)["verb"] == "get"`, fields: verb("list"), want: "open"},
+		{name: "an optional selection", expression: `request.?verb.orValue("") == "get"`, fields: verb("list"), want: "open"},
+		{name: "an empty value", expression: `request.subresource == ""`, fields: map[string]string{"subresource": ""}, want: "true"},
+		{name: "a value with quotes", expression: `request.verb == "a\"b"`, fields: verb(`a"b`), want: "true"},
+		{name: "a field of a field", expression: `request.userInfo.username == "get"`, fields: map[string]string{"username": "get"}, want: "open"},
+		{name: "a field of the name of a variable", expression: `[1].exists(verb, verb == 1 && object.a == 1)`, fields: verb("get"), want: "open"},
+		{name: "no field", expression: `request.verb == "get"`, fields: map[string]string{}, want: "open"},
+		{name: "a value of another type is compared", expression: `dyn(request.verb) == 1`, fields: verb("1"), want: "false"},
+		{name: "a field in a call", expression: `request.verb.startsWith("g") && request.resource == "x"`, fields: verb("list"), want: "false"},
+		{name: "in a variable of a variable", expression: `variables.b || object.a == 1`, variables: []cel.NamedExpression{{Name: "a", Expression: `request.verb`}, {Name: "b", Expression: `variables.a == "list"`}}, fields: verb("list"), want: "true"},
+		{name: "a part that is an error, or true", expression: `object.a == 1 || oldObject.a == 1`, want: "open"},
+		{name: "parts that are never true", expression: `oldObject.a == 1 && object.a == 1 || oldObject.b == 1 && object.b == 1`, want: "never"},
+		{name: "parts of which one may be true", expression: `oldObject.a == 1 && object.a == 1 || object.b == 1`, want: "open"},
+		{name: "an error that is negated", expression: `!(oldObject.a == 1) && object.a == 1`, want: "never"},
 		{name: "null", expression: `oldObject.a == 1`, want: "error"},
 		{name: "null, and more", expression: `object.a == 1 && oldObject.a == 1`, want: "never"},
 		{name: "null, but handled", expression: `oldObject == null || oldObject.a == 1`, want: "true"},
@@ -101,5 +114,49 @@ func TestComparedTexts(t *testing.T) {
 	}
 	if got, want := e.ComparedTexts(cel.Request, "verb"), []string{"e"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestComparedTextsOfEachForm compares in every form in which a condition can be written, and in some that compare something else.
+func TestComparedTextsOfEachForm(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, expression string
+		variables        []cel.NamedExpression
+		want             []string
+	}{
+		{name: "nothing", expression: "true"},
+		{name: "equal", expression: `request.verb == "a"`, want: []string{"a"}},
+		{name: "the other way", expression: `"a" == request.verb`, want: []string{"a"}},
+		{name: "not equal", expression: `request.verb != "a" && "b" != request.verb`, want: []string{"a", "b"}},
+		{name: "in a list", expression: `request.verb in ["a", "b", "a"]`, want: []string{"a", "b"}},
+		{name: "in a list that is not constant", expression: `request.verb in ["a", request.name, "c"]`, want: []string{"a", "c"}},
+		{name: "a list with it", expression: `"a" in [request.verb]`},
+		{name: "another function", expression: `request.verb.startsWith("a") || request.verb.matches("b") || request.verb < "c"`},
+		{name: "a test", expression: `has(request.verb) && request.name == "a"`},
+		{name: "a field of it", expression: `request.userInfo.username == "a"`},
+		{name: "a field of the same name", expression: `object.verb == "a" || object.request.verb == "b" || oldObject == "c"`},
+		{name: "another field", expression: `request.name == "a"`},
+		{name: "a value whose type is hidden", expression: `dyn(request.verb) == 1 || dyn(request.verb) == "a"`},
+		{name: "a choice of texts", expression: `request.verb == (object.a ? "a" : "b")`},
+		{name: "in a choice", expression: `object.a ? request.verb == "a" : request.verb == "b"`, want: []string{"a", "b"}},
+		{name: "in a macro", expression: `object.l.all(x, x == "z" || request.verb == "a")`, want: []string{"a"}},
+		{name: "over a range", expression: `[request.verb == "a"].all(x, x)`, want: []string{"a"}},
+		{name: "in an argument", expression: `!(request.verb == "a") && [request.verb == "b"] == [true] && {"k": request.verb == "c"} == {}`, want: []string{"a", "b", "c"}},
+		{name: "in a variable", expression: `variables.v && request.verb == "b"`, variables: []cel.NamedExpression{{Name: "v", Expression: `request.verb == "a"`}}, want: []string{"a", "b"}},
+		{name: "in a variable that is not used", expression: `request.verb == "b"`, variables: []cel.NamedExpression{{Name: "v", Expression: `request.verb == "a"`}}, want: []string{"b"}},
+		{name: "a variable of a macro with the name of the field", expression: `object.l.all(verb, verb == "a")`},
+		{name: "the whole request", expression: `dyn(request) == "a"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := policyCompiler(t).CompileWithVariables(tc.variables, tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := e.ComparedTexts(cel.Request, "verb"); !slices.Equal(got, tc.want) {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
 	}
 }

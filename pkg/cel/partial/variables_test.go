@@ -135,3 +135,76 @@ func TestVariablesRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestVariableErrors says which variable is wrong, also if a later one or the expression is wrong, too.
+func TestVariableErrors(t *testing.T) {
+	t.Parallel()
+	right, wrong := cel.NamedExpression{Name: "right", Expression: "object.a"}, cel.NamedExpression{Name: "wrong", Expression: "object."}
+	for _, tc := range []struct {
+		name       string
+		variables  []cel.NamedExpression
+		expression string
+		wantIndex  int // -1 if no variable is wrong
+		wantErr    error
+	}{
+		{name: "the first", variables: []cel.NamedExpression{wrong, right}, expression: "object.", wantErr: cel.ErrCompile},
+		{name: "the second", variables: []cel.NamedExpression{right, wrong}, expression: "true", wantIndex: 1, wantErr: cel.ErrCompile},
+		{name: "the first of two", variables: []cel.NamedExpression{right, wrong, wrong}, expression: "true", wantIndex: 1, wantErr: cel.ErrCompile},
+		{name: "an empty one", variables: []cel.NamedExpression{{Name: "empty"}}, expression: "true", wantErr: cel.ErrCompile},
+		{name: "one without a name", variables: []cel.NamedExpression{right, {Expression: "1"}}, expression: "true", wantIndex: 1, wantErr: cel.ErrCompile},
+		{name: "one that refers to a later one", variables: []cel.NamedExpression{{Name: "early", Expression: "variables.right"}, right}, expression: "true", wantErr: cel.ErrCompile},
+		{name: "one that is too long", variables: []cel.NamedExpression{right, {Name: "long", Expression: strings.Repeat(" ", cel.MaxExpressionBytes) + "1"}}, expression: "true", wantIndex: 1, wantErr: cel.ErrTooLong},
+		{name: "one for which nothing is left", variables: []cel.NamedExpression{{Name: "a", Expression: strings.Repeat("true && ", 1200) + "true"}, {Name: "b", Expression: strings.Repeat("true && ", 1200) + "true"}, {Name: "c", Expression: strings.Repeat("true && ", 1200) + "true"}}, expression: "true", wantIndex: 2, wantErr: cel.ErrBudget},
+		{name: "the expression", variables: []cel.NamedExpression{right}, expression: "object.", wantIndex: -1, wantErr: cel.ErrCompile},
+		{name: "an expression of another type", variables: []cel.NamedExpression{right}, expression: "1", wantIndex: -1, wantErr: cel.ErrCompile},
+		{name: "an expression that is too long", expression: "true" + strings.Repeat(" ", cel.MaxExpressionBytes), wantIndex: -1, wantErr: cel.ErrTooLong},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression, err := policyCompiler(t).CompileWithVariables(tc.variables, tc.expression)
+			if expression != nil || !errors.Is(err, tc.wantErr) {
+				t.Fatalf("got %v, %v, want %v", expression, err, tc.wantErr)
+			}
+			of, isVariable := errors.AsType[*partial.VariableError](err)
+			if isVariable != (tc.wantIndex >= 0) {
+				t.Fatalf("got %v, about a variable: %v", err, isVariable)
+			}
+			if isVariable && (of.Index != tc.wantIndex || of.Name != tc.variables[tc.wantIndex].Name || !strings.HasPrefix(err.Error(), fmt.Sprintf("variable %q: ", of.Name))) {
+				t.Errorf("got %v, about variable %d, want %d", err, of.Index, tc.wantIndex)
+			}
+		})
+	}
+}
+
+// TestCompileCosts charges what was compiled, also of an expression that does not compile: otherwise a client could have expressions compiled for nothing.
+func TestCompileCosts(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	cost := func(text string, variables ...string) uint64 {
+		var named []cel.NamedExpression
+		for i, v := range variables {
+			named = append(named, cel.NamedExpression{Name: fmt.Sprintf("v%d", i), Expression: v})
+		}
+		_, cost, _ := c.CompileWithCost(named, text)
+		return cost
+	}
+	long := strings.Repeat("object.a == 1 && ", 100) + "true"
+	for _, tc := range []struct {
+		name       string
+		less, more uint64
+	}{
+		{name: "something and more", less: cost("true"), more: cost(long)},
+		{name: "a mistake at the end costs about as much", less: cost(long) / 2, more: cost(long + " && object.")},
+		{name: "a wrong type costs about as much", less: cost(long) / 2, more: cost(long + ` && (1 == "a")`)},
+		{name: "a variable that is not used", less: cost("true"), more: cost("true", long)},
+		{name: "a variable that is used twice", less: cost("variables.v0", long), more: cost("variables.v0 && variables.v0", long)},
+		{name: "a variable before one that does not compile", less: cost("true"), more: cost("true", long, "object.")},
+	} {
+		if tc.less >= tc.more {
+			t.Errorf("%s: got %d and %d", tc.name, tc.less, tc.more)
+		}
+	}
+	if got := cost(strings.Repeat(" ", cel.MaxExpressionBytes+1)); got > 0 {
+		t.Errorf("a text that is refused for its length costs %d", got)
+	}
+}

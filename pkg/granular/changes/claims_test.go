@@ -250,7 +250,7 @@ func TestServersClaimNothing(t *testing.T) {
 	}
 	differ, manager := changes.Differ{Types: things.Types(t)}, managedfieldstest.NewFakeFieldManager(converter, things.Kind)
 	buckets, changed := 0, 0
-	for seed := range uint64(12) {
+	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 4)) //nolint:gosec // a test must be repeatable
 		_, content := things.RandomPair(seed)
 		created, err := manager.Update(things.Decoded(t, ""), &unstructured.Unstructured{Object: content}, "creator")

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package partial_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -153,5 +155,121 @@ func TestFalsePart(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// TestNotTrue finds the parts that keep a condition from being true. Parts that are preferred come first, and what cannot be found within the limit is not
+// found: a wrong part in a refusal would be worse than none.
+func TestNotTrue(t *testing.T) {
+	t.Parallel()
+	const check = `authorizer.path("/a").check("get").allowed()`
+	readsRequest := func(p *partial.Part) bool { return p.Reads(cel.Request) }
+	for _, tc := range []struct {
+		name, text string
+		preferred  func(*partial.Part) bool
+		limit      uint64 // cel.CostLimit if it is 0
+		ended      bool
+		want       []string
+	}{
+		{name: "one part, which is not evaluated", text: `object.a == 1`, limit: 1, want: []string{`object.a == 1`}},
+		{name: "the first that is false", text: `object.a == 1 && object.b == 1 && object.c == 1`, want: []string{`object.b == 1`}},
+		{name: "one that is false, behind one that fails", text: `object.z == 1 && object.b == 1`, want: []string{`object.b == 1`}},
+		{name: "those that fail", text: `object.z == 1 && object.a == 1 && object.y == 1`, want: []string{`object.z == 1`, `object.y == 1`}},
+		{name: "one that fails, and one that asks", text: `object.z == 1 && ` + check, want: []string{`object.z == 1`, check}},
+		{name: "one that is false, before one that asks", text: check + ` && object.b == 1`, want: []string{`object.b == 1`}},
+		{name: "one that reads what is not given", text: `object.a == 1 && oldObject.a == 1`, want: []string{`oldObject.a == 1`}},
+		{name: "all are true", text: `object.a == 1 && object.b == 2`},
+		{name: "the preferred one of two", text: `object.b == 1 && request.name == "x"`, preferred: readsRequest, want: []string{`request.name == "x"`}},
+		{name: "the preferred one is true", text: `object.b == 1 && request.name == "n"`, preferred: readsRequest, want: []string{`object.b == 1`}},
+		{name: "two preferred ones keep their order", text: `object.b == 1 && request.name == "y" && request.name == "x"`, preferred: readsRequest, want: []string{`request.name == "y"`}},
+		{name: "preferred ones that fail come first", text: `object.z == 1 && request.nothing == "y"`, preferred: func(p *partial.Part) bool { return p.Reads(cel.Request) }, want: []string{`request.nothing == "y"`, `object.z == 1`}},
+		{name: "over the limit", text: `object.a == 1 && object.b == 1`, limit: 1},
+		{name: "an ended request", text: `object.a == 1 && object.l.exists(x, x == 1)`, ended: true},
+		{name: "too many parts", text: `object.b == 1` + strings.Repeat(` && object.a == 1`, 64)},
+		{name: "as many parts as may be", text: `object.a == 1` + strings.Repeat(` && object.a == 1`, 62) + ` && object.b == 1`, want: []string{`object.b == 1`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if tc.ended {
+				cancel()
+			}
+			if tc.limit == 0 {
+				tc.limit = cel.CostLimit
+			}
+			text := strings.ReplaceAll(tc.text, "request.nothing", "dyn(request).nothing")
+			values := cel.Values{
+				cel.Object:  map[string]any{"a": int64(1), "b": int64(2), "c": int64(3), "l": []any{int64(2)}},
+				cel.Request: cel.Known(map[string]any{"name": "n"}),
+			}
+			parts, cost := compileParts(t, text).NotTrue(ctx, values, tc.limit, tc.preferred)
+			var got []string
+			for _, p := range parts {
+				got = append(got, strings.ReplaceAll(p.Text, "dyn(request).nothing", "request.nothing"))
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("after %d units (-want +got):\n%s", cost, diff)
+			}
+		})
+	}
+}
+
+// TestPartsListFewFields has parts that read more fields than a message lists.
+func TestPartsListFewFields(t *testing.T) {
+	t.Parallel()
+	sum := func(format string, n int) string {
+		var terms []string
+		for i := range n {
+			terms = append(terms, fmt.Sprintf(format, i))
+		}
+		return "[" + strings.Join(terms, ", ") + "] == []"
+	}
+	for _, tc := range []struct {
+		name, text              string
+		wantFields, wantRequest int
+	}{
+		{name: "eight", text: sum("object.f%d", 8), wantFields: 8},
+		{name: "nine", text: sum("object.f%d", 9), wantFields: 8},
+		{name: "one, often", text: "[" + strings.Repeat("object.f, ", 20) + "object.g] == []", wantFields: 2},
+		{
+			name:        "of the request",
+			text:        "[" + strings.Repeat("dyn(request.name), ", 3) + "dyn(request.verb), dyn(request.resource), dyn(request.namespace), dyn(request.apiGroup), dyn(request.apiVersion), dyn(request.subresource), dyn(request.userInfo), dyn(request.path)] == []",
+			wantRequest: 8,
+		},
+		{name: "elements of a list by number", text: `object.l[0].a == object.l[1].a`},
+		{name: "a key that is computed", text: `object.m[request.name] == 1`, wantRequest: 1},
+	} {
+		parts := compileParts(t, tc.text).Parts()
+		if len(parts) != 1 || len(parts[0].Fields) != tc.wantFields && tc.wantFields > 0 || len(parts[0].RequestFields) != tc.wantRequest {
+			t.Errorf("%s: got %+v", tc.name, parts[0])
+		}
+	}
+}
+
+// TestReadsOnly tells which variables a part depends on, without those that its macros bind.
+func TestReadsOnly(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		text string
+		only []cel.Variable
+		not  []cel.Variable // with these alone it is not enough
+	}{
+		{text: `true`, only: nil},
+		{text: `request.name == "a"`, only: []cel.Variable{cel.Request}, not: []cel.Variable{cel.Object}},
+		{text: `object.a == request.name`, only: []cel.Variable{cel.Object, cel.Request}, not: []cel.Variable{cel.Object}},
+		{text: `object.l.all(x, x == request.name)`, only: []cel.Variable{cel.Object, cel.Request}, not: []cel.Variable{cel.Object}},
+		{text: `[1, 2].exists(x, x == 2)`, only: nil},
+		{text: `[1].exists(x, [2].exists(y, x == y && namespaceObject.metadata.name == 'n' && x == 1))`, only: []cel.Variable{cel.NamespaceObject}, not: []cel.Variable{cel.Request}},
+		{text: `{"object": 1} == {}`, only: nil},
+		{text: `"object" == "request"`, only: nil},
+	} {
+		part := compileParts(t, tc.text).Parts()[0]
+		if !part.ReadsOnly(tc.only...) || !part.ReadsOnly(append(tc.only, cel.Options)...) {
+			t.Errorf("%s: it reads more than %q", tc.text, tc.only)
+		}
+		if tc.not != nil && part.ReadsOnly(tc.not...) {
+			t.Errorf("%s: it reads %q only", tc.text, tc.not)
+		}
 	}
 }

@@ -7,6 +7,9 @@ package partial
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/cel-go/common/operators"
@@ -37,6 +40,85 @@ func TestMacrosAreKnown(t *testing.T) {
 	for key := range macros {
 		if !found[key] {
 			t.Errorf("the macro %s is supported, but does not exist", key)
+		}
+	}
+}
+
+// TestIsBool has expressions that the checker takes for a bool, because && and || need one. Only those that cannot have another value may be left alone
+// when true && or false || before them is left out: otherwise a residual could be a number, which no && accepts.
+func TestIsBool(t *testing.T) {
+	t.Parallel()
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := NewPolicyCompiler(conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`true`: true, `1`: false, `"true"`: false, `null`: false, `[true]`: false, `{"a": true}`: false,
+		`object`: false, `object.a`: false, `has(object.a)`: true, `dyn(true)`: false, `request.name`: false,
+		`object.a == 1`: true, `object.a != 1`: true, `object.a < 1`: true, `object.a in [1]`: true, `object.a + 1`: false,
+		`!object.a`: true, `object.a && object.b`: true, `object.a || object.b`: true,
+		`object.a ? true : false`: true, `object.a ? object.b : false`: false, `object.a ? true : object.b`: false, `object.a ? object.b == 1 : has(object.c)`: true,
+		`object.a[0]`: false, `object.?a.orValue(true)`: false, `object.?a.hasValue()`: true,
+		`object.a.startsWith("x")`: true, `object.a.matches("x")`: true, `object.a.size()`: false, `string(object.a)`: false, `bool(object.a)`: true,
+		`object.l.all(x, x)`: true, `object.l.exists(x, x)`: true, `object.l.exists_one(x, x)`: true, `object.l.all(i, x, x)`: true, `object.l.existsOne(i, x, x)`: true,
+		`object.l.map(x, true)`: false, `object.l.filter(x, x)`: false, `object.?a.optMap(x, true).orValue(true)`: false,
+		`authorizer.path("/a").check("get").allowed()`: true, `authorizer.path("/a").check("get").reason()`: false,
+	} {
+		e, err := compiler.Compile("[" + text + "] == dyn([])")
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if got := e.tree.args[0].args[0].isBool(); got != want {
+			t.Errorf("%s: always a bool: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// TestVariablesOfNodes has macros that bind variables. What a node depends on decides whether it is evaluated while the request is known only.
+func TestVariablesOfNodes(t *testing.T) {
+	t.Parallel()
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := NewPolicyCompiler(conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		text string
+		want string
+		body string // what the body of the macro depends on, if there is one
+	}{
+		{text: `true`},
+		{text: `object == oldObject`, want: "object oldObject"},
+		{text: `type(object) == int`, want: "object"},
+		{text: `[1].all(x, x == 1)`, body: "x"},
+		{text: `object.l.all(x, x == request.name)`, want: "object request", body: "request x"},
+		{text: `[1].all(x, [x].all(y, x == y && object.a == 1))`, want: "object", body: "object x"},
+		{text: `object.l.all(x, oldObject.l.all(y, x == y))`, want: "object oldObject", body: "oldObject x"},
+		{text: `object.m.all(k, v, k == v)`, want: "object", body: "k v"},
+		{text: `object.m.all(k, v, k == "a")`, want: "object", body: "k"},
+		{text: `{"k": object.a}.all(k, options.a == 1)`, want: "object options", body: "options"},
+	} {
+		e, err := compiler.Compile(tc.text)
+		if err != nil {
+			t.Errorf("%s: %v", tc.text, err)
+			continue
+		}
+		names := func(n *node) string { return strings.Join(slices.Sorted(maps.Keys(n.free)), " ") }
+		if got := names(e.tree); got != tc.want {
+			t.Errorf("%s: depends on %q, want %q", tc.text, got, tc.want)
+		}
+		if tc.body != "" {
+			if got := names(e.tree.args[0]); e.tree.kind != macroNode || got != tc.body {
+				t.Errorf("%s: the body depends on %q, want %q", tc.text, got, tc.body)
+			}
 		}
 	}
 }

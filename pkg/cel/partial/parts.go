@@ -95,12 +95,12 @@ func conjuncts(n *node, to []*node) []*node {
 	return to
 }
 
-// shortTextOf prints an expression from its tree, and cuts off the text after some MaxPartBytes. It is used if the text that
-// the author wrote is not known or may not be shown.
+// shortTextOf prints an expression from its tree, in at most MaxPartBytes. It is used if the text that the author wrote is not
+// known or may not be shown.
 func shortTextOf(n *node) string {
 	text, ok := boundedTextOf(n, MaxPartBytes)
 	if !ok {
-		return text + "…"
+		return cut(text)
 	}
 	return text
 }
@@ -109,7 +109,12 @@ func shortened(text string) string {
 	if len(text) <= MaxPartBytes {
 		return text
 	}
-	return strings.ToValidUTF8(text[:MaxPartBytes-len("…")], "") + "…"
+	return cut(text)
+}
+
+// cut returns the beginning of a text, with an ellipsis.
+func cut(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), MaxPartBytes-len("…"))], "") + "…"
 }
 
 // collect records the fields that a node reads.

@@ -140,3 +140,33 @@ func TestSplitterAtItsBounds(t *testing.T) {
 		}
 	}
 }
+
+// TestTextsOfPartsAtTheirBound shortens what the author wrote, and what is printed because the author's text is not known.
+func TestTextsOfPartsAtTheirBound(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text string
+		want       string
+	}{
+		{name: "empty", text: "", want: ""},
+		{name: "as long as may be", text: strings.Repeat("x", 256), want: strings.Repeat("x", 256)},
+		{name: "a byte more", text: strings.Repeat("x", 257), want: strings.Repeat("x", 253) + "…"},
+		{name: "cut within a letter", text: strings.Repeat("ß", 129), want: strings.Repeat("ß", 126) + "…"},
+	} {
+		got := shortened(tc.text)
+		if got != tc.want || len(got) > MaxPartBytes {
+			t.Errorf("%s: got %d bytes: %s", tc.name, len(got), got)
+		}
+	}
+	list := &node{kind: listNode}
+	for range 86 {
+		list.args = append(list.args, &node{kind: variableNode, name: "x"}) // [x, x, …] has 3 bytes for each
+	}
+	if got := shortTextOf(list); !strings.HasSuffix(got, "…") || len(got) > MaxPartBytes {
+		t.Errorf("got %d bytes: %s", len(got), got)
+	}
+	list.args = list.args[:85]
+	if got := shortTextOf(list); len(got) != 255 || strings.HasSuffix(got, "…") {
+		t.Errorf("got %d bytes: %s", len(got), got)
+	}
+}

@@ -34,8 +34,11 @@ const retryInterval = time.Second
 // storeWatch measures for how long the store has been out of reach, or the objects have not been watched. A watch
 // connection may stay open while the store is out of reach, so the store is probed, too.
 type storeWatch struct {
-	objects     string // in the plural, for people
-	bound       time.Duration
+	objects string // in the plural, for people
+	bound   time.Duration
+	// lapsed is the text for SetFresh: the reason why the objects may be out of date once the bound has passed and no check has
+	// reported anything since.
+	lapsed      string
 	connections []*connection
 	revisions   []*revisions
 
@@ -44,7 +47,8 @@ type storeWatch struct {
 }
 
 func newStoreWatch(objects string, bound time.Duration) *storeWatch {
-	return &storeWatch{objects: objects, bound: bound, reached: time.Now()}
+	lapsed := fmt.Sprintf("the store has not been checked successfully for more than %s", bound)
+	return &storeWatch{objects: objects, bound: bound, lapsed: lapsed, reached: time.Now()}
 }
 
 func (s *storeWatch) interval() time.Duration {
@@ -130,12 +134,7 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 func (s *storeWatch) begin(staleness Staleness) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	staleness.SetFresh(s.reached, s.bound, s.lapsed())
-}
-
-// lapsed returns the reason why objects may be out of date if no check has ended for longer than the bound.
-func (s *storeWatch) lapsed() string {
-	return fmt.Sprintf("the store has not been checked for more than %s", s.bound)
+	staleness.SetFresh(s.reached, s.bound, s.lapsed)
 }
 
 // run checks the store until ctx ends, and logs when the objects become stale and when they are up to date again. If the
@@ -153,7 +152,7 @@ func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error,
 		}
 		logged = reason != ""
 		if reason == "" {
-			staleness.SetFresh(since, s.bound, s.lapsed())
+			staleness.SetFresh(since, s.bound, s.lapsed)
 		} else {
 			staleness.SetStale(reason)
 		}

@@ -48,8 +48,9 @@ func (b *budget) evaluate() error {
 	return nil
 }
 
-// copy adds values to the parts that were copied, and reports whether they may be copied for an evaluation.
-func (b *budget) copy(values ...any) bool {
+// spendCopy counts the parts of values that are about to be copied for an evaluation. It copies nothing itself. It returns false if
+// the check may not copy that much.
+func (b *budget) spendCopy(values ...any) bool {
 	for _, value := range values {
 		if b.copied <= maxCopied {
 			b.copied += partsOf(value)
@@ -184,7 +185,7 @@ func (k *check) excludesChange(r *mapping.Rule, before, after any) bool {
 	if k.budget.evaluate() != nil {
 		return true
 	}
-	if !k.budget.copy(before, after) {
+	if !k.budget.spendCopy(before, after) {
 		return true
 	}
 	excluded, err := r.ExcludesChange(k.ctx, before, after)

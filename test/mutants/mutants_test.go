@@ -98,7 +98,7 @@ var suites = []mutation.Suite{
 		{Name: "granular: an answer with an error", File: "checker.go", Old: "if err != nil {\n\t\treturn false, fmt.Errorf(\"%w about the verb", New: "if err != nil && false {\n\t\treturn false, fmt.Errorf(\"%w about the verb"},
 		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "return !found || k.excludesChange(r, before, after)", New: "return found && k.excludesChange(r, before, after)"},
 		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if k.budget.evaluate() != nil {", New: "if k.budget.evaluate() != nil && false {"},
-		{Name: "granular: too many copies", File: "exclusion.go", Old: "if !k.budget.copy(before, after) {", New: "if false {", Test: "^TestNewValuesOfLargeFields$"},
+		{Name: "granular: too many copies", File: "exclusion.go", Old: "if !k.budget.spendCopy(before, after) {", New: "if false {", Test: "^TestNewValuesOfLargeFields$"},
 		{Name: "granular: one result for changes and claims", File: "exclusion.go", Old: "evaluationKey{rule: r, isClaim: true}", New: "evaluationKey{rule: r}", Test: "^TestNewValuesOfLargeFields$"},
 		{Name: "granular: the verb of another field", File: "checker.go", Old: "if !ok || !last.field.Equals(field) {", New: "if !ok {", Test: "^TestParametersOfLargeFields$"},
 		{Name: "granular: the result for another field", File: "exclusion.go", Old: "ok && last.field.Equals(field)", New: "ok", Test: "^TestNewValuesOfLargeFields$"},

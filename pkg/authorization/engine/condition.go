@@ -14,22 +14,23 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// operation says which variables of conditions the verb of a request already fixes.
-type operation uint8
+// requestClass is a class of requests for which the same variables of conditions are known at authorization. It is not the
+// operation of a request at admission, such as UPDATE or CONNECT, which may not be known yet.
+type requestClass uint8
 
 const (
-	anyOperation operation = iota
-	creation               // the operation is CREATE, and there is no old object
-	deletion               // the operation is DELETE, and there is no object
-	operationCount
+	otherRequest requestClass = iota // the operation is not known yet
+	creation                         // the operation is CREATE, and there is no old object
+	deletion                         // the operation is DELETE, and there is no object
+	classCount
 )
 
-// operationOf returns creation or deletion if the verb of a resource request fixes it. It
-// returns anyOperation for a subresource, because a POST to one may be a connection, and for
+// classOf returns creation or deletion if the verb of a resource request fixes the operation. It
+// returns otherRequest for a subresource, because a POST to one may be a connection, and for
 // an update or a patch, because they may become a create.
-func operationOf(a authorizer.Attributes) operation {
+func classOf(a authorizer.Attributes) requestClass {
 	if !a.IsResourceRequest() || a.GetSubresource() != "" {
-		return anyOperation
+		return otherRequest
 	}
 	switch a.GetVerb() {
 	case "create":
@@ -37,13 +38,13 @@ func operationOf(a authorizer.Attributes) operation {
 	case "delete", "deletecollection":
 		return deletion
 	default:
-		return anyOperation
+		return otherRequest
 	}
 }
 
-// known are the variables whose value is known for an operation.
-func (o operation) known() []cel.Variable {
-	switch o {
+// known returns the variables whose values are known for the requests of a class.
+func (c requestClass) known() []cel.Variable {
+	switch c {
 	case creation:
 		return []cel.Variable{cel.Request, cel.Operation, cel.OldObject}
 	case deletion:
@@ -53,16 +54,16 @@ func (o operation) known() []cel.Variable {
 	}
 }
 
-// The values of the variables that an operation fixes.
+// The values of the variables that a class fixes.
 var (
 	operationCreate = cel.Known("CREATE")
 	operationDelete = cel.Known("DELETE")
 	null            = cel.Known(nil)
 )
 
-// values are what is known for the operation of a request.
-func (o operation) values(request cel.Value) cel.Values {
-	switch o {
+// values returns the values of these variables, for the value of the variable request.
+func (c requestClass) values(request cel.Value) cel.Values {
+	switch c {
 	case creation:
 		return cel.Values{cel.Request: request, cel.Operation: operationCreate, cel.OldObject: null}
 	case deletion:
@@ -76,56 +77,57 @@ func (o operation) values(request cel.Value) cel.Values {
 // request.
 type condition struct {
 	expression *partial.Expression
-	plans      [operationCount]*partial.Plan
+	plans      [classCount]*partial.Plan
 	// namespacePlans are for requests whose namespace is known. They are nil if the expression does not read namespaceObject.
-	namespacePlans [operationCount]*partial.Plan
+	namespacePlans [classCount]*partial.Plan
 }
 
-// newCondition plans an expression for the operations that the rules of its policy allow.
+// newCondition plans an expression for the classes of requests that the rules of its policy may match.
 func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
 	c := &condition{expression: expression}
-	for _, o := range operationsOf(rules) {
-		plan, err := expression.Plan(o.known()...)
+	for _, class := range classesOf(rules) {
+		plan, err := expression.Plan(class.known()...)
 		if err != nil {
 			return nil, err
 		}
-		c.plans[o] = plan
+		c.plans[class] = plan
 		if !expression.Program().Reads(cel.NamespaceObject) {
 			continue
 		}
-		if c.namespacePlans[o], err = expression.Plan(append(o.known(), cel.NamespaceObject)...); err != nil {
+		if c.namespacePlans[class], err = expression.Plan(append(class.known(), cel.NamespaceObject)...); err != nil {
 			return nil, err
 		}
 	}
 	return c, nil
 }
 
-// operationsOf returns the operations for which a rule can match.
-func operationsOf(rules []rule) []operation {
-	var possible [operationCount]bool
+// classesOf returns every class that classOf can return for a request that one of the rules matches. It may return further
+// classes.
+func classesOf(rules []rule) []requestClass {
+	var possible [classCount]bool
 	for _, r := range rules {
 		for _, verb := range r.verbs {
 			switch verb {
 			case all:
-				possible = [operationCount]bool{true, true, true}
+				possible = [classCount]bool{true, true, true}
 			case "create":
 				possible[creation] = true
 			case "delete", "deletecollection":
 				possible[deletion] = true
 			default:
-				possible[anyOperation] = true
+				possible[otherRequest] = true
 			}
 		}
-		// What is asked about a subresource or a path is no operation of its own.
+		// All requests for a subresource or a path are of the class otherRequest.
 		hasSubresource := func(resource string) bool { return resource == all || slices.Contains([]byte(resource), '/') }
 		if len(r.paths) > 0 || slices.ContainsFunc(r.resources, hasSubresource) {
-			possible[anyOperation] = true
+			possible[otherRequest] = true
 		}
 	}
-	var result []operation
-	for o, ok := range possible {
+	var result []requestClass
+	for class, ok := range possible {
 		if ok {
-			result = append(result, operation(o))
+			result = append(result, requestClass(class))
 		}
 	}
 	return result

@@ -51,8 +51,8 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if e.began.IsZero() {
 		e.began = time.Now()
 	}
-	plan, values := p.condition.plans[e.request.operation], e.request.known()
-	if inNamespace := p.condition.namespacePlans[e.request.operation]; inNamespace != nil {
+	plan, values := p.condition.plans[e.request.class], e.request.known()
+	if inNamespace := p.condition.namespacePlans[e.request.class]; inNamespace != nil {
 		if known := e.request.knownInNamespace(e.ctx); known != nil {
 			plan, values = inNamespace, known
 		}

@@ -63,8 +63,9 @@ func (p *Policy) keyCount() int {
 	return count
 }
 
-// keys returns the keys under which a policy is found. Non-resource URLs have no group and
-// resource; their verbs tell them apart.
+// keys returns the keys of byRequest under which a policy is found: one for each verb, group and resource of a rule, in the
+// namespace of the policy. A rule for paths has one key for each verb. In it, group and resource are "/", which no resource has.
+// If the keys for all subjects of the policy would be more than maxKeys, it has a single key, with its namespace only.
 func (p *Policy) keys() []requestKey {
 	if p.keyCount()*max(len(p.subjects), 1) > maxKeys {
 		return []requestKey{{namespace: p.key.Namespace}}
@@ -86,8 +87,9 @@ func (p *Policy) keys() []requestKey {
 	return keys
 }
 
-// copy returns a bucket that may be changed, except for the elements of the lists in byRequest. Only a
-// builder appends to these lists, which holders of a shorter list do not see.
+// copy returns a bucket that its caller may change. The lists in byRequest are not copied: the caller may append to them, and must
+// not change or remove their elements. An append does not change the original bucket, because its lists keep their length. Only a
+// builder appends, and each builder begins with the result of the last one.
 func (b *bucket) copy() *bucket {
 	if b == nil {
 		return &bucket{}

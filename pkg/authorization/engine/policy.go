@@ -64,9 +64,9 @@ type Policy struct {
 	subjects    []subject // empty means everybody
 	rules       []rule
 	condition   *condition // nil if the effect is unconditional
-	// reason is why a request is decided by the policy.
+	// reason is the text for users in the decisions that the policy makes.
 	reason string
-	// failure says why nothing of the policy could be compiled. It is nil if the policy was compiled.
+	// failure is the error because of which nothing of the policy could be compiled. It is nil if the policy was compiled.
 	failure error
 	// tally counts evaluations. Builder.Apply sets it.
 	tally *tally

@@ -49,8 +49,8 @@ func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 	if e.wildcards || p.condition == nil {
 		return nil, true
 	}
-	known, values := e.request.operation.known(), e.request.known()
-	if p.condition.namespacePlans[e.request.operation] != nil {
+	known, values := e.request.class.known(), e.request.known()
+	if p.condition.namespacePlans[e.request.class] != nil {
 		if inNamespace := e.request.knownInNamespace(e.ctx); inNamespace != nil {
 			known, values = append(known, cel.NamespaceObject), inNamespace
 		}
@@ -111,8 +111,8 @@ func (p *Policy) failedPart(ctx context.Context, values cel.Values, data authori
 	return describe(part, text)
 }
 
-// describe says which part of a condition is false. Without a text, which the user may not see because it depends on the
-// request, it names the fields of the request.
+// describe returns the part of a reason that names the false part of a condition, or "" if there is none. text is the text of the
+// part. It is empty if the user may not see it, because the part reads the request; describe then names the fields of the request.
 func describe(p *partial.Part, text string) string {
 	switch {
 	case p == nil:

@@ -188,10 +188,10 @@ func (f *userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
 type request struct {
 	authorizer.Attributes
 	// decider is the authorizer that decides, and state has the snapshot from which it decides.
-	decider   *Authorizer
-	state     state
-	operation operation
-	values    cel.Values
+	decider *Authorizer
+	state   state
+	class   requestClass
+	values  cel.Values
 	// inNamespace has the values and the namespace, nil if the namespace is not known.
 	inNamespace cel.Values
 	// asked is true once the namespace has been looked up.
@@ -199,13 +199,13 @@ type request struct {
 }
 
 func newRequest(decider *Authorizer, s state, a authorizer.Attributes) *request {
-	return &request{Attributes: a, decider: decider, state: s, operation: operationOf(a)}
+	return &request{Attributes: a, decider: decider, state: s, class: classOf(a)}
 }
 
-// known returns what is known of the request. It must not be changed.
+// known returns the values of the variables that are known for the request. The caller must not change the map.
 func (q *request) known() cel.Values {
 	if q.values == nil {
-		q.values = q.operation.values(cel.Lazy(&requestFields{Attributes: q.Attributes}))
+		q.values = q.class.values(cel.Lazy(&requestFields{Attributes: q.Attributes}))
 	}
 	return q.values
 }

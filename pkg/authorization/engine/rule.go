@@ -87,7 +87,7 @@ func (r *rule) inOtherGroup() []rule {
 	return []rule{other}
 }
 
-// match says how a policy matches a request.
+// match is the way in which a policy, or a rule, matches a request.
 type match uint8
 
 const (
@@ -101,7 +101,7 @@ const (
 	fullMatch
 )
 
-// matches says how a rule matches. Attributes with * match only a rule for
+// matches returns how a rule matches a request. Attributes with * match only a rule for
 // every value, except for versions: see matchSomeVersions.
 func (r *rule) matches(a authorizer.Attributes) match {
 	if !holds(r.verbs, a.GetVerb()) {
@@ -184,7 +184,7 @@ func pathMatches(pattern, path string) bool {
 	return pattern == path
 }
 
-// matches says how the policy matches a request of one of its subjects.
+// matches returns the best match of the rules of a policy for a request of one of its subjects.
 func (p *Policy) matches(a authorizer.Attributes) match {
 	if p.key.Namespace != "" && (!a.IsResourceRequest() || a.GetNamespace() != p.key.Namespace) {
 		return noMatch

@@ -104,13 +104,13 @@ type Outcome struct {
 	exhausted bool
 }
 
-// True says that the condition holds.
+// True returns the outcome of a condition that holds.
 func True() Outcome { return Outcome{kind: outcomeTrue} }
 
-// False says that the condition does not hold.
+// False returns the outcome of a condition that does not hold.
 func False() Outcome { return Outcome{kind: outcomeFalse} }
 
-// Bool says whether the condition holds.
+// Bool returns True() if value is true, and False() otherwise.
 func Bool(value bool) Outcome {
 	if value {
 		return True()
@@ -118,7 +118,7 @@ func Bool(value bool) Outcome {
 	return False()
 }
 
-// Failed says that evaluating the condition ended in an error.
+// Failed returns the outcome of a condition whose evaluation ended in an error.
 func Failed(err error) Outcome { return Outcome{kind: outcomeError, err: err} }
 
 // Because returns the outcome with a reason that people are shown beside the description of
@@ -141,14 +141,14 @@ func (o Outcome) because() string {
 	return o.why()
 }
 
-// Residual says that the value of a condition depends on data that is still unknown. The
-// argument is its residual: the text, the type and the functions of the argument replace the
-// ones of the condition, whose ID, effect and description stay.
+// Residual returns the outcome of a condition whose value depends on data that is still unknown. The
+// argument is its residual: the text, the type and the functions of the argument replace those in
+// the condition. The condition keeps its ID, effect and description.
 func Residual(condition Condition) Outcome {
 	return Outcome{kind: outcomeResidual, residual: condition}
 }
 
-// Unsupported says that this process cannot evaluate the condition, and why.
+// Unsupported returns the outcome of a condition that this process cannot evaluate. The error is the cause.
 func Unsupported(err error) Outcome { return Outcome{kind: outcomeUnsupported, err: err} }
 
 // Exhausted returns the outcome of a condition that this evaluation cannot afford to evaluate:

@@ -153,7 +153,7 @@ func (d Decision) Conditions() []Condition { return slices.Clone(d.conditions) }
 // Chain returns a copy of the sets of a decision that is a chain.
 func (d Decision) Chain() []Set { return slices.Clone(d.chain) }
 
-// Reason says why an unconditional decision is what it is. It may be empty.
+// Reason returns the reason of an unconditional decision. It may be empty.
 func (d Decision) Reason() string { return d.reason }
 
 // Err returns an error that occurred while deciding. It may come with any

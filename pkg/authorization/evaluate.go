@@ -384,7 +384,7 @@ func (c Condition) isAlwaysTrue() bool {
 	return c.Type == ConditionTypeCEL && c.TextFunc == nil && c.Text == "true"
 }
 
-// notShown says for people on what the answer to a review depends if it cannot have the conditions.
+// notShown returns the reason in the answer to a review that depends on conditions and cannot have them. People read it.
 func (d Decision) notShown() string {
 	const reason = "the decision depends on conditions, which cannot be evaluated or shown here"
 	if on := d.DependsOn(); on != "" {
@@ -396,9 +396,9 @@ func (d Decision) notShown() string {
 // HowToSeeConditions ends the reason of a folded answer to a review.
 const HowToSeeConditions = "to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"
 
-// DependsOn says for people what the conditions of the decision could do: deny, or else keep Allow policies from allowing,
-// and allow. It names at most maxReportedConditions of each effect, and a condition that is in several sets once. It returns
-// an empty string if there are none.
+// DependsOn returns a text for people about what the conditions of the decision could do: deny, or if none could deny, keep Allow
+// policies from allowing, and allow. It names at most maxReportedConditions of each effect, and names a condition that is in
+// several sets once. It returns an empty string if there are no conditions.
 func (d Decision) DependsOn() string {
 	all := d.allConditions()
 	if names := namesOf(all, EffectDeny); names != "" {

@@ -19,7 +19,7 @@ const (
 	NamespacedPolicyDomain = ".namespace.policy.proviso.dev"
 )
 
-// Word says in a reason what a policy or a condition has done.
+// Word is the word in a reason that names what a policy or a condition has done.
 type Word string
 
 // The words of reasons.

@@ -14,8 +14,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
-// classes are the kinds of failures by the words that the texts of the CEL libraries begin
-// with. The class is one of these constants, so that it quotes nothing whatever the text says.
+// classes maps the error messages of the CEL libraries to the classes of FailureClass. A message belongs to a class if it begins
+// with the prefix. The class is a constant: it quotes nothing of the message, which may contain data.
 var classes = []struct{ prefix, class string }{
 	{"no such key", "no such key"},
 	{"no such overload", "no such overload"},

@@ -17,7 +17,7 @@ import (
 // Type is a type of CEL.
 type Type = cel.Type
 
-// The types of the variables and results of functions.
+// The types for the variables and the result of a Signature.
 var (
 	BoolType    = cel.BoolType
 	StringType  = cel.StringType

@@ -16,7 +16,7 @@ type Value = ref.Val
 // Text returns a string as a value of CEL.
 func Text(text string) Value { return types.String(text) }
 
-// Texts returns a list of CEL that shares the slice, which must not be changed any more.
+// Texts returns a list of CEL with texts as its elements. It shares the slice: the caller must not change it afterwards.
 func Texts(texts []string) Value { return types.NewStringList(types.DefaultTypeAdapter, texts) }
 
 // Known converts data, as decoded from JSON, to a CEL value for a known variable. It converts maps of Go at every depth,

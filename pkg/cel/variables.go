@@ -130,7 +130,7 @@ var (
 	)
 )
 
-// RequestType returns the type of Request. It must not be changed.
+// RequestType returns the type of Request. All callers share it, and must not change it.
 func RequestType() *apiservercel.DeclType { return requestType }
 
 // NamespaceData returns a copy of a Namespace that has only the fields of NamespaceObject. Otherwise an expression that

@@ -60,9 +60,10 @@ func (s *slot) sentBy(a admission.Attributes) runtime.Object {
 // ReadFields records the fields that a false condition has read.
 func (d *requestData) ReadFields(fields [][]string) { d.read = append(d.read, fields...) }
 
-// sentValues returns a text with the values that the user has sent in the fields that false conditions have read. It shows short
-// scalars only, and only if no admission plugin has changed them and the name of the field does not look like a secret's. It
-// returns "" if there is nothing to show.
+// sentValues returns the part of a refusal that shows the fields that false conditions have read, with the values that the user has
+// sent. For a field that the user has not sent, it says "not set". It leaves out a field if its value is a long string or no scalar,
+// if an admission plugin has changed the value, or if a name in its path looks like the name of a secret. It shows at most
+// maxShownFields fields, and only for a create (see recordSent). If it shows no field, it returns "".
 func (d *requestData) sentValues() string {
 	if d.sent == nil || len(d.read) == 0 {
 		return ""

@@ -23,10 +23,10 @@ type Tracker struct {
 
 // report is the argument of the last call of SetStale or SetFresh.
 type report struct {
-	// stale is why the objects may be out of date, empty if they are not.
+	// stale is the argument of SetStale: the reason why the objects may be out of date, empty if they are up to date.
 	stale string
-	// bound is the length of the lease, which starts at start, 0 if it has no end. Once it has ended, lapsed is why the
-	// objects may be out of date.
+	// bound is the length of the lease, which starts at start, 0 if it has no end. lapsed is the result of Stale once the lease
+	// has ended.
 	bound  time.Duration
 	start  instant
 	lapsed string

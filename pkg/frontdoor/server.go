@@ -33,8 +33,8 @@ func NewServer(serving *genericapiserver.SecureServingInfo, handler http.Handler
 	return &Server{serving: serving, handler: handler}, nil
 }
 
-// Start serves until ctx ends. It returns immediately, with a function that waits until all
-// requests have been answered.
+// Start begins to serve, and returns immediately. When ctx ends, the server stops listening, and waits for the requests in flight
+// for at most shutdownTimeout. The returned function waits until that has happened. The error says why the server could not start.
 func (s *Server) Start(ctx context.Context) (wait func(), err error) {
 	stopped, listenerStopped, err := s.serving.Serve(s.handler, shutdownTimeout, ctx.Done())
 	if err != nil {

@@ -71,8 +71,8 @@ type result struct {
 	// uid distinguishes the policy from an earlier one with the same name.
 	uid  types.UID
 	spec *policyv1alpha1.AuthorizationPolicySpec
-	// failure is why the specification does not decide requests; lastGood is true if an earlier compilation decides
-	// them.
+	// failure is the error because of which the specification does not decide requests, or nil if it does. lastGood is true if
+	// an earlier specification decides them instead.
 	failure  error
 	lastGood bool
 	// reads is what the condition depends on, if it compiles.
@@ -230,8 +230,9 @@ func (c *Controller) forget(key engine.Key) {
 	delete(c.results, key)
 }
 
-// probe returns an error if policies of one of the two kinds cannot be listed. It lists each kind: an object that cannot
-// be decoded stops the cache of its kind only, whose watch then stays open and silent.
+// probe returns an error if policies of one of the two kinds cannot be listed. It lists both kinds, because this server has a
+// watch cache for each. A watch cache stops if it meets an object that it cannot decode. The informer's watch of that kind then
+// stays open without events, so that only a list shows the failure. The other kind is not affected.
 func (c *Controller) probe(ctx context.Context) error {
 	policies, one := c.config.Client.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
 	if _, err := policies.ClusterAuthorizationPolicies().List(ctx, one); err != nil {

@@ -171,7 +171,8 @@ func (s *search) neverTrue(spec *policyv1alpha1.AuthorizationPolicySpec) (warnin
 	return warnings
 }
 
-// never says how a condition is not true.
+// never is the set of the outcomes that a condition may have, isFalse, isError or both, if it is never true. It is isOpen if the
+// condition may be true.
 type never uint8
 
 const (
@@ -188,7 +189,7 @@ func neverWarning(effect policyv1alpha1.PolicyEffect, expression *partial.Expres
 	return conditionWarning("%s for every request of spec.rules[%d] (%s): the policy %s%s", outcome, rule, listed, consequence(effect, n), nullHint(expression, verbs, n))
 }
 
-// consequence says what a policy does to requests for which its condition is never true.
+// consequence returns the part of a warning that describes what a policy does to requests for which its condition is never true.
 func consequence(effect policyv1alpha1.PolicyEffect, n never) string {
 	switch {
 	case effect == policyv1alpha1.PolicyEffectAllow:

@@ -29,8 +29,8 @@ import (
 // kube-apiserver sends a bookmark every minute if no namespace changes.
 const namespaceStalenessBound = 5 * time.Minute
 
-// namespaces reads the namespaces of the cluster: cached from a cache alone, and read also from kube-apiserver if the cache does not
-// have the namespace or is not up to date. It is safe for concurrent use.
+// namespaces reads the namespaces of the cluster. The method cached reads from a cache alone. The method read also calls
+// kube-apiserver, if the cache does not have the namespace or is not up to date. Both are safe for concurrent use.
 type namespaces struct {
 	freshness freshness.Tracker
 	informer  cache.SharedIndexInformer

@@ -73,7 +73,7 @@ type notCompiledError struct{ error }
 func (e notCompiledError) Is(target error) bool { return target == authorization.ErrNotCompiled }
 func (e notCompiledError) Unwrap() error        { return e.error }
 
-// errBefore says why nothing more can be compiled or evaluated for a request: the request has ended,
+// errBefore returns an error if nothing more can be compiled or evaluated for a request, because the request has ended
 // or its budget is spent.
 func errBefore(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {

@@ -113,7 +113,7 @@ func take(ctx context.Context, places chan struct{}) error {
 	}
 }
 
-// refused returns the reason why ctx ended, and counts a wait that was too long.
+// refused returns the cause of the end of ctx. If it is ErrBusy, the check has waited too long, and refused counts that.
 func refused(ctx context.Context) error {
 	err := context.Cause(ctx)
 	if errors.Is(err, ErrBusy) {

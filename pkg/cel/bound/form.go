@@ -31,8 +31,8 @@ type Form struct {
 	reads      *Fields
 }
 
-// NewForm returns the form of an expression, which must compile in the environment of policies, and the
-// fields of request that it reads. The fields must not be changed any more.
+// NewForm returns the form of an expression, which must compile in the environment of policies. reads are the fields of request
+// that the expression reads. The form keeps reads: the caller must not change them afterwards.
 func NewForm(expression string, reads *Fields) *Form {
 	return &Form{expression: expression, reads: reads}
 }

@@ -39,8 +39,9 @@ func (s splitter) split(text string, to []string) []string {
 	return append(to, text)
 }
 
-// tokens calls visit for each byte outside of string literals, names in backticks and comments, and literal for each of these
-// literals and names, which must not be changed.
+// tokens splits a text of CEL. It calls visit with the index of each byte that is in no string literal, in no name in backticks and
+// in no comment. It calls literal with the bounds of each string literal, without its prefix, and of each name in backticks. It
+// calls neither of them for a comment. The calls are in the order of the text.
 func tokens(text string, visit func(i int), literal func(from, to int)) {
 	for i := 0; i < len(text); i++ {
 		switch {

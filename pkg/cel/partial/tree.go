@@ -291,8 +291,8 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound map[string]bo
 	return nil
 }
 
-// isBool reports whether the value is always a bool or an error. The type from the checker is no proof,
-// because it may have been inferred from the surroundings of the node.
+// isBool reports whether the value is known to be a bool or an error. It does not use the type that the checker found, which may be
+// inferred from the surroundings of the node.
 func (n *node) isBool() bool {
 	switch n.kind {
 	case constantNode:

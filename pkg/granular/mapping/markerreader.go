@@ -290,8 +290,9 @@ func (r *markerReader) addKey(at place, layers []*spec.Schema, k key) place {
 	return at
 }
 
-// addRule adds the rule that a marker defines for the field at the place at; below is the place of what is in the field. If
-// the parameter is a key of the field's own elements, the rule is about each element instead of the field.
+// addRule adds the rule that the marker m defines for the field at the place at, or records an error. The place below is the place
+// at as the schemas inside the field see it: its sources also have the key of the elements of the field, if m gives this key a name.
+// If this key is the parameter of the rule, the rule is for each element of the field. Otherwise it is for the field itself.
 func (r *markerReader) addRule(m marker, at, below place) {
 	result := Rule{pattern: at.pattern, permission: m.verb, excluded: m.excluded, source: r.source}
 	if m.by != "" {

@@ -49,8 +49,8 @@ type part struct {
 	byResource map[string][]string
 }
 
-// addAll adds verbs of a resource that have the outcome o, each once. The findings keep the list, which must not be changed
-// afterwards.
+// addAll adds verbs of a resource that have the outcome o, each once. The findings keep the slice verbs: the caller must not change
+// it afterwards.
 func (f findings) addAll(resource string, verbs []string, o outcome) {
 	if len(verbs) == 0 {
 		return

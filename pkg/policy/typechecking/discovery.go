@@ -90,8 +90,8 @@ func (d *Discovery) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, e
 	return nil, fmt.Errorf("cannot resolve %s: %w", kind, resolver.ErrSchemaNotFound)
 }
 
-// Missing returns why a version may be missing among what is published: a server cannot be
-// asked, or says that one behind it is down. It returns nil if nothing is missing.
+// Missing returns an error if Published may lack resources of a version: a server does not answer, or it reports that the server
+// behind it is down. The error is the cause.
 func (d *Discovery) Missing(version schema.GroupVersion) error {
 	var errs []error
 	for _, s := range d.servers {

@@ -29,8 +29,8 @@ func NewPublished() *Published {
 	return &Published{groups: map[string]map[string][]metav1.APIResource{}, failures: map[string]error{}}
 }
 
-// Add adds the resources of a version, which must not be changed afterwards. If several servers have the version, the first
-// one counts, as for schemas.
+// Add adds the resources of a version. It keeps the slice: the caller must not change it afterwards. If the version was added
+// before, Add does nothing: of several servers with a version the first one counts, as for schemas.
 func (p *Published) Add(version schema.GroupVersion, resources []metav1.APIResource) {
 	if p.groups[version.Group] == nil {
 		p.groups[version.Group] = map[string][]metav1.APIResource{}
@@ -76,7 +76,8 @@ func (s *server) publish(p *Published) {
 // names returns the names of all groups.
 func (p *Published) names() []string { return sets.List(sets.KeySet(p.groups)) }
 
-// failureOf returns why a group may have more resources than are known, or nil.
+// failureOf returns an error if a group may have more resources than are known. The error is the cause, such as a server that is
+// down.
 func (p *Published) failureOf(group string) error {
 	if err := p.failures[group]; err != nil {
 		return err

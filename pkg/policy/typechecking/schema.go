@@ -132,7 +132,7 @@ func sortedNames(properties map[string]spec.Schema) []string {
 	return names
 }
 
-// isOpen says that a schema does not fix a type.
+// isOpen reports whether a schema leaves open the type of a value, or the fields of an object.
 func isOpen(s *spec.Schema) bool {
 	return len(s.Type) != 1 || s.Format == (intstr.IntOrString{}).OpenAPISchemaFormat() ||
 		isExtension(s, intOrString) || isExtension(s, preserveUnknownFields)

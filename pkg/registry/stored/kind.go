@@ -55,8 +55,8 @@ type Kind[Spec, Status any] struct {
 	// Warn returns more warnings about a specification that Check accepts. It may take some time, which it must bound, and it may
 	// be called several times for one write. Nil means that there are no others.
 	Warn func(ctx context.Context, obj runtime.Object) []string
-	// Begin waits until a creation or an update may begin, and returns what ends it. An error refuses the write. Nil lets
-	// all begin at once.
+	// Begin waits until a creation or an update may begin. The write calls the returned function when it has ended. If Begin returns
+	// an error, the write is refused. If the field is nil, no write waits.
 	Begin func(ctx context.Context) (end func(), err error)
 	// CreateOnUpdate lets a PUT create an object. Server-side apply can always create one.
 	CreateOnUpdate bool

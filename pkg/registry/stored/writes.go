@@ -56,8 +56,9 @@ func NewWrites(noun string, namespaced bool) *Writes {
 	return &Writes{namespaced: namespaced, slots: slots.New(bounds)}
 }
 
-// Begin waits until an object may be written. It returns 429 if too many wait, or after writeTimeout. Authors in a namespace share
-// its writes, because they may use the names of all of its service accounts.
+// Begin waits until an object may be written. The caller must call end after the write. The error is a 429: too many writes wait,
+// or this write has waited for writeTimeout or until ctx ended. Authors in a namespace share its writes, because they may use the
+// names of all of its service accounts.
 func (w *Writes) Begin(ctx context.Context) (end func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()

@@ -49,7 +49,7 @@ type Initializer struct {
 
 var _ admission.PluginInitializer = Initializer{}
 
-// Initialize sets the Enforcer of the plugin, and registers the plugin with the Enforcer.
+// Initialize gives the plugin the Enforcer, and tells the Enforcer that conditions are enforced. It does nothing to other plugins.
 func (i Initializer) Initialize(plugin admission.Interface) {
 	if p, ok := plugin.(*Plugin); ok {
 		p.enforcer = i.Enforcer

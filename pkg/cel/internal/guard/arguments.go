@@ -176,8 +176,9 @@ func checkPrinted(args []ref.Val) error {
 	return nil
 }
 
-// checkFlatten returns an error if flatten would copy too many elements. The elements of the innermost lists are copied once
-// for each level that is flattened.
+// checkFlatten returns an error if flatten could copy more than maxWork elements, or if the arguments have more than maxDeep
+// parts. flatten copies an element of the innermost lists into the result, and once more for each level that it removes. All
+// parts are counted like these elements, so the number may be too high, but never too low.
 func checkFlatten(args []ref.Val) error {
 	parts, complete := walkAll(args, textPerPart)
 	if !complete || parts*levels(args) > maxWork {
@@ -186,7 +187,7 @@ func checkFlatten(args []ref.Val) error {
 	return nil
 }
 
-// levels returns how many levels of lists are flattened in a value whose parts have been counted.
+// levels returns how often flatten copies an element of the innermost lists of a value whose parts have been counted.
 func levels(args []ref.Val) int {
 	depth := types.Int(1)
 	if len(args) > 1 {

@@ -281,6 +281,13 @@ func TestCookbook(t *testing.T) {
 	golden.Compare(t, file, b.String())
 }
 
+// deniesUnconditionally is written below a table with a policy that denies more than its condition says.
+const deniesUnconditionally = `
+> **Do not apply the Deny policy to users who need these requests.** Reviews show and evaluate its condition, but no server evaluates it for
+> a request, because the front door does not see the object. ` + "`" + `DeniesUnconditionally` + "`" + ` means that the front door denies each of these
+> requests, whatever the object is, unless the request or its namespace alone makes the condition false.
+`
+
 // section writes the section of one use case.
 func section(t *testing.T, b *strings.Builder, name string) {
 	t.Helper()
@@ -292,7 +299,11 @@ func section(t *testing.T, b *strings.Builder, name string) {
 		return string(content)
 	}
 	fmt.Fprintf(b, "\n#%s\n[policy.yaml](../artifacts/examples/%s/policy.yaml)\n\n```yaml\n%s```\n", read("README.md"), name, read("policy.yaml"))
-	fmt.Fprintf(b, "\n`status.enforcement`, with the front door:\n\n%s", read("status.golden.txt"))
+	status := read("status.golden.txt")
+	fmt.Fprintf(b, "\n`status.enforcement`, with the front door:\n\n%s", status)
+	if strings.Contains(status, string(policyv1alpha1.ResultDeniesUnconditionally)) {
+		b.WriteString(deniesUnconditionally)
+	}
 	review := &authorizationv1alpha1.SubjectAccessReview{}
 	readYAML(t, useCaseFile(name, "review.golden.yaml"), review)
 	what := review.Spec.ResourceAttributes.Verb + " " + review.Spec.ResourceAttributes.Resource

@@ -16,4 +16,9 @@ const (
 	MaxMatchConditions = 64
 	// MaxTimeout bounds the timeout of a webhook, as Kubernetes does.
 	MaxTimeout = 30 * time.Second
+	// MaxExcludedIdentities bounds the users, and the groups, that the doors leave out. kube-apiserver compares them with the
+	// user and each group of a request, within the cost limit of its expressions.
+	MaxExcludedIdentities = 64
+	// MaxIdentityBytes bounds the name of one of them.
+	MaxIdentityBytes = 512
 )

@@ -24,6 +24,6 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &AuthorizationConfiguration{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &AuthorizationConfiguration{}, &InnerDoorConfiguration{})
 	return nil
 }

@@ -5,7 +5,10 @@ SPDX-License-Identifier: Apache-2.0
 
 package config
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+)
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
@@ -107,4 +110,70 @@ type WebhookConnectionInfo struct {
 type WebhookMatchCondition struct {
 	// Expression is a CEL expression over request, the spec of the SubjectAccessReview (v1).
 	Expression string
+}
+
+// +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
+
+// InnerDoorConfiguration describes the inner door of a cluster, and the front door that belongs to it. From the same file the
+// command inner-door-config writes the configuration of kube-apiserver, and the server knows which manifest to expect.
+type InnerDoorConfiguration struct {
+	metav1.TypeMeta
+
+	// URL is the address of the port --webhook-secure-port: https, a host and a port. The serving certificate must be valid for
+	// the host, and kube-apiserver must be able to resolve it: it does not resolve names of Services. Required.
+	URL string
+	// CABundle has the certificates, in PEM, with which kube-apiserver verifies the serving certificate. Exactly one of caBundle and
+	// caFile is required.
+	CABundle []byte
+	// CAFile is a file with these certificates. A relative path is relative to the configuration file.
+	CAFile string
+	// Resources are the resources whose writes the inner door decides. At least one and at most 256.
+	Resources []InnerDoorResource
+	// ExcludedIdentities are the users, and the members of groups, about whom kube-apiserver asks Proviso at neither door. If it
+	// is empty, it is the ServiceAccount of Proviso, nodes and the control plane. If it is set, it replaces these.
+	ExcludedIdentities ExcludedIdentities
+	// AskOtherAuthorizers lets kube-apiserver call the inner door only for writes that no other of its authorizers allows. It asks
+	// them in the version "*", with a label selector that only this question has. True is safe only if every other authorizer
+	// answers that question as strictly as a request. By default it is true if they are of the types Node and RBAC, which do,
+	// and false otherwise: the inner door is then called for every write to the resources.
+	AskOtherAuthorizers bool
+	// OwnerReferencesPermissionEnforcement says that this admission plugin of kube-apiserver is on. An update that changes the
+	// owners of an object then needs the permission to delete the object, too.
+	OwnerReferencesPermissionEnforcement bool
+	// KubeAPIServer has what the files on the control-plane nodes need.
+	KubeAPIServer KubeAPIServerConfiguration
+}
+
+// InnerDoorResource is a resource, or a subresource.
+type InnerDoorResource struct {
+	// Group is the API group. It is empty for the core group.
+	Group string
+	// Resource is the name of the resource in the plural and in lower case, such as "pods". Wildcards are refused.
+	Resource string
+	// Subresource is the name of a subresource, such as "status". It is empty for the resource itself.
+	Subresource string
+}
+
+// ExcludedIdentities are users and groups.
+type ExcludedIdentities struct {
+	// Users are names of users.
+	Users []string
+	// Groups are names of groups.
+	Groups []string
+}
+
+// KubeAPIServerConfiguration describes the configuration of kube-apiserver, with paths on the control-plane nodes.
+type KubeAPIServerConfiguration struct {
+	// Directory is the absolute path of the directory into which the written files are copied. /etc/kubernetes/proviso by default.
+	Directory string
+	// ClientCertificate and ClientKey are the absolute paths of the certificate and the key with which kube-apiserver calls
+	// Proviso. client.crt and client.key in Directory by default.
+	ClientCertificate, ClientKey string
+	// FrontDoorFailurePolicy is the decision of kube-apiserver at the front door if Proviso does not answer: NoOpinion (by
+	// default) lets the later authorizers decide, Deny refuses all requests but those of the excluded identities.
+	FrontDoorFailurePolicy FailurePolicy
+	// AuthorizersBefore and AuthorizersAfter are the authorizers before and after the front door, as in AuthorizationConfiguration of
+	// apiserver.config.k8s.io/v1. Policies cannot deny what an authorizer before the front door allows. By default
+	// there are none before it, and Node and RBAC after it.
+	AuthorizersBefore, AuthorizersAfter []apiserverv1.AuthorizerConfiguration
 }

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 	"sigs.k8s.io/randfill"
 
 	"github.com/proviso-authz/proviso/apis/config"
@@ -23,6 +24,15 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 		func(w *config.WebhookConfiguration, c randfill.Continue) {
 			c.FillNoCustom(w)
 			w.AuthorizedTTL, w.UnauthorizedTTL = duration(c), duration(c)
+		},
+		func(k *config.KubeAPIServerConfiguration, c randfill.Continue) {
+			c.FillNoCustom(k)
+			for _, text := range []*string{&k.Directory, &k.ClientCertificate, &k.ClientKey, (*string)(&k.FrontDoorFailurePolicy)} {
+				*text += "x" // an empty one would be defaulted
+			}
+			if len(k.AuthorizersAfter) == 0 {
+				k.AuthorizersAfter = []apiserverv1.AuthorizerConfiguration{{Type: "AlwaysDeny", Name: "no"}}
+			}
 		},
 	}
 }

@@ -6,9 +6,12 @@ SPDX-License-Identifier: Apache-2.0
 package v1alpha1
 
 import (
+	"path"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
 )
 
 // The default lifetimes of cached answers, as in Kubernetes.
@@ -30,5 +33,40 @@ func SetDefaults_WebhookConfiguration(webhook *WebhookConfiguration) {
 			on := true
 			*cache = &on
 		}
+	}
+}
+
+// defaultDirectory is where the files of kube-apiserver are on a control-plane node.
+const defaultDirectory = "/etc/kubernetes/proviso"
+
+// The types of the authorizers that answer a question in the version "*" as strictly as a request. Both ignore selectors.
+const (
+	typeNode = "Node"
+	typeRBAC = "RBAC"
+)
+
+// SetDefaults_InnerDoorConfiguration sets the defaults of the files of kube-apiserver.
+func SetDefaults_InnerDoorConfiguration(c *InnerDoorConfiguration) {
+	k := &c.KubeAPIServer
+	if k.Directory == "" {
+		k.Directory = defaultDirectory
+	}
+	if k.ClientCertificate == "" {
+		k.ClientCertificate = path.Join(k.Directory, "client.crt")
+	}
+	if k.ClientKey == "" {
+		k.ClientKey = path.Join(k.Directory, "client.key")
+	}
+	if k.FrontDoorFailurePolicy == "" {
+		k.FrontDoorFailurePolicy = FailurePolicyNoOpinion
+	}
+	if k.AuthorizersAfter == nil {
+		k.AuthorizersAfter = []apiserverv1.AuthorizerConfiguration{{Type: typeNode, Name: "node"}, {Type: typeRBAC, Name: "rbac"}}
+	}
+	if c.AskOtherAuthorizers == nil {
+		areStrict := !slices.ContainsFunc(slices.Concat(k.AuthorizersBefore, k.AuthorizersAfter), func(a apiserverv1.AuthorizerConfiguration) bool {
+			return a.Type != typeNode && a.Type != typeRBAC
+		})
+		c.AskOtherAuthorizers = &areStrict
 	}
 }

@@ -30,7 +30,7 @@ func init() {
 }
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(SchemeGroupVersion, &AuthorizationConfiguration{})
+	scheme.AddKnownTypes(SchemeGroupVersion, &AuthorizationConfiguration{}, &InnerDoorConfiguration{})
 	return nil
 }
 

@@ -19,6 +19,7 @@ import (
 // All generated defaulters are covering - they call all nested defaulters.
 func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&AuthorizationConfiguration{}, func(obj interface{}) { SetObjectDefaults_AuthorizationConfiguration(obj.(*AuthorizationConfiguration)) })
+	scheme.AddTypeDefaultingFunc(&InnerDoorConfiguration{}, func(obj interface{}) { SetObjectDefaults_InnerDoorConfiguration(obj.(*InnerDoorConfiguration)) })
 	return nil
 }
 
@@ -29,4 +30,8 @@ func SetObjectDefaults_AuthorizationConfiguration(in *AuthorizationConfiguration
 			SetDefaults_WebhookConfiguration(a.Webhook)
 		}
 	}
+}
+
+func SetObjectDefaults_InnerDoorConfiguration(in *InnerDoorConfiguration) {
+	SetDefaults_InnerDoorConfiguration(in)
 }

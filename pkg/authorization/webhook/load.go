@@ -6,12 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package webhook
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
@@ -19,26 +15,16 @@ import (
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	configapi "github.com/proviso-authz/proviso/apis/config"
-	"github.com/proviso-authz/proviso/apis/config/install"
+	"github.com/proviso-authz/proviso/apis/config/load"
 	"github.com/proviso-authz/proviso/apis/config/validation"
 )
-
-// codecs decode configuration strictly: an unknown or duplicate field is an error.
-var codecs = func() serializer.CodecFactory {
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	return serializer.NewCodecFactory(scheme, serializer.EnableStrict)
-}()
 
 // compiler compiles match conditions.
 var compiler = sync.OnceValue(authorizationcel.NewDefaultCompiler)
@@ -82,7 +68,7 @@ func (l *loader) load() ([]*Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	configuration, err := decodeConfiguration(content)
+	configuration, err := load.Decode[*configapi.AuthorizationConfiguration](content)
 	if err != nil {
 		return nil, err
 	}
@@ -118,37 +104,6 @@ func failuresDeny(configuration *configapi.AuthorizationConfiguration) field.Err
 		}
 	}
 	return errs
-}
-
-var errDocuments = errors.New("the file must contain exactly one YAML document")
-
-func decodeConfiguration(content []byte) (*configapi.AuthorizationConfiguration, error) {
-	// Decode would ignore further documents.
-	documents, reader := 0, utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(bytes.TrimSpace(document)) > 0 {
-			documents++
-		}
-	}
-	if documents != 1 {
-		return nil, errDocuments
-	}
-	object, err := runtime.Decode(codecs.UniversalDecoder(), content)
-	if err != nil {
-		return nil, err
-	}
-	configuration, ok := object.(*configapi.AuthorizationConfiguration)
-	if !ok {
-		return nil, fmt.Errorf("not an AuthorizationConfiguration: %T", object)
-	}
-	return configuration, nil
 }
 
 // webhook creates one webhook of a valid configuration.

@@ -52,6 +52,7 @@ var layers = map[string][]string{
 	"pkg/authorization/node":         {},
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},
+	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},
@@ -64,7 +65,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/registration",
+		"pkg/admission", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/registration",
 	},
 
 	"cmd":  {"pkg/apiserver"},

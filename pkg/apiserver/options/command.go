@@ -32,7 +32,10 @@ family with conditions, and AuthorizationConditionsReview, which evaluates them.
 The group authorization.proviso.dev has the same reviews.
 
 It authenticates and authorizes its callers with kube-apiserver, and denies
-requests that it cannot check.`,
+requests that it cannot check.
+
+The command inner-door-config writes the files that kube-apiserver needs to
+enforce conditions on the resources that it serves itself.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -54,6 +57,8 @@ requests that it cannot check.`,
 	}
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, sections, columns)
+	cmd.CompletionOptions.DisableDefaultCmd = true
+	cmd.AddCommand(newInnerDoorConfigCommand())
 	return cmd
 }
 

@@ -10,11 +10,13 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 
@@ -64,6 +66,8 @@ func (c Config) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(path, c.URL, err.Error()))
 	case address.Scheme != "https" || address.Host == "" || address.Hostname() == "":
 		errs = append(errs, field.Invalid(path, c.URL, "must be https:// with a host"))
+	case strings.HasSuffix(address.Host, ":") || net.ParseIP(address.Hostname()) == nil && len(validation.IsDNS1123Subdomain(address.Hostname())) > 0:
+		errs = append(errs, field.Invalid(path, c.URL, "the host must be an IP address or a DNS name"))
 	case address.User != nil || address.RawQuery != "" || address.ForceQuery || address.Fragment != "" || strings.Trim(address.Path, "/") != "":
 		errs = append(errs, field.Invalid(path, c.URL, "must have nothing after the host and the port, and no user"))
 	}
@@ -73,24 +77,17 @@ func (c Config) Validate() field.ErrorList {
 	return errs
 }
 
+// withDefaults returns the configuration with the default identities if it has none.
+func (c Config) withDefaults() Config {
+	if len(c.Identities.Users)+len(c.Identities.Groups) == 0 {
+		c.Identities = DefaultIdentities()
+	}
+	return c
+}
+
 // New returns the configuration of the static webhooks. It is the same for the same input, and its URLs have the digest.
 func New(config Config) (*admissionregistrationv1.ValidatingWebhookConfiguration, error) {
-	if err := config.Validate().ToAggregate(); err != nil {
-		return nil, err
-	}
-	if len(config.Identities.Users)+len(config.Identities.Groups) == 0 {
-		config.Identities = DefaultIdentities()
-	}
-	manifest := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
-		ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName},
-	}
-	for _, k := range innerdoor.Kinds {
-		if webhook := config.webhook(k); webhook != nil {
-			manifest.Webhooks = append(manifest.Webhooks, *webhook)
-		}
-	}
-	digest, err := digestOf(manifest)
+	manifest, digest, err := config.build()
 	if err != nil {
 		return nil, err
 	}
@@ -98,6 +95,34 @@ func New(config Config) (*admissionregistrationv1.ValidatingWebhookConfiguration
 		manifest.Webhooks[i].ClientConfig.URL = ptr.To(strings.TrimRight(config.URL, "/") + AdmitPath + digest)
 	}
 	return manifest, nil
+}
+
+// Digest returns the digest in the URLs of the manifest.
+func Digest(config Config) (string, error) {
+	_, digest, err := config.build()
+	return digest, err
+}
+
+// build returns the manifest without URLs, and its digest.
+func (c Config) build() (*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
+	if err := c.Validate().ToAggregate(); err != nil {
+		return nil, "", err
+	}
+	c = c.withDefaults()
+	manifest := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingWebhookConfiguration"},
+		ObjectMeta: metav1.ObjectMeta{Name: ConfigurationName},
+	}
+	for _, k := range innerdoor.Kinds {
+		if webhook := c.webhook(k); webhook != nil {
+			manifest.Webhooks = append(manifest.Webhooks, *webhook)
+		}
+	}
+	digest, err := digestOf(manifest)
+	if err != nil {
+		return nil, "", err
+	}
+	return manifest, digest, nil
 }
 
 // digestOf returns the digest of a manifest without URLs. A kube-apiserver sends it with each call.

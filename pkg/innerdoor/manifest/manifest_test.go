@@ -386,6 +386,8 @@ func TestRefuses(t *testing.T) {
 		{name: "policies", change: listed(innerdoor.Resource{Group: "policy.proviso.dev", Resource: "authorizationpolicies"}), want: "Proviso serves it"},
 		{name: "http", change: func(c *manifest.Config) { c.URL = "http://127.0.0.1:8444" }, want: "url: Invalid value"},
 		{name: "no host", change: func(c *manifest.Config) { c.URL = "https://:8444" }, want: "url: Invalid value"},
+		{name: "a host with a semicolon", change: func(c *manifest.Config) { c.URL = "https://a;b:8444" }, want: "url: Invalid value"},
+		{name: "a port that is missing", change: func(c *manifest.Config) { c.URL = "https://a:" }, want: "url: Invalid value"},
 		{name: "a path", change: func(c *manifest.Config) { c.URL = "https://127.0.0.1:8444/a" }, want: "url: Invalid value"},
 		{name: "a query", change: func(c *manifest.Config) { c.URL = "https://127.0.0.1:8444?a=b" }, want: "url: Invalid value"},
 		{name: "a user", change: func(c *manifest.Config) { c.URL = "https://a:b@127.0.0.1:8444" }, want: "url: Invalid value"},

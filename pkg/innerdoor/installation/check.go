@@ -1,0 +1,159 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package installation
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Check compares the files in a directory with the files that Write would write, and returns the differences. Comments and the
+// order of fields do not count, nor do other admission plugins, nor the README.
+func (c *Configuration) Check(dir string) ([]string, error) {
+	files, err := c.Files()
+	if err != nil {
+		return nil, err
+	}
+	var differences []string
+	for _, f := range files {
+		if f.Name == readmeFile {
+			continue
+		}
+		want, err := decode(f.Content)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		got, problem := installed(filepath.Join(dir, filepath.FromSlash(f.Name)))
+		if problem != "" {
+			differences = append(differences, f.Name+": "+problem)
+			continue
+		}
+		if f.Name == admissionFile {
+			got = pluginOnly(got)
+		}
+		for _, difference := range compare("", got, want) {
+			differences = append(differences, f.Name+": "+difference)
+		}
+	}
+	return differences, nil
+}
+
+// decode decodes one YAML document strictly.
+func decode(content []byte) (fields map[string]any, err error) {
+	text, err := yaml.YAMLToJSONStrict(content)
+	if err != nil {
+		return nil, err
+	}
+	return fields, json.Unmarshal(text, &fields)
+}
+
+// installed reads a file, or says why it cannot be compared.
+func installed(path string) (fields map[string]any, problem string) {
+	content, err := readFile(path)
+	switch {
+	case os.IsNotExist(err):
+		return nil, "the file is missing"
+	case err != nil:
+		return nil, err.Error()
+	case len(content) == 0:
+		return nil, "the file is empty"
+	}
+	if fields, err = decode(content); err != nil {
+		return nil, "the file is not YAML: " + err.Error()
+	}
+	return fields, ""
+}
+
+// pluginOnly returns an AdmissionConfiguration with the plugin of webhooks alone.
+func pluginOnly(configuration map[string]any) map[string]any {
+	result := maps.Clone(configuration)
+	plugins, ok := configuration["plugins"].([]any)
+	if !ok {
+		return result
+	}
+	result["plugins"] = slices.DeleteFunc(slices.Clone(plugins), func(plugin any) bool {
+		fields, ok := plugin.(map[string]any)
+		return ok && fields["name"] != webhookPlugin
+	})
+	return result
+}
+
+// compare returns the differences between two values of JSON.
+func compare(path string, got, want any) []string {
+	switch want := want.(type) {
+	case map[string]any:
+		if got, ok := got.(map[string]any); ok {
+			return compareFields(path, got, want)
+		}
+	case []any:
+		if got, ok := got.([]any); ok {
+			return compareLists(path, got, want)
+		}
+	}
+	if reflect.DeepEqual(got, want) {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s is %s, want %s", path, shown(got), shown(want))}
+}
+
+func compareFields(path string, got, want map[string]any) (differences []string) {
+	names := slices.Sorted(maps.Keys(want))
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if _, ok := want[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		at := name
+		if path != "" {
+			at = path + "." + name
+		}
+		wanted, isWanted := want[name]
+		value, isThere := got[name]
+		switch {
+		case !isThere:
+			differences = append(differences, fmt.Sprintf("%s is missing, want %s", at, shown(wanted)))
+		case !isWanted:
+			differences = append(differences, fmt.Sprintf("%s is %s, want no such field", at, shown(value)))
+		default:
+			differences = append(differences, compare(at, value, wanted)...)
+		}
+	}
+	return differences
+}
+
+func compareLists(path string, got, want []any) (differences []string) {
+	for i := range max(len(got), len(want)) {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		switch {
+		case i >= len(got):
+			differences = append(differences, fmt.Sprintf("%s is missing, want %s", at, shown(want[i])))
+		case i >= len(want):
+			differences = append(differences, fmt.Sprintf("%s is %s, want no such entry", at, shown(got[i])))
+		default:
+			differences = append(differences, compare(at, got[i], want[i])...)
+		}
+	}
+	return differences
+}
+
+// maxShownBytes bounds the text of a value in a difference.
+const maxShownBytes = 200
+
+func shown(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil || len(text) <= maxShownBytes {
+		return string(text)
+	}
+	return string(text[:maxShownBytes]) + "…"
+}

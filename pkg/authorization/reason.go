@@ -63,6 +63,34 @@ func Explain(id string, word Word, parts ...string) string {
 // entry is how another reason would begin.
 var entry = regexp.MustCompile(`\b(policy|condition)=`)
 
+// ReasonEntry is what one policy or condition says in a reason.
+type ReasonEntry struct {
+	// Name is the name as the reason has it, such as "policy=demo/dev-only".
+	Name string
+	// Word is what it has done.
+	Word Word
+	// Text explains it.
+	Text string
+}
+
+// entries finds where each entry of a reason begins. Texts of authors cannot look like it, see plain.
+var entries = regexp.MustCompile(`((?:policy|condition)=\S+) reason=([A-Za-z]+): `)
+
+// ReasonEntries returns the entries of a reason. Other texts in it are left out.
+func ReasonEntries(reason string) []ReasonEntry {
+	var found []ReasonEntry
+	matches := entries.FindAllStringSubmatchIndex(reason, -1)
+	for i, m := range matches {
+		end := len(reason)
+		if i+1 < len(matches) {
+			end = matches[i+1][0]
+		}
+		text := strings.TrimSuffix(reason[m[1]:end], "; ")
+		found = append(found, ReasonEntry{Name: reason[m[2]:m[3]], Word: Word(reason[m[4]:m[5]]), Text: text})
+	}
+	return found
+}
+
 // plain returns a text of an author as a reason shows it. Descriptions and conditions may have any characters: control characters,
 // line breaks and characters that change the direction of text become blanks, and what looks like the beginning of a
 // reason, such as "policy=", is separated from its name.

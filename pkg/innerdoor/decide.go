@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,13 +22,20 @@ import (
 
 var errPanicked = errors.New("the decision panicked")
 
+// reasonNever is the reason for a write that no object would make allowed.
+const reasonNever = "no policy and no other authorizer allows it, whatever the object is"
+
 // Decider decides writes at admission.
 type Decider struct {
-	// Chain decides requests. Of the authorizers that know only the request, it must have all that can deny, and those that
-	// may allow what kube-apiserver has let pass on the word of Proviso.
+	// Chain decides requests. It must have all authorizers that can deny, and those that may allow what kube-apiserver
+	// has let pass on the word of Proviso. Its last member is to ask kube-apiserver whether its other authorizers allow the request.
 	Chain *authorization.Chain
 	// Evaluator returns an evaluator for conditions that cannot evaluate themselves. It may be nil.
 	Evaluator func(authorizer.ConditionsData) authorization.ConditionEvaluator
+	// OwnerReferences says that the admission plugin OwnerReferencesPermissionEnforcement of kube-apiserver is on: an update that
+	// changes the owners of an object needs the permission to delete it, too. The plugin asks the front door for it, which
+	// may have allowed it on conditions.
+	OwnerReferences bool
 }
 
 // Decide returns Allow if all checks of one way to send the write are allowed for its objects, and Deny otherwise. All
@@ -40,30 +48,58 @@ func (d *Decider) Decide(ctx context.Context, write *Write) (decision authorizat
 			decision = authorization.Deny("the write could not be decided", errPanicked)
 		}
 	}()
-	if err := write.Decode(); err != nil {
-		return authorization.Deny("the write cannot be decided: "+err.Error(), nil)
-	}
-	ctx = authorization.WithBudget(d.Chain.Pin(ctx))
+	m := &moment{decider: d, write: write}
+	ctx = authorization.WithBudget(ctx)
 	var reasons []string
+	var errs []error
 	for _, way := range write.Ways() {
-		decision = d.decideWay(ctx, write, way)
+		decision = m.decideWay(ctx, way)
 		if decision.IsAllow() {
 			return decision
 		}
 		if reason := decision.Reason(); reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
+		errs = append(errs, decision.Err())
 	}
-	return authorization.Deny(strings.Join(reasons, "; "), decision.Err())
+	return authorization.Deny(cmp.Or(strings.Join(reasons, "; "), reasonNever), errors.Join(errs...))
 }
 
-// decideWay returns the first decision that is not Allow, or Allow.
-func (d *Decider) decideWay(ctx context.Context, write *Write, way []authorizer.AttributesRecord) (decision authorization.Decision) {
+// moment decides the checks of one write from the same policies.
+type moment struct {
+	decider *Decider
+	write   *Write
+	// first is the first decision, whose policies the others share. It is nil before.
+	first *authorization.Lazy
+}
+
+// begin asks the authorizers about a check, until one could allow it.
+func (m *moment) begin(ctx context.Context, attributes authorizer.Attributes) *authorization.Lazy {
+	if m.first == nil {
+		m.first = m.decider.Chain.Begin(ctx, attributes)
+		return m.first
+	}
+	return m.first.ForAttributes(ctx, attributes)
+}
+
+// decideWay returns the first decision that is not Allow, or Allow. The objects are decoded only if all checks can become allowed.
+func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecord) (decision authorization.Decision) {
+	var begun []*authorization.Lazy
 	for _, attributes := range way {
-		decision = d.Chain.Decide(ctx, attributes)
-		if !decision.IsUnconditional() {
-			decision = decision.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(&data{write}, d.evaluatorFor(write))))
+		lazy := m.begin(ctx, attributes)
+		if decision := lazy.Decision(); !decision.CanBecomeAllowed() {
+			return never(decision)
 		}
+		begun = append(begun, lazy)
+	}
+	if err := m.write.Decode(); err != nil {
+		return authorization.Deny("the write cannot be decided: "+err.Error(), nil)
+	}
+	if m.decider.OwnerReferences && m.write.changesOwners() {
+		begun = append(begun, m.begin(ctx, m.write.attributes(Check{Verb: "delete", Named: true})))
+	}
+	for _, lazy := range begun {
+		decision = lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(&data{m.write}, m.decider.evaluatorFor(m.write))))
 		if !decision.IsAllow() {
 			return decision
 		}
@@ -72,6 +108,14 @@ func (d *Decider) decideWay(ctx context.Context, write *Write, way []authorizer.
 		}
 	}
 	return decision
+}
+
+// never returns the refusal for a decision that cannot become Allow.
+func never(decision authorization.Decision) authorization.Decision {
+	if decision.IsUnconditional() {
+		return authorization.Deny(decision.Reason(), decision.Err())
+	}
+	return authorization.Deny("", nil) // its conditions could only deny
 }
 
 func (d *Decider) evaluatorFor(write *Write) authorization.ConditionEvaluator {

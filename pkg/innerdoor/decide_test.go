@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -314,6 +315,112 @@ func TestNothingOpens(t *testing.T) {
 	}
 	if got := decide(t.Context(), deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}, condition: costly}})), create(string(numbers))); !got.IsDeny() {
 		t.Error("a condition over its budget does not deny")
+	}
+}
+
+// TestOthersAreAskedLast has an authorizer that asks kube-apiserver: it is only asked about what policies leave open, and objects
+// are only decoded if they could matter.
+func TestOthersAreAskedLast(t *testing.T) {
+	t.Parallel()
+	const broken = `{"metadata": `
+	dev := policy{effect: allow, verbs: []string{"create"}, condition: isDev}
+	for _, tc := range []struct {
+		name      string
+		policies  []policy
+		allows    []string
+		request   *admissionv1.AdmissionRequest
+		want      bool
+		wantAsked []string
+		reason    string
+	}{
+		{name: "a policy allows", policies: []policy{dev}, request: create(devClaim), want: true},
+		{name: "a condition is false", policies: []policy{dev}, request: create(prodClaim), wantAsked: []string{"create ", "patch c"}, reason: "policy=p0 reason=NotMet"},
+		{name: "a condition is false, and RBAC allows", policies: []policy{dev}, allows: []string{"create "}, request: create(prodClaim), want: true, wantAsked: []string{"create "}},
+		{name: "RBAC allows another name", allows: []string{"create d", "patch d"}, request: create(devClaim), wantAsked: []string{"create ", "create c"}, reason: "no policy and no other authorizer allows it"},
+		{name: "RBAC allows PATCH that creates", allows: []string{"create c", "patch c"}, request: create(devClaim), want: true, wantAsked: []string{"create ", "create c", "patch c"}},
+		{name: "a denial", policies: []policy{{effect: deny, verbs: []string{"create"}}}, allows: []string{"create ", "create c", "patch c"}, request: create(devClaim), reason: "policy=p0 reason=Denied"},
+		{name: "a denial on a condition that is true", policies: []policy{{effect: deny, verbs: []string{"create"}, condition: isDev}}, allows: []string{"create "}, request: create(devClaim), wantAsked: []string{"create ", "create c"}, reason: "policy=p0 reason=Denied"},
+		{name: "a denial on a condition that is false", policies: []policy{{effect: deny, verbs: []string{"create"}, condition: isDev}}, allows: []string{"create "}, request: create(prodClaim), want: true, wantAsked: []string{"create "}},
+		{name: "RBAC allows patch, and not update", allows: []string{"patch c"}, request: update(devClaim, devClaim), want: true, wantAsked: []string{"update c", "patch c"}},
+		{name: "RBAC and policies each allow half of a PATCH", policies: []policy{{effect: allow, verbs: []string{"patch"}, condition: isDev}}, allows: []string{"create c"}, request: create(devClaim), want: true, wantAsked: []string{"create ", "create c"}},
+		{name: "an object that is not decoded", request: create(broken), wantAsked: []string{"create ", "create c"}, reason: "no policy and no other authorizer allows it"},
+		{name: "an object that cannot be decoded", allows: []string{"create "}, request: create(broken), wantAsked: []string{"create ", "create c"}, reason: "object: is not a JSON object"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var asked []string
+			others := deciderFunc(func(_ context.Context, a authorizer.Attributes) authorization.Decision {
+				question := a.GetVerb() + " " + a.GetName()
+				asked = append(asked, question)
+				if slices.Contains(tc.allows, question) {
+					return authorization.Allow("RBAC", nil)
+				}
+				return authorization.NoOpinion("", nil)
+			})
+			source := sourceOf(t, tc.policies)
+			chain, err := authorization.NewChain(
+				authorization.Member{Name: engine.RestrictingName, Decider: &engine.Authorizer{Source: source, Part: engine.Restricting}},
+				authorization.Member{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.Granting}},
+				authorization.Member{Name: "others", Decider: others},
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := decide(t.Context(), &innerdoor.Decider{Chain: chain}, tc.request)
+			if got.IsAllow() != tc.want || !tc.want && !got.IsDeny() || !strings.Contains(got.Reason(), tc.reason) {
+				t.Errorf("got Allow %t (%s: %v), want %t (%s)", got.IsAllow(), got.Reason(), got.Err(), tc.want, tc.reason)
+			}
+			if !slices.Equal(asked, tc.wantAsked) {
+				t.Errorf("asked %q, want %q", asked, tc.wantAsked)
+			}
+		})
+	}
+}
+
+// TestOwners has the admission plugin OwnerReferencesPermissionEnforcement: an update that changes the owners needs delete, too.
+func TestOwners(t *testing.T) {
+	t.Parallel()
+	const (
+		one  = `{"metadata": {"name": "c", "ownerReferences": [{"uid": "1"}]}}`
+		two  = `{"metadata": {"name": "c", "ownerReferences": [{"uid": "1"}, {"uid": "2"}]}}`
+		none = `{"metadata": {"name": "c", "ownerReferences": []}}`
+		odd  = `{"metadata": {"name": "c", "ownerReferences": {"uid": "1"}}}`
+		bare = `{"metadata": {"name": "c"}}`
+	)
+	updates := policy{effect: allow, verbs: []string{"patch"}}
+	deletes := policy{effect: allow, verbs: []string{"delete"}, condition: `oldObject.metadata.name == "c"`}
+	never := policy{effect: allow, verbs: []string{"delete"}, condition: `oldObject.metadata.name == "d"`}
+	for _, tc := range []struct {
+		name        string
+		old, object string
+		policies    []policy
+		without     bool
+		want        bool
+	}{
+		{name: "the same owners", old: one, object: one, policies: []policy{updates}, want: true},
+		{name: "no owners", old: bare, object: none, policies: []policy{updates}, want: true},
+		{name: "another owner", old: one, object: two, policies: []policy{updates}},
+		{name: "the first owner", old: bare, object: one, policies: []policy{updates}},
+		{name: "the last owner", old: one, object: none, policies: []policy{updates}},
+		{name: "owners that are no list", old: odd, object: odd, policies: []policy{updates}},
+		{name: "another owner, with delete", old: one, object: two, policies: []policy{updates, deletes}, want: true},
+		{name: "another owner, with delete on a condition that is false", old: one, object: two, policies: []policy{updates, never}},
+		{name: "another owner, without the plugin", old: one, object: two, policies: []policy{updates}, without: true, want: true},
+		{name: "delete alone", old: one, object: two, policies: []policy{deletes}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			decider := deciderOf(t, sourceOf(t, tc.policies))
+			decider.OwnerReferences = !tc.without
+			if got := decide(t.Context(), decider, update(tc.object, tc.old)); got.IsAllow() != tc.want {
+				t.Errorf("got Allow %t (%s: %v), want %t", got.IsAllow(), got.Reason(), got.Err(), tc.want)
+			}
+		})
+	}
+	decider := deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}}}))
+	decider.OwnerReferences = true
+	if got := decide(t.Context(), decider, create(one)); !got.IsAllow() {
+		t.Errorf("a create with an owner: got %s, want Allow: the plugin asks nothing", got.Reason())
 	}
 }
 

@@ -10,23 +10,20 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net/http"
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/klog/v2"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
 const (
-	// maxReviewBytes bounds a review. A review of an update has two objects. kube-apiserver accepts objects of at most 3 MiB, and
-	// escaped characters make them longer in the review.
-	maxReviewBytes = 16 << 20
 	// answerTimeout bounds the time to read and decide a review. It is less than kube-apiserver waits, so that the user is told
 	// what happened.
 	answerTimeout = 4 * time.Second
@@ -42,99 +39,174 @@ const (
 	maxWaitingInNamespace        = 48
 )
 
-const mediaType = "application/json"
-
 var (
 	errBusy    = errors.New("too many writes at the same time: try again later")
 	errTooLate = errors.New("the policies did not decide in time: try again later")
 )
 
-var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}
+// The types of the causes in the details of a refusal that has no entries of policies.
+const (
+	// CauseManifest has the digest of the manifest with which kube-apiserver called the inner door. Each decision that refuses has it.
+	CauseManifest metav1.CauseType = "InnerDoorManifest"
+	// CauseOtherManifest has it if the manifest was written from another configuration than the server has.
+	CauseOtherManifest metav1.CauseType = "OtherInnerDoorManifest"
+)
+
+// The keys of the audit annotations of kube-apiserver, after the name of the webhook.
+const (
+	auditDecision  = "decision"
+	auditReason    = "reason"
+	auditCondition = "condition"
+)
+
+// HandlerConfig configures a Handler.
+type HandlerConfig struct {
+	// Decider decides the writes.
+	Decider *Decider
+	// Namespace returns a Namespace as it is decoded from JSON, from a cache. It may be nil.
+	Namespace func(name string) (map[string]any, error)
+	// Digest is the digest of the manifest that belongs to the configuration of the server. Reviews that come by another manifest
+	// are refused: its list of resources or its exemptions may be others.
+	Digest string
+}
 
 // Handler answers AdmissionReviews of admission.k8s.io/v1. Every answer but one that allows makes kube-apiserver refuse the
 // write, because the manifest says so.
 type Handler struct {
-	decider   *Decider
-	namespace func(name string) (map[string]any, error)
-	slots     *slots.Slots
+	config HandlerConfig
+	slots  *slots.Slots
+	// memory has the bytes of long reviews that are in memory.
+	memory *semaphore.Weighted
 }
 
-// NewHandler returns a handler. namespace returns a Namespace as it is decoded from JSON, from a cache; it may be nil.
-func NewHandler(decider *Decider, namespace func(name string) (map[string]any, error)) *Handler {
-	return &Handler{decider: decider, namespace: namespace, slots: slots.New(slots.Bounds{
+// DigestWildcard is the name of the wildcard with the digest in the pattern under which the handler is served.
+const DigestWildcard = "digest"
+
+// NewHandler returns a handler, which must be served under a pattern with DigestWildcard. It returns an error if config has no decider
+// or no digest.
+func NewHandler(config HandlerConfig) (*Handler, error) {
+	if config.Decider == nil || config.Decider.Chain == nil || config.Digest == "" {
+		return nil, errors.New("the inner door needs a chain of authorizers and the digest of its manifest")
+	}
+	RegisterMetrics()
+	return &Handler{config: config, memory: semaphore.NewWeighted(maxBytesInFlight), slots: slots.New(slots.Bounds{
 		All: maxReviews, PerUser: maxReviewsPerUser, PerNamespace: maxReviewsPerNamespace, PerUserInNamespace: maxReviewsPerUserInNamespace,
 		Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOneUser, WaitingOfOneUserInNamespace: maxWaitingInNamespace, Refusal: errBusy,
-	})}
+	})}, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, cancel := context.WithTimeout(r.Context(), answerTimeout)
+	started := time.Now()
+	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
 	defer cancel()
 	if deadline, ok := ctx.Deadline(); ok {
 		// A test recorder has no connection to set a deadline on.
 		_ = http.NewResponseController(w).SetReadDeadline(deadline)
 	}
-	request, code, err := read(w, r)
+	release, err := h.reserve(ctx, r)
 	if err != nil {
-		http.Error(w, err.Error(), code)
+		undecided.WithLabelValues(causeNoMemory).Inc()
+		refuse(w, http.StatusServiceUnavailable, err)
 		return
 	}
+	defer release()
+	request, code, err := read(w, r)
+	if err != nil {
+		refuse(w, code, err)
+		return
+	}
+	response := h.answer(ctx, request, r.PathValue(DigestWildcard))
+	observe(response.Allowed, time.Since(started))
 	w.Header().Set("Content-Type", mediaType)
 	// A client that has disconnected needs no answer.
-	_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{TypeMeta: reviewType, Response: h.answer(ctx, request)})
+	_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
 }
 
-// read returns the request of a review, or an HTTP status with an error that does not quote it.
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
-	if r.Method != http.MethodPost {
-		return nil, http.StatusMethodNotAllowed, fmt.Errorf("use %s", http.MethodPost)
+// timeoutOf returns how long a review may take: answerTimeout, or four fifths of kube-apiserver's timeout if that is less.
+func timeoutOf(r *http.Request) time.Duration {
+	waits, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || waits <= 0 {
+		return answerTimeout
 	}
-	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != mediaType {
-		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("the body must be %s", mediaType)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxReviewBytes))
-	if err != nil {
-		if tooLong := (&http.MaxBytesError{}); errors.As(err, &tooLong) {
-			return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("the body is longer than %d bytes", maxReviewBytes)
-		}
-		return nil, http.StatusBadRequest, errors.New("the body cannot be read")
-	}
-	review := &admissionv1.AdmissionReview{}
-	switch err := utiljson.Unmarshal(body, review); {
-	case err != nil:
-		return nil, http.StatusBadRequest, errors.New("the body is not an AdmissionReview")
-	case review.TypeMeta != reviewType:
-		return nil, http.StatusBadRequest, fmt.Errorf("the body must be an %s of %s", reviewType.Kind, reviewType.APIVersion)
-	case review.Request == nil || review.Request.UID == "":
-		return nil, http.StatusBadRequest, errors.New("the review has no request, or its request has no uid")
-	}
-	return review.Request, 0, nil
+	return min(answerTimeout, waits*4/5)
 }
 
-// answer decides a request.
-func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
-	write, err := NewWrite(request, h.namespace)
+func refuse(w http.ResponseWriter, code int, err error) {
+	refusals.WithLabelValues(fmt.Sprint(code)).Inc()
+	http.Error(w, err.Error(), code)
+}
+
+// answer decides a request that came by the manifest with a digest.
+func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
+	if digest != h.config.Digest {
+		return h.otherManifest(ctx, request, digest)
+	}
+	write, err := NewWrite(request, h.config.Namespace)
 	if err != nil {
+		undecided.WithLabelValues(causeOtherWrite).Inc()
 		return refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, err.Error())
 	}
 	release, err := h.slots.Acquire(ctx, request.UserInfo.Username, request.Namespace)
 	if err != nil {
+		undecided.WithLabelValues(causeNoSlot).Inc()
 		return refused(request, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, errBusy.Error())
 	}
 	defer release()
-	decision := h.decider.Decide(ctx, write)
+	decision := h.config.Decider.Decide(ctx, write)
 	switch {
 	case ctx.Err() != nil:
+		undecided.WithLabelValues(causeTooLate).Inc()
 		return refused(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, errTooLate.Error())
 	case decision.IsAllow():
-		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true}
+		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision)}
+	case errors.Is(decision.Err(), errPanicked):
+		undecided.WithLabelValues(causePanic).Inc()
 	}
+	return h.denied(request, decision)
+}
+
+// otherManifest refuses a review that came by a manifest with another digest. Its length tells whether it is one.
+func (h *Handler) otherManifest(ctx context.Context, request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
+	undecided.WithLabelValues(causeOtherManifest).Inc()
+	if len(digest) > len(h.config.Digest) {
+		digest = digest[:len(h.config.Digest)]
+	}
+	klog.FromContext(ctx).Info("A write is refused: kube-apiserver has a manifest of the inner door that was written from another configuration", "manifest", digest, "want", h.config.Digest)
+	response := refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf(
+		"kube-apiserver has the manifest %q of the inner door, and Proviso was configured with another one, %q: an administrator must install the files of the same configuration (inner-door-config --check)", digest, h.config.Digest))
+	response.Result.Details.Causes = []metav1.StatusCause{{Type: CauseOtherManifest, Message: digest}}
+	return response
+}
+
+// denied returns the answer for a decision that does not allow. The details have an entry for each policy, and the digest.
+func (h *Handler) denied(request *admissionv1.AdmissionRequest, decision authorization.Decision) *admissionv1.AdmissionResponse {
 	reason := decision.Reason()
-	if err := decision.Err(); err != nil && reason == "" {
-		reason = err.Error()
+	if err := decision.Err(); err != nil && (reason == "" || !authorization.OnlyConditionsFailed(err)) {
+		reason = strings.TrimPrefix(fmt.Sprintf("%s: %v", reason, err), ": ")
 	}
-	return refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, shortened(reason))
+	reason = shortened(reason)
+	response := refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, reason)
+	for _, entry := range authorization.ReasonEntries(reason) {
+		response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{
+			Type: metav1.CauseType(entry.Word), Message: entry.Name + ": " + entry.Text,
+		})
+	}
+	response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{Type: CauseManifest, Message: h.config.Digest})
+	response.AuditAnnotations = annotationsOf(decision)
+	return response
+}
+
+// annotationsOf returns what kube-apiserver adds to the audit event. It has no data of the objects.
+func annotationsOf(decision authorization.Decision) map[string]string {
+	annotations := map[string]string{auditDecision: "deny", auditReason: shortened(decision.Reason())}
+	if decision.IsAllow() {
+		annotations[auditDecision] = "allow"
+	}
+	if id := decision.DecidedBy(); id != "" {
+		annotations[auditCondition] = id
+	}
+	return annotations
 }
 
 // maxReasonBytes bounds the reason of a refusal.
@@ -148,7 +220,11 @@ func shortened(reason string) string {
 }
 
 func refused(request *admissionv1.AdmissionRequest, code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
-	return &admissionv1.AdmissionResponse{UID: request.UID, Result: &metav1.Status{
-		Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
-	}}
+	return &admissionv1.AdmissionResponse{
+		UID: request.UID,
+		Result: &metav1.Status{
+			Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+			Details: &metav1.StatusDetails{Name: request.Name, Group: request.Resource.Group, Kind: request.Resource.Resource},
+		},
+	}
 }

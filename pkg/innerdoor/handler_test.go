@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,8 +35,22 @@ func reviewOf(tb testing.TB, request *admissionv1.AdmissionRequest) string {
 	return string(text)
 }
 
+const digest = "0123456789abcdef0123456789abcdef"
+
+// handlerOf returns a handler behind the pattern under which it is served.
+func handlerOf(tb testing.TB, decider *innerdoor.Decider) http.Handler {
+	tb.Helper()
+	handler, err := innerdoor.NewHandler(innerdoor.HandlerConfig{Decider: decider, Digest: digest})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/webhooks/admit/{"+innerdoor.DigestWildcard+"}", handler)
+	return mux
+}
+
 func post(handler http.Handler, body io.Reader, change func(*http.Request)) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/webhooks/admit/0", body)
+	r := httptest.NewRequest(http.MethodPost, "/webhooks/admit/"+digest, body)
 	r.Header.Set("Content-Type", "application/json")
 	if change != nil {
 		change(r)
@@ -57,8 +72,8 @@ func responseOf(tb testing.TB, w *httptest.ResponseRecorder) *admissionv1.Admiss
 // TestHandler has reviews that are decided: the answer has their uid, and a refusal its reason.
 func TestHandler(t *testing.T) {
 	t.Parallel()
-	handler := innerdoor.NewHandler(deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}, condition: isDev}})), nil)
-	if got := responseOf(t, post(handler, strings.NewReader(reviewOf(t, create(devClaim))), nil)); !got.Allowed || got.UID != "1" || got.Result != nil {
+	handler := handlerOf(t, deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}, condition: isDev}})))
+	if got := responseOf(t, post(handler, strings.NewReader(reviewOf(t, create(devClaim))), nil)); !got.Allowed || got.UID != "1" || got.Result != nil || got.AuditAnnotations["decision"] != "allow" || got.AuditAnnotations["condition"] != "cluster.policy.proviso.dev/p0" {
 		t.Errorf("got %+v, want it allowed", got)
 	}
 	for name, request := range map[string]*admissionv1.AdmissionRequest{
@@ -71,13 +86,20 @@ func TestHandler(t *testing.T) {
 		if name == "the condition is false" && got.Result.Message != "policy=p0 reason=NotMet: failed part: "+isDev {
 			t.Errorf("got the message %q", got.Result.Message)
 		}
+		causes := []metav1.StatusCause{{Type: "NotMet", Message: "policy=p0: failed part: " + isDev}, {Type: innerdoor.CauseManifest, Message: digest}}
+		if name == "the condition is false" && !slices.Equal(got.Result.Details.Causes, causes) {
+			t.Errorf("got the causes %+v, want %+v", got.Result.Details.Causes, causes)
+		}
+		if name == "the condition is false" && (got.AuditAnnotations["decision"] != "deny" || got.AuditAnnotations["reason"] != got.Result.Message) {
+			t.Errorf("got the annotations %v", got.AuditAnnotations)
+		}
 	}
 }
 
 // TestHandlerRefuses has bodies that are no reviews: no answer allows, and none quotes the body.
 func TestHandlerRefuses(t *testing.T) {
 	t.Parallel()
-	handler := innerdoor.NewHandler(deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"*"}}})), nil)
+	handler := handlerOf(t, deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"*"}}})))
 	good := reviewOf(t, create(devClaim))
 	replaced := func(old, with string) string { return strings.Replace(good, old, with, 1) }
 	for _, tc := range []struct {
@@ -125,7 +147,7 @@ func TestHandlerIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handler := innerdoor.NewHandler(&innerdoor.Decider{Chain: chain}, nil)
+		handler := handlerOf(t, &innerdoor.Decider{Chain: chain})
 		codes := make(chan int32, 100)
 		var senders sync.WaitGroup
 		review := reviewOf(t, create(devClaim))
@@ -156,12 +178,105 @@ func TestHandlerIsBounded(t *testing.T) {
 	})
 }
 
+// TestOtherManifests has reviews that come by another manifest, or by a URL without a digest. A policy allows all of them.
+func TestOtherManifests(t *testing.T) {
+	t.Parallel()
+	handler := handlerOf(t, deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}}})))
+	review := reviewOf(t, create(devClaim))
+	other := strings.Repeat("f", len(digest))
+	for path, want := range map[string]string{other: other, strings.ToUpper(digest): strings.ToUpper(digest), digest[:31]: digest[:31], digest + "0": digest, digest + "%0A": digest, strings.Repeat("f", 5000): other} {
+		got := responseOf(t, post(handler, strings.NewReader(review), func(r *http.Request) {
+			r.URL.Path = "/webhooks/admit/" + strings.ReplaceAll(path, "%0A", "\n")
+		}))
+		causes := []metav1.StatusCause{{Type: innerdoor.CauseOtherManifest, Message: want}}
+		if got.Allowed || got.UID != "1" || got.Result.Code != http.StatusForbidden || !strings.Contains(got.Result.Message, digest) || !slices.Equal(got.Result.Details.Causes, causes) {
+			t.Errorf("%.40s: got %+v %+v, want 403 that has both digests", path, got, got.Result)
+		}
+	}
+	for _, path := range []string{"/webhooks/admit/", "/webhooks/admit", "/webhooks/admit/" + digest + "/a", "/webhooks/admit//" + digest} {
+		if got := post(handler, strings.NewReader(review), func(r *http.Request) { r.URL.Path = path }); got.Code < 300 {
+			t.Errorf("%s: got %d %s, want no answer", path, got.Code, got.Body)
+		}
+	}
+}
+
+// TestLongReviewsAreBounded holds long reviews in memory: when there are too many, the next one is refused before it is read, a
+// short one is not, and memory is free again when they have been decided.
+func TestLongReviewsAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		handler := handlerOf(t, deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"create"}}})))
+		var senders sync.WaitGroup
+		writers := make([]*io.PipeWriter, 4)
+		for i := range writers { // their length is unknown
+			var body *io.PipeReader
+			body, writers[i] = io.Pipe()
+			senders.Go(func() {
+				if got := post(handler, body, nil); got.Code != http.StatusOK || !responseOf(t, got).Allowed {
+					t.Errorf("a long review: got %d %s", got.Code, got.Body)
+				}
+			})
+		}
+		synctest.Wait()
+		long := strings.Replace(devClaim, `"c"`, `"c", "annotations": {"a": "`+strings.Repeat("x", 70<<10)+`"}`, 1)
+		body := &countingReader{Reader: strings.NewReader(reviewOf(t, create(long)))}
+		if got := post(handler, body, func(r *http.Request) { r.ContentLength = int64(body.Len()) }); got.Code != http.StatusServiceUnavailable || body.read > 0 {
+			t.Errorf("a long review too many: got %d after %d bytes, want 503 before it is read", got.Code, body.read)
+		}
+		if got := post(handler, strings.NewReader(reviewOf(t, create(devClaim))), nil); got.Code != http.StatusOK || !responseOf(t, got).Allowed {
+			t.Errorf("a short review: got %d %s", got.Code, got.Body)
+		}
+		for _, w := range writers {
+			_, _ = io.WriteString(w, reviewOf(t, create(devClaim)))
+			_ = w.Close()
+		}
+		senders.Wait()
+		if got := post(handler, strings.NewReader(reviewOf(t, create(long))), nil); got.Code != http.StatusOK || !responseOf(t, got).Allowed {
+			t.Errorf("a long review afterwards: got %d %s", got.Code, got.Body)
+		}
+	})
+}
+
+type countingReader struct {
+	*strings.Reader
+	read int
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.read += n
+	return n, err
+}
+
+// TestTimeoutOfTheClient has a kube-apiserver that waits for a shorter time.
+func TestTimeoutOfTheClient(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		waits := deciderFunc(func(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
+			<-ctx.Done()
+			return authorization.Allow("", nil)
+		})
+		chain, err := authorization.NewChain(authorization.Member{Name: "waits", Decider: waits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handler := handlerOf(t, &innerdoor.Decider{Chain: chain})
+		for query, want := range map[string]time.Duration{"timeout=1s": 800 * time.Millisecond, "timeout=30s": 4 * time.Second, "timeout=-1s": 4 * time.Second, "timeout=a": 4 * time.Second} {
+			started := time.Now()
+			got := responseOf(t, post(handler, strings.NewReader(reviewOf(t, create(devClaim))), func(r *http.Request) { r.URL.RawQuery = query }))
+			if took := time.Since(started); got.Allowed || got.Result.Code != http.StatusGatewayTimeout || took != want {
+				t.Errorf("%s: got %+v after %s, want 504 after %s", query, got.Result, took, want)
+			}
+		}
+	})
+}
+
 // FuzzHandler has any body: never an answer that allows, because no policy does, and no 500.
 func FuzzHandler(f *testing.F) {
 	for _, request := range []*admissionv1.AdmissionRequest{create(devClaim), update(devClaim, prodClaim), remove(devClaim), nil} {
 		f.Add([]byte(reviewOf(f, request)))
 	}
-	handler := innerdoor.NewHandler(deciderOf(f, sourceOf(f, nil)), nil)
+	handler := handlerOf(f, deciderOf(f, sourceOf(f, nil)))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		got := post(handler, strings.NewReader(string(body)), nil)
 		if got.Code >= http.StatusInternalServerError {

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -118,6 +119,30 @@ func (w *Write) Decode() (err error) {
 	}
 	w.decoded = true
 	return nil
+}
+
+// changesOwners reports whether an update changes the owners of its object. The objects must have been decoded. Owners that cannot be
+// read count as changed.
+func (w *Write) changesOwners() bool {
+	if w.request.Operation != admissionv1.Update {
+		return false
+	}
+	before, known := ownersOf(w.old)
+	after, alsoKnown := ownersOf(w.object)
+	return !known || !alsoKnown || len(before)+len(after) > 0 && !reflect.DeepEqual(before, after)
+}
+
+func ownersOf(object runtime.Object) (owners []any, ok bool) {
+	fields, isUnstructured := object.(*unstructured.Unstructured)
+	if !isUnstructured {
+		return nil, false
+	}
+	value, _, err := unstructured.NestedFieldNoCopy(fields.Object, "metadata", "ownerReferences")
+	if err != nil || value == nil {
+		return nil, err == nil
+	}
+	owners, ok = value.([]any)
+	return owners, ok
 }
 
 // decode returns an object, or nil if there is none. The error does not quote it.

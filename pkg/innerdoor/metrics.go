@@ -1,0 +1,69 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const (
+	metricsNamespace = "proviso"
+	metricsSubsystem = "webhook_admit"
+)
+
+// The values of the label decision.
+const (
+	decisionAllowed = "allowed"
+	decisionDenied  = "denied"
+)
+
+// The values of the label cause.
+const (
+	causeOtherManifest = "other_manifest"
+	causeOtherWrite    = "other_write"
+	causeNoMemory      = "no_memory"
+	causeNoSlot        = "no_slot"
+	causeTooLate       = "too_late"
+	causePanic         = "panic"
+)
+
+var (
+	requests = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "requests_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of AdmissionReviews that the inner door decided, by decision: allowed or denied.",
+	}, []string{"decision"})
+	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of requests to the inner door that are not answered with an AdmissionReview, by HTTP status code. kube-apiserver then refuses the write.",
+	}, []string{"code"})
+	undecided = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of writes that the inner door refused without a decision, by cause: other_manifest (kube-apiserver has a manifest that was written from another configuration), other_write (a write that the manifest does not send), no_memory (too many long reviews at the same time), no_slot (too many writes at the same time), too_late, or panic (a mistake in Proviso, which its log shows).",
+	}, []string{"cause"})
+	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
+		Help:    "Time to read and decide an AdmissionReview at the inner door, by decision, in seconds.",
+		Buckets: []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
+	}, []string{"decision"})
+)
+
+// RegisterMetrics registers the metrics of the package, once.
+var RegisterMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(requests, refusals, undecided, duration)
+})
+
+func observe(allowed bool, took time.Duration) {
+	decision := decisionDenied
+	if allowed {
+		decision = decisionAllowed
+	}
+	requests.WithLabelValues(decision).Inc()
+	duration.WithLabelValues(decision).Observe(took.Seconds())
+}

@@ -54,6 +54,9 @@ type Chains struct {
 	Restrictions *authorization.Chain
 	// FrontDoor decides for kube-apiserver's authorization webhook.
 	FrontDoor *authorization.Chain
+	// InnerDoor decides for the admission webhook of kube-apiserver what the front door has let pass. It is nil if
+	// AuthorizerConfig.InnerDoor is.
+	InnerDoor *authorization.Chain
 }
 
 // membership is the set of chains that have an authorizer as a member.
@@ -65,6 +68,7 @@ const (
 	inChecks
 	inRestrictions
 	inFrontDoor
+	inInnerDoor
 )
 
 // inServer are the chains for requests and reviews of this server, and for their secondary checks.
@@ -73,7 +77,7 @@ const inServer = inReviews | inRequests | inChecks
 // String lists the chains by the names that ARCHITECTURE.md uses.
 func (m membership) String() string {
 	var names []string
-	for i, name := range []string{"reviews", "requests", "checks", "restrictions", "front door"} {
+	for i, name := range []string{"reviews", "requests", "checks", "restrictions", "front door", "inner door"} {
 		if m&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -92,14 +96,16 @@ var authorizerTable = []struct {
 }{
 	{name: PrivilegedGroupsName, in: inServer | inRestrictions, build: (*chainConfig).privilegedGroups},
 	{name: PathsName, in: inRequests, build: (*chainConfig).paths},
-	{name: ExcludeName, in: inServer, build: (*chainConfig).excludedFields},
-	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor, build: (*chainConfig).restrictingPolicies},
+	{name: ExcludeName, in: inServer | inInnerDoor, build: (*chainConfig).excludedFields},
+	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies},
 	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
-	{name: engine.GrantingName, in: inServer | inFrontDoor, build: (*chainConfig).grantingPolicies},
-	{name: engine.NamespacedName, in: inServer | inFrontDoor, build: (*chainConfig).namespacedPolicies},
-	{name: WebhooksName, in: inServer, build: (*chainConfig).webhooks},
+	{name: engine.GrantingName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).grantingPolicies},
+	{name: engine.NamespacedName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).namespacedPolicies},
+	{name: WebhooksName, in: inServer | inInnerDoor, build: (*chainConfig).webhooks},
 	{name: NodeName, in: inServer, build: (*chainConfig).node},
-	{name: IncludeName, in: inServer, build: (*chainConfig).includedFields},
+	{name: IncludeName, in: inServer | inInnerDoor, build: (*chainConfig).includedFields},
+	// kube-apiserver asks the front door before its other authorizers, so that they decide what Proviso leaves open.
+	{name: KubeAPIServerName, in: inInnerDoor, build: (*chainConfig).kubeAPIServer},
 }
 
 // AuthorizerNames returns the names of all authorizers that a server can have, in their order.
@@ -121,6 +127,9 @@ type AuthorizerConfig struct {
 	AlwaysAllowPaths []string
 	// Fresh asks kube-apiserver every time, and Cached reuses its answers. Both are required.
 	Fresh, Cached authorization.Decider
+	// InnerDoor asks kube-apiserver for the inner door. It reuses answers only if they allow, and only for a short time. It is nil if
+	// there is no inner door.
+	InnerDoor authorization.Decider
 	// Policies are required. Until they are loaded, all chains deny, except for requests of the
 	// privileged groups and for AlwaysAllowPaths, in the chains that have these authorizers.
 	Policies *engine.Source
@@ -154,7 +163,11 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 		{chain: &c.Checks, in: inChecks, config: chainConfig{stage: authorization.StageCheck, asksKubeAPIServer: config.Cached, checks: checks}},
 		{chain: &c.Restrictions, in: inRestrictions, config: chainConfig{stage: authorization.StageImpersonation}},
 		{chain: &c.FrontDoor, in: inFrontDoor, config: chainConfig{stage: authorization.StageFrontDoor}},
+		{chain: &c.InnerDoor, in: inInnerDoor, config: chainConfig{stage: authorization.StageAdmission, asksKubeAPIServer: config.InnerDoor, checks: checks}},
 	} {
+		if b.config.asksKubeAPIServer == nil && b.in == inInnerDoor {
+			continue
+		}
 		b.config.AuthorizerConfig = &config
 		chain, err := b.config.newChain(b.in)
 		if err != nil {

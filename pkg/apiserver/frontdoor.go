@@ -29,6 +29,8 @@ type FrontDoorConfig struct {
 	// Fields asks kube-apiserver, with the delegation marker, whether a user has the verb
 	// granular. If nil, permission on fields does not pass the front door.
 	Fields authorizer.UnconditionalAuthorizer
+	// InnerDoor configures the inner door on the same listener. Nil disables it.
+	InnerDoor *InnerDoorConfig
 }
 
 var errNoClientCA = errors.New("the front door needs a CA for client certificates")
@@ -54,7 +56,15 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher) (*frontdoor
 	if err != nil {
 		return nil, err
 	}
-	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(decider, clients))
+	var routes []frontdoor.Route
+	if config.InnerDoor != nil {
+		route, err := c.innerDoor(config.InnerDoor)
+		if err != nil {
+			return nil, err
+		}
+		routes = append(routes, route)
+	}
+	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(decider, clients, routes...))
 }
 
 // needsCreateInSomeVersion is needsCreate. For attributes with the version *, it reports whether needsCreate is true in one of the

@@ -9,9 +9,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -46,6 +48,38 @@ func newAuthority(t testing.TB, name string) *pki.Authority {
 	return ca
 }
 
+// otherRoute is another handler of the listener. It says how long it may take.
+var otherRoute = frontdoor.Route{Pattern: "/other/{name}", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, hasDeadline := r.Context().Deadline()
+	_, _ = fmt.Fprintf(w, "%s deadline=%t", r.PathValue("name"), hasDeadline)
+})}
+
+// TestOtherRoutes asks who reaches another handler of the listener: the same clients, without the deadline of reviews.
+func TestOtherRoutes(t *testing.T) {
+	t.Parallel()
+	l := newListener(t, newDoor(t, publish(t, always), enforcesMachines), "kube-apiserver")
+	for _, tc := range []struct {
+		name, path string
+		state      *tls.ConnectionState
+		want       int
+		body       string
+	}{
+		{name: "kube-apiserver", path: "/other/a", state: l.state(t, "kube-apiserver"), want: http.StatusOK, body: "a deadline=false"},
+		{name: "another client", path: "/other/a", state: l.state(t, "other"), want: http.StatusForbidden},
+		{name: "without a certificate", path: "/other/a", state: &tls.ConnectionState{}, want: http.StatusUnauthorized},
+		{name: "without TLS", path: "/other/a", want: http.StatusUnauthorized},
+		{name: "another path", path: "/others", state: l.state(t, "kube-apiserver"), want: http.StatusNotFound},
+	} {
+		r := httptest.NewRequest(http.MethodPost, tc.path, strings.NewReader("{}"))
+		r.TLS = tc.state
+		w := httptest.NewRecorder()
+		l.handler.ServeHTTP(w, r)
+		if w.Code != tc.want || tc.body != "" && w.Body.String() != tc.body || tc.want >= 400 && strings.Contains(w.Body.String(), "deadline=") {
+			t.Errorf("%s: got %d %s, want %d %s", tc.name, w.Code, w.Body, tc.want, tc.body)
+		}
+	}
+}
+
 func newListener(t testing.TB, door *frontdoor.Decider, names ...string) *listener {
 	t.Helper()
 	ca := newAuthority(t, "ca")
@@ -67,7 +101,7 @@ func newListener(t testing.TB, door *frontdoor.Decider, names ...string) *listen
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := frontdoor.NewHandler(door, clients)
+	handler := frontdoor.NewHandler(door, clients, otherRoute)
 	server, err := frontdoor.NewServer(serving, handler)
 	if err != nil {
 		t.Fatal(err)

@@ -38,17 +38,30 @@ const answerTimeout = 1500 * time.Millisecond
 
 const mediaType = "application/json"
 
-// NewHandler returns the handler of the listener. It answers only requests of clients.
-func NewHandler(decider *Decider, clients *Clients) http.Handler {
-	return newHandler(decider, clients, (*reviewSpec).attributes)
+// Route is another handler of the listener, with a deadline of its own.
+type Route struct {
+	// Pattern is a pattern of http.ServeMux.
+	Pattern string
+	// Handler is only called for requests of clients.
+	Handler http.Handler
 }
 
-func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes) http.Handler {
+// NewHandler returns the handler of the listener. It answers only requests of clients.
+func NewHandler(decider *Decider, clients *Clients, others ...Route) http.Handler {
+	return newHandler(decider, clients, (*reviewSpec).attributes, others...)
+}
+
+func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes, others ...Route) http.Handler {
 	RegisterMetrics()
+	own := http.NewServeMux()
+	own.Handle(AuthorizePath, &reviewHandler{decider: decider, limits: newLimits(), attributesOf: attributesOf})
+	own.HandleFunc(ReadyPath, decider.ready)
 	mux := http.NewServeMux()
-	mux.Handle(AuthorizePath, &reviewHandler{decider: decider, limits: newLimits(), attributesOf: attributesOf})
-	mux.HandleFunc(ReadyPath, decider.ready)
-	return withRecovery(withDeadline(clients.only(mux)))
+	mux.Handle("/", withDeadline(own))
+	for _, other := range others {
+		mux.Handle(other.Pattern, other.Handler)
+	}
+	return withRecovery(clients.only(mux))
 }
 
 // reviewHandler answers SubjectAccessReviews of authorization.k8s.io/v1.

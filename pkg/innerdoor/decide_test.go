@@ -221,6 +221,7 @@ func TestRefused(t *testing.T) {
 		{name: "no requestResource", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.RequestResource = nil })},
 		{name: "no requestKind", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.RequestKind = nil })},
 		{name: "objects of another version", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Resource.Version = "v2" })},
+		{name: "objects of another resource", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Resource.Resource = "secrets" })},
 		{name: "another requestSubResource", request: of(update(devClaim, devClaim), func(r *admissionv1.AdmissionRequest) { r.RequestSubResource = "status" })},
 		{name: "a connection", request: of(claim(admissionv1.Connect, devClaim, ""), about("pods", "exec"))},
 		{name: "no operation", request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.Operation = "" })},

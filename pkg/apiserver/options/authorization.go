@@ -24,6 +24,10 @@ import (
 // flight, fairly by user, and kube-apiserver has its own priority and fairness.
 const noRate = -1
 
+// maxInnerDoorTTL bounds how long an answer of kube-apiserver that allows a write is reused at the inner door: as long as a controller
+// takes to write a few objects.
+const maxInnerDoorTTL = 3 * time.Second
+
 // AuthorizationOptions are the options of the server's authorizers. The flags are the same as in
 // every aggregated server, and --authorization-config. The authorizers differ: see package webhook.
 type AuthorizationOptions struct {
@@ -55,8 +59,8 @@ func (o *AuthorizationOptions) Validate() []error {
 }
 
 // Chains builds the chains of the server. The options determine the privileged groups, the paths
-// that need no permission, and how kube-apiserver is called; config has the rest.
-func (o *AuthorizationOptions) Chains(config apiserver.AuthorizerConfig) (*apiserver.Chains, error) {
+// that need no permission, and how kube-apiserver is called; config has the rest. innerDoor says that there is an inner door.
+func (o *AuthorizationOptions) Chains(config apiserver.AuthorizerConfig, innerDoor bool) (*apiserver.Chains, error) {
 	fresh, err := o.kubeAPIServer(0, 0, o.WebhookRetryBackoff.Steps)
 	if err != nil {
 		return nil, err
@@ -66,6 +70,14 @@ func (o *AuthorizationOptions) Chains(config apiserver.AuthorizerConfig) (*apise
 		return nil, err
 	}
 	config.Fresh, config.Cached = fresh, cached
+	if innerDoor {
+		// Only one attempt: kube-apiserver, which calls the inner door, does not wait for more. A denial is never reused, so
+		// that a permission that was just granted counts.
+		config.InnerDoor, err = o.kubeAPIServer(min(o.AllowCacheTTL, maxInnerDoorTTL), 0, 1)
+		if err != nil {
+			return nil, err
+		}
+	}
 	config.AlwaysAllowGroups, config.AlwaysAllowPaths = o.AlwaysAllowGroups, o.AlwaysAllowPaths
 	return apiserver.NewChains(config)
 }

@@ -172,7 +172,7 @@ func countedServer(t *testing.T) (*server.Server, *ledger) {
 	mappings.Publish()
 	chains, err := o.Chains(apiserver.AuthorizerConfig{
 		Policies: policies, Fields: &granular.Config{Types: machineTypes(t), Mappings: mappings}, Node: authorization.DeciderOf(byText{}),
-	})
+	}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,8 +33,13 @@ func (o CompletedOptions) validateEnforcement() []error {
 	if gates.Enabled(features.ConditionalImpersonation) && !gates.Enabled(features.ConditionalAuthorization) {
 		return []error{errImpersonationOff}
 	}
+	if o.FrontDoor.InnerDoorConfig != "" && !gates.Enabled(features.ConditionalAuthorization) {
+		return []error{errInnerDoorOff}
+	}
 	return nil
 }
+
+var errInnerDoorOff = errors.New("--inner-door-config needs --feature-gates=ConditionalAuthorization=true: the inner door evaluates conditions")
 
 var errImpersonationOff = errors.New("--feature-gates=ConditionalImpersonation=true needs ConditionalAuthorization=true: the mode conditional grants permissions on conditions")
 
@@ -61,6 +66,9 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 	})
 	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil {
 		frontDoor.Namespaces = namespaces.cached
+		if frontDoor.InnerDoor != nil {
+			frontDoor.InnerDoor.Namespace = namespaces.read
+		}
 	}
 	return err
 }

@@ -82,3 +82,19 @@ func TestGatesNeedConditions(t *testing.T) {
 		}
 	}
 }
+
+// TestInnerDoorNeedsConditions refuses to serve an inner door that would evaluate no conditions.
+func TestInnerDoorNeedsConditions(t *testing.T) {
+	for _, on := range []bool{true, false} {
+		featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConditionalAuthorization, on)
+		o := options.NewOptions()
+		o.FrontDoor.BindPort, o.FrontDoor.ClientCAFile, o.FrontDoor.InnerDoorConfig = 8444, "ca.crt", "inner-door.yaml"
+		completed, err := o.Complete()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := errors.Join(completed.Validate()...); (got == nil) != on || got != nil && !strings.Contains(got.Error(), "--inner-door-config needs") {
+			t.Errorf("ConditionalAuthorization %t: got %v", on, got)
+		}
+	}
+}

@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	"k8s.io/klog/v2"
 	netutils "k8s.io/utils/net"
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/installation"
 )
 
 // FrontDoorOptions are the options of the listener for kube-apiserver's authorization webhook. Its
@@ -31,6 +33,8 @@ type FrontDoorOptions struct {
 	ClientCAFile string
 	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
 	AllowedNames []string
+	// InnerDoorConfig is the path of an InnerDoorConfiguration. If it is empty, the inner door is disabled.
+	InnerDoorConfig string
 }
 
 // NewFrontDoorOptions returns the defaults: the front door is disabled.
@@ -48,6 +52,8 @@ func (o *FrontDoorOptions) AddFlags(fs *pflag.FlagSet) {
 		"File with the CAs for client certificates on --webhook-secure-port. They should sign certificates for kube-apiserver only: clients of this port can learn the decisions of policies about every user. The file is reloaded when it changes.")
 	fs.StringSliceVar(&o.AllowedNames, "webhook-allowed-names", o.AllowedNames,
 		"Accepted common names of client certificates on --webhook-secure-port. If empty, every client certificate signed by --webhook-client-ca-file is accepted.")
+	fs.StringVar(&o.InnerDoorConfig, "inner-door-config", o.InnerDoorConfig,
+		"File with an InnerDoorConfiguration (config.proviso.dev/v1alpha1). If set, --webhook-secure-port also serves the inner door, which decides writes to the resources of this file at admission. It must be the file from which the command inner-door-config wrote the configuration of kube-apiserver. The server reads it at its start.")
 }
 
 func (o *FrontDoorOptions) wanted() bool { return o.BindPort != 0 || o.Listener != nil }
@@ -61,6 +67,8 @@ func (o *FrontDoorOptions) Validate() []error {
 	switch given := o.ClientCAFile != "" || len(o.AllowedNames) > 0; {
 	case o.wanted() && o.ClientCAFile == "":
 		errs = append(errs, errors.New("--webhook-secure-port needs --webhook-client-ca-file: without it the front door would answer every client"))
+	case o.InnerDoorConfig != "" && !o.wanted():
+		errs = append(errs, errors.New("--inner-door-config needs --webhook-secure-port"))
 	case given && !o.wanted():
 		errs = append(errs, errors.New("--webhook-client-ca-file and --webhook-allowed-names need --webhook-secure-port"))
 	}
@@ -89,5 +97,14 @@ func (o *FrontDoorOptions) config(main genericoptions.SecureServingOptions) (*ap
 		return nil, fmt.Errorf("--webhook-secure-port: %w", err)
 	}
 	config.Serving.ClientCA = clientCA
+	if o.InnerDoorConfig == "" {
+		return config, nil
+	}
+	innerDoor, err := installation.Load(o.InnerDoorConfig)
+	if err != nil {
+		return nil, fmt.Errorf("--inner-door-config: %w", err)
+	}
+	klog.Background().Info("Serving the inner door", "manifest", innerDoor.Digest(), "resources", len(innerDoor.Manifest().Resources))
+	config.InnerDoor = &apiserver.InnerDoorConfig{Manifest: innerDoor.Manifest()}
 	return config, nil
 }

@@ -314,7 +314,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, Fields: fields, Node: o.demoAuthorizer(),
-	})
+	}, o.FrontDoor.InnerDoorConfig != "")
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}

@@ -59,6 +59,8 @@ func TestValidate(t *testing.T) {
 		{"a front door without a port", []string{"--webhook-client-ca-file=a"}, []string{"need --webhook-secure-port"}},
 		{"names without a front door", []string{"--webhook-allowed-names=a"}, []string{"need --webhook-secure-port"}},
 		{"an empty name", []string{"--webhook-secure-port=8444", "--webhook-client-ca-file=a", "--webhook-allowed-names=,a"}, []string{"empty name"}},
+		{"an inner door", []string{"--webhook-secure-port=8444", "--webhook-client-ca-file=a", "--inner-door-config=a"}, nil},
+		{"an inner door without a front door", []string{"--inner-door-config=a"}, []string{"--inner-door-config needs --webhook-secure-port"}},
 		{"no such port", []string{"--webhook-secure-port=65536", "--webhook-client-ca-file=a"}, []string{"between 0 and 65535"}},
 		{"everything at once", []string{"--secure-port=0", "--self-made-cert-hosts=", "--storage-media-type=x/y", "--disable-admission-plugins=Nobody"},
 			[]string{"--secure-port", "--self-made-cert-hosts", "--storage-media-type", `plugin "Nobody" is unknown`}},

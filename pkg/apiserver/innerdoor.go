@@ -1,0 +1,71 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+)
+
+// InnerDoorConfig configures the inner door.
+type InnerDoorConfig struct {
+	// Manifest is the configuration of the manifest with which kube-apiserver calls the inner door.
+	Manifest manifest.Config
+	// Namespace reads a namespace, for conditions that read namespaceObject. If nil, those conditions fail.
+	Namespace func(name string) (map[string]any, error)
+}
+
+var errNoInnerDoor = errors.New("the inner door needs a chain of authorizers")
+
+// innerDoor returns the inner door.
+func (c CompletedConfig) innerDoor(config *InnerDoorConfig) (frontdoor.Route, error) {
+	if c.extra.Chains.InnerDoor == nil {
+		return frontdoor.Route{}, errNoInnerDoor
+	}
+	digest, err := manifest.Digest(config.Manifest)
+	if err != nil {
+		return frontdoor.Route{}, fmt.Errorf("manifest of the inner door: %w", err)
+	}
+	handler, err := innerdoor.NewHandler(innerdoor.HandlerConfig{
+		Decider:   &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.Manifest.OwnerReferences},
+		Namespace: config.Namespace, Digest: digest,
+	})
+	if err != nil {
+		return frontdoor.Route{}, err
+	}
+	return frontdoor.Route{Pattern: manifest.AdmitPath + "{" + innerdoor.DigestWildcard + "}", Handler: handler}, nil
+}
+
+// evaluatorAtInnerDoor returns an evaluator for conditions in CEL that other authorizers wrote. It belongs to one write.
+func (c CompletedConfig) evaluatorAtInnerDoor(data authorizer.ConditionsData) authorization.ConditionEvaluator {
+	evaluator := &celeval.Evaluator{
+		Compiler: c.extra.Compilers.Conditions, Bound: c.extra.Compilers.Bound,
+		Secondary: &celeval.SecondaryChecks{Authorizer: c.extra.Chains.Checks, User: data.GetUserInfo(), Resource: data},
+	}
+	return authorization.ConditionEvaluatorFunc(func(ctx context.Context, condition authorization.Condition) authorization.Outcome {
+		reader := &cel.ObjectReader{}
+		values, err := celeval.ValuesOf(data, reader)
+		if err != nil {
+			return authorization.Failed(err)
+		}
+		evaluator.Values = values
+		outcome := evaluator.EvaluateCondition(ctx, condition)
+		if err := reader.Err(); err != nil {
+			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
+		}
+		return outcome
+	})
+}

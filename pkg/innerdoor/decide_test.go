@@ -434,6 +434,13 @@ func FuzzDecide(f *testing.F) {
 		}
 		f.Add(text)
 	}
+	for _, body := range recorded(f) {
+		var review struct{ Request json.RawMessage }
+		if err := json.Unmarshal(body, &review); err != nil {
+			f.Fatal(err)
+		}
+		f.Add([]byte(strings.Replace(string(review.Request), `"dana"`, `"alice"`, 1)))
+	}
 	decider := deciderOf(f, sourceOf(f, []policy{{effect: allow, verbs: []string{"*"}, resource: "*", condition: "object.metadata.never == oldObject.metadata.never && false"}}))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		request := &admissionv1.AdmissionRequest{}

@@ -276,14 +276,23 @@ func FuzzHandler(f *testing.F) {
 	for _, request := range []*admissionv1.AdmissionRequest{create(devClaim), update(devClaim, prodClaim), remove(devClaim), nil} {
 		f.Add([]byte(reviewOf(f, request)))
 	}
-	handler := handlerOf(f, deciderOf(f, sourceOf(f, nil)))
+	for _, review := range recorded(f) {
+		f.Add(review)
+	}
+	isDana := func(body []byte) bool {
+		review := &admissionv1.AdmissionReview{}
+		return json.Unmarshal(body, review) == nil && review.Request != nil && review.Request.UserInfo.Username == "dana"
+	}
+	handler, closed := handlerOf(f, deciderOf(f, recordedSource(f))), handlerOf(f, deciderOf(f, sourceOf(f, nil)))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got := post(handler, strings.NewReader(string(body)), nil)
-		if got.Code >= http.StatusInternalServerError {
-			t.Errorf("got %d %s", got.Code, got.Body)
-		}
-		if got.Code == http.StatusOK && responseOf(t, got).Allowed {
-			t.Errorf("got %s, want no answer that allows", got.Body)
+		for _, h := range []http.Handler{handler, closed} {
+			got := post(h, strings.NewReader(string(body)), nil)
+			if got.Code >= http.StatusInternalServerError {
+				t.Errorf("got %d %s", got.Code, got.Body)
+			}
+			if got.Code == http.StatusOK && responseOf(t, got).Allowed && (h == closed || !isDana(body)) {
+				t.Errorf("got %s, want no answer that allows", got.Body)
+			}
 		}
 	})
 }

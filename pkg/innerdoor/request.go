@@ -93,7 +93,7 @@ func (w *Write) attributes(check Check) authorizer.AttributesRecord {
 	if check.Named {
 		a.Name = w.request.Name
 	}
-	if w.resource.Group == "" && w.resource.Resource == "namespaces" {
+	if w.resource.isNamespaces() {
 		a.Namespace = a.Name // a namespace is in itself, but for a POST
 	}
 	return a
@@ -185,9 +185,10 @@ var (
 
 func (w *data) GetUserInfo() user.Info { return w.user() }
 
-// GetNamespaceObject returns the namespace of the write, or nil if it has none.
+// GetNamespaceObject returns the namespace of the write, or nil if it has none. kube-apiserver says of a namespace that it is in itself,
+// also before it exists; it has none here, as in admission policies.
 func (w *data) GetNamespaceObject() (map[string]any, error) {
-	if w.namespace == nil || w.request.Namespace == "" {
+	if w.namespace == nil || w.request.Namespace == "" || w.resource.isNamespaces() {
 		return nil, nil
 	}
 	return w.namespace(w.request.Namespace)

@@ -73,6 +73,9 @@ func (r Resource) isCreatedByPut() bool {
 	return r.Subresource == "" && slices.Contains(createdByPut[r.Group], r.Resource)
 }
 
+// isNamespaces reports whether the objects are namespaces, or subresources of them.
+func (r Resource) isNamespaces() bool { return r.Group == "" && r.Resource == "namespaces" }
+
 // ValidateResources returns an error for each resource that cannot be listed.
 func ValidateResources(resources []Resource, path *field.Path) field.ErrorList {
 	var errs field.ErrorList

@@ -198,6 +198,7 @@ var suites = []mutation.Suite{
 		{Name: "inner door: owners", File: "decide.go", Old: "if m.decider.OwnerReferences && ", New: "if false && ", Test: "^TestOwners$"},
 		{Name: "inner door: owners that cannot be read", File: "request.go", Old: "return !known || !alsoKnown ||", New: "return known && alsoKnown &&", Test: "^TestOwners$"},
 		{Name: "inner door: checks that cannot become allowed", File: "decide.go", Old: "if decision := lazy.Decision(); !decision.CanBecomeAllowed() {", New: "if decision := lazy.Decision(); false {", Test: "^TestOthersAreAskedLast$"},
+		{Name: "inner door: the namespace of a namespace", File: "request.go", Old: "|| w.resource.isNamespaces() {\n\t\treturn nil, nil", New: "{\n\t\treturn nil, nil", Test: "^TestRecordedReviews$"},
 		{Name: "inner door: slots", File: "handler.go", Old: "= 8\n\tmaxReviewsPerNamespace       = 12\n\tmaxReviewsPerUserInNamespace = 4", New: "= 16\n\tmaxReviewsPerNamespace       = 16\n\tmaxReviewsPerUserInNamespace = 16"},
 		{Name: "inner door: PATCH that creates", File: "write.go", Old: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}, {Verb: \"patch\", Named: true}}}", New: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}}}"},
 	}},

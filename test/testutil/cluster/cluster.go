@@ -67,6 +67,8 @@ type Config struct {
 	Args []string
 	// KubeAPIServerArgs are additional arguments of kube-apiserver.
 	KubeAPIServerArgs []string
+	// InnerDoor runs kube-apiserver and proviso-apiserver with the inner door. Nil means without.
+	InnerDoor *InnerDoor
 	// Log logs the progress. It may be nil.
 	Log func(format string, args ...any)
 }

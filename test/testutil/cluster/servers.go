@@ -93,7 +93,7 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	authorization, err := c.writeAuthorization()
+	authorization, admission, err := c.writeDoors(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,11 +125,22 @@ func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
 		"--authorization-config=" + authorization,
 		"--disable-admission-plugins=ServiceAccount", // no controller makes the default accounts
 		"--audit-policy-file=" + policy, "--audit-log-path=" + c.AuditLog(), "--audit-log-maxsize=100", "--audit-log-maxbackup=1",
-	}, c.KubeAPIServerArgs...), nil)
+	}, append(admission, c.KubeAPIServerArgs...)...), nil)
 	if err != nil {
 		return err
 	}
 	return c.waitFor(ctx, c.KubeAPIServer, c.KubeAPIServerURL()+"/readyz", c.CAFile(), c.userPair(Admin))
+}
+
+// writeDoors writes the files with which kube-apiserver calls Proviso, and returns the path of the AuthorizationConfiguration and the flags
+// for admission.
+func (c *Cluster) writeDoors(ctx context.Context) (authorization string, admission []string, err error) {
+	if c.InnerDoor == nil {
+		authorization, err = c.writeAuthorization()
+		return authorization, nil, err
+	}
+	dir := c.InnerDoorFiles()
+	return filepath.Join(dir, "authorization.yaml"), []string{"--admission-control-config-file=" + filepath.Join(dir, "admission.yaml")}, c.WriteInnerDoor(ctx)
 }
 
 // ServerName is the DNS name in Proviso's certificate, as kube-apiserver expects it.
@@ -164,6 +175,9 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
 		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
+	}
+	if c.InnerDoor != nil {
+		args = append(args, "--inner-door-config="+c.InnerDoorConfig())
 	}
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), append(args, c.Args...), nil); err != nil {
 		return err

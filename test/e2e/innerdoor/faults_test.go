@@ -1,0 +1,218 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+)
+
+// testMarker has a user whom a Deny policy keeps from secrets that RBAC lets her read. No form of the marker in the selector of a request helps.
+func testMarker(t *testing.T, r *rig) {
+	r.apply(t, `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: rob-no-secrets}
+spec:
+  effect: Deny
+  subjects: [{kind: User, name: rob}]
+  rules: [{verbs: [list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: secrets}
+rules: [{verbs: [list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: secrets}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: secrets}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
+`)
+	eventually(t, "the Deny policy is in force", func() bool {
+		code, answer := r.send(t, "rob", "GET", core+"secrets", "", "")
+		return code == http.StatusForbidden && strings.Contains(answer, "policy=rob-no-secrets")
+	})
+	const key = manifest.OtherAuthorizersKey
+	for _, selector := range []string{"", key, "!" + key, key + " in (a)", key + "=", key + "!=a", key + "," + key, key + ",a", key + " notin (a)"} {
+		for name, send := range map[string]func(query string) (int, string){
+			"list": func(query string) (int, string) { return r.send(t, "rob", "GET", core+"secrets?"+query, "", "") },
+			"watch": func(query string) (int, string) {
+				return r.send(t, "rob", "GET", core+"secrets?watch=1&"+query, "", "")
+			},
+			"deletecollection": func(query string) (int, string) { return r.send(t, "rob", "DELETE", core+"secrets?"+query, "", "") },
+		} {
+			if code, answer := send("labelSelector=" + url.QueryEscape(selector)); code != http.StatusForbidden || !strings.Contains(answer, "policy=rob-no-secrets") {
+				t.Errorf("%s with %q: got %d %.200s, want 403 by the policy", name, selector, code, answer)
+			}
+		}
+	}
+}
+
+// testLateBodies sends bodies that arrive after the policy of their user is gone.
+func testLateBodies(t *testing.T, r *rig) {
+	const policy = `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: dana-secrets}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: dana}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
+  condition: object.metadata.name.startsWith("late")
+`
+	r.apply(t, policy)
+	secret := labelled("Secret", "late", "blue", "")
+	eventually(t, "the policy is in force", func() bool {
+		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, secret)
+		return code == http.StatusCreated
+	})
+	body, rest := io.Pipe()
+	type result struct {
+		code   int
+		answer string
+		err    error
+	}
+	results := make(chan result, 1)
+	go func() {
+		code, answer, err := r.users["dana"].send(t.Context(), "POST", core+"secrets", jsonType, body)
+		results <- result{code, answer, err}
+	}()
+	r.proxy.reset()
+	_, _ = io.WriteString(rest, secret[:5])
+	eventually(t, "the request is authorized", func() bool { // the front door has answered when this question has been kept
+		r.proxy.mu.Lock()
+		defer r.proxy.mu.Unlock()
+		return len(r.proxy.asked) > 0
+	})
+	time.Sleep(time.Second) // kube-apiserver has its answer
+	if _, err := r.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "dana-secrets"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the policy is gone", func() bool {
+		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, labelled("Secret", "late2", "blue", ""))
+		return code == http.StatusForbidden
+	})
+	_, _ = io.WriteString(rest, secret[5:])
+	_ = rest.Close()
+	if got := <-results; got.err != nil || got.code != http.StatusForbidden {
+		t.Errorf("got %d %s: %v, want 403", got.code, got.answer, got.err)
+	}
+}
+
+// review is an AdmissionReview that would be allowed if it came from kube-apiserver.
+const review = `{"apiVersion": "%s", "kind": "AdmissionReview", "request": {"uid": "%s", "operation": "CREATE", "namespace": "inner-door", "userInfo": {"username": "%s"},
+  "kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "requestKind": {"group": "", "version": "v1", "kind": "ConfigMap"},
+  "resource": {"group": "", "version": "v1", "resource": "configmaps"}, "requestResource": {"group": "", "version": "v1", "resource": "configmaps"},
+  "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "labels": {"team": "blue"}}}}}`
+
+// testClients calls Proviso's port without kube-apiserver.
+func testClients(t *testing.T, r *rig) {
+	files, err := os.ReadFile(filepath.Join(r.InnerDoorFiles(), "manifests", "inner-door.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, digest, _ := strings.Cut(string(files), manifest.AdmitPath)
+	digest = digest[:32]
+	adminCert, adminKey := r.UserCertificate("admin")
+	kubeAPIServer := doorClient(t, r.Cluster)
+	good := fmt.Sprintf(review, "admission.k8s.io/v1", "1", "dana")
+	for _, tc := range []struct {
+		name, digest, body string
+		client             *http.Client
+		want               int
+		contains           string
+	}{
+		{"kube-apiserver", digest, good, kubeAPIServer, 200, `"allowed":true`},
+		{"another user", digest, fmt.Sprintf(review, "admission.k8s.io/v1", "1", "nina"), kubeAPIServer, 200, `"allowed":false`},
+		{"a user with quotes and line breaks", digest, fmt.Sprintf(review, "admission.k8s.io/v1", "1", `dana\" || \n'true'`), kubeAPIServer, 200, `"allowed":false`},
+		{"without a certificate", digest, good, clientWith(t, r.Cluster, "", ""), 401, "certificate"},
+		{"with a certificate of the cluster", digest, good, clientWith(t, r.Cluster, adminCert, adminKey), 401, "certificate"},
+		{"another digest", strings.Repeat("0", 32), good, kubeAPIServer, 200, "was configured with another one"},
+		{"another version", digest, fmt.Sprintf(review, "admission.k8s.io/v1beta1", "1", "dana"), kubeAPIServer, 400, "must be an AdmissionReview"},
+		{"without uid", digest, fmt.Sprintf(review, "admission.k8s.io/v1", "", "dana"), kubeAPIServer, 400, "no uid"},
+		{"too long", digest, strings.Repeat(" ", 17<<20), kubeAPIServer, 413, "longer than"},
+		{"not JSON", digest, "{", kubeAPIServer, 400, "not an AdmissionReview"},
+	} {
+		response, err := tc.client.Post(r.FrontDoorURL()+manifest.AdmitPath+tc.digest, jsonType, strings.NewReader(tc.body))
+		if err != nil {
+			if tc.want == 401 || tc.want == 413 { // the connection may end before the body has been sent
+				continue
+			}
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		content, _ := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if response.StatusCode != tc.want || !strings.Contains(string(content), tc.contains) || tc.contains != `"allowed":true` && strings.Contains(string(content), `"allowed":true`) {
+			t.Errorf("%s: got %d %s, want %d with %q", tc.name, response.StatusCode, content, tc.want, tc.contains)
+		}
+	}
+}
+
+// testOutage has a Proviso that is killed, and one that is slow: users of policies are refused, and users of RBAC go on.
+func testOutage(t *testing.T, r *rig) {
+	try := func(user string) (int, string) {
+		return r.send(t, user, "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", ""))
+	}
+	if code, answer := try("dana"); code != http.StatusCreated {
+		t.Fatalf("before: got %d %s", code, answer)
+	}
+	r.proxy.set(func() { r.proxy.delay = 6 * time.Second })
+	if code, answer := try("dana"); code < 400 {
+		t.Errorf("a slow inner door: got %d %s, want a refusal", code, answer)
+	}
+	r.proxy.reset()
+	if code, answer := try("rob"); code != http.StatusCreated || len(r.proxy.calls()) != 0 {
+		t.Errorf("RBAC beside a slow inner door: got %d %s", code, answer)
+	}
+	r.proxy.set(func() { r.proxy.delay = 0 })
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if code, answer := try("dana"); code < 400 {
+		t.Errorf("Proviso is killed: got %d %s, want a refusal", code, answer)
+	}
+	if code, answer := try("rob"); code != http.StatusCreated {
+		t.Errorf("RBAC while Proviso is down: got %d %s", code, answer)
+	}
+	if err := r.StartProviso(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "Proviso decides again", func() bool { code, _ := try("dana"); return code == http.StatusCreated })
+}
+
+// testAnotherManifest gives kube-apiserver the files of another configuration: Proviso refuses, and says so.
+func testAnotherManifest(t *testing.T, r *rig) {
+	try := func() (int, string) {
+		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", ""))
+	}
+	before := r.InnerDoor.Configuration
+	r.InnerDoor.Configuration = strings.Replace(before, "- resource: secrets\n", "", 1)
+	if err := r.WriteInnerDoor(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the other manifest is refused", func() bool {
+		code, answer := try()
+		return code == http.StatusForbidden && strings.Contains(answer, "was configured with another one")
+	})
+	if code, answer := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", "")); code != http.StatusCreated {
+		t.Errorf("RBAC with another manifest: got %d %s", code, answer)
+	}
+	r.InnerDoor.Configuration = before
+	if err := r.WriteInnerDoor(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the manifest is back", func() bool { code, _ := try(); return code == http.StatusCreated })
+}

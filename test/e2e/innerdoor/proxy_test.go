@@ -1,0 +1,231 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// proxy is between kube-apiserver and Proviso's port. It keeps the AdmissionReviews and counts the questions at the front door. For
+// users whom it folds for, it turns "no opinion" about a write into "allowed", as a front door does that folds conditions for
+// the inner door.
+type proxy struct {
+	url string
+
+	mu      sync.Mutex
+	target  string
+	client  *http.Client
+	folded  []string
+	reviews []*admissionv1.AdmissionRequest
+	bodies  [][]byte
+	asked   []authorizationv1.SubjectAccessReviewSpec
+	// delay is how long AdmissionReviews are held back. down refuses connections.
+	delay time.Duration
+	down  bool
+}
+
+func newProxy(t *testing.T, c *cluster.Cluster) *proxy {
+	t.Helper()
+	certFile, keyFile, err := c.ServingCertificate("proxy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{url: "https://" + listener.Addr().String(), target: c.FrontDoorURL(), client: doorClient(t, c)}
+	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}}
+	go func() { _ = server.ServeTLS(listener, certFile, keyFile) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return p
+}
+
+// doorClient returns a client with kube-apiserver's certificate for Proviso's port.
+func doorClient(t *testing.T, c *cluster.Cluster) *http.Client {
+	t.Helper()
+	certFile, keyFile, err := c.FrontDoorCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clientWith(t, c, certFile, keyFile)
+}
+
+// clientWith returns a client with a certificate, or without one.
+func clientWith(t *testing.T, c *cluster.Cluster, certFile, keyFile string) *http.Client {
+	t.Helper()
+	ca, err := os.ReadFile(c.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
+	config.RootCAs.AppendCertsFromPEM(ca)
+	if certFile != "" {
+		certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config.Certificates = []tls.Certificate{certificate}
+	}
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}}
+}
+
+func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	code, answer, err := p.forward(r)
+	if err != nil {
+		panic(http.ErrAbortHandler) // the connection breaks, as if Proviso were down
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(answer)
+}
+
+var errDown = errors.New("down")
+
+func (p *proxy) forward(r *http.Request) (int, []byte, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return 0, nil, err
+	}
+	p.mu.Lock()
+	delay, down := p.delay, p.down
+	p.mu.Unlock()
+	if down {
+		return 0, nil, errDown
+	}
+	if strings.HasPrefix(r.URL.Path, manifest.AdmitPath) {
+		p.keep(body)
+		time.Sleep(delay)
+	}
+	request, err := http.NewRequestWithContext(r.Context(), r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header = r.Header.Clone()
+	response, err := p.client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode == http.StatusOK && r.URL.Path == frontdoor.AuthorizePath {
+		answer = p.fold(body, answer)
+	}
+	return response.StatusCode, answer, err
+}
+
+func (p *proxy) keep(body []byte) {
+	review := &admissionv1.AdmissionReview{}
+	if json.Unmarshal(body, review) != nil || review.Request == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reviews, p.bodies = append(p.reviews, review.Request), append(p.bodies, body)
+}
+
+func (p *proxy) fold(question, answer []byte) []byte {
+	var asked, answered authorizationv1.SubjectAccessReview
+	if json.Unmarshal(question, &asked) != nil || json.Unmarshal(answer, &answered) != nil {
+		return answer
+	}
+	p.mu.Lock()
+	p.asked = append(p.asked, asked.Spec)
+	isFolded := slices.Contains(p.folded, asked.Spec.User)
+	p.mu.Unlock()
+	_, isMarked := asked.Spec.Extra[webhook.DelegationMarker]
+	about := asked.Spec.ResourceAttributes
+	if !isFolded || isMarked || about == nil || about.Version == "*" || about.Version == "" || answered.Status.Denied ||
+		!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection", "get", "list"}, about.Verb) {
+		return answer
+	}
+	answered.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: "folded"}
+	folded, err := json.Marshal(answered)
+	if err != nil {
+		return answer
+	}
+	return folded
+}
+
+// reset forgets what has been kept, and sets the users to fold for.
+func (p *proxy) reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reviews, p.bodies, p.asked = nil, nil, nil
+}
+
+// calls returns the AdmissionReviews since the last reset.
+func (p *proxy) calls() []*admissionv1.AdmissionRequest {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.reviews)
+}
+
+func (p *proxy) set(change func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	change()
+}
+
+// caller sends requests of one user to kube-apiserver.
+type caller struct {
+	name   string
+	client *http.Client
+	base   string
+}
+
+func newCaller(t *testing.T, c *cluster.Cluster, name string, groups ...string) *caller {
+	t.Helper()
+	certFile, keyFile := c.UserCertificate(name)
+	if name != cluster.Admin {
+		var err error
+		if certFile, keyFile, err = c.NewUser(name, groups...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &caller{name: name, client: clientWith(t, c, certFile, keyFile), base: c.KubeAPIServerURL()}
+}
+
+// send sends a request, and returns the status code with the body.
+func (c *caller) send(ctx context.Context, method, path, contentType string, body io.Reader) (int, string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	if err != nil {
+		return 0, "", err
+	}
+	if contentType != "" {
+		request.Header.Set("Content-Type", contentType)
+	}
+	response, err := c.client.Do(request)
+	if err != nil {
+		return 0, "", fmt.Errorf("%s %s %s: %w", c.name, method, path, err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(content), err
+}

@@ -79,6 +79,23 @@ spec:
 		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, secret)
 		return code == http.StatusCreated
 	})
+	code, answer := r.late(t, "dana", core+"secrets", secret, func() {
+		if _, err := r.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "dana-secrets"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the policy is gone", func() bool {
+			code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, labelled("Secret", "late2", "blue", ""))
+			return code == http.StatusForbidden
+		})
+	})
+	if code != http.StatusForbidden {
+		t.Errorf("got %d %s, want 403", code, answer)
+	}
+}
+
+// late sends a POST whose body ends after something has happened that the authorization of the request did not know of.
+func (r *rig) late(t *testing.T, user, path, object string, meanwhile func()) (int, string) {
+	t.Helper()
 	body, rest := io.Pipe()
 	type result struct {
 		code   int
@@ -86,29 +103,94 @@ spec:
 		err    error
 	}
 	results := make(chan result, 1)
+	r.proxy.reset()
 	go func() {
-		code, answer, err := r.users["dana"].send(t.Context(), "POST", core+"secrets", jsonType, body)
+		code, answer, err := r.users[user].send(t.Context(), "POST", path, jsonType, body)
 		results <- result{code, answer, err}
 	}()
-	r.proxy.reset()
-	_, _ = io.WriteString(rest, secret[:5])
+	_, _ = io.WriteString(rest, object[:5])
 	eventually(t, "the request is authorized", func() bool { // the front door has answered when this question has been kept
 		r.proxy.mu.Lock()
 		defer r.proxy.mu.Unlock()
 		return len(r.proxy.asked) > 0
 	})
 	time.Sleep(time.Second) // kube-apiserver has its answer
-	if _, err := r.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "dana-secrets"); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the policy is gone", func() bool {
-		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, labelled("Secret", "late2", "blue", ""))
-		return code == http.StatusForbidden
-	})
-	_, _ = io.WriteString(rest, secret[5:])
+	meanwhile()
+	_, _ = io.WriteString(rest, object[5:])
 	_ = rest.Close()
-	if got := <-results; got.err != nil || got.code != http.StatusForbidden {
-		t.Errorf("got %d %s: %v, want 403", got.code, got.answer, got.err)
+	got := <-results
+	if got.err != nil {
+		t.Fatal(got.err)
+	}
+	return got.code, got.answer
+}
+
+// TestInnerDoorForEverybody has a manifest that asks no other authorizers: every write to the resources is decided at the inner
+// door. What RBAC allows passes by a marked question of Proviso, a Deny policy wins, and nothing else passes.
+func TestInnerDoorForEverybody(t *testing.T) {
+	r := newRig(t, "askOtherAuthorizers: false")
+	r.apply(t, policies)
+	for _, args := range [][]string{{"create", "namespace", demo}, {"wait", "--for=condition=Ready", "clusterauthorizationpolicies", "--all"}} {
+		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "policies and roles are in force", func() bool {
+		first, _ := r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
+		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
+		return first == http.StatusCreated && second == http.StatusCreated
+	})
+	for _, row := range []request{
+		{"", "rob", "POST", claims, jsonType, claim("r", "prod", ""), 201, 1, ""},
+		{"", "rob", "PUT", claims + "/r", jsonType, claim("r", "prod", `"x": "1"`), 200, 1, ""},
+		{"", "rob", "PATCH", claims + "/r", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, 1, ""},
+		{"", "rob", "PATCH", claims + "/r2?fieldManager=t", applyType, claim("r2", "prod", ""), 201, 1, ""},
+		{"", "rob", "PUT", core + "services/r", jsonType, labelled("Service", "r", "red", `, "spec": {"ports": [{"port": 80}]}`), 201, 1, ""},
+		{"", "rob", "DELETE", claims + "/r", "", "", 200, 1, ""},
+		{"", "rob", "DELETE", claims, "", "", 200, 1, ""},
+		{"", "dana", "POST", claims, jsonType, claim("a", "dev", ""), 201, 1, ""},
+		{"", "dana", "POST", claims, jsonType, claim("b", "prod", ""), 403, 1, notMet},
+		{"", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", ""), 403, 1, "no policy and no other authorizer allows it"},
+		{"", "admin", "POST", claims, jsonType, claim("admin", "prod", ""), 201, 0, ""},
+		{"", "nina", "POST", claims, jsonType, claim("n", "dev", ""), 403, 0, "cannot create resource"},
+	} {
+		r.proxy.reset()
+		code, answer := r.send(t, row.user, row.method, row.path, row.contentType, row.body)
+		if calls := r.proxy.calls(); code != row.code || len(calls) != row.calls || !strings.Contains(answer, row.message) {
+			t.Errorf("%s %s %s: got %d after %d calls: %.600s\nwant %d after %d (%s)", row.user, row.method, row.path, code, len(calls), answer, row.code, row.calls, row.message)
+		}
+	}
+	code, answer := r.late(t, "rob", maps, labelled("ConfigMap", "late", "red", ""), func() {
+		r.apply(t, `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: rob-no-red}
+spec:
+  effect: Deny
+  subjects: [{kind: User, name: rob}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  condition: object.metadata.?labels["team"].orValue("") == "red"
+`)
+		eventually(t, "the Deny policy is in force", func() bool { // the front door folds it
+			code, _ := r.send(t, "rob", "POST", maps+"?dryRun=All", jsonType, labelled("ConfigMap", "b", "blue", ""))
+			return code == http.StatusForbidden
+		})
+	})
+	if code != http.StatusForbidden || !strings.Contains(answer, "policy=rob-no-red reason=Denied") {
+		t.Errorf("a Deny policy that came while the body did: got %d %s", code, answer)
+	}
+	code, answer = r.late(t, "rob", claims, claim("late", "prod", ""), func() {
+		if _, err := r.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "writer"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "RBAC allows nothing any more", func() bool {
+			code, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
+			return code == http.StatusForbidden
+		})
+		time.Sleep(4 * time.Second) // longer than the inner door reuses an answer that allows
+	})
+	if code != http.StatusForbidden || !strings.Contains(answer, "no policy and no other authorizer allows it") {
+		t.Errorf("RBAC that was taken away while the body came: got %d %s", code, answer)
 	}
 }
 

@@ -220,6 +220,8 @@ var suites = []mutation.Suite{
 		{Name: "installation: certificates that are none", File: "configuration.go", Old: "if _, err := cert.ParseCertsPEM(decoded.CABundle); err != nil {", New: "if _, err := cert.ParseCertsPEM(decoded.CABundle); err != nil && false {"},
 		{Name: "installation: authorizers that kube-apiserver refuses", File: "configuration.go", Old: "errs = append(errs, c.validateAuthorizers()...)", New: ""},
 		{Name: "installation: fields that nobody wants", File: "check.go", Old: "if _, ok := want[name]; !ok {", New: "if false {"},
+		{Name: "installation: another manifest at the server", File: "server.go", Old: "case string(found[1]) != want:", New: "case false:"},
+		{Name: "installation: no manifest at the server", File: "server.go", Old: "case found == nil:\n\t\treturn []string{fmt.Sprintf(\"kube-apiserver: it has not loaded %s\", what)}", New: "case found == nil:\n\t\treturn nil"},
 		{Name: "installation: an empty file", File: "check.go", Old: "case len(content) == 0:", New: "case false:"},
 	}},
 	{Package: "apis/config/v1alpha1", Test: "^TestInnerDoorDefaults$", Mutants: []mutation.Mutant{

@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package installation_test
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -358,5 +360,46 @@ openssl x509 -in "$NODE.crt" -noout -subject
 	}
 	if openssl := strings.Count(script.String(), "openssl"); openssl != 10 {
 		t.Errorf("got %d commands of openssl in\n%s", openssl, script.String())
+	}
+}
+
+// TestCheckServer has metrics as a kube-apiserver shows them.
+func TestCheckServer(t *testing.T) {
+	t.Parallel()
+	c := mustLoad(t)
+	files, err := c.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]string{}
+	for _, f := range files {
+		sums[f.Name] = fmt.Sprintf("%x", sha256.Sum256(f.Content))
+		sums[f.Name+"\x00"] = fmt.Sprintf("%x", sha256.Sum256(append(f.Content, 0)))
+	}
+	authorization := `apiserver_authorization_config_controller_last_config_info{apiserver_id_hash="sha256:0",hash="sha256:` + sums["authorization.yaml"] + "\"} 1\n"
+	manifest := `apiserver_manifest_admission_config_controller_last_config_info{apiserver_id_hash="sha256:0",hash="sha256:` + sums["manifests/inner-door.yaml\x00"] + "\",plugin=\"ValidatingAdmissionWebhook\"} 1\n"
+	owners := `apiserver_admission_controller_admission_duration_seconds_count{name="OwnerReferencesPermissionEnforcement",operation="UPDATE",rejected="false",type="validate"} 1` + "\n"
+	for _, tc := range []struct {
+		name, metrics string
+		want          []string
+	}{
+		{name: "what is wanted", metrics: "# HELP a\n" + authorization + manifest},
+		{name: "nothing", want: []string{"it has not loaded --authorization-config", "it has not loaded the manifests"}},
+		{name: "no manifest", metrics: authorization, want: []string{"it has not loaded the manifests"}},
+		{name: "the manifest of another plugin", metrics: authorization + strings.Replace(manifest, "Validating", "Mutating", 1), want: []string{"it has not loaded the manifests"}},
+		{name: "another manifest", metrics: authorization + strings.Replace(manifest, sums["manifests/inner-door.yaml\x00"], strings.Repeat("0", 64), 1), want: []string{"the hash of the manifests of ValidatingAdmissionWebhook is sha256:0000"}},
+		{name: "another AuthorizationConfiguration", metrics: strings.Replace(authorization, sums["authorization.yaml"], strings.Repeat("0", 64), 1) + manifest, want: []string{"the hash of --authorization-config is sha256:0000"}},
+		{name: "the plugin of owners", metrics: authorization + manifest + owners, want: []string{"OwnerReferencesPermissionEnforcement is on"}},
+	} {
+		got, err := c.CheckServer([]byte(tc.metrics))
+		if err != nil || len(got) != len(tc.want) {
+			t.Errorf("%s: got %q: %v, want %q", tc.name, got, err, tc.want)
+			continue
+		}
+		for i, want := range tc.want {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%s: got %q, want %q", tc.name, got[i], want)
+			}
+		}
 	}
 }

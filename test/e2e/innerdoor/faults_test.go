@@ -6,11 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -280,6 +282,27 @@ func testAnotherManifest(t *testing.T, r *rig) {
 	try := func() (int, string) {
 		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", ""))
 	}
+	check := func() (string, error) {
+		output, err := exec.CommandContext(t.Context(), filepath.Join(r.Bin, "proviso-apiserver"), "inner-door-config", "--check",
+			"--config", r.InnerDoorConfig(), "--output", r.InnerDoorFiles(), "--kubeconfig", r.Kubeconfig()).CombinedOutput()
+		return string(output), err
+	}
+	if output, err := check(); err != nil {
+		t.Errorf("the check of what is installed: %v: %s", err, output)
+	}
+	manifestFile := filepath.Join(r.InnerDoorFiles(), "manifests", "inner-door.yaml")
+	installed, err := os.ReadFile(manifestFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(r.InnerDoorFiles(), "other.yaml")
+	if err := errors.Join(os.WriteFile(other, append([]byte("# changed\n"), installed...), 0o600), os.Rename(other, manifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the check sees what kube-apiserver has loaded", func() bool {
+		output, err := check()
+		return err != nil && strings.Contains(output, "kube-apiserver: the hash of the manifests of ValidatingAdmissionWebhook is")
+	})
 	before := r.InnerDoor.Configuration
 	r.InnerDoor.Configuration = strings.Replace(before, "- resource: secrets\n", "", 1)
 	if err := r.WriteInnerDoor(t.Context()); err != nil {

@@ -212,6 +212,7 @@ var suites = []mutation.Suite{
 		{Name: "manifest: the marker beside a field selector", File: "frontdoor.go", Old: " && !has(request.resourceAttributes.fieldSelector)", New: "", Test: "^TestMarker$"},
 		{Name: "manifest: a marker that nobody sends", File: "frontdoor.go", Old: "if c.AsksOthers {", New: "if true {", Test: "^TestMarker$"},
 		{Name: "manifest: the identities of the front door", File: "frontdoor.go", Old: "c.withDefaults().Identities", New: "c.Identities", Test: "^TestArtifactsLeaveOutTheSame$"},
+		{Name: "manifest: groups that are left out", File: "identities.go", Old: "slices.ContainsFunc(u.GetGroups(), ", New: "false && slices.ContainsFunc(u.GetGroups(), ", Test: "^TestLeavesOut$"},
 		{Name: "manifest: owners", File: "manifest.go", Old: "if c.OwnerReferences && k.Operation", New: "if false && k.Operation"},
 	}},
 	{Package: "pkg/innerdoor/installation", Test: "^Test", Mutants: []mutation.Mutant{

@@ -70,7 +70,7 @@ func Load(file string) (*Configuration, error) {
 		}
 	}
 	c := &Configuration{config: *decoded, manifest: manifestOf(decoded)}
-	errs = append(errs, field.ErrorList(c.manifest.Validate()).Filter(isAbout(certificates, len(errs) > 0))...)
+	errs = append(errs, c.manifest.Validate().Filter(isAbout(certificates, len(errs) > 0))...)
 	errs = append(errs, c.validateAuthorizers()...)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()

@@ -8,11 +8,14 @@ package manifest_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
 	apiserverv1 "k8s.io/apiserver/pkg/apis/apiserver/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"sigs.k8s.io/yaml"
 
@@ -168,5 +171,37 @@ func TestNamesAreQuoted(t *testing.T) {
 	}
 	if !isAsked(&authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "alice"}}) {
 		t.Error("alice is left out")
+	}
+}
+
+// TestLeavesOut compares what the server knows of the identities that are left out with the manifest and with the front door's
+// conditions.
+func TestLeavesOut(t *testing.T) {
+	t.Parallel()
+	own := config()
+	own.Identities = manifest.Identities{Users: []string{"backup"}, Groups: []string{"robots", `"quoted"`}}
+	for name, c := range map[string]manifest.Config{"defaults": config(), "own": own} {
+		written, err := manifest.New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isAsked := asked(t, c.FrontDoorConditions())
+		for _, who := range []string{"alice", "backup", "backup2", "system:kube-scheduler", "system:apiserver", "system:serviceaccount:proviso-system:proviso-apiserver"} {
+			for _, groups := range [][]string{nil, {"system:authenticated"}, {"a", "robots"}, {`"quoted"`}, {"system:nodes"}, {"system:serviceaccounts:kube-system"}, {"system:masters"}} {
+				left := c.LeavesOut(&user.DefaultInfo{Name: who, Groups: groups})
+				r := request{operation: admission.Create, resource: claims, namespace: "demo", object: `{"metadata": {}}`, user: who, groups: groups}
+				if called := len(calls(t, written, r, &others{t: t})) > 0; called == left {
+					t.Errorf("%s: %s %q: left out %t, called %t", name, who, groups, left, called)
+				}
+				review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: who, Groups: groups}}
+				isPrivileged := slices.Contains(groups, "system:masters") // about whom kube-apiserver asks no authorizer
+				if got := isAsked(review); got == left && !isPrivileged {
+					t.Errorf("%s: %s %q: left out %t, asked at the front door %t", name, who, groups, left, got)
+				}
+			}
+		}
+		if !c.LeavesOut(nil) {
+			t.Errorf("%s: no user is not left out", name)
+		}
 	}
 }

@@ -51,3 +51,14 @@ func listOf(texts []string) string {
 func (i Identities) withPrivileged() Identities {
 	return Identities{Users: i.Users, Groups: append(slices.Clone(i.Groups), user.SystemPrivilegedGroup)}
 }
+
+// LeavesOut reports whether the manifest leaves out a user. The front door must let no write of such a user pass on conditions, because
+// the inner door is not called for it. It returns true for nil.
+func (c Config) LeavesOut(u user.Info) bool {
+	if u == nil {
+		return true
+	}
+	identities := c.withDefaults().Identities.withPrivileged()
+	return slices.Contains(identities.Users, u.GetName()) ||
+		slices.ContainsFunc(u.GetGroups(), func(group string) bool { return slices.Contains(identities.Groups, group) })
+}

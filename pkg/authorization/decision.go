@@ -228,6 +228,11 @@ func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
 // are returned as they are.
 func (d Decision) Fold() Decision { return d.foldBecause(Decision.notEvaluated) }
 
+// FoldBecause is Fold with a text that says why no server evaluates the conditions.
+func (d Decision) FoldBecause(why string) Decision {
+	return d.foldBecause(func(d Decision) string { return d.explainFolded(textOfFolded + ": " + why) })
+}
+
 // FoldReview is Fold for the answer to a review, whose reason says what the conditions could do.
 func (d Decision) FoldReview() Decision { return d.foldBecause(Decision.notShown) }
 

@@ -361,7 +361,10 @@ const textOfFolded = "its condition cannot be evaluated for this request"
 // notEvaluated returns the reason of a request that is refused because its conditions cannot be evaluated. It names the
 // conditions that could deny. If there are none, it names the conditions that could keep Allow policies from allowing, and also
 // the conditions that could allow, unless one of the conditions that could allow is always true.
-func (d Decision) notEvaluated() string {
+func (d Decision) notEvaluated() string { return d.explainFolded(textOfFolded) }
+
+// explainFolded is notEvaluated with a text for each condition.
+func (d Decision) explainFolded(text string) string {
 	all := d.allConditions()
 	counts := func(c Condition) bool { return c.Effect == EffectDeny }
 	if !slices.ContainsFunc(all, counts) {
@@ -373,7 +376,7 @@ func (d Decision) notEvaluated() string {
 	seen, reasons := map[string]bool{}, []string{}
 	for _, c := range all {
 		if counts(c) && !seen[c.ID] && len(reasons) <= maxReportedConditions {
-			seen[c.ID], reasons = true, append(reasons, Explain(c.ID, WordError, c.Description, textOfFolded))
+			seen[c.ID], reasons = true, append(reasons, Explain(c.ID, WordError, c.Description, text))
 		}
 	}
 	return bounded(reasons)

@@ -57,6 +57,11 @@ var suites = []mutation.Suite{
 		{Name: "engine: policies that are found by their namespace", File: "index.go", Old: "found = appendMatching(b.byRequest[requestKey{namespace: namespace}], a, found)", New: "_ = namespace", Test: "^TestWidePoliciesAreFound$"},
 		{Name: "engine: restrictions of reviews in the other group", File: "rule.go", Old: "if !r.grants {\n\t\t\trules", New: "if false {\n\t\t\trules", Test: "^TestReviewGroups$"},
 		{Name: "engine: grants of reviews in the other group", File: "rule.go", Old: "if !r.grants {\n\t\t\trules", New: "if true {\n\t\t\trules", Test: "^TestReviewGroups$"},
+		{Name: "engine: restrictions of names that are not known", File: "rule.go", Old: " && (r.grants || !isForAnyName(a)) {", New: " {", Test: "^TestForAnyName$"},
+		{Name: "engine: grants of names that are not known", File: "rule.go", Old: "(r.grants || !isForAnyName(a))", New: "!isForAnyName(a)", Test: "^TestForAnyName$"},
+		{Name: "engine: conditions on names that are not known", File: "evaluation.go", Old: "case p.condition.readsName && isForAnyName", New: "case false && isForAnyName", Test: "^TestForAnyName$"},
+		{Name: "engine: grants by what is not seen at admission", File: "authorizer.go", Old: "if e.isUnseen(m.policy) {", New: "if false {", Test: "^TestUnseen$"},
+		{Name: "engine: NoOpinion by what is not seen at admission", File: "authorizer.go", Old: "case outcome.IsResidual() && e.isUnseen(m.policy):", New: "case false:", Test: "^TestUnseen$"},
 		{Name: "engine: reviews of kube-apiserver", File: "rule.go", Old: "case r.servedVersion != \"\" && a.GetAPIVersion() != r.servedVersion:", New: "case false:", Test: "^TestReviewGroups$"},
 	}},
 	{Package: "pkg/authorization/webhook", Test: "^Test", Mutants: []mutation.Mutant{

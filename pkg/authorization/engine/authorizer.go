@@ -94,7 +94,7 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	if len(found) == 0 {
 		return authorization.NoOpinion("", nil)
 	}
-	e := &evaluation{stage: a.Stage, ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx)}
+	e := &evaluation{stage: a.Stage, ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx), unseen: authorization.UnseenOf(ctx)}
 	defer e.observe()
 	switch a.Part {
 	case Granting:
@@ -125,6 +125,8 @@ type evaluation struct {
 	// stage and began are for metrics: began is when the first condition was evaluated, zero if none was.
 	stage authorization.Stage
 	began time.Time
+	// unseen is not nil if the request is decided again where its path and its selectors are not seen.
+	unseen *authorization.Unseen
 	// heldBack says that NoOpinion policies, or policies that are out of date, keep all Allow
 	// policies from granting.
 	heldBack bool
@@ -216,6 +218,8 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 		}
 		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsFalse():
+		case outcome.IsResidual() && e.isUnseen(m.policy):
+			return nil, decide(m.policy, nil)
 		case outcome.IsResidual():
 			conditions = append(conditions, e.condition(m.policy, outcome))
 		default:
@@ -238,6 +242,10 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		if m.policy.conditionEffect() != authorization.EffectAllow {
 			continue
 		}
+		if e.isUnseen(m.policy) {
+			e.unseen.Add(m.policy.id, m.policy.description)
+			continue
+		}
 		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsTrue():
 			return nil, m.policy
@@ -249,6 +257,11 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		}
 	}
 	return conditions, nil
+}
+
+// isUnseen reports whether the condition of a policy reads what is not seen where the request is decided again.
+func (e *evaluation) isUnseen(p *Policy) bool {
+	return e.unseen != nil && p.condition != nil && p.condition.readsUnseen
 }
 
 // outcome is the result of a condition with the known data.

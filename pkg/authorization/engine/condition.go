@@ -80,11 +80,21 @@ type condition struct {
 	plans      [classCount]*partial.Plan
 	// namespacePlans are for requests whose namespace is known. They are nil if the expression does not read namespaceObject.
 	namespacePlans [classCount]*partial.Plan
+	// readsName says that the condition may depend on the name of the request.
+	readsName bool
+	// readsUnseen says that it may depend on what an admission webhook does not see of a request.
+	readsUnseen bool
 }
+
+// unseen are the fields of request that an AdmissionReview does not have.
+var unseen = []string{"path", "labelSelector", "fieldSelector"}
 
 // newCondition plans an expression for the classes of requests that the rules of its policy may match.
 func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
-	c := &condition{expression: expression}
+	c := &condition{
+		expression: expression, readsName: expression.ReadsRequestField("name"),
+		readsUnseen: slices.ContainsFunc(unseen, expression.ReadsRequestField),
+	}
 	for _, class := range classesOf(rules) {
 		plan, err := expression.Plan(class.known()...)
 		if err != nil {

@@ -57,8 +57,11 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 			plan, values = inNamespace, known
 		}
 	}
-	if plan == nil {
+	switch {
+	case plan == nil:
 		return outcome{Result: partial.Failed(errNoPlan)}
+	case p.condition.readsName && isForAnyName(e.request.Attributes):
+		return outcome{Result: partial.Failed(errAnyName)}
 	}
 	left := e.budgets.Left(p.key.Namespace)
 	if left == 0 {

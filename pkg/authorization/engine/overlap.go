@@ -8,6 +8,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -101,3 +102,17 @@ func resourcesOverlap(pattern, resource, subresource string) bool {
 func pathsOverlap(a, b string) bool {
 	return pathMatches(a, strings.TrimRight(b, all)) || pathMatches(b, strings.TrimRight(a, all))
 }
+
+// ForAnyName returns the attributes of a request whose name is not known: the name in attributes does not count. Policies that
+// restrict some names restrict the request, and so do policies whose condition reads the name. Policies that allow only some
+// names, or whose condition reads the name, do not allow it.
+func ForAnyName(attributes authorizer.Attributes) authorizer.Attributes { return anyName{attributes} }
+
+type anyName struct{ authorizer.Attributes }
+
+func isForAnyName(a authorizer.Attributes) bool {
+	_, ok := a.(anyName)
+	return ok
+}
+
+var errAnyName = errors.New("the condition reads the name of the request, which is not known yet")

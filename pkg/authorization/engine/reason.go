@@ -27,7 +27,7 @@ const maxReportedPolicies = 8
 func (e *evaluation) nothingAllows(found []matching) string {
 	var reasons []string
 	for _, m := range found {
-		if m.policy.conditionEffect() != authorization.EffectAllow {
+		if m.policy.conditionEffect() != authorization.EffectAllow || e.isUnseen(m.policy) {
 			continue
 		}
 		part, related := e.falsePart(m.policy)

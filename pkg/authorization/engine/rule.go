@@ -116,7 +116,7 @@ func (r *rule) matches(a authorizer.Attributes) match {
 	if !holds(r.apiGroups, a.GetAPIGroup()) || !r.matchesResource(a.GetResource(), a.GetSubresource()) {
 		return noMatch
 	}
-	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) {
+	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) && (r.grants || !isForAnyName(a)) {
 		return noMatch
 	}
 	switch allVersions := a.GetAPIVersion() == all || a.GetAPIVersion() == ""; {

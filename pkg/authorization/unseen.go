@@ -1,0 +1,45 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package authorization
+
+import (
+	"context"
+	"slices"
+)
+
+// Unseen says that a request is decided again where its path and its selectors are not seen, as in an admission webhook. An Allow
+// policy whose condition reads them grants nothing, and a NoOpinion policy whose condition reads them and the object holds
+// back. Deny policies decide as ever. One goroutine uses it.
+type Unseen struct {
+	reasons []string
+}
+
+const textOfUnseen = "its condition reads the path or a selector of the request, which is not seen at admission"
+
+// Add adds an Allow policy that grants nothing, by the ID of its condition.
+func (u *Unseen) Add(id, description string) {
+	reason := Explain(id, WordError, description, textOfUnseen)
+	if len(u.reasons) < maxReportedConditions && !slices.Contains(u.reasons, reason) {
+		u.reasons = append(u.reasons, reason)
+	}
+}
+
+// Reason names the policies that grant nothing, at most maxReportedConditions. It is empty if there are none.
+func (u *Unseen) Reason() string { return joinReasons(u.reasons...) }
+
+type unseenKey struct{}
+
+// WithUnseen returns a context in which requests are decided with an Unseen.
+func WithUnseen(ctx context.Context) (context.Context, *Unseen) {
+	u := &Unseen{}
+	return context.WithValue(ctx, unseenKey{}, u), u
+}
+
+// UnseenOf returns the Unseen of a context, or nil.
+func UnseenOf(ctx context.Context) *Unseen {
+	u, _ := ctx.Value(unseenKey{}).(*Unseen)
+	return u
+}

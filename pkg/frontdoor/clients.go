@@ -6,6 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package frontdoor
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -47,6 +50,34 @@ func (c *Clients) only(next http.Handler) http.Handler {
 			refuse(w, statusError(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%q is not a client name that the front door accepts", name)))
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(WithClient(r.Context(), Client{
+			Name: client.User.GetName(), Certificate: fingerprintOf(r.TLS.PeerCertificates[0].Raw),
+		})))
 	})
+}
+
+// Client is an authenticated client of the listener. The zero value is none.
+type Client struct {
+	// Name is the common name of its certificate.
+	Name string
+	// Certificate is the SHA-256 digest of its certificate, in hexadecimal digits.
+	Certificate string
+}
+
+func fingerprintOf(certificate []byte) string {
+	sum := sha256.Sum256(certificate)
+	return hex.EncodeToString(sum[:])
+}
+
+type clientKey struct{}
+
+// WithClient returns a context of a request by a client.
+func WithClient(ctx context.Context, client Client) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+// ClientOf returns the client of a request, or the zero value if the context has none.
+func ClientOf(ctx context.Context) Client {
+	client, _ := ctx.Value(clientKey{}).(Client)
+	return client
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
 
 // Decider decides requests for kube-apiserver. It is safe for concurrent use.
@@ -48,6 +49,9 @@ type Config struct {
 	// Fields allows writes by users who have permission on some fields only. If nil, such writes
 	// are not allowed.
 	Fields *Fields
+	// InnerDoor lets writes pass on conditions that kube-apiserver has Proviso evaluate at admission. If nil, conditions on what this
+	// server does not enforce are folded.
+	InnerDoor *InnerDoor
 }
 
 // New returns a Decider. It returns an error if config is incomplete.
@@ -57,6 +61,8 @@ func New(config Config) (*Decider, error) {
 		return nil, errors.New("a front door needs Chain, Policies and Enforces")
 	case fields != nil && (fields.Check == nil || fields.KubeAPIServer == nil):
 		return nil, errors.New("the fields of a front door need Check and KubeAPIServer")
+	case config.InnerDoor != nil && !config.InnerDoor.isComplete():
+		return nil, errors.New("the inner door of a front door needs all its functions")
 	}
 	return &Decider{config: config}, nil
 }
@@ -85,12 +91,13 @@ func (d *Decider) Ready() error {
 //
 //   - where this server enforces conditions: to Allow if the decision can become Allow, else to
 //     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
+//   - where the inner door is called: to Allow, on the terms of InnerDoor;
 //   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
 //     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
 //     how to see them.
 //
 // A request with the delegation marker comes from Proviso, which decides from the same policies
-// itself and needs the answer of the other authorizers. Allow and conditional decisions become
+// itself, at admission or in the inner door, and needs the answer of the other authorizers. Allow and conditional decisions become
 // NoOpinion without a reason; Deny stays. Impersonating the marker is denied, and a client that forges it only
 // loses permissions.
 //
@@ -132,14 +139,20 @@ func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attribut
 
 // decide is Decide with limited evaluations.
 func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+	if d.isCanary(ctx, attributes) {
+		return authorization.Allow(reasonCanary, nil), nil
+	}
 	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
-	if impersonatesMarker(attributes) {
-		return authorization.Deny(reasonMarker, nil), nil
+	if key := impersonatedReserved(attributes); key != "" {
+		return authorization.Deny("the user extra "+key+reasonReserved, nil), nil
 	}
 	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
+	if !marked && d.isListed(attributes) {
+		return d.decideListed(ctx, attributes, within)
+	}
 	decision, err := d.byPolicies(ctx, attributes, within)
 	if err != nil {
 		return authorization.Decision{}, err
@@ -166,7 +179,9 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 }
 
 const (
-	reasonMarker = "the user extra " + webhook.DelegationMarker + " is reserved for Proviso and cannot be impersonated"
+	reasonReserved     = " is reserved for Proviso and cannot be impersonated"
+	reasonOnConditions = "allowed if the conditions hold, which Proviso evaluates at admission: "
+	reasonCanary       = "a canary, which the inner door refuses at admission"
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
 	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
@@ -176,7 +191,7 @@ const (
 func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
 	switch {
 	case enforced && decision.CanBecomeAllowed():
-		return authorization.Allow("allowed if the conditions hold, which Proviso evaluates at admission: "+strings.Join(decision.Labels(), "; "), nil)
+		return authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
 	case enforced || marked:
 		// Policies have nothing to do with a refusal that follows: Proviso evaluates the conditions if RBAC allows the request.
 		return authorization.NoOpinion("", nil)
@@ -213,10 +228,17 @@ func isMarked(u user.Info) bool {
 	return false
 }
 
-// impersonatesMarker reports whether the request is a check for impersonating the delegation
-// marker. A client that had the marker could make the front door skip Deny conditions that no
-// server behind it enforces.
-func impersonatesMarker(a authorizer.Attributes) bool {
-	return a.IsResourceRequest() && a.GetAPIGroup() == authenticationv1.GroupName &&
-		a.GetResource() == "userextras" && strings.EqualFold(a.GetSubresource(), webhook.DelegationMarker)
+// impersonatedReserved returns the key if the request is a check for impersonating an extra that is reserved for Proviso. A client
+// that had the delegation marker could make the front door skip Deny conditions that no server behind it enforces. A
+// client that had the extra of the canary could write to the namespace of Proviso where the inner door is not called.
+func impersonatedReserved(a authorizer.Attributes) string {
+	if !a.IsResourceRequest() || a.GetAPIGroup() != authenticationv1.GroupName || a.GetResource() != "userextras" {
+		return ""
+	}
+	for _, key := range []string{webhook.DelegationMarker, innerdoor.CanaryExtra} {
+		if strings.EqualFold(a.GetSubresource(), key) {
+			return key
+		}
+	}
+	return ""
 }

@@ -13,9 +13,13 @@ SPDX-License-Identifier: Apache-2.0
 //     kube-apiserver make one kind of check: whether a user may change fields of a resource that
 //     Proviso serves, once for a request on which policies have no opinion, and never for a
 //     request that is itself such a check. If no answer arrives in time, the decision is
-//     NoOpinion.
-//   - If a decision depends on conditions, it answers Allow only where this server decides again
-//     and evaluates them. Everywhere else conditions are folded, never to Allow.
+//     NoOpinion. With an inner door, it also has kube-apiserver check whether a user may read what the
+//     answer to a write shows.
+//   - If a decision depends on conditions, it answers Allow only where Proviso decides again
+//     and evaluates them: this server where it serves the request, and the inner door where kube-apiserver
+//     is known to call it. Everywhere else conditions are folded, never to Allow.
+//   - Where the inner door decides, no policy denies, or could deny, the request or another one that looks the same at
+//     admission.
 //   - A check that Proviso itself sends to kube-apiserver has the delegation marker, and is
 //     never answered Allow: otherwise a policy could be the reason for its own decision.
 //   - If it cannot decide, it returns an error, and kube-apiserver applies its failure policy.

@@ -38,6 +38,12 @@ const (
 	answerNoOpinion           = "folded_to_no_opinion"
 )
 
+// The values of the label answer of the inner door, beside those of obstacles.
+const (
+	answerPassed = "passed"
+	answerUnseen = "unseen"
+)
+
 var (
 	requests = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "requests_total", StabilityLevel: metrics.ALPHA,
@@ -61,8 +67,16 @@ var (
 	}, []string{"result"})
 	conditionalAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "conditional_answers_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (this server evaluates the conditions or checks the fields), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
+		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (Proviso evaluates the conditions or checks the fields at admission), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
 	}, []string{"answer"})
+	innerDoorAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_answers_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of reviews of writes that the inner door decides, and that policies could allow on conditions, by answer: passed (the inner door decides again), or why conditions were folded: left_out (the inner door does not decide for the user), not_local (kube-apiserver is not known to serve the version itself), not_known (the kube-apiserver is not known to call the inner door), restricted (policies could deny what looks the same at admission), unreadable (the user may not read what the answer may show), or unseen (the condition reads the path or a selector).",
+	}, []string{"answer"})
+	reads = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_read_checks_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of checks of the front door whether a user may read what the answer to a write shows, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
+	}, []string{"result"})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Time to read and decide a review at the front door, by decision, in seconds.",
@@ -72,10 +86,14 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, checks, conditionalAnswers, duration)
+	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, checks, conditionalAnswers, innerDoorAnswers, reads, duration)
 })
 
-func observeCheck(decision authorizer.Decision, err error) {
+func observeCheck(decision authorizer.Decision, err error) { observeAnswer(checks, decision, err) }
+
+func observeRead(decision authorizer.Decision, err error) { observeAnswer(reads, decision, err) }
+
+func observeAnswer(counter *metrics.CounterVec, decision authorizer.Decision, err error) {
 	result := "refused"
 	switch {
 	case err != nil:
@@ -83,7 +101,7 @@ func observeCheck(decision authorizer.Decision, err error) {
 	case decision == authorizer.DecisionAllow:
 		result = decisionAllowed
 	}
-	checks.WithLabelValues(result).Inc()
+	counter.WithLabelValues(result).Inc()
 }
 
 // observeConditional counts the answer to which a conditional decision was converted.

@@ -41,7 +41,7 @@ var layers = map[string][]string{
 	"pkg/slots":         {},
 	"pkg/registration":  {},
 	"pkg/suggestion":    {},
-	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/slots"},
+	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/innerdoor", "pkg/slots"},
 	"pkg/innerdoor":     {"pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation", "pkg/slots"},

@@ -1,0 +1,226 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package frontdoor
+
+import (
+	"context"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+)
+
+// InnerDoor says for which requests kube-apiserver calls the inner door at admission, so that the front door may let them pass on
+// conditions. All functions are required, and must be safe for concurrent use.
+type InnerDoor struct {
+	// Listed reports whether the manifest of the inner door has a resource.
+	Listed func(innerdoor.Resource) bool
+	// LeavesOut reports whether the manifest leaves out a user, so that the inner door does not decide the user's writes.
+	LeavesOut func(user.Info) bool
+	// IsLocal reports whether kube-apiserver is known to serve a version itself. Other servers do not call the inner door.
+	IsLocal func(schema.GroupVersion) bool
+	// Known reports whether the kube-apiserver that has a certificate is known to call the inner door.
+	Known func(Client) bool
+	// IsCanary reports whether a request is one with which Proviso finds out whether kube-apiserver calls the inner door. Such a
+	// request is allowed, and refused at admission.
+	IsCanary func(Client, authorizer.Attributes) bool
+	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
+	// not retry.
+	KubeAPIServer authorizer.UnconditionalAuthorizer
+}
+
+func (i *InnerDoor) isComplete() bool {
+	return i.Listed != nil && i.LeavesOut != nil && i.IsLocal != nil && i.Known != nil && i.IsCanary != nil && i.KubeAPIServer != nil
+}
+
+// isCanary reports whether a request is a canary of the inner door.
+func (d *Decider) isCanary(ctx context.Context, a authorizer.Attributes) bool {
+	return d.config.InnerDoor != nil && !isMarked(a.GetUser()) && a.IsResourceRequest() && d.config.InnerDoor.IsCanary(ClientOf(ctx), a)
+}
+
+// isListed reports whether the inner door decides a request, if kube-apiserver calls it.
+func (d *Decider) isListed(a authorizer.Attributes) bool {
+	if d.config.InnerDoor == nil || !a.IsResourceRequest() || authorization.HasWildcards(a) || d.config.Enforces(a) {
+		return false
+	}
+	resource := resourceOf(a)
+	return len(innerdoor.Alternatives(resource, checkOf(a))) > 0 && d.config.InnerDoor.Listed(resource)
+}
+
+func resourceOf(a authorizer.Attributes) innerdoor.Resource {
+	return innerdoor.Resource{Group: a.GetAPIGroup(), Resource: a.GetResource(), Subresource: a.GetSubresource()}
+}
+
+func checkOf(a authorizer.Attributes) innerdoor.Check {
+	return innerdoor.Check{Verb: a.GetVerb(), Named: a.GetName() != ""}
+}
+
+// obstacle is why a request does not pass on conditions that the inner door would evaluate.
+type obstacle struct {
+	// answer is the value of the label answer of the metric.
+	answer string
+	// reason is a part of the reason of the decision.
+	reason string
+}
+
+// The obstacles.
+var (
+	leftOut    = &obstacle{"left_out", "the inner door does not decide for this user"}
+	notLocal   = &obstacle{"not_local", "kube-apiserver is not known to serve this version itself"}
+	restricted = &obstacle{"restricted", "a policy denies, or could deny, another request that looks the same at admission"}
+	unreadable = &obstacle{"unreadable", "the answer may show objects, which the user may not read"}
+	notKnown   = &obstacle{"not_known", "this kube-apiserver is not known to call the inner door"}
+)
+
+// decideListed decides a request that the inner door decides again. There its path and its selectors are not seen, so that policies
+// that read them grant nothing on their own.
+func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+	unseenCtx, unseen := authorization.WithUnseen(ctx)
+	decision, err := d.byPolicies(unseenCtx, attributes, within)
+	if err != nil {
+		return authorization.Decision{}, err
+	}
+	if !decision.IsUnconditional() {
+		decision = d.passesOnConditions(ctx, decision, attributes, within)
+		observeConditional(decision, false)
+	}
+	if reason := unseen.Reason(); reason != "" && decision.IsNoOpinion() {
+		innerDoorAnswers.WithLabelValues(answerUnseen).Inc()
+		return authorization.NoOpinion(strings.TrimPrefix(decision.Reason()+"; "+reason, "; "), decision.Err()), nil
+	}
+	return decision, nil
+}
+
+// passesOnConditions returns the decision about a request on a listed resource whose decision is conditional. It is Allow only if
+// the inner door decides the request again. Otherwise the decision is folded.
+//
+// Of a decision that can become Deny only the Deny is left, because kube-apiserver does not call the inner door for what another
+// authorizer allows.
+func (d *Decider) passesOnConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	folded := decision.Fold()
+	if !folded.IsNoOpinion() || !decision.CanBecomeAllowed() {
+		return folded
+	}
+	if found := d.obstacle(ctx, attributes, within); found != nil {
+		innerDoorAnswers.WithLabelValues(found.answer).Inc()
+		return decision.FoldBecause(found.reason)
+	}
+	innerDoorAnswers.WithLabelValues(answerPassed).Inc()
+	return authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
+}
+
+// obstacle returns the first obstacle, or nil. What takes a check by kube-apiserver comes last.
+func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes, within limit) *obstacle {
+	door := d.config.InnerDoor
+	switch {
+	case attributes.GetUser() == nil || door.LeavesOut(attributes.GetUser()):
+		return leftOut
+	case !door.IsLocal(schema.GroupVersion{Group: attributes.GetAPIGroup(), Version: attributes.GetAPIVersion()}):
+		return notLocal
+	case !door.Known(ClientOf(ctx)):
+		return notKnown
+	case d.isRestrictedOtherwise(ctx, attributes, within):
+		return restricted
+	case !d.mayReadAnswer(ctx, attributes, within):
+		return unreadable
+	}
+	return nil
+}
+
+// isRestrictedOtherwise reports whether policies deny, or could deny, another request that looks the same at admission. kube-apiserver
+// does not call the inner door if another authorizer allows that request, so the user must not be able to pass as if it had been
+// sent.
+func (d *Decider) isRestrictedOtherwise(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
+	mayDeny := func(check innerdoor.Check) bool {
+		decision, err := d.byPolicies(ctx, withCheck(attributes, check), within)
+		return err != nil || decision.CanBecomeDenied()
+	}
+	for _, alternative := range innerdoor.Alternatives(resourceOf(attributes), checkOf(attributes)) {
+		if denies(alternative.Rest, mayDeny) {
+			continue // the request cannot turn into such a write
+		}
+		if denies(alternative.Others, mayDeny) {
+			return true
+		}
+	}
+	return false
+}
+
+func denies(checks []innerdoor.Check, mayDeny func(innerdoor.Check) bool) bool {
+	for _, check := range checks {
+		if mayDeny(check) {
+			return true
+		}
+	}
+	return false
+}
+
+// withCheck returns attributes with another check. A request without a name is a POST: the name of its object is not known.
+func withCheck(attributes authorizer.Attributes, check innerdoor.Check) authorizer.Attributes {
+	other := variant{Attributes: attributes, verb: check.Verb, subresource: attributes.GetSubresource(), namespace: attributes.GetNamespace()}
+	switch {
+	case !check.Named:
+		if attributes.GetAPIGroup() == "" && attributes.GetResource() == "namespaces" {
+			other.namespace = "" // only a namespace that exists is in itself
+		}
+		return other
+	case attributes.GetName() == "":
+		return engine.ForAnyName(other)
+	}
+	other.name = attributes.GetName()
+	return other
+}
+
+// variant is another request of the same user about the same resource.
+type variant struct {
+	authorizer.Attributes
+
+	verb, subresource, namespace, name string
+}
+
+func (v variant) GetVerb() string        { return v.verb }
+func (v variant) GetSubresource() string { return v.subresource }
+func (v variant) GetNamespace() string   { return v.namespace }
+func (v variant) GetName() string        { return v.name }
+
+// IsReadOnly implements authorizer.Attributes.
+func (v variant) IsReadOnly() bool { return v.verb == "get" || v.verb == "list" }
+
+// mayReadAnswer reports whether a user may read what the answer to a write shows, without conditions: the object of an update, patch
+// or delete, and the objects of a deletecollection. By policies or, if they have no opinion, by one check of
+// kube-apiserver. An error counts as no.
+func (d *Decider) mayReadAnswer(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
+	check := variant{Attributes: attributes, verb: "get", namespace: attributes.GetNamespace(), name: attributes.GetName()}
+	switch attributes.GetVerb() {
+	case "create":
+		return true
+	case "deletecollection":
+		check.verb = "list"
+	}
+	switch byPolicies, err := d.byPolicies(ctx, check, within); {
+	case err != nil:
+		return false
+	case byPolicies.Fold().IsAllow():
+		return true
+	case byPolicies.Fold().IsDeny():
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	decision, _, err := d.config.InnerDoor.KubeAPIServer.Authorize(ctx, check)
+	observeRead(decision, err)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Asking kube-apiserver for permission to read failed")
+		return false
+	}
+	return decision == authorizer.DecisionAllow
+}

@@ -1,0 +1,124 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+)
+
+// A canary is a dry-run request with which a replica of Proviso finds out whether a kube-apiserver calls the inner door. Proviso
+// sends it as a user of its own, whom the front door allows it and the inner door refuses it. The user has an extra with a
+// nonce, which kube-apiserver sends to both doors.
+const (
+	// CanaryUser is the name of the user.
+	CanaryUser = "system:proviso:canary"
+	// CanaryExtra is the key of the extra. The front door denies impersonating it.
+	CanaryExtra = "authorization.proviso.dev/canary"
+	// CanaryName is the name of the ConfigMap that canaries are about. It must exist, so that updates and deletions reach
+	// admission.
+	CanaryName = "proviso-inner-door-canary"
+
+	// canaryCause is the type of the cause in the status of a refusal.
+	canaryCause metav1.CauseType = "authorization.proviso.dev/canary"
+	nonceBytes                   = 16
+)
+
+// NewNonce returns a nonce that no other replica has.
+func NewNonce() string {
+	var nonce [nonceBytes]byte
+	_, _ = rand.Read(nonce[:]) // it never fails
+	return hex.EncodeToString(nonce[:])
+}
+
+// CanaryNonceOf returns the nonce of a user who is the canary. It returns false for all other users.
+func CanaryNonceOf(name string, extra map[string][]string) (nonce string, ok bool) {
+	values := extra[CanaryExtra]
+	if name != CanaryUser || len(values) != 1 {
+		return "", false
+	}
+	decoded, err := hex.DecodeString(values[0])
+	return values[0], err == nil && len(decoded) == nonceBytes
+}
+
+// CanaryOf returns the nonce of attributes that are a canary's: of the canary, on its ConfigMap in a namespace, or to create a
+// ConfigMap there. It returns false for all other attributes.
+func CanaryOf(a authorizer.Attributes, namespace string) (nonce string, ok bool) {
+	who := a.GetUser()
+	if who == nil || !a.IsResourceRequest() || a.GetAPIGroup() != "" || a.GetAPIVersion() != "v1" || a.GetResource() != "configmaps" || a.GetSubresource() != "" ||
+		namespace == "" || a.GetNamespace() != namespace {
+		return "", false
+	}
+	switch a.GetVerb() {
+	case "create":
+		if a.GetName() != "" {
+			return "", false
+		}
+	case "update", "delete":
+		if a.GetName() != CanaryName {
+			return "", false
+		}
+	case "deletecollection":
+		if !selectsCanary(a) {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	return CanaryNonceOf(who.GetName(), who.GetExtra())
+}
+
+// selectsCanary reports whether a field selector selects the ConfigMap alone.
+func selectsCanary(a authorizer.Attributes) bool {
+	requirements, err := a.GetFieldSelector()
+	if err != nil {
+		return false
+	}
+	for _, r := range requirements {
+		if r.Field == "metadata.name" && (r.Operator == "=" || r.Operator == "==") && r.Value == CanaryName {
+			return true // further requirements select less
+		}
+	}
+	return false
+}
+
+// RefuseCanary returns the refusal of a canary, or nil if a request was not sent by the canary. The refusal has the digest of
+// the manifest by which kube-apiserver has called the inner door. The handler of the inner door must call it before it
+// decides, whatever the digest is: the digest tells who sent the canary which manifest the kube-apiserver has.
+func RefuseCanary(request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
+	if request.UserInfo.Username != CanaryUser {
+		return nil
+	}
+	response := refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, "the inner door refuses every request of its canary")
+	if nonce, ok := CanaryNonceOf(request.UserInfo.Username, extraOf(request.UserInfo.Extra)); ok {
+		response.Result.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: canaryCause, Message: digest, Field: nonce}}}
+	}
+	return response
+}
+
+// CanaryDigestOf returns the digest in the refusal of a canary with a nonce. It returns false if the status is something else.
+func CanaryDigestOf(status *metav1.Status, nonce string) (digest string, ok bool) {
+	if status == nil || status.Code != http.StatusForbidden || status.Details == nil || nonce == "" {
+		return "", false
+	}
+	for _, cause := range status.Details.Causes {
+		if cause.Type == canaryCause && cause.Field == nonce && cause.Message != "" {
+			return cause.Message, true
+		}
+	}
+	return "", false
+}
+
+// CanaryIdentity returns the canary with a nonce.
+func CanaryIdentity(nonce string) user.Info {
+	return &user.DefaultInfo{Name: CanaryUser, Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{CanaryExtra: {nonce}}}
+}

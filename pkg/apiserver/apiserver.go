@@ -288,7 +288,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(watcher)
+	frontDoor, err := c.newFrontDoor(watcher, generic)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,8 @@ import (
 
 // FrontDoorConfig configures the listener of the front door.
 type FrontDoorConfig struct {
+	// Folding configures which writes pass on conditions that the inner door evaluates. If nil, none do.
+	Folding *FoldingConfig
 	// Serving has a listener, a serving certificate and the CA for client certificates.
 	Serving *genericapiserver.SecureServingInfo
 	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
@@ -37,7 +39,7 @@ var errNoClientCA = errors.New("the front door needs a CA for client certificate
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher) (*frontdoor.Server, error) {
+func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, generic *genericapiserver.GenericAPIServer) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -45,8 +47,13 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher) (*frontdoor
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
+	innerDoor, err := c.newInnerDoor(config.Folding, generic)
+	if err != nil {
+		return nil, err
+	}
 	decider, err := frontdoor.New(frontdoor.Config{
-		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Namespaces: config.Namespaces,
+		InnerDoor: innerDoor,
+		Chain:     c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {

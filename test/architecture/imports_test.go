@@ -53,6 +53,7 @@ var layers = map[string][]string{
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
+	"pkg/innerdoor/probe":            {"pkg/innerdoor"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},

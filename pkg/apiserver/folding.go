@@ -1,0 +1,140 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+// probesPath is the path of the details of readiness about the inner door. It has no influence on readiness: without the inner door,
+// the front door folds conditions.
+const probesPath = "/readyz/inner-door"
+
+// FoldingConfig configures which writes pass the front door on conditions that the inner door evaluates.
+type FoldingConfig struct {
+	// Resources are those of the manifest.
+	Resources []innerdoor.Resource
+	// LeavesOut reports whether the manifest leaves out a user.
+	LeavesOut func(user.Info) bool
+	// Digest is the digest of the manifest.
+	Digest string
+	// Namespace is the namespace of Proviso, which has the ConfigMap of the canaries.
+	Namespace string
+	// Servers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service
+	// kubernetes are.
+	Servers []string
+	// Interval is the time between canaries. If zero, it is probe.DefaultInterval.
+	Interval time.Duration
+	// KubeAPIServer asks kube-apiserver, with the delegation marker, whether a user may read what an answer shows.
+	KubeAPIServer authorizer.UnconditionalAuthorizer
+}
+
+// folding is what the front door needs to let writes pass on conditions.
+type folding struct {
+	config FoldingConfig
+	prober *probe.Prober
+	locals *registration.Locals
+}
+
+var errFolding = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
+
+// newInnerDoor returns what the front door asks about the inner door, and has the server probe it. It returns nil without a
+// configuration.
+func (c CompletedConfig) newInnerDoor(config *FoldingConfig, generic *genericapiserver.GenericAPIServer) (*frontdoor.InnerDoor, error) {
+	if config == nil {
+		return nil, nil
+	}
+	f, err := newFolding(*config, c.kubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	return f.innerDoor(), f.install(generic)
+}
+
+// newFolding returns the folding of a front door. kubeAPIServer is the client configuration of kube-apiserver, as Proviso.
+func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config) (*folding, error) {
+	if kubeAPIServer == nil {
+		return nil, errFolding
+	}
+	client, err := kubernetes.NewForConfig(restclient.CopyConfig(kubeAPIServer))
+	if err != nil {
+		return nil, fmt.Errorf("client of the inner door: %w", err)
+	}
+	services, err := discovery.NewDiscoveryClientForConfig(restclient.CopyConfig(kubeAPIServer))
+	if err != nil {
+		return nil, fmt.Errorf("client of APIServices: %w", err)
+	}
+	servers, sharesName := probe.EndpointsOf(client), true
+	if len(config.Servers) > 0 {
+		servers, sharesName = func(context.Context) ([]string, error) { return slices.Clone(config.Servers), nil }, false
+	}
+	prober, err := probe.New(probe.Config{
+		Namespace: config.Namespace, Digest: config.Digest, Interval: config.Interval, Servers: servers, Alive: probe.LeasesOf(client, clock.RealClock{}),
+		Client: func(server string) (*http.Client, error) { return clientOf(kubeAPIServer, server, sharesName) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &folding{config: config, prober: prober, locals: registration.NewLocals(services.RESTClient())}, nil
+}
+
+// clientOf returns a client of one kube-apiserver. Endpoints of a Service are addresses, and their certificates may be for the name of
+// the Service only.
+func clientOf(kubeAPIServer *restclient.Config, server string, sharesName bool) (*http.Client, error) {
+	config := restclient.CopyConfig(kubeAPIServer)
+	if sharesName && config.ServerName == "" {
+		host, err := url.Parse(config.Host)
+		if err != nil {
+			return nil, fmt.Errorf("address of kube-apiserver: %w", err)
+		}
+		config.ServerName = host.Hostname()
+	}
+	config.Host = server
+	return restclient.HTTPClientFor(config)
+}
+
+// innerDoor returns what the front door asks.
+func (f *folding) innerDoor() *frontdoor.InnerDoor {
+	return &frontdoor.InnerDoor{
+		Listed:    func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
+		LeavesOut: f.config.LeavesOut,
+		IsLocal:   f.locals.IsLocal,
+		Known:     func(client frontdoor.Client) bool { return f.prober.Known(client.Certificate) },
+		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
+			return f.prober.IsCanary(client.Certificate, a)
+		},
+		KubeAPIServer: f.config.KubeAPIServer,
+	}
+}
+
+// install serves the states of the kube-apiservers, and probes them from the start of the server.
+func (f *folding) install(generic *genericapiserver.GenericAPIServer) error {
+	generic.Handler.NonGoRestfulMux.Handle(probesPath, f.prober)
+	return generic.AddPostStartHook("proviso-inner-door", func(hook genericapiserver.PostStartHookContext) error {
+		go f.locals.Run(hook)
+		go f.prober.Run(hook)
+		return nil
+	})
+}

@@ -1,0 +1,170 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+)
+
+// canaryKube is a kube-apiserver that calls both doors for canaries.
+type canaryKube struct {
+	mu     sync.Mutex
+	door   *frontdoor.InnerDoor
+	client frontdoor.Client
+	digest string
+	token  string
+}
+
+func (k *canaryKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/endpointslices"):
+		host, port, _ := strings.Cut(r.Host, ":")
+		_, _ = fmt.Fprintf(w, `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "items": [{"ports": [{"name": "https", "port": %s}], "endpoints": [{"addresses": [%q]}]}]}`, port, host)
+		return
+	case strings.HasSuffix(r.URL.Path, "/leases"):
+		_, _ = fmt.Fprint(w, `{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": []}`)
+		return
+	case strings.HasSuffix(r.URL.Path, "/apiservices"):
+		_, _ = fmt.Fprint(w, `{"kind": "APIServiceList", "items": [{"spec": {"version": "v1"}}]}`)
+		return
+	}
+	k.token = r.Header.Get("Authorization")
+	extra := map[string][]string{innerdoor.CanaryExtra: r.Header.Values("Impersonate-Extra-" + strings.ReplaceAll(innerdoor.CanaryExtra, "/", "%2F"))}
+	a := authorizer.AttributesRecord{
+		User: &user.DefaultInfo{Name: r.Header.Get("Impersonate-User"), Extra: extra}, Verb: map[string]string{"POST": "create", "PUT": "update", "DELETE": "delete"}[r.Method],
+		APIVersion: "v1", Resource: "configmaps", Namespace: "proviso-system", ResourceRequest: true,
+	}
+	if strings.HasSuffix(r.URL.Path, "/"+innerdoor.CanaryName) {
+		a.Name = innerdoor.CanaryName
+	} else if selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector")); err == nil && a.Verb == "delete" {
+		a.Verb, a.FieldSelectorRequirements = "deletecollection", selector.Requirements()
+	}
+	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden}
+	if k.door.IsCanary(k.client, a) {
+		status = innerdoor.RefuseCanary(&admissionv1.AdmissionRequest{UserInfo: authenticationv1.UserInfo{
+			Username: a.User.GetName(), Extra: map[string]authenticationv1.ExtraValue{innerdoor.CanaryExtra: extra[innerdoor.CanaryExtra]},
+		}}, k.digest).Result
+	}
+	w.WriteHeader(int(status.Code))
+	_ = json.NewEncoder(w).Encode(status)
+}
+
+// TestFolding probes a kube-apiserver over TLS, by its endpoint and by its address.
+func TestFolding(t *testing.T) {
+	t.Parallel()
+	for name, byAddress := range map[string]bool{"the Service": false, "an address": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kube := &canaryKube{client: frontdoor.Client{Name: "kube-apiserver", Certificate: "one"}, digest: "abc"}
+			server := httptest.NewTLSServer(kube)
+			t.Cleanup(server.Close)
+			config := FoldingConfig{
+				Resources: []innerdoor.Resource{{Resource: "pods"}}, LeavesOut: func(u user.Info) bool { return u.GetName() == "node" }, Digest: "abc", Namespace: "proviso-system",
+				KubeAPIServer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+					return authorizer.DecisionNoOpinion, "", nil
+				}),
+			}
+			if byAddress {
+				config.Servers = []string{server.URL}
+			}
+			client := &restclient.Config{Host: server.URL, BearerToken: "secret"}
+			client.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+			f, err := newFolding(config, client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			door := f.innerDoor()
+			kube.door = door
+			core := schema.GroupVersion{Version: "v1"}
+			if door.Known(kube.client) || door.IsLocal(core) {
+				t.Error("known before the first round")
+			}
+			f.prober.Round(t.Context())
+			if err := f.locals.Look(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if !door.Known(kube.client) || door.Known(frontdoor.Client{Name: "kube-apiserver", Certificate: "other"}) || !door.IsLocal(core) {
+				t.Errorf("got %+v", f.prober.States())
+			}
+			if !door.Listed(innerdoor.Resource{Resource: "pods"}) || door.Listed(innerdoor.Resource{Resource: "pods", Subresource: "status"}) || !door.LeavesOut(&user.DefaultInfo{Name: "node"}) {
+				t.Error("the list, or who is left out, got lost")
+			}
+			if kube.token != "Bearer secret" {
+				t.Errorf("canaries authenticate by %q", kube.token)
+			}
+			kube.mu.Lock()
+			kube.digest = "other"
+			kube.mu.Unlock()
+			f.prober.Round(t.Context())
+			if door.Known(kube.client) {
+				t.Error("a server with another manifest is known")
+			}
+		})
+	}
+	if _, err := newFolding(FoldingConfig{}, nil); err == nil {
+		t.Error("no error without kube-apiserver")
+	}
+	if _, err := newFolding(FoldingConfig{}, &restclient.Config{Host: "https://127.0.0.1"}); err == nil {
+		t.Error("no error without a manifest")
+	}
+}
+
+// TestClientOf has the names by which the certificates of servers are verified.
+func TestClientOf(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	t.Cleanup(server.Close)
+	for _, tc := range []struct {
+		name, host, serverName string
+		sharesName             bool
+		want                   bool
+	}{
+		{name: "the name of the Service", host: "https://example.com", sharesName: true, want: true},
+		{name: "another name", host: "https://example.org", sharesName: true},
+		{name: "a name that is configured", host: "https://example.org", serverName: "example.com", sharesName: true, want: true},
+		{name: "its own address", host: "https://example.org", want: true},
+		{name: "not a URL", host: "https://[", sharesName: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			config := &restclient.Config{Host: tc.host}
+			config.CAData, config.ServerName = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), tc.serverName
+			client, err := clientOf(config, server.URL, tc.sharesName)
+			if err == nil {
+				var response *http.Response
+				if response, err = client.Get(server.URL); err == nil {
+					_ = response.Body.Close()
+				}
+			}
+			if (err == nil) != tc.want {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

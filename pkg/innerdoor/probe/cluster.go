@@ -1,0 +1,78 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package probe
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// leasePrefix begins the names of the Leases of kube-apiservers, in leaseNamespace.
+	leasePrefix    = "apiserver-"
+	leaseNamespace = metav1.NamespaceSystem
+	// aliveFor is how long a kube-apiserver counts as running after it renewed its Lease. It renews it every ten seconds.
+	aliveFor = time.Minute
+)
+
+// EndpointsOf returns a function for Config.Servers that lists the endpoints of the Service kubernetes.
+func EndpointsOf(client kubernetes.Interface) func(context.Context) ([]string, error) {
+	return func(ctx context.Context) ([]string, error) {
+		slices, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
+		if err != nil {
+			return nil, fmt.Errorf("endpoints of the Service kubernetes: %w", err)
+		}
+		var servers []string
+		for i := range slices.Items {
+			servers = append(servers, serversOf(&slices.Items[i])...)
+		}
+		return servers, nil
+	}
+}
+
+// serversOf returns the addresses of an EndpointSlice. Endpoints that are not ready count: their servers may still ask.
+func serversOf(slice *discoveryv1.EndpointSlice) []string {
+	var servers []string
+	for _, port := range slice.Ports {
+		if port.Port == nil || port.Name != nil && *port.Name != "" && *port.Name != "https" {
+			continue
+		}
+		for _, endpoint := range slice.Endpoints {
+			for _, address := range endpoint.Addresses {
+				servers = append(servers, "https://"+net.JoinHostPort(address, strconv.Itoa(int(*port.Port))))
+			}
+		}
+	}
+	return servers
+}
+
+// LeasesOf returns a function for Config.Alive that counts the kube-apiservers that have renewed their Lease within a
+// minute.
+func LeasesOf(client kubernetes.Interface, now clock.PassiveClock) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		leases, err := client.CoordinationV1().Leases(leaseNamespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return 0, fmt.Errorf("leases of kube-apiservers: %w", err)
+		}
+		alive := 0
+		for i := range leases.Items {
+			lease := &leases.Items[i]
+			if strings.HasPrefix(lease.Name, leasePrefix) && lease.Spec.RenewTime != nil && now.Since(lease.Spec.RenewTime.Time) <= aliveFor {
+				alive++
+			}
+		}
+		return alive, nil
+	}
+}

@@ -1,0 +1,271 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+)
+
+const (
+	// DefaultInterval is the time between two rounds. A manifest that is taken away is noticed within it.
+	DefaultInterval = 5 * time.Second
+	// MaxServers bounds the number of kube-apiservers. The others of a longer list are not known.
+	MaxServers = 64
+
+	// boundIntervals is for how many intervals the result of a round counts.
+	boundIntervals = 3
+	// maxJitter is the part of the interval by which rounds are late, so that replicas do not probe at the same time.
+	maxJitter = 0.2
+	// maxParallel bounds how many servers are probed at the same time.
+	maxParallel = 16
+	// wantedInterval is the least time between rounds if requests arrive with a certificate that is not known.
+	wantedInterval = time.Second
+	// memory is for how long a server counts as having another certificate than others after it was last tied to one.
+	memory = time.Hour
+)
+
+// Config configures a Prober.
+type Config struct {
+	// Namespace has the ConfigMap of the canaries: the namespace of Proviso.
+	Namespace string
+	// Digest is the digest of the manifest of this replica.
+	Digest string
+	// Servers returns the kube-apiservers, as https://host:port. Each address must lead to one server.
+	Servers func(context.Context) ([]string, error)
+	// Alive returns how many kube-apiservers are known to run, by the Leases that they renew.
+	Alive func(context.Context) (int, error)
+	// Client returns a client of a server that authenticates as Proviso. It is called once for each server.
+	Client func(server string) (*http.Client, error)
+	// Interval is the time between two rounds. If zero, DefaultInterval is.
+	Interval time.Duration
+	// Clock tells the time. If nil, the real time is used.
+	Clock clock.WithTicker
+}
+
+// Prober probes kube-apiservers. Its methods may be called concurrently, except for Round.
+type Prober struct {
+	config Config
+	// wanted asks for a round before its time.
+	wanted chan struct{}
+	// measured are the servers that metrics have. Only Round uses it.
+	measured map[string]bool
+
+	mu sync.Mutex
+	// rounds are those that are running, by nonce.
+	rounds map[string]*round
+	// servers are all servers that were ever listed, and not forgotten.
+	servers map[string]*server
+	// listed are the addresses of the last list, as of listedAt.
+	listed   []string
+	listedAt time.Time
+	// alive is how many kube-apiservers run, as of aliveAt.
+	alive   int
+	aliveAt time.Time
+}
+
+// server is a kube-apiserver.
+type server struct {
+	client *http.Client
+	// last is the outcome of the last round, which began at lastAt.
+	last   outcome
+	lastAt time.Time
+	// certificate is the one of the last round whose checks arrived at this replica, which began at tiedAt.
+	certificate string
+	tiedAt      time.Time
+}
+
+// New returns a Prober. It returns an error if config is incomplete.
+func New(config Config) (*Prober, error) {
+	if config.Namespace == "" || config.Digest == "" || config.Servers == nil || config.Alive == nil || config.Client == nil {
+		return nil, errors.New("a probe of the inner door needs Namespace, Digest, Servers, Alive and Client")
+	}
+	if config.Interval < 0 {
+		return nil, fmt.Errorf("the interval of the probe of the inner door is %s", config.Interval)
+	}
+	if config.Interval == 0 {
+		config.Interval = DefaultInterval
+	}
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
+	return &Prober{config: config, wanted: make(chan struct{}, 1), rounds: map[string]*round{}, servers: map[string]*server{}}, nil
+}
+
+// Run probes all servers again and again until ctx ends.
+func (p *Prober) Run(ctx context.Context) {
+	registerMetrics()
+	for ctx.Err() == nil {
+		began := p.config.Clock.Now()
+		p.Round(ctx)
+		p.pause(ctx, began)
+	}
+}
+
+// pause waits until the next round: for the interval, or less if a round is wanted.
+func (p *Prober) pause(ctx context.Context, began time.Time) {
+	timer := p.config.Clock.NewTimer(wait.Jitter(p.config.Interval, maxJitter) - p.config.Clock.Since(began))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return
+	case <-timer.C():
+		return
+	case <-p.wanted:
+	}
+	soon := p.config.Clock.NewTimer(min(wantedInterval, p.config.Interval) - p.config.Clock.Since(began))
+	defer soon.Stop()
+	select {
+	case <-ctx.Done():
+	case <-soon.C():
+	}
+}
+
+// Round probes all servers once, each for at most an interval.
+func (p *Prober) Round(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.config.Interval)
+	defer cancel()
+	p.list(ctx)
+	p.count(ctx)
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for _, address := range p.addresses() {
+		group.Go(func() error {
+			p.probe(ctx, address)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	p.measure()
+}
+
+// list reads the list of servers. If that fails, the last list stays, and counts for some time.
+func (p *Prober) list(ctx context.Context) {
+	now := p.config.Clock.Now()
+	addresses, err := p.config.Servers(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot list the kube-apiservers")
+		return
+	}
+	slices.Sort(addresses)
+	addresses = slices.Compact(addresses)
+	if len(addresses) > MaxServers {
+		klog.FromContext(ctx).Info("Too many kube-apiservers: some of them are not probed", "servers", len(addresses), "most", MaxServers)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listed, p.listedAt = addresses, now
+	for _, address := range addresses[:min(len(addresses), MaxServers)] {
+		if p.servers[address] == nil {
+			p.servers[address] = &server{}
+		}
+	}
+	for address, s := range p.servers {
+		if !slices.Contains(addresses, address) && now.Sub(s.tiedAt) > memory {
+			delete(p.servers, address)
+		}
+	}
+}
+
+// count reads how many servers run.
+func (p *Prober) count(ctx context.Context) {
+	now := p.config.Clock.Now()
+	alive, err := p.config.Alive(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Cannot find out how many kube-apiservers run")
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.alive, p.aliveAt = alive, now
+}
+
+// addresses returns the servers to probe.
+func (p *Prober) addresses() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.listed[:min(len(p.listed), MaxServers)])
+}
+
+// probe makes a round at a server.
+func (p *Prober) probe(ctx context.Context, address string) {
+	began, r := p.config.Clock.Now(), newRound()
+	client, err := p.clientOf(address)
+	if err != nil {
+		p.ended(ctx, address, began, r, outcome{Failed, shortened(err.Error())})
+		return
+	}
+	p.mu.Lock()
+	p.rounds[r.nonce] = r
+	p.mu.Unlock()
+	result := r.run(ctx, client, address, p.config.Namespace, p.config.Digest)
+	p.mu.Lock()
+	delete(p.rounds, r.nonce)
+	p.mu.Unlock()
+	p.ended(ctx, address, began, r, result)
+}
+
+// clientOf returns the client of a server. It follows no redirects, because only the server itself counts.
+func (p *Prober) clientOf(address string) (*http.Client, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.servers[address]
+	if s.client != nil {
+		return s.client, nil
+	}
+	client, err := p.config.Client(address)
+	if err != nil {
+		return nil, err
+	}
+	own := *client
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	s.client = &own
+	return s.client, nil
+}
+
+// ended records the outcome of a round.
+func (p *Prober) ended(ctx context.Context, address string, began time.Time, r *round, result outcome) {
+	rounds.WithLabelValues(string(result.result)).Inc()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.servers[address]
+	if s.last != result {
+		klog.FromContext(ctx).Info("Probed the inner door", "server", address, "result", result.result, "before", s.last.result, "message", result.message)
+	}
+	s.last, s.lastAt = result, began
+	// A round that is not good ties, too: the certificate is not known then.
+	if certificate := r.certificate(); certificate != "" && result.result != Elsewhere {
+		s.certificate, s.tiedAt = certificate, began
+	}
+}
+
+// IsCanary reports whether attributes are of a canary, of this replica or of another one, which must be allowed. It records with
+// which certificate the check has arrived.
+func (p *Prober) IsCanary(certificate string, attributes authorizer.Attributes) bool {
+	nonce, ok := innerdoor.CanaryOf(attributes, p.config.Namespace)
+	if !ok {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if r := p.rounds[nonce]; r != nil {
+		r.arrived(attributes.GetVerb(), certificate)
+	}
+	return true
+}

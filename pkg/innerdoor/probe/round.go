@@ -1,0 +1,235 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/transport"
+
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+)
+
+// Result is the result of a round of canaries at one server.
+type Result string
+
+// The results. A server calls the inner door if the result is Good or Elsewhere.
+const (
+	// Good means that all canaries were refused by the inner door, and all checks arrived at this replica.
+	Good Result = "good"
+	// Elsewhere means that all canaries were refused by the inner door, but other replicas answered some or all checks.
+	Elsewhere Result = "elsewhere"
+	// Passed means that the server did not refuse a canary: it does not call the inner door.
+	Passed Result = "passed"
+	// OtherManifest means that the server has another manifest than this replica.
+	OtherManifest Result = "other_manifest"
+	// Failed means that the server did not answer, or refused a canary for another reason.
+	Failed Result = "failed"
+	// Cached means that the server reuses answers of the front door.
+	Cached Result = "cached"
+	// Contradictory means that the checks about the canaries of one server arrived with several certificates.
+	Contradictory Result = "contradictory"
+)
+
+var results = []Result{Good, Elsewhere, Passed, OtherManifest, Failed, Cached, Contradictory}
+
+// callsInnerDoor reports whether the server was found to call the inner door.
+func (r Result) callsInnerDoor() bool { return r == Good || r == Elsewhere }
+
+// canary is one request of a round.
+type canary struct {
+	verb, method string
+	// named says that the URL has the name of the ConfigMap.
+	named bool
+	// query is the query of the URL, beside the dry run.
+	query url.Values
+	// withObject says that the body is the ConfigMap.
+	withObject bool
+}
+
+// canaries are the requests of a round. The first two are the same: if the server reuses answers, it asks about one of them
+// only.
+var canaries = []canary{
+	{verb: "create", method: http.MethodPost, withObject: true},
+	{verb: "create", method: http.MethodPost, withObject: true},
+	{verb: "update", method: http.MethodPut, named: true, withObject: true},
+	{verb: "delete", method: http.MethodDelete, named: true},
+	{verb: "deletecollection", method: http.MethodDelete, query: url.Values{"fieldSelector": {"metadata.name=" + innerdoor.CanaryName}}},
+}
+
+const (
+	// maxAnswerBytes bounds what is read of an answer.
+	maxAnswerBytes = 64 << 10
+	// maxMessageBytes bounds what a state shows of it.
+	maxMessageBytes = 256
+)
+
+// round is one round at one server.
+type round struct {
+	nonce string
+
+	mu sync.Mutex
+	// asked counts the checks that have arrived at this replica, by verb.
+	asked map[string]int
+	// certificates are those with which they arrived, at most two.
+	certificates []string
+}
+
+func newRound() *round { return &round{nonce: innerdoor.NewNonce(), asked: map[string]int{}} }
+
+// arrived records a check of the front door about a canary of the round.
+func (r *round) arrived(verb, certificate string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[verb]++
+	if len(r.certificates) < 2 && !slices.Contains(r.certificates, certificate) {
+		r.certificates = append(r.certificates, certificate)
+	}
+}
+
+// certificate returns the certificate with which all checks arrived, or "" if there is none, or several.
+func (r *round) certificate() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.certificates) != 1 {
+		return ""
+	}
+	return r.certificates[0]
+}
+
+// outcome is the result of a round, with a text that explains it.
+type outcome struct {
+	result  Result
+	message string
+}
+
+// run sends the canaries, one after the other. The first that the inner door does not refuse with the digest ends the round.
+func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string) outcome {
+	for _, c := range canaries {
+		status, err := r.send(ctx, client, server, namespace, c)
+		if err != nil {
+			return outcome{Failed, fmt.Sprintf("%s: %v", c.verb, withoutURL(err))}
+		}
+		if status.Status != metav1.StatusFailure || status.Reason == metav1.StatusReasonAlreadyExists {
+			return outcome{Passed, c.verb + ": the server did not call the inner door"}
+		}
+		switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
+		case !ok:
+			return outcome{Failed, shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message))}
+		case got != digest:
+			return outcome{OtherManifest, shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
+		}
+	}
+	return r.tied()
+}
+
+// tied returns the result of a round whose canaries were all refused by the inner door.
+func (r *round) tied() outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	wanted, missing := map[string]int{}, []string{}
+	for _, c := range canaries {
+		if wanted[c.verb]++; r.asked[c.verb] < wanted[c.verb] {
+			missing = append(missing, c.verb)
+		}
+	}
+	switch {
+	case len(r.certificates) > 1:
+		return outcome{Contradictory, "the checks about its canaries arrived with several client certificates: does one address have several servers?"}
+	case len(missing) == 1 && wanted[missing[0]] > 1:
+		return outcome{Cached, "the server did not ask again: set cacheAuthorizedRequests to false"}
+	case len(missing) > 0 || len(r.certificates) == 0 || r.certificates[0] == "":
+		return outcome{Elsewhere, "the server calls the inner door, and another replica of Proviso answers its checks"}
+	}
+	return outcome{Good, "the server calls the inner door"}
+}
+
+// send sends a canary. It returns the status of the answer, with the HTTP status code. A successful answer has a status
+// that is no failure.
+func (r *round) send(ctx context.Context, client *http.Client, server, namespace string, c canary) (*metav1.Status, error) {
+	request, err := r.request(ctx, server, namespace, c)
+	if err != nil {
+		return nil, err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	switch {
+	case response.StatusCode < http.StatusMultipleChoices:
+		return &metav1.Status{Status: metav1.StatusSuccess, Code: int32(response.StatusCode)}, nil //nolint:gosec // a status code
+	case err != nil:
+		return nil, err
+	}
+	status := &metav1.Status{}
+	if err := json.Unmarshal(body, status); err != nil {
+		return nil, fmt.Errorf("%w: %d", errNoStatus, response.StatusCode)
+	}
+	status.Status, status.Code = metav1.StatusFailure, int32(response.StatusCode) //nolint:gosec // a status code
+	return status, nil
+}
+
+var errNoStatus = errors.New("the answer is no Status")
+
+func (r *round) request(ctx context.Context, server, namespace string, c canary) (*http.Request, error) {
+	target, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	target = target.JoinPath("api", "v1", "namespaces", namespace, "configmaps")
+	if c.named {
+		target = target.JoinPath(innerdoor.CanaryName)
+	}
+	query := url.Values{"dryRun": {metav1.DryRunAll}}
+	for key, values := range c.query {
+		query[key] = values
+	}
+	target.RawQuery = query.Encode()
+	var body []byte
+	if c.withObject {
+		body = fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "namespace": %q}}`, innerdoor.CanaryName, namespace)
+	}
+	request, err := http.NewRequestWithContext(ctx, c.method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if c.withObject {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set(transport.ImpersonateUserHeader, innerdoor.CanaryUser)
+	request.Header.Set(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(innerdoor.CanaryExtra), r.nonce)
+	return request, nil
+}
+
+// withoutURL returns the cause of an error of a client. Each round has another URL, and states with the same cause are compared.
+func withoutURL(err error) error {
+	var of *url.Error
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+func shortened(message string) string {
+	if len(message) <= maxMessageBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
+}

@@ -1,0 +1,191 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package probe
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Known reports whether the kube-apiserver that has a certificate is known to call the inner door. If the certificate was never
+// seen, it asks for a round before its time.
+func (p *Prober) Known(certificate string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known, _ := p.isKnown(certificate)
+	if !known && p.isNew(certificate) {
+		select {
+		case p.wanted <- struct{}{}:
+		default: // a round is wanted already
+		}
+	}
+	return known
+}
+
+// isNew reports whether no server is tied to a certificate.
+func (p *Prober) isNew(certificate string) bool {
+	for _, s := range p.servers {
+		if s.certificate == certificate {
+			return false
+		}
+	}
+	return certificate != ""
+}
+
+// isKnown is Known, with a reason if it returns false.
+func (p *Prober) isKnown(certificate string) (known bool, reason string) {
+	if certificate == "" {
+		return false, "no client certificate"
+	}
+	tied := 0
+	for _, address := range p.listed {
+		s := p.servers[address]
+		if s == nil || s.certificate != certificate || !p.isFresh(s.tiedAt) {
+			continue
+		}
+		if !p.calls(s) {
+			return false, p.reasonOf(s)
+		}
+		tied++
+	}
+	switch {
+	case tied == 0:
+		return false, "no checks about canaries have arrived lately with its client certificate"
+	case p.mayBeShared(certificate):
+		return p.allCall()
+	}
+	return p.untiedCall()
+}
+
+// isFresh reports whether a time is within the bound.
+func (p *Prober) isFresh(at time.Time) bool {
+	return !at.IsZero() && p.config.Clock.Since(at) <= boundIntervals*p.config.Interval
+}
+
+// calls reports whether a server is known to call the inner door, with whatever certificate.
+func (p *Prober) calls(s *server) bool {
+	return s != nil && s.last.result.callsInnerDoor() && p.isFresh(s.lastAt)
+}
+
+// mayBeShared reports whether several servers have had a certificate, or whether no server has had another one: then servers that are
+// not listed may have it, too.
+func (p *Prober) mayBeShared(certificate string) bool {
+	same, others := 0, 0
+	for _, s := range p.servers {
+		switch {
+		case s.certificate == "" || p.config.Clock.Since(s.tiedAt) > memory:
+		case s.certificate == certificate:
+			same++
+		default:
+			others++
+		}
+	}
+	return same > 1 || others == 0
+}
+
+// allCall reports whether all servers call the inner door, and no server that runs is missing in the list.
+func (p *Prober) allCall() (known bool, reason string) {
+	switch {
+	case !p.isFresh(p.listedAt):
+		return false, "the kube-apiservers cannot be listed"
+	case !p.isFresh(p.aliveAt):
+		return false, "the Leases of the kube-apiservers cannot be read"
+	case len(p.listed) < p.alive:
+		return false, fmt.Sprintf("%d kube-apiservers run, and the addresses of %d are known: they may share a client certificate", p.alive, len(p.listed))
+	}
+	for _, address := range p.listed {
+		if s := p.servers[address]; !p.calls(s) {
+			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)
+		}
+	}
+	return true, ""
+}
+
+// untiedCall reports whether all servers of which no certificate is known call the inner door: they may have any
+// certificate.
+func (p *Prober) untiedCall() (known bool, reason string) {
+	for _, address := range p.listed {
+		if s := p.servers[address]; (s == nil || s.certificate == "") && !p.calls(s) {
+			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)
+		}
+	}
+	return true, ""
+}
+
+// reasonOf says why a server is not known to call the inner door.
+func (p *Prober) reasonOf(s *server) string {
+	switch {
+	case s == nil:
+		return fmt.Sprintf("there are more than %d servers", MaxServers)
+	case s.lastAt.IsZero():
+		return "it has not been probed yet"
+	case !p.isFresh(s.lastAt):
+		return "it was last probed at " + s.lastAt.UTC().Format(time.RFC3339)
+	}
+	return s.last.message
+}
+
+// State is the state of one server, as this replica knows it.
+type State struct {
+	// Server is the address.
+	Server string
+	// Known says that this replica lets writes pass on conditions for the server.
+	Known bool
+	// Calls says that the server calls the inner door, whether or not this replica answers its checks.
+	Calls bool
+	// Reason says why it is not known. It is empty if it is.
+	Reason string
+}
+
+// States returns the states of all servers, by address.
+func (p *Prober) States() []State {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	states := make([]State, 0, len(p.listed))
+	for _, address := range p.listed {
+		s, state := p.servers[address], State{Server: address}
+		state.Calls = p.calls(s)
+		switch {
+		case !state.Calls:
+			state.Reason = p.reasonOf(s)
+		case s.last.result == Elsewhere:
+			state.Reason = s.last.message
+		default:
+			state.Known, state.Reason = p.isKnown(s.certificate)
+		}
+		states = append(states, state)
+	}
+	return states
+}
+
+// Unknown returns the servers that are not known to call the inner door. A server whose checks another replica answers is not one
+// of them.
+func (p *Prober) Unknown() []string {
+	var unknown []string
+	for _, state := range p.States() {
+		if !state.Calls {
+			unknown = append(unknown, state.Server)
+		}
+	}
+	return unknown
+}
+
+// ServeHTTP writes the states, one server a line.
+func (p *Prober) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
+	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	response.Header().Set("X-Content-Type-Options", "nosniff")
+	for _, state := range p.States() {
+		word := "not known"
+		switch {
+		case state.Known:
+			word = "known"
+		case state.Calls:
+			word = "calls the inner door"
+		}
+		_, _ = fmt.Fprintf(response, "%s: %s: %s\n", state.Server, word, state.Reason)
+	}
+}

@@ -1,0 +1,68 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package registration_test
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+// TestLocals checks which versions count as served by kube-apiserver itself, and for how long.
+func TestLocals(t *testing.T) {
+	t.Parallel()
+	const path = "/apis/apiregistration.k8s.io/v1/apiservices"
+	kube := &kubeAPIServer{answers: map[string]string{}}
+	server := httptest.NewServer(kube)
+	t.Cleanup(server.Close)
+	client, err := discovery.NewDiscoveryClientForConfig(&restclient.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locals := registration.NewLocals(client.RESTClient())
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	locals.SetNow(func() time.Time { return now })
+	core, widgets, metrics := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "example.com", Version: "v1"}, schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1"}
+	want := func(when string, wantFailure bool, local ...schema.GroupVersion) {
+		t.Helper()
+		if err := locals.Look(t.Context()); (err != nil) != wantFailure {
+			t.Errorf("%s: the look ended with %v", when, err)
+		}
+		got := map[schema.GroupVersion]bool{}
+		for _, version := range local {
+			got[version] = true
+		}
+		for _, version := range []schema.GroupVersion{core, widgets, metrics, {Group: "example.com", Version: "v2"}, {}} {
+			if locals.IsLocal(version) != got[version] {
+				t.Errorf("%s: %s is local: %t", when, version, locals.IsLocal(version))
+			}
+		}
+	}
+	if locals.IsLocal(core) {
+		t.Error("a version is local before the first look")
+	}
+	const head, remote = `{"kind": "APIServiceList", "items": [{"spec": {"version": "v1"}}`, `{"spec": {"group": "metrics.k8s.io", "version": "v1", "service": {"namespace": "kube-system", "name": "metrics"}}}`
+	kube.set(path, head+`, `+remote+`, {"spec": {"group": "example.com", "version": "v1", "service": null}}]}`)
+	want("first look", false, core, widgets)
+	kube.set(path, head+`, `+remote+`, {"spec": {"group": "example.com", "version": "v1", "service": {"name": "taken-over"}}}]}`)
+	want("another server takes over", false, core)
+	kube.set(path, head+`]}`)
+	want("gone", false, core)
+	for name, answer := range map[string]string{"error": "error", "not found": "", "something else": `{"kind": "Status"}`, "not JSON": `{`} {
+		kube.set(path, answer)
+		want(name, true, core)
+	}
+	now = now.Add(15 * time.Second)
+	want("within the bound", true, core)
+	now = now.Add(time.Nanosecond)
+	want("after the bound", true)
+}

@@ -82,8 +82,16 @@ type condition struct {
 	namespacePlans [classCount]*partial.Plan
 	// readsName says that the condition may depend on the name of the request.
 	readsName bool
+	// readsNamespace says that it may depend on the name of the namespace of the request.
+	readsNamespace bool
 	// readsUnseen says that it may depend on what an admission webhook does not see of a request.
 	readsUnseen bool
+}
+
+// dependsOnName reports whether the condition may depend on the name of a request that is for any name. A request by name for a
+// namespace is in that namespace.
+func (c *condition) dependsOnName(a authorizer.Attributes) bool {
+	return isForAnyName(a) && (c.readsName || c.readsNamespace && a.GetNamespace() == "")
 }
 
 // unseen are the fields of request that an AdmissionReview does not have.
@@ -92,7 +100,7 @@ var unseen = []string{"path", "labelSelector", "fieldSelector"}
 // newCondition plans an expression for the classes of requests that the rules of its policy may match.
 func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
 	c := &condition{
-		expression: expression, readsName: expression.ReadsRequestField("name"),
+		expression: expression, readsName: expression.ReadsRequestField("name"), readsNamespace: expression.ReadsRequestField("namespace"),
 		readsUnseen: slices.ContainsFunc(unseen, expression.ReadsRequestField),
 	}
 	for _, class := range classesOf(rules) {

@@ -60,7 +60,7 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	switch {
 	case plan == nil:
 		return outcome{Result: partial.Failed(errNoPlan)}
-	case p.condition.readsName && isForAnyName(e.request.Attributes):
+	case p.condition.dependsOnName(e.request.Attributes):
 		return outcome{Result: partial.Failed(errAnyName)}
 	}
 	left := e.budgets.Left(p.key.Namespace)

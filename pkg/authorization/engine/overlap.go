@@ -105,7 +105,8 @@ func pathsOverlap(a, b string) bool {
 
 // ForAnyName returns the attributes of a request whose name is not known: the name in attributes does not count. Policies that
 // restrict some names restrict the request, and so do policies whose condition reads the name. Policies that allow only some
-// names, or whose condition reads the name, do not allow it.
+// names, or whose condition reads the name, do not allow it. Without a namespace, the same is true of conditions that read the
+// namespace: by name, a namespace is in itself.
 func ForAnyName(attributes authorizer.Attributes) authorizer.Attributes { return anyName{attributes} }
 
 type anyName struct{ authorizer.Attributes }

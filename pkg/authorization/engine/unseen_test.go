@@ -81,12 +81,16 @@ func TestForAnyName(t *testing.T) {
 		name             string
 		specs            map[string]spec
 		want, wantForAny string
+		// clusterScoped says that the request has no namespace.
+		clusterScoped bool
 	}{
 		{name: "Deny of some names", specs: map[string]spec{"d": {Effect: deny, Rules: named}}, want: "NoOpinion, NoOpinion", wantForAny: "Deny, NoOpinion"},
 		{name: "Deny by the name", specs: map[string]spec{"d": {Effect: deny, Condition: `request.name == "q"`}}, want: "NoOpinion, NoOpinion", wantForAny: "Deny, NoOpinion"},
 		{name: "Deny by the whole request", specs: map[string]spec{"d": {Effect: deny, Condition: `[request].exists(r, r.name == "q")`}}, want: "NoOpinion, NoOpinion", wantForAny: "Deny, NoOpinion"},
 		{name: "Deny by something else", specs: map[string]spec{"d": {Effect: deny, Condition: `request.verb == "get"`}}, want: "NoOpinion, NoOpinion", wantForAny: "NoOpinion, NoOpinion"},
 		{name: "Deny of some names of a namespace", specs: map[string]spec{"n/d": {Effect: deny, Rules: named}}, want: "NoOpinion, NoOpinion", wantForAny: "Deny, NoOpinion"},
+		{name: "Deny by the namespace", specs: map[string]spec{"d": {Effect: deny, Condition: `request.namespace == "m"`}}, want: "NoOpinion, NoOpinion", wantForAny: "NoOpinion, NoOpinion"},
+		{name: "Deny by the namespace, which the name may be", specs: map[string]spec{"d": {Effect: deny, Condition: `request.namespace == "m"`}}, clusterScoped: true, want: "NoOpinion, NoOpinion", wantForAny: "Deny, NoOpinion"},
 		{name: "Deny in another namespace", specs: map[string]spec{"m/d": {Effect: deny, Rules: named}}, want: "NoOpinion, NoOpinion", wantForAny: "NoOpinion, NoOpinion"},
 		{name: "Allow of some names", specs: map[string]spec{"p": {Effect: allow, Rules: named}}, want: "NoOpinion, NoOpinion", wantForAny: "NoOpinion, NoOpinion"},
 		{name: "Allow by the name", specs: map[string]spec{"p": {Effect: allow, Condition: `request.name == "p"`}}, want: "NoOpinion, Allow", wantForAny: "NoOpinion, NoOpinion"},
@@ -97,7 +101,11 @@ func TestForAnyName(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source := publish(t, tc.specs)
-			var a authorizer.Attributes = podsOf("patch")
+			pods := podsOf("patch")
+			if tc.clusterScoped {
+				pods.Namespace = ""
+			}
+			var a authorizer.Attributes = pods
 			if got := decided(t, source, a); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}

@@ -29,8 +29,8 @@ const (
 	CanaryName = "proviso-inner-door-canary"
 
 	// canaryCause is the type of the cause in the status of a refusal.
-	canaryCause metav1.CauseType = "authorization.proviso.dev/canary"
-	nonceBytes                   = 16
+	canaryCause = metav1.CauseType("authorization.proviso.dev/canary")
+	nonceBytes  = 16
 )
 
 // NewNonce returns a nonce that no other replica has.

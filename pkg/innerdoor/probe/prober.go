@@ -9,13 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -31,7 +31,7 @@ const (
 
 	// boundIntervals is for how many intervals the result of a round counts.
 	boundIntervals = 3
-	// maxJitter is the part of the interval by which rounds are late, so that replicas do not probe at the same time.
+	// maxJitter is the part of the interval by which rounds may be early, so that replicas do not probe at the same time.
 	maxJitter = 0.2
 	// maxParallel bounds how many servers are probed at the same time.
 	maxParallel = 16
@@ -120,7 +120,8 @@ func (p *Prober) Run(ctx context.Context) {
 
 // pause waits until the next round: for the interval, or less if a round is wanted.
 func (p *Prober) pause(ctx context.Context, began time.Time) {
-	timer := p.config.Clock.NewTimer(wait.Jitter(p.config.Interval, maxJitter) - p.config.Clock.Since(began))
+	early := time.Duration(rand.Float64() * maxJitter * float64(p.config.Interval)) //nolint:gosec // no secret
+	timer := p.config.Clock.NewTimer(p.config.Interval - early - p.config.Clock.Since(began))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

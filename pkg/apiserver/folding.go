@@ -34,7 +34,7 @@ const probesPath = "/readyz/inner-door"
 
 // FoldingConfig configures which writes pass the front door on conditions that the inner door evaluates.
 type FoldingConfig struct {
-	// Resources are those of the manifest.
+	// Resources are the resources of the manifest.
 	Resources []innerdoor.Resource
 	// LeavesOut reports whether the manifest leaves out a user.
 	LeavesOut func(user.Info) bool

@@ -38,7 +38,7 @@ const (
 	answerNoOpinion           = "folded_to_no_opinion"
 )
 
-// The values of the label answer of the inner door, beside those of obstacles.
+// Values of the label answer of the inner door. Each obstacle has another one.
 const (
 	answerPassed = "passed"
 	answerUnseen = "unseen"

@@ -34,7 +34,7 @@ var registerMetrics = sync.OnceFunc(func() {
 	}
 })
 
-// measure sets the gauges, and removes those of servers that are no longer listed.
+// measure sets the gauges, and removes the gauges of servers that are no longer listed.
 func (p *Prober) measure() {
 	value := func(is bool) float64 {
 		if is {

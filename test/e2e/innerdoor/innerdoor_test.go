@@ -231,67 +231,69 @@ const (
 	notMet     = "reason=NotMet"
 )
 
-// request is a row: a request with the outcome and the number of calls of the inner door.
+// request is a row: a request with the outcome, and whether the inner door is called. kube-apiserver attempts an update again after a
+// conflict, and then calls it again.
 type request struct {
 	// name is the name of the recorded review, too.
 	name, user, method, path, contentType, body string
-	code, calls                                 int
+	code                                        int
+	called                                      bool
 	message                                     string
 }
 
 // requests are sent in this order. Those of one user build on each other.
 var requests = []request{
-	{"claim-post", "dana", "POST", claims, jsonType, claim("a", "dev", ""), 201, 1, ""},
-	{"claim-post-refused", "dana", "POST", claims, jsonType, claim("b", "prod", ""), 403, 1, "policy=dana-dev-claims reason=NotMet"},
-	{"claim-post-dry-run", "dana", "POST", claims + "?dryRun=All", jsonType, claim("b", "dev", ""), 201, 1, ""},
-	{"claim-generate-name", "dana", "POST", claims, jsonType, strings.Replace(claim("", "dev", ""), `"name": ""`, `"generateName": "g-"`, 1), 201, 1, ""},
-	{"claim-put", "dana", "PUT", claims + "/a", jsonType, claim("a", "dev", `"x": "1"`), 200, 1, ""},
-	{"claim-merge-patch", "dana", "PATCH", claims + "/a", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, 1, ""},
-	{"claim-json-patch", "dana", "PATCH", claims + "/a", patchType, `[{"op": "replace", "path": "/metadata/labels/x", "value": "3"}]`, 200, 1, ""},
-	{"claim-strategic-merge-patch", "dana", "PATCH", claims + "/a", smpType, `{"metadata": {"labels": {"x": "4"}}}`, 200, 1, ""},
-	{"claim-apply", "dana", "PATCH", claims + "/a?fieldManager=t&force=true", applyType, claim("a", "dev", `"x": "5"`), 200, 1, ""},
-	{"claim-apply-creates", "dana", "PATCH", claims + "/applied?fieldManager=t", applyType, claim("applied", "dev", ""), 201, 1, ""},
-	{"claim-apply-creates-refused", "dana", "PATCH", claims + "/c?fieldManager=t", applyType, claim("c", "prod", ""), 403, 1, notMet},
-	{"claim-status", "dana", "PATCH", claims + "/a/status", mergeType, `{"status": {"phase": "Pending"}}`, 200, 1, ""},
-	{"claim-of-others", "dana", "PATCH", claims + "/prod", mergeType, `{"metadata": {"labels": {"x": "1"}}}`, 403, 1, notMet},
-	{"claim-delete-kept", "dana", "DELETE", claims + "/kept", "", "", 403, 1, "policy=dana-deletes reason=NotMet"},
-	{"claim-delete-dry-run", "dana", "DELETE", claims + "/a?dryRun=All", "", "", 200, 1, ""},
-	{"claim-delete", "dana", "DELETE", claims + "/a", "", "", 200, 1, ""},
-	{"map-post", "dana", "POST", maps, jsonType, labelled("ConfigMap", "m", "blue", `, "data": {"k": "\u003c\u2028ä"}`), 201, 1, ""},
-	{"map-collection", "dana", "DELETE", maps + "?labelSelector=team=blue", "", "", 200, 1, ""},
-	{"secret-post", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", `, "data": {"k": "cw=="}`), 403, 1, "no policy and no other authorizer allows it"},
-	{"service-put-creates", "dana", "PUT", core + "services/s", jsonType, labelled("Service", "s", "blue", `, "spec": {"ports": [{"port": 80}]}`), 201, 1, ""},
-	{"service-put-creates-refused", "dana", "PUT", core + "services/t", jsonType, labelled("Service", "t", "red", `, "spec": {"ports": [{"port": 80}]}`), 403, 1, notMet},
-	{"namespace-post", "dana", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "blue", "blue", ""), 201, 1, ""},
-	{"namespace-post-refused", "dana", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "red", "red", ""), 403, 1, notMet},
-	{"namespace-patch", "dana", "PATCH", "/api/v1/namespaces/blue", mergeType, `{"metadata": {"labels": {"x": "1"}}}`, 200, 1, ""},
-	{"scale-patch", "dana", "PATCH", deploys + "/d/scale", mergeType, `{"spec": {"replicas": 3}}`, 200, 1, ""},
-	{"scale-patch-refused", "dana", "PATCH", deploys + "/d/scale", mergeType, `{"spec": {"replicas": 4}}`, 403, 1, "policy=dana-scales reason=NotMet"},
-	{"deployment-patch-refused", "dana", "PATCH", deploys + "/d", mergeType, `{"spec": {"replicas": 2}}`, 403, 1, "no policy"},
-	{"token-post", "dana", "POST", core + "serviceaccounts/ci/token", jsonType, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["vault"]}}`, 201, 1, ""},
-	{"token-post-refused", "dana", "POST", core + "serviceaccounts/ci/token", jsonType, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["https://kubernetes.default.svc"]}}`, 403, 1, notMet},
-	{"widget-post-v1", "dana", "POST", widgetsV1, jsonType, widget("v1", "w", "2.5"), 201, 1, ""},
-	{"widget-post-v2", "dana", "POST", widgetsV2, jsonType, widget("v2", "w2", "2"), 201, 1, ""},
-	{"widget-post-v2-refused", "dana", "POST", widgetsV2, jsonType, widget("v2", "w3", "2.6"), 403, 1, "policy=dana-widgets reason=NotMet"},
-	{"widget-apply-v2", "dana", "PATCH", widgetsV2 + "/w?fieldManager=t&force=true", applyType, widget("v2", "w", "1.5"), 200, 1, ""},
-	{"widget-merge-patch-v1", "dana", "PATCH", widgetsV1 + "/w", mergeType, `{"spec": {"size": 1}}`, 200, 1, ""},
-	{"widget-status", "dana", "PATCH", widgetsV1 + "/w/status", mergeType, `{"status": {"ok": true}}`, 200, 1, ""},
-	{"widget-delete-v2", "dana", "DELETE", widgetsV2 + "/w", "", "", 200, 1, ""},
-	{"widget-collection-v1", "dana", "DELETE", widgetsV1, "", "", 200, 1, ""},
+	{"claim-post", "dana", "POST", claims, jsonType, claim("a", "dev", ""), 201, true, ""},
+	{"claim-post-refused", "dana", "POST", claims, jsonType, claim("b", "prod", ""), 403, true, "policy=dana-dev-claims reason=NotMet"},
+	{"claim-post-dry-run", "dana", "POST", claims + "?dryRun=All", jsonType, claim("b", "dev", ""), 201, true, ""},
+	{"claim-generate-name", "dana", "POST", claims, jsonType, strings.Replace(claim("", "dev", ""), `"name": ""`, `"generateName": "g-"`, 1), 201, true, ""},
+	{"claim-put", "dana", "PUT", claims + "/a", jsonType, claim("a", "dev", `"x": "1"`), 200, true, ""},
+	{"claim-merge-patch", "dana", "PATCH", claims + "/a", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, true, ""},
+	{"claim-json-patch", "dana", "PATCH", claims + "/a", patchType, `[{"op": "replace", "path": "/metadata/labels/x", "value": "3"}]`, 200, true, ""},
+	{"claim-strategic-merge-patch", "dana", "PATCH", claims + "/a", smpType, `{"metadata": {"labels": {"x": "4"}}}`, 200, true, ""},
+	{"claim-apply", "dana", "PATCH", claims + "/a?fieldManager=t&force=true", applyType, claim("a", "dev", `"x": "5"`), 200, true, ""},
+	{"claim-apply-creates", "dana", "PATCH", claims + "/applied?fieldManager=t", applyType, claim("applied", "dev", ""), 201, true, ""},
+	{"claim-apply-creates-refused", "dana", "PATCH", claims + "/c?fieldManager=t", applyType, claim("c", "prod", ""), 403, true, notMet},
+	{"claim-status", "dana", "PATCH", claims + "/a/status", mergeType, `{"status": {"phase": "Pending"}}`, 200, true, ""},
+	{"claim-of-others", "dana", "PATCH", claims + "/prod", mergeType, `{"metadata": {"labels": {"x": "1"}}}`, 403, true, notMet},
+	{"claim-delete-kept", "dana", "DELETE", claims + "/kept", "", "", 403, true, "policy=dana-deletes reason=NotMet"},
+	{"claim-delete-dry-run", "dana", "DELETE", claims + "/a?dryRun=All", "", "", 200, true, ""},
+	{"claim-delete", "dana", "DELETE", claims + "/a", "", "", 200, true, ""},
+	{"map-post", "dana", "POST", maps, jsonType, labelled("ConfigMap", "m", "blue", `, "data": {"k": "\u003c\u2028ä"}`), 201, true, ""},
+	{"map-collection", "dana", "DELETE", maps + "?labelSelector=team=blue", "", "", 200, true, ""},
+	{"secret-post", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", `, "data": {"k": "cw=="}`), 403, true, "no policy and no other authorizer allows it"},
+	{"service-put-creates", "dana", "PUT", core + "services/s", jsonType, labelled("Service", "s", "blue", `, "spec": {"ports": [{"port": 80}]}`), 201, true, ""},
+	{"service-put-creates-refused", "dana", "PUT", core + "services/t", jsonType, labelled("Service", "t", "red", `, "spec": {"ports": [{"port": 80}]}`), 403, true, notMet},
+	{"namespace-post", "dana", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "blue", "blue", ""), 201, true, ""},
+	{"namespace-post-refused", "dana", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "red", "red", ""), 403, true, notMet},
+	{"namespace-patch", "dana", "PATCH", "/api/v1/namespaces/blue", mergeType, `{"metadata": {"labels": {"x": "1"}}}`, 200, true, ""},
+	{"scale-patch", "dana", "PATCH", deploys + "/d/scale", mergeType, `{"spec": {"replicas": 3}}`, 200, true, ""},
+	{"scale-patch-refused", "dana", "PATCH", deploys + "/d/scale", mergeType, `{"spec": {"replicas": 4}}`, 403, true, "policy=dana-scales reason=NotMet"},
+	{"deployment-patch-refused", "dana", "PATCH", deploys + "/d", mergeType, `{"spec": {"replicas": 2}}`, 403, true, "no policy"},
+	{"token-post", "dana", "POST", core + "serviceaccounts/ci/token", jsonType, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["vault"]}}`, 201, true, ""},
+	{"token-post-refused", "dana", "POST", core + "serviceaccounts/ci/token", jsonType, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["https://kubernetes.default.svc"]}}`, 403, true, notMet},
+	{"widget-post-v1", "dana", "POST", widgetsV1, jsonType, widget("v1", "w", "2.5"), 201, true, ""},
+	{"widget-post-v2", "dana", "POST", widgetsV2, jsonType, widget("v2", "w2", "2"), 201, true, ""},
+	{"widget-post-v2-refused", "dana", "POST", widgetsV2, jsonType, widget("v2", "w3", "2.6"), 403, true, "policy=dana-widgets reason=NotMet"},
+	{"widget-apply-v2", "dana", "PATCH", widgetsV2 + "/w?fieldManager=t&force=true", applyType, widget("v2", "w", "1.5"), 200, true, ""},
+	{"widget-merge-patch-v1", "dana", "PATCH", widgetsV1 + "/w", mergeType, `{"spec": {"size": 1}}`, 200, true, ""},
+	{"widget-status", "dana", "PATCH", widgetsV1 + "/w/status", mergeType, `{"status": {"ok": true}}`, 200, true, ""},
+	{"widget-delete-v2", "dana", "DELETE", widgetsV2 + "/w", "", "", 200, true, ""},
+	{"widget-collection-v1", "dana", "DELETE", widgetsV1, "", "", 200, true, ""},
 
 	// What RBAC allows never calls the inner door.
-	{"", "rob", "POST", claims, jsonType, claim("r", "prod", ""), 201, 0, ""},
-	{"", "rob", "PUT", claims + "/r", jsonType, claim("r", "prod", `"x": "1"`), 200, 0, ""},
-	{"", "rob", "PATCH", claims + "/r", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, 0, ""},
-	{"", "rob", "PATCH", claims + "/r2?fieldManager=t", applyType, claim("r2", "prod", ""), 201, 0, ""},
-	{"", "rob", "PUT", core + "services/r", jsonType, labelled("Service", "r", "red", `, "spec": {"ports": [{"port": 80}]}`), 201, 0, ""},
-	{"", "rob", "POST", widgetsV2, jsonType, widget("v2", "r", "9"), 201, 0, ""},
-	{"", "rob", "DELETE", widgetsV1, "", "", 200, 0, ""},
-	{"", "rob", "DELETE", claims + "/r", "", "", 200, 0, ""},
-	{"", "rob", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "rob", "blue", ""), 403, 0, "cannot create resource"},
-	{"", "admin", "POST", claims, jsonType, claim("admin", "prod", ""), 201, 0, ""},
+	{"", "rob", "POST", claims, jsonType, claim("r", "prod", ""), 201, false, ""},
+	{"", "rob", "PUT", claims + "/r", jsonType, claim("r", "prod", `"x": "1"`), 200, false, ""},
+	{"", "rob", "PATCH", claims + "/r", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, false, ""},
+	{"", "rob", "PATCH", claims + "/r2?fieldManager=t", applyType, claim("r2", "prod", ""), 201, false, ""},
+	{"", "rob", "PUT", core + "services/r", jsonType, labelled("Service", "r", "red", `, "spec": {"ports": [{"port": 80}]}`), 201, false, ""},
+	{"", "rob", "POST", widgetsV2, jsonType, widget("v2", "r", "9"), 201, false, ""},
+	{"", "rob", "DELETE", widgetsV1, "", "", 200, false, ""},
+	{"", "rob", "DELETE", claims + "/r", "", "", 200, false, ""},
+	{"", "rob", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "rob", "blue", ""), 403, false, "cannot create resource"},
+	{"", "admin", "POST", claims, jsonType, claim("admin", "prod", ""), 201, false, ""},
 	// Nobody folds for nina, so that she does not reach admission.
-	{"", "nina", "POST", claims, jsonType, claim("n", "dev", ""), 403, 0, "cannot create resource"},
+	{"", "nina", "POST", claims, jsonType, claim("n", "dev", ""), 403, false, "cannot create resource"},
 }
 
 // TestInnerDoor sends requests to resources that kube-apiserver serves. Their conditions read the object.
@@ -329,13 +331,14 @@ func TestInnerDoor(t *testing.T) {
 		r.proxy.reset()
 		code, answer := r.send(t, row.user, row.method, row.path, row.contentType, row.body)
 		calls := r.proxy.calls()
-		if code != row.code || len(calls) != row.calls || !strings.Contains(answer, row.message) {
-			t.Errorf("%s: got %d after %d calls: %.600s\nwant %d after %d (%s)", name, code, len(calls), answer, row.code, row.calls, row.message)
+		if code != row.code || (len(calls) > 0) != row.called || !strings.Contains(answer, row.message) {
+			t.Errorf("%s: got %d after %d calls: %.600s\nwant %d, the inner door called: %t (%s)", name, code, len(calls), answer, row.code, row.called, row.message)
 		}
 		if row.name != "" && len(calls) > 0 && os.Getenv("PROVISO_RECORD") != "" {
 			record(t, row.name, r.proxy.bodies[0])
 		}
 	}
+	t.Run("audit", func(t *testing.T) { testAudit(t, r) })
 	t.Run("marker", func(t *testing.T) { testMarker(t, r) })
 	t.Run("late bodies", func(t *testing.T) { testLateBodies(t, r) })
 	t.Run("clients", func(t *testing.T) { testClients(t, r) })

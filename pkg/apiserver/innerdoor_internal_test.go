@@ -120,7 +120,7 @@ func TestInnerDoorIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := &InnerDoorConfig{Manifest: manifest.Config{URL: "https://a:1", CABundle: []byte("ca"), Resources: []innerdoor.Resource{{Resource: "pods"}}}}
+	config := &InnerDoorConfig{Manifest: manifest.Config{URL: "https://a:1", CABundle: []byte("ca"), Namespace: "proviso-system", Resources: []innerdoor.Resource{{Resource: "pods"}}}}
 	c := CompletedConfig{&completedConfig{}}
 	if _, err := c.innerDoor(config); err == nil {
 		t.Error("an inner door without a chain is served")

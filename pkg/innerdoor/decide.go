@@ -49,7 +49,7 @@ func (d *Decider) Decide(ctx context.Context, write *Write) (decision authorizat
 		}
 	}()
 	m := &moment{decider: d, write: write}
-	ctx = authorization.WithBudget(ctx)
+	ctx, _ = authorization.WithUnseen(authorization.WithBudget(ctx))
 	var reasons []string
 	var errs []error
 	for _, way := range write.Ways() {

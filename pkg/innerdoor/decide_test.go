@@ -184,6 +184,10 @@ func TestDecide(t *testing.T) {
 		{name: "collection: object by object", policies: []policy{{effect: allow, verbs: []string{"deletecollection"}, condition: wasDev}}, request: of(remove(devClaim), func(r *admissionv1.AdmissionRequest) { r.Name = "" }), want: true},
 		{name: "collection: delete is another verb", policies: []policy{{effect: allow, verbs: []string{"delete"}}}, request: of(remove(devClaim), func(r *admissionv1.AdmissionRequest) { r.Name = "" })},
 
+		{name: "collection: a condition on a selector, which is not seen", policies: []policy{{effect: allow, verbs: []string{"deletecollection"}, condition: `request.labelSelector.requirements.size() == 0 || ` + wasDev}}, request: of(remove(devClaim), func(r *admissionv1.AdmissionRequest) { r.Name = "" })},
+		{name: "create: a condition on the path, which is not seen", policies: []policy{creates(`request.path == "" || ` + isDev)}, request: create(devClaim)},
+		{name: "create: a denial on the path", policies: []policy{creates(isDev), {effect: deny, verbs: []string{"create"}, condition: `request.path == ""`}}, request: create(devClaim), reason: "policy=p1 reason=Denied"},
+
 		{name: "another user", policies: []policy{creates("")}, request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) { r.UserInfo.Username = "bob" })},
 		{name: "another version", policies: []policy{creates("")}, request: of(create(devClaim), func(r *admissionv1.AdmissionRequest) {
 			r.Resource.Version = "v2"

@@ -137,8 +137,12 @@ func refuse(w http.ResponseWriter, code int, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// answer decides a request that came by the manifest with a digest.
+// answer decides a request that came by the manifest with a digest. It refuses canaries whatever the digest is: their sender
+// looks for the digest in the refusal.
 func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
+	if refusal := RefuseCanary(request, digest); refusal != nil {
+		return refusal
+	}
 	if digest != h.config.Digest {
 		return h.otherManifest(ctx, request, digest)
 	}

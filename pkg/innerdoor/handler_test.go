@@ -19,6 +19,7 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -176,6 +177,22 @@ func TestHandlerIsBounded(t *testing.T) {
 			t.Errorf("got %v, want some 504 and 429 alone", counts)
 		}
 	})
+}
+
+// TestCanaries: canaries are refused by every manifest, with the digest in the URL, and policies are not asked.
+func TestCanaries(t *testing.T) {
+	t.Parallel()
+	handler := handlerOf(t, deciderOf(t, sourceOf(t, []policy{{effect: allow, verbs: []string{"*"}, resource: "*"}})))
+	nonce := innerdoor.NewNonce()
+	request := of(create(devClaim), func(r *admissionv1.AdmissionRequest) {
+		r.UserInfo = authenticationv1.UserInfo{Username: innerdoor.CanaryUser, Extra: map[string]authenticationv1.ExtraValue{innerdoor.CanaryExtra: {nonce}}}
+	})
+	for _, manifest := range []string{digest, strings.Repeat("f", len(digest))} {
+		got := responseOf(t, post(handler, strings.NewReader(reviewOf(t, request)), func(r *http.Request) { r.URL.Path = "/webhooks/admit/" + manifest }))
+		if known, ok := innerdoor.CanaryDigestOf(got.Result, nonce); got.Allowed || !ok || known != manifest {
+			t.Errorf("%s: got %+v %+v with the digest %q, want a refusal with the digest of the URL", manifest, got, got.Result, known)
+		}
+	}
 }
 
 // TestOtherManifests has reviews that come by another manifest, or by a URL without a digest. A policy allows all of them.

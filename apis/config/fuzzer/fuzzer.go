@@ -25,6 +25,10 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(w)
 			w.AuthorizedTTL, w.UnauthorizedTTL = duration(c), duration(c)
 		},
+		func(i *config.InnerDoorConfiguration, c randfill.Continue) {
+			c.FillNoCustom(i)
+			i.Namespace += "x" // an empty one would be defaulted
+		},
 		func(k *config.KubeAPIServerConfiguration, c randfill.Continue) {
 			c.FillNoCustom(k)
 			for _, text := range []*string{&k.Directory, &k.ClientCertificate, &k.ClientKey, (*string)(&k.FrontDoorFailurePolicy)} {

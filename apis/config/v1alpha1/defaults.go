@@ -36,6 +36,9 @@ func SetDefaults_WebhookConfiguration(webhook *WebhookConfiguration) {
 	}
 }
 
+// defaultNamespace is where Proviso is installed.
+const defaultNamespace = "proviso-system"
+
 // defaultDirectory is where the files of kube-apiserver are on a control-plane node.
 const defaultDirectory = "/etc/kubernetes/proviso"
 
@@ -47,6 +50,9 @@ const (
 
 // SetDefaults_InnerDoorConfiguration sets the defaults of the files of kube-apiserver.
 func SetDefaults_InnerDoorConfiguration(c *InnerDoorConfiguration) {
+	if c.Namespace == "" {
+		c.Namespace = defaultNamespace
+	}
 	k := &c.KubeAPIServer
 	if k.Directory == "" {
 		k.Directory = defaultDirectory

@@ -223,6 +223,7 @@ func autoConvert_v1alpha1_InnerDoorConfiguration_To_config_InnerDoorConfiguratio
 	out.URL = in.URL
 	out.CABundle = *(*[]byte)(unsafe.Pointer(&in.CABundle))
 	out.CAFile = in.CAFile
+	out.Namespace = in.Namespace
 	out.Resources = *(*[]config.InnerDoorResource)(unsafe.Pointer(&in.Resources))
 	if err := Convert_v1alpha1_ExcludedIdentities_To_config_ExcludedIdentities(&in.ExcludedIdentities, &out.ExcludedIdentities, s); err != nil {
 		return err
@@ -246,6 +247,7 @@ func autoConvert_config_InnerDoorConfiguration_To_v1alpha1_InnerDoorConfiguratio
 	out.URL = in.URL
 	out.CABundle = *(*[]byte)(unsafe.Pointer(&in.CABundle))
 	out.CAFile = in.CAFile
+	out.Namespace = in.Namespace
 	out.Resources = *(*[]InnerDoorResource)(unsafe.Pointer(&in.Resources))
 	if err := Convert_config_ExcludedIdentities_To_v1alpha1_ExcludedIdentities(&in.ExcludedIdentities, &out.ExcludedIdentities, s); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -35,6 +37,8 @@ type FrontDoorOptions struct {
 	AllowedNames []string
 	// InnerDoorConfig is the path of an InnerDoorConfiguration. If it is empty, the inner door is disabled.
 	InnerDoorConfig string
+	// KubeAPIServers are the addresses of all kube-apiservers. If empty, they are the endpoints of the Service kubernetes.
+	KubeAPIServers []string
 }
 
 // NewFrontDoorOptions returns the defaults: the front door is disabled.
@@ -52,6 +56,8 @@ func (o *FrontDoorOptions) AddFlags(fs *pflag.FlagSet) {
 		"File with the CAs for client certificates on --webhook-secure-port. They should sign certificates for kube-apiserver only: clients of this port can learn the decisions of policies about every user. The file is reloaded when it changes.")
 	fs.StringSliceVar(&o.AllowedNames, "webhook-allowed-names", o.AllowedNames,
 		"Accepted common names of client certificates on --webhook-secure-port. If empty, every client certificate signed by --webhook-client-ca-file is accepted.")
+	fs.StringSliceVar(&o.KubeAPIServers, "kube-apiserver-servers", o.KubeAPIServers,
+		"Addresses of all kube-apiservers, as https://host:port, which Proviso probes to find out whether they call the inner door. Each address must lead to one server, and each server must have one address. If empty, the endpoints of the Service kubernetes are used.")
 	fs.StringVar(&o.InnerDoorConfig, "inner-door-config", o.InnerDoorConfig,
 		"File with an InnerDoorConfiguration (config.proviso.dev/v1alpha1). If set, --webhook-secure-port also serves the inner door, which decides writes to the resources of this file at admission. It must be the file from which the command inner-door-config wrote the configuration of kube-apiserver. The server reads it at its start.")
 }
@@ -69,8 +75,15 @@ func (o *FrontDoorOptions) Validate() []error {
 		errs = append(errs, errors.New("--webhook-secure-port needs --webhook-client-ca-file: without it the front door would answer every client"))
 	case o.InnerDoorConfig != "" && !o.wanted():
 		errs = append(errs, errors.New("--inner-door-config needs --webhook-secure-port"))
+	case len(o.KubeAPIServers) > 0 && o.InnerDoorConfig == "":
+		errs = append(errs, errors.New("--kube-apiserver-servers needs --inner-door-config"))
 	case given && !o.wanted():
 		errs = append(errs, errors.New("--webhook-client-ca-file and --webhook-allowed-names need --webhook-secure-port"))
+	}
+	for _, address := range o.KubeAPIServers {
+		if u, err := url.Parse(address); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			errs = append(errs, fmt.Errorf("--kube-apiserver-servers %q must be https://host:port", address))
+		}
 	}
 	for _, name := range o.AllowedNames {
 		if name == "" {
@@ -105,6 +118,10 @@ func (o *FrontDoorOptions) config(main genericoptions.SecureServingOptions) (*ap
 		return nil, fmt.Errorf("--inner-door-config: %w", err)
 	}
 	klog.Background().Info("Serving the inner door", "manifest", innerDoor.Digest(), "resources", len(innerDoor.Manifest().Resources))
-	config.InnerDoor = &apiserver.InnerDoorConfig{Manifest: innerDoor.Manifest()}
+	written := innerDoor.Manifest()
+	config.InnerDoor = &apiserver.InnerDoorConfig{Manifest: written}
+	config.Folding = &apiserver.FoldingConfig{
+		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: innerDoor.Digest(), Namespace: written.Namespace, Servers: o.KubeAPIServers,
+	}
 	return config, nil
 }

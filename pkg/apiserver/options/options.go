@@ -312,6 +312,12 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("fine-grained authorization: %w", err)
 	}
+	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil && frontDoor.Folding != nil {
+		// The front door has one more check to make while kube-apiserver waits, so that there is one attempt.
+		if frontDoor.Folding.KubeAPIServer, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
+			return fmt.Errorf("authorization: %w", err)
+		}
+	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, Fields: fields, Node: o.demoAuthorizer(),
 	}, o.FrontDoor.InnerDoorConfig != "")

@@ -18,7 +18,8 @@ import (
 )
 
 // Check compares the files in a directory with the files that Write would write, and returns the differences. Comments and the
-// order of fields do not count, nor do other admission plugins, nor the README.
+// order of fields do not count, nor do other admission plugins. The README and the objects for canaries, which are applied to
+// the cluster, are not compared.
 func (c *Configuration) Check(dir string) ([]string, error) {
 	files, err := c.Files()
 	if err != nil {
@@ -26,7 +27,7 @@ func (c *Configuration) Check(dir string) ([]string, error) {
 	}
 	var differences []string
 	for _, f := range files {
-		if f.Name == readmeFile {
+		if f.Name == readmeFile || f.Name == canaryFile {
 			continue
 		}
 		want, err := decode(f.Content)

@@ -94,7 +94,7 @@ func readFile(path string) ([]byte, error) {
 
 func manifestOf(c *config.InnerDoorConfiguration) manifest.Config {
 	m := manifest.Config{
-		URL: c.URL, CABundle: c.CABundle, AsksOthers: c.AskOtherAuthorizers, OwnerReferences: c.OwnerReferencesPermissionEnforcement,
+		URL: c.URL, CABundle: c.CABundle, Namespace: c.Namespace, AsksOthers: c.AskOtherAuthorizers, OwnerReferences: c.OwnerReferencesPermissionEnforcement,
 		Identities: manifest.Identities{Users: c.ExcludedIdentities.Users, Groups: c.ExcludedIdentities.Groups},
 	}
 	for _, r := range c.Resources {

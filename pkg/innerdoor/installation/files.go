@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package installation
 
 import (
+	_ "embed" // for canaries
 	"encoding/json"
 	"fmt"
 	"net"
@@ -31,7 +32,16 @@ const (
 	manifestsDirectory      = "manifests"
 	manifestFile            = manifestsDirectory + "/inner-door.yaml"
 	readmeFile              = "README.txt"
+	canaryFile              = "canary.yaml"
 )
+
+// canaries are the objects that Proviso needs for its canaries, in the default namespace.
+//
+//go:embed canary.yaml
+var canaries string
+
+// namespaceOfCanaries is the namespace in canaries.
+const namespaceOfCanaries = "proviso-system"
 
 // webhookPlugin is the admission plugin of kube-apiserver that calls the inner door.
 const webhookPlugin = "ValidatingAdmissionWebhook"
@@ -87,7 +97,9 @@ func (c *Configuration) Files() ([]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(files, File{Name: readmeFile, Content: readme}), nil
+	return append(files,
+		File{Name: canaryFile, Content: []byte(strings.ReplaceAll(canaries, namespaceOfCanaries, c.manifest.Namespace))},
+		File{Name: readmeFile, Content: readme}), nil
 }
 
 // encode writes an object in YAML, without the fields that are zero although their types do not leave them out.

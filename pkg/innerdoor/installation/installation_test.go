@@ -248,7 +248,10 @@ func TestCheck(t *testing.T) {
 		{name: "no plugin", file: "admission.yaml", edit: edit("name: ValidatingAdmissionWebhook", "name: PodSecurity"),
 			want: []string{"admission.yaml: plugins[0] is missing"}},
 		{name: "an empty manifest", file: manifest, edit: func(string) string { return "" }, want: []string{"manifests/inner-door.yaml: the file is empty"}},
-		{name: "half of a manifest", file: manifest, edit: func(text string) string { return text[:len(text)/2] }, want: []string{"manifests/inner-door.yaml: "}},
+		{name: "half of a manifest", file: manifest, edit: edit("webhooks:\n", "webhooks: [\n"), want: []string{"manifests/inner-door.yaml: the file is not YAML"}},
+		{name: "a manifest without its last webhook", file: manifest, edit: func(text string) string { return text[:strings.LastIndex(text, "- admissionReviewVersions:")] },
+			want: []string{"manifests/inner-door.yaml: webhooks[4] is missing"}},
+
 		{name: "a field that is there twice", file: manifest, edit: func(text string) string { return text + "kind: List\n" }, want: []string{"manifests/inner-door.yaml: the file is not YAML"}},
 		{name: "another key", file: "admission.kubeconfig", edit: edit("client.key", "other.key"), want: []string{`admission.kubeconfig: users[0].user.client-key is "/etc/kubernetes/proviso/other.key", want "/etc/kubernetes/proviso/client.key"`}},
 		{name: "another server", file: "front-door.kubeconfig", edit: edit("10.0.0.10", "10.0.0.11"), want: []string{`front-door.kubeconfig: clusters[0].cluster.server is "https://10.0.0.11:8444/webhooks/authorize"`}},
@@ -319,7 +322,7 @@ func TestFilesAreRenamed(t *testing.T) {
 	if after, err := os.ReadFile(path); err != nil || string(after) == string(before) {
 		t.Errorf("the file has not been replaced: %v", err)
 	}
-	for folder, want := range map[string]int{dir: 6, filepath.Dir(path): 1} {
+	for folder, want := range map[string]int{dir: 7, filepath.Dir(path): 1} {
 		if entries, err := os.ReadDir(folder); err != nil || len(entries) != want {
 			t.Errorf("%s has %v: %v, want %d entries", folder, entries, err, want)
 		}

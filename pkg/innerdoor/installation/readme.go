@@ -23,6 +23,7 @@ proviso-apiserver inner-door-config wrote these files. The manifest has the dige
   {{.Admission}}              --admission-control-config-file: where the manifest is
   {{.AdmissionKubeconfig}}       the credentials for the inner door
   {{.Manifest}}  the static admission webhooks of the inner door
+  {{.Canary}}                objects in the cluster, with which Proviso finds out whether a kube-apiserver calls the inner door
 
 1. Certificates
 ---------------
@@ -56,6 +57,11 @@ Start every replica with the same configuration before kube-apiserver calls the 
     --webhook-client-ca-file=front-door-ca.crt
     --webhook-allowed-names=kube-apiserver-control-plane-1     (the name of each kube-apiserver)
     --inner-door-config=FILE                                   (the file from which these files were written)
+    --kube-apiserver-servers=https://HOST:PORT,...             (each kube-apiserver; by default the endpoints of the Service kubernetes)
+
+Create the objects for Proviso's canaries:
+
+    kubectl apply -f {{.Canary}}
 
 3. Each control-plane node
 --------------------------
@@ -76,7 +82,8 @@ directory. If it has an AdmissionConfiguration already, add the plugin and the u
 
     proviso-apiserver inner-door-config --config FILE --output {{.Directory}} --check
 
-It prints each difference, and exits with 1 if there is one.
+It prints each difference, and exits with 1 if there is one. Proviso's path /readyz/inner-door says which kube-apiservers call the inner
+door, and why another one does not.
 `))
 
 // readme returns what an administrator does with the files.
@@ -95,7 +102,7 @@ func (c *Configuration) readme() ([]byte, error) {
 	var b bytes.Buffer
 	err = readmeTemplate.Execute(&b, map[string]string{
 		"Digest": c.digest, "Authorization": authorizationFile, "FrontDoorKubeconfig": frontDoorKubeconfigFile, "Admission": admissionFile,
-		"AdmissionKubeconfig": admissionKubeconfigFile, "Manifest": manifestFile, "Host": address.Hostname(), "SAN": san, "Port": port,
+		"AdmissionKubeconfig": admissionKubeconfigFile, "Manifest": manifestFile, "Canary": canaryFile, "Host": address.Hostname(), "SAN": san, "Port": port,
 		"ClientCertificate": c.config.KubeAPIServer.ClientCertificate, "ClientKey": c.config.KubeAPIServer.ClientKey, "Directory": path.Clean(c.config.KubeAPIServer.Directory),
 	})
 	return b.Bytes(), err

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strconv"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -46,6 +47,8 @@ type Config struct {
 	CABundle []byte `json:"caBundle"`
 	// Resources are the resources whose writes the inner door decides.
 	Resources []innerdoor.Resource `json:"resources"`
+	// Namespace is the namespace of Proviso, in which it sends its canaries (innerdoor.CanaryUser).
+	Namespace string `json:"namespace"`
 	// Identities are left out at both doors. If it is empty, DefaultIdentities are.
 	Identities Identities `json:"identities"`
 	// AsksOthers lets the manifest ask the other authorizers of kube-apiserver, by a check with the version * and the label selector
@@ -73,6 +76,9 @@ func (c Config) Validate() field.ErrorList {
 	}
 	if len(c.CABundle) == 0 {
 		errs = append(errs, field.Required(field.NewPath("caBundle"), "kube-apiserver must check whom it calls"))
+	}
+	for _, message := range validation.IsDNS1123Label(c.Namespace) {
+		errs = append(errs, field.Invalid(field.NewPath("namespace"), c.Namespace, message))
 	}
 	return errs
 }
@@ -118,6 +124,7 @@ func (c Config) build() (*admissionregistrationv1.ValidatingWebhookConfiguration
 			manifest.Webhooks = append(manifest.Webhooks, *webhook)
 		}
 	}
+	manifest.Webhooks = append(manifest.Webhooks, c.canary())
 	digest, err := digestOf(manifest)
 	if err != nil {
 		return nil, "", err
@@ -209,8 +216,25 @@ func (c Config) webhook(k innerdoor.Kind) *admissionregistrationv1.ValidatingWeb
 			conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: fmt.Sprintf("not-allowed-by-others-%d", i+1), Expression: "!(" + other + ")"})
 		}
 	}
+	return c.named(k.Name, rules, conditions)
+}
+
+// canary returns the webhook for canaries, which calls the inner door for all of them and for nothing else. It is the last one, so
+// that a manifest that has been cut off does not call it.
+func (c Config) canary() admissionregistrationv1.ValidatingWebhook {
+	return *c.named("canary", []admissionregistrationv1.RuleWithOperations{{
+		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete},
+		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"configmaps"}},
+	}}, []admissionregistrationv1.MatchCondition{
+		{Name: "canary", Expression: "request.userInfo.username == " + strconv.Quote(innerdoor.CanaryUser)},
+		{Name: "namespace", Expression: "has(request.namespace) && request.namespace == " + strconv.Quote(c.Namespace)},
+	})
+}
+
+// named returns a webhook that calls the inner door.
+func (c Config) named(name string, rules []admissionregistrationv1.RuleWithOperations, conditions []admissionregistrationv1.MatchCondition) *admissionregistrationv1.ValidatingWebhook {
 	return &admissionregistrationv1.ValidatingWebhook{
-		Name:                    k.Name + "." + ConfigurationName,
+		Name:                    name + "." + ConfigurationName,
 		ClientConfig:            admissionregistrationv1.WebhookClientConfig{CABundle: c.CABundle},
 		Rules:                   rules,
 		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),

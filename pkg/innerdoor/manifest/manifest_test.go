@@ -42,7 +42,7 @@ var (
 )
 
 func config() manifest.Config {
-	return manifest.Config{URL: "https://127.0.0.1:8444", CABundle: []byte("ca"), Resources: allResources, AsksOthers: true}
+	return manifest.Config{URL: "https://127.0.0.1:8444", CABundle: []byte("ca"), Resources: allResources, Namespace: "proviso-system", AsksOthers: true}
 }
 
 // others are authorizers that allow requests, each written as its verb, path, namespace and name.
@@ -162,6 +162,10 @@ func TestCalls(t *testing.T) {
 	createToken := of(create, func(r *request) { r.resource, r.name = tokens, "ci" })
 	updateStatus := of(update, by(claimStatus))
 	generated := of(create, func(r *request) { r.name = "" })
+	canary := func(r request) request {
+		r.user, r.resource, r.namespace = innerdoor.CanaryUser, innerdoor.Resource{Resource: "configmaps"}, "proviso-system"
+		return r
+	}
 	for _, tc := range []struct {
 		name    string
 		request request
@@ -199,6 +203,16 @@ func TestCalls(t *testing.T) {
 		{name: "token: by name", request: createToken, allow: []string{"create serviceaccounts/token demo:ci"}},
 		{name: "token: without a name", request: createToken, allow: []string{"create serviceaccounts/token demo:"}, want: []string{"create-named"}},
 		{name: "token: the account", request: createToken, allow: []string{"create serviceaccounts demo:ci", "patch serviceaccounts demo:ci"}, want: []string{"create-named"}},
+
+		{name: "canary: create", request: canary(create), want: []string{"canary"}},
+		{name: "canary: without a name", request: canary(generated), want: []string{"canary"}},
+		{name: "canary: update", request: canary(update), want: []string{"canary"}},
+		{name: "canary: delete", request: canary(remove), want: []string{"canary"}},
+		{name: "canary: collection", request: canary(collection), want: []string{"canary"}},
+		{name: "canary: that others allow", request: canary(create), allow: []string{"create configmaps proviso-system:"}, want: []string{"canary"}},
+		{name: "canary: another namespace", request: of(canary(create), func(r *request) { r.namespace = "demo" })},
+		{name: "canary: another resource", request: of(canary(create), by(widgets)), want: []string{"create"}},
+		{name: "canary: another user", request: of(canary(create), func(r *request) { r.user = "alice" })},
 
 		{name: "update: nobody", request: update, want: []string{"update"}},
 		{name: "update: PUT", request: update, allow: []string{"update persistentvolumeclaims demo:c"}},
@@ -393,6 +407,8 @@ func TestRefuses(t *testing.T) {
 		{name: "a user", change: func(c *manifest.Config) { c.URL = "https://a:b@127.0.0.1:8444" }, want: "url: Invalid value"},
 		{name: "not a URL", change: func(c *manifest.Config) { c.URL = "https://[" }, want: "url: Invalid value"},
 		{name: "no certificates", change: func(c *manifest.Config) { c.CABundle = nil }, want: "caBundle: Required value"},
+		{name: "no namespace", change: func(c *manifest.Config) { c.Namespace = "" }, want: "namespace: Invalid value"},
+		{name: "a namespace with a quote", change: func(c *manifest.Config) { c.Namespace = `a" || "` }, want: "namespace: Invalid value"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -403,5 +419,19 @@ func TestRefuses(t *testing.T) {
 				t.Errorf("got %v and the error %v, want %q", written, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestCanaryIsLast: a manifest that has been cut off must not call the inner door for canaries.
+func TestCanaryIsLast(t *testing.T) {
+	t.Parallel()
+	written, err := manifest.New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, hook := range written.Webhooks {
+		if isCanary := strings.HasPrefix(hook.Name, "canary."); isCanary != (i == len(written.Webhooks)-1) {
+			t.Errorf("webhook %d of %d is %s", i+1, len(written.Webhooks), hook.Name)
+		}
 	}
 }

@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
 // testMarker has a user whom a Deny policy keeps from secrets that RBAC lets her read. No form of the marker in the selector of a request helps.
@@ -166,7 +168,7 @@ func TestInnerDoorForEverybody(t *testing.T) {
 		{"", "rob", "DELETE", claims, "", "", 200, true, ""},
 		{"", "dana", "POST", claims, jsonType, claim("a", "dev", ""), 201, true, ""},
 		{"", "dana", "POST", claims, jsonType, claim("b", "prod", ""), 403, true, notMet},
-		{"", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", ""), 403, true, "no policy and no other authorizer allows it"},
+		{"", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", ""), 403, false, "cannot create resource"},
 		{"", "admin", "POST", claims, jsonType, claim("admin", "prod", ""), 201, false, ""},
 		{"", "nina", "POST", claims, jsonType, claim("n", "dev", ""), 403, false, "cannot create resource"},
 	} {
@@ -326,6 +328,10 @@ func testAnotherManifest(t *testing.T, r *rig) {
 		code, answer := try()
 		return code == http.StatusForbidden && strings.Contains(answer, "was configured with another one")
 	})
+	eventually(t, "no write passes the front door any more", func() bool {
+		code, answer := try()
+		return code == http.StatusForbidden && strings.Contains(answer, "policy=dana-dev-claims reason=Error")
+	})
 	if code, answer := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", "")); code != http.StatusCreated {
 		t.Errorf("RBAC with another manifest: got %d %s", code, answer)
 	}
@@ -334,4 +340,105 @@ func testAnotherManifest(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	eventually(t, "the manifest is back", func() bool { code, _ := try(); return code == http.StatusCreated })
+}
+
+// refusedAtFrontDoor reports whether a refusal comes from the front door, because the kube-apiserver is not known to call the inner
+// door.
+func refusedAtFrontDoor(code int, answer string) bool {
+	return code == http.StatusForbidden && strings.Contains(answer, "policy=dana-dev-claims reason=Error")
+}
+
+// testEmptiedManifest empties the manifest: until the next canaries writes pass unseen, and then none does. Users whom RBAC allows
+// go on.
+func testEmptiedManifest(t *testing.T, r *rig) {
+	try := func(class string) (int, string) {
+		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("e", class, ""))
+	}
+	manifestFile := filepath.Join(r.InnerDoorFiles(), "manifests", "inner-door.yaml")
+	empty := filepath.Join(r.InnerDoorFiles(), "empty.yaml")
+	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.Rename(empty, manifestFile)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try("prod")) })
+	for range 20 {
+		if code, answer := try("dev"); !refusedAtFrontDoor(code, answer) {
+			t.Errorf("got %d %.300s, want a refusal by the front door", code, answer)
+		}
+	}
+	if code, answer := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("e", "prod", "")); code != http.StatusCreated {
+		t.Errorf("RBAC with an empty manifest: got %d %s", code, answer)
+	}
+	if code, state := r.direct(t, "/readyz/inner-door"); code != http.StatusOK || !strings.Contains(state, r.KubeAPIServerURL()+": not known: ") {
+		t.Errorf("the state of the kube-apiservers is %d %s", code, state)
+	}
+	if err := r.WriteInnerDoor(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "writes pass again", func() bool { code, _ := try("dev"); return code == http.StatusCreated })
+	if code, answer := try("prod"); code != http.StatusForbidden || !strings.Contains(answer, notMet) {
+		t.Errorf("got %d %.300s, want a refusal by the inner door", code, answer)
+	}
+}
+
+// testCachedAnswers lets kube-apiserver reuse answers of the front door: a write could then pass without the knowledge of the front
+// door, so that none passes on conditions.
+func testCachedAnswers(t *testing.T, r *rig) {
+	try := func() (int, string) {
+		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("k", "dev", ""))
+	}
+	file := filepath.Join(r.InnerDoorFiles(), "authorization.yaml")
+	replace := func(old, by string) {
+		content, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(content), old) {
+			t.Fatalf("%s: %v", content, err)
+		}
+		changed := filepath.Join(r.InnerDoorFiles(), "changed.yaml")
+		if err := errors.Join(os.WriteFile(changed, []byte(strings.Replace(string(content), old, by, 1)), 0o600), os.Rename(changed, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const off, on = "cacheAuthorizedRequests: false", "cacheAuthorizedRequests: true\n    authorizedTTL: 1s"
+	replace(off, on)
+	eventually(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try()) })
+	replace(on, off)
+	eventually(t, "writes pass again", func() bool { code, _ := try(); return code == http.StatusCreated })
+}
+
+// testCanary: nobody can become the canary, and the user of that name without a nonce may do nothing.
+func testCanary(t *testing.T, r *rig) {
+	r.apply(t, `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: becomes-everybody}
+rules:
+- {verbs: [impersonate], apiGroups: [""], resources: [users, groups]}
+- {verbs: [impersonate], apiGroups: [authentication.k8s.io], resources: ["*"]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: becomes-everybody}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: becomes-everybody}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
+`)
+	path := "/api/v1/namespaces/" + cluster.Namespace + "/configmaps"
+	become := func(headers map[string]string) (int, string) {
+		code, answer, err := r.users["rob"].sendWith(t.Context(), "POST", path, jsonType, strings.NewReader(labelled("ConfigMap", "c", "blue", "")), headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code, answer
+	}
+	eventually(t, "rob may impersonate", func() bool {
+		code, answer := become(map[string]string{"Impersonate-User": "nina"})
+		return code == http.StatusForbidden && strings.Contains(answer, `nina\" cannot create`)
+	})
+	if code, answer := become(map[string]string{"Impersonate-User": innerdoor.CanaryUser}); code != http.StatusForbidden {
+		t.Errorf("the canary without a nonce: got %d %s", code, answer)
+	}
+	code, answer := become(map[string]string{
+		"Impersonate-User": innerdoor.CanaryUser, "Impersonate-Extra-" + url.PathEscape(innerdoor.CanaryExtra): innerdoor.NewNonce(),
+	})
+	if code != http.StatusForbidden || !strings.Contains(answer, "reserved for Proviso") {
+		t.Errorf("the canary with a nonce: got %d %s", code, answer)
+	}
 }

@@ -26,22 +26,20 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
-// proxy is between kube-apiserver and Proviso's port. It keeps the AdmissionReviews and counts the questions at the front door. For
-// users whom it folds for, it turns "no opinion" about a write into "allowed", as a front door does that folds conditions for
-// the inner door.
+// proxy is between kube-apiserver and Proviso's port. It keeps the AdmissionReviews, and the questions at the front door after they
+// have been answered. Those about canaries it passes on only.
 type proxy struct {
 	url string
 
 	mu      sync.Mutex
 	target  string
 	client  *http.Client
-	folded  []string
 	reviews []*admissionv1.AdmissionRequest
 	bodies  [][]byte
 	asked   []authorizationv1.SubjectAccessReviewSpec
@@ -134,15 +132,15 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode == http.StatusOK && r.URL.Path == frontdoor.AuthorizePath {
-		answer = p.fold(body, answer)
+	if r.URL.Path == frontdoor.AuthorizePath {
+		p.keepQuestion(body)
 	}
 	return response.StatusCode, answer, err
 }
 
 func (p *proxy) keep(body []byte) {
 	review := &admissionv1.AdmissionReview{}
-	if json.Unmarshal(body, review) != nil || review.Request == nil {
+	if json.Unmarshal(body, review) != nil || review.Request == nil || review.Request.UserInfo.Username == innerdoor.CanaryUser {
 		return
 	}
 	p.mu.Lock()
@@ -150,30 +148,18 @@ func (p *proxy) keep(body []byte) {
 	p.reviews, p.bodies = append(p.reviews, review.Request), append(p.bodies, body)
 }
 
-func (p *proxy) fold(question, answer []byte) []byte {
-	var asked, answered authorizationv1.SubjectAccessReview
-	if json.Unmarshal(question, &asked) != nil || json.Unmarshal(answer, &answered) != nil {
-		return answer
+// keepQuestion keeps a question at the front door, unless it is about a canary.
+func (p *proxy) keepQuestion(body []byte) {
+	review := &authorizationv1.SubjectAccessReview{}
+	if json.Unmarshal(body, review) != nil || review.Spec.User == innerdoor.CanaryUser {
+		return
 	}
 	p.mu.Lock()
-	p.asked = append(p.asked, asked.Spec)
-	isFolded := slices.Contains(p.folded, asked.Spec.User)
-	p.mu.Unlock()
-	_, isMarked := asked.Spec.Extra[webhook.DelegationMarker]
-	about := asked.Spec.ResourceAttributes
-	if !isFolded || isMarked || about == nil || about.Version == "*" || about.Version == "" || answered.Status.Denied ||
-		!slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection", "get", "list"}, about.Verb) {
-		return answer
-	}
-	answered.Status = authorizationv1.SubjectAccessReviewStatus{Allowed: true, Reason: "folded"}
-	folded, err := json.Marshal(answered)
-	if err != nil {
-		return answer
-	}
-	return folded
+	defer p.mu.Unlock()
+	p.asked = append(p.asked, review.Spec)
 }
 
-// reset forgets what has been kept, and sets the users to fold for.
+// reset forgets what has been kept.
 func (p *proxy) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -214,12 +200,20 @@ func newCaller(t *testing.T, c *cluster.Cluster, name string, groups ...string) 
 
 // send sends a request, and returns the status code with the body.
 func (c *caller) send(ctx context.Context, method, path, contentType string, body io.Reader) (int, string, error) {
+	return c.sendWith(ctx, method, path, contentType, body, nil)
+}
+
+// sendWith is send with additional headers.
+func (c *caller) sendWith(ctx context.Context, method, path, contentType string, body io.Reader, headers map[string]string) (int, string, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return 0, "", err
 	}
 	if contentType != "" {
 		request.Header.Set("Content-Type", contentType)
+	}
+	for name, value := range headers {
+		request.Header.Set(name, value)
 	}
 	response, err := c.client.Do(request)
 	if err != nil {

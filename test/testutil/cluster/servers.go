@@ -177,7 +177,7 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
 	}
 	if c.InnerDoor != nil {
-		args = append(args, "--inner-door-config="+c.InnerDoorConfig())
+		args = append(args, "--inner-door-config="+c.InnerDoorConfig(), "--kube-apiserver-servers="+c.KubeAPIServerURL())
 	}
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), append(args, c.Args...), nil); err != nil {
 		return err

@@ -194,6 +194,7 @@ func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorize
 	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		result := a.check(ctx, table, attributes, data)
 		trailFrom(ctx).add(a.mode, result)
+		lastCheckFrom(ctx).set(a, result)
 		return a.outcome(result)
 	}
 	return authorization.Conditions(c)
@@ -279,41 +280,66 @@ func writerOf(data authorizer.ConditionsData) changes.Writer {
 
 func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
 
-// EvaluateConditions evaluates conditions that Decide returned, also after the conditions went over the wire. The
-// conditions must be about the mappings that the context is pinned to, or about the current mappings if it is not
-// pinned; and about the request in data, including the name and UID of its user. Otherwise the evaluation of a
-// condition fails.
+// EvaluateConditions evaluates a condition that Decide returned. The authorizer of NewInclude returns Allow if the
+// condition is true, and NoOpinion if it is false or fails. The authorizer of NewExclude returns Deny if the condition is
+// true or fails, and NoOpinion if it is false.
 //
-// The authorizer of NewInclude returns Allow if the condition is true, and NoOpinion if it is false or fails. The
-// authorizer of NewExclude returns Deny if the condition is true or fails, and NoOpinion if it is false. A decision
-// without a condition of this package is denied, except NoOpinion. The groups of the user are taken from data, so callers
-// must have the permission to ask about any user.
+// A condition that has not left the process is evaluated for the request and with the mappings of Decide. The caller must
+// give the data of this request. A condition that went over the wire fails in four cases: another authorizer made it; the
+// request or the name or UID of the user in it differs from data; it was made from other mappings than those to which the
+// context is pinned (for a context that is not pinned, the current mappings); or there are no such mappings. The groups of
+// the user are not in the condition. They are taken from data, so callers must have the permission to ask about any user.
+//
+// An unconditional NoOpinion stays NoOpinion, and an unconditional Deny stays Deny. An unconditional Allow becomes Deny,
+// because Decide never returns it. So does an Allow that comes from the condition of another authorizer.
 func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	var last Result
-	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(ctx, decision, data,
+	last := &lastCheck{by: a}
+	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(context.WithValue(ctx, lastCheckKey{}, last), decision, data,
 		func(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 			table := a.Mappings.StateOf(ctx).Value
 			if table == nil {
-				last = failed(errNotLoaded)
+				last.set(a, failed(errNotLoaded))
 				return authorizer.ConditionEvaluationResultError(errNotLoaded)
 			}
 			attributes, err := a.parse(c, table, data)
 			if err != nil {
-				last = failed(err)
+				last.set(a, failed(err))
 				return authorizer.ConditionEvaluationResultError(err)
 			}
-			last = a.check(ctx, table, attributes, data)
-			return authorizer.ConditionEvaluationResultBoolean(a.outcome(last).IsTrue())
+			result := a.check(ctx, table, attributes, data)
+			last.set(a, result)
+			return authorizer.ConditionEvaluationResultBoolean(a.outcome(result).IsTrue())
 		})
 	switch {
-	case evaluated.IsAllow() && a.mode == modeInclude:
+	case evaluated.IsAllow() && a.mode == modeInclude && last.result.Allowed:
 		return authorizer.DecisionAllow, evaluated.Reason(), nil
 	case evaluated.IsNoOpinion():
-		return authorizer.DecisionNoOpinion, last.Reason, last.Err
-	case last.Reason == "":
+		return authorizer.DecisionNoOpinion, last.result.Reason, last.result.Err
+	case last.result.Reason == "":
 		return authorizer.DecisionDeny, evaluated.Reason(), errNotOurs
 	default:
-		return authorizer.DecisionDeny, last.Reason, last.Err
+		return authorizer.DecisionDeny, last.result.Reason, last.result.Err
+	}
+}
+
+// lastCheck is the result of the last check that an authorizer has made in one call of EvaluateConditions. A condition that
+// has not left the process is evaluated by its own function, which finds the lastCheck in its context.
+type lastCheck struct {
+	by     *fieldAuthorizer
+	result Result // the zero Result if no condition of the authorizer has been evaluated
+}
+
+type lastCheckKey struct{}
+
+func lastCheckFrom(ctx context.Context) *lastCheck {
+	last, _ := ctx.Value(lastCheckKey{}).(*lastCheck)
+	return last
+}
+
+// set records the result of a check by an authorizer. It does nothing if l is nil or belongs to another authorizer.
+func (l *lastCheck) set(by *fieldAuthorizer, result Result) {
+	if l != nil && l.by == by {
+		l.result = result
 	}
 }
 

@@ -277,6 +277,45 @@ func TestForgedConditions(t *testing.T) {
 	}
 }
 
+// TestInProcessAsOverTheWire has the same decision, reason and error for a condition that has not left the process as for
+// one that has.
+func TestInProcessAsOverTheWire(t *testing.T) {
+	t.Parallel()
+	const plain = "metadata: {name: a}\n"
+	mappings := sourceOf(things.Mapping("m", things.Spec(things.Excluded("metadata.annotations[\"boom\"]", "selfDestruction", ""))))
+	labels := updateOf(t, plain, "metadata: {name: a, labels: {x: z}}")
+	boom := updateOf(t, plain, "metadata: {name: a, annotations: {boom: z}}")
+	for _, tc := range []struct {
+		name, verbs string
+		makeOne     func(granular.Config) (authorization.Decider, error)
+		data        write
+		want        authorizer.Decision
+		reason, err string
+	}{
+		{"an exclusion that is true", "granular:metadata", granular.NewExclude, boom, authorizer.DecisionDeny, "metadata.annotations.boom is excluded", ""},
+		{"an exclusion that is false", "granular:metadata", granular.NewExclude, labels, authorizer.DecisionNoOpinion, "", ""},
+		{"an exclusion that fails", "*", granular.NewExclude, updateOf(t, "", plain), authorizer.DecisionDeny, "there is no old object", "there is no old object"},
+		{"an inclusion that is true", "granular granular:labels", granular.NewInclude, labels, authorizer.DecisionAllow, "allowed the request", ""},
+		{"an inclusion that is false", "granular granular:labels", granular.NewInclude, boom, authorizer.DecisionNoOpinion, "changing the field metadata.annotations.boom", ""},
+		{"an inclusion that fails", "*", granular.NewInclude, updateOf(t, "", plain), authorizer.DecisionNoOpinion, "there is no old object", "there is no old object"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			a := mustMake(t, tc.makeOne, granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Mappings: mappings})
+			decision := a.ConditionsAwareAuthorize(t.Context(), updateByBob)
+			for place, d := range map[string]authorizer.ConditionsAwareDecision{"in process": decision, "over the wire": overTheWire(t, decision, nil)} {
+				got, reason, err := a.EvaluateConditions(t.Context(), d, tc.data)
+				if got != tc.want || !strings.Contains(reason, tc.reason) || (reason == "") != (tc.reason == "") {
+					t.Errorf("%s: got %v: %q, want %v: %q", place, got, reason, tc.want, tc.reason)
+				}
+				if (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
+					t.Errorf("%s: got the error %v, want %q", place, err, tc.err)
+				}
+			}
+		})
+	}
+}
+
 // TestForeignDecisions are none that the authorizers made.
 func TestForeignDecisions(t *testing.T) {
 	t.Parallel()
@@ -287,9 +326,19 @@ func TestForeignDecisions(t *testing.T) {
 			t.Errorf("a Deny: got %v, %v", d, err)
 		}
 	}
-	exclude := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Mappings: sourceOf()})
-	if d, _, _ := exclude.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionAllow("", nil), data); d != authorizer.DecisionDeny {
-		t.Errorf("an Allow by the side that only denies: got %v", d)
+	foreign := authorization.ToUpstream(authorization.Conditions(authorization.Condition{
+		ID: "example.com/other", Effect: authorization.EffectAllow, Type: "example.com/other", Text: "true",
+		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorization.Outcome {
+			return authorization.Bool(true)
+		},
+	}))
+	for side, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
+		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Mappings: sourceOf()})
+		for name, decision := range map[string]authorizer.ConditionsAwareDecision{"an Allow": authorizer.ConditionsAwareDecisionAllow("", nil), "a condition of another authorizer": foreign} {
+			if d, _, err := a.EvaluateConditions(t.Context(), decision, data); d != authorizer.DecisionDeny || err == nil {
+				t.Errorf("%s: %s: got %v, %v, want Deny with an error", side, name, d, err)
+			}
+		}
 	}
 	for _, config := range []granular.Config{{Mappings: sourceOf()}, {Authorizer: &grants{}}} {
 		if _, err := granular.NewInclude(config); err == nil {

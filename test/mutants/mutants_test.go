@@ -114,6 +114,8 @@ var suites = []mutation.Suite{
 	{Package: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "granular: mappings of two times", File: "authorizer.go", Old: "return a.Mappings.Pin(ctx)", New: "return ctx", Test: "^TestOneTableForOneRequest$"},
 		{Name: "granular: mappings that were stale", File: "authorizer.go", Old: "cmp.Or(pinned.Stale, a.Mappings.Stale())", New: "cmp.Or(\"\", a.Mappings.Stale())", Test: "^TestOneTableForOneRequest$"},
+		{Name: "granular: an Allow without a check", File: "authorizer.go", Old: "a.mode == modeInclude && last.result.Allowed:", New: "a.mode == modeInclude:", Test: "^TestForeignDecisions$"},
+		{Name: "granular: the check of a condition in process", File: "authorizer.go", Old: "lastCheckFrom(ctx).set(a, result)", New: "", Test: "^TestInProcessAsOverTheWire$"},
 		{Name: "granular: an answer with an error", File: "checker.go", Old: "if err != nil {\n\t\treturn false, fmt.Errorf(\"%w about the verb", New: "if err != nil && false {\n\t\treturn false, fmt.Errorf(\"%w about the verb"},
 		{Name: "granular: values that cannot be found", File: "exclusion.go", Old: "return !found || k.excludesChange(r, before, after)", New: "return found && k.excludesChange(r, before, after)"},
 		{Name: "granular: too many evaluations", File: "exclusion.go", Old: "if k.budget.evaluate() != nil {", New: "if k.budget.evaluate() != nil && false {"},

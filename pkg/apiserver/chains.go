@@ -118,7 +118,7 @@ func AuthorizerNames() []string {
 	return names
 }
 
-// AuthorizerConfig configures the authorizers.
+// AuthorizerConfig has what NewChains needs to build the authorizers of all chains of a server.
 type AuthorizerConfig struct {
 	// AlwaysAllowGroups are the privileged groups. Policies cannot deny their requests, except at the
 	// front door, which does not know these groups.

@@ -89,8 +89,8 @@ func (b *PolicyBudgets) SpendToExplain(cost uint64) {
 	b.explaining += min(cost, cel.ExplanationBudget-b.explaining)
 }
 
-// Left returns what the policies of a namespace may still cost, or cluster-scoped policies if
-// the namespace is empty.
+// Left returns the cost that the policies of a namespace may still spend. If the namespace is empty, it returns the cost
+// that cluster-scoped policies may still spend.
 func (b *PolicyBudgets) Left(namespace string) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -194,8 +194,9 @@ func EvaluatorFor(data authorizer.ConditionsData, next ConditionEvaluator) Condi
 	return &dataEvaluator{stage: StageAdmission, data: data, next: next}
 }
 
-// EvaluatorForCaller is EvaluatorFor on behalf of a caller of AuthorizationConditionsReview, who sent the conditions.
-// Authors may make secondary checks, so they are asked only if permit returns no error. Otherwise the set fails.
+// EvaluatorForCaller returns an evaluator like EvaluatorFor for conditions that a caller of AuthorizationConditionsReview has
+// sent. The author of a set is an authorizer, and may make secondary checks when it evaluates the set. The evaluator
+// therefore calls permit before it asks an author. If permit returns an error, the author is not asked, and its set fails.
 func EvaluatorForCaller(data authorizer.ConditionsData, next ConditionEvaluator, permit func(context.Context) error) ConditionEvaluator {
 	RegisterMetrics()
 	return &dataEvaluator{stage: StageConditionsReview, data: data, next: next, permit: permit}

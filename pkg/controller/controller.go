@@ -131,7 +131,8 @@ func (c *Controller[K]) Enqueue(key K) { c.queue.Add(key) }
 // EnqueueAfter schedules writing the status of an object after some time.
 func (c *Controller[K]) EnqueueAfter(key K, after time.Duration) { c.queue.AddAfter(key, after) }
 
-// Run follows, checks and publishes the objects, and writes their status, until ctx ends.
+// Run runs the informers until ctx ends. Once they have synced, it publishes the objects, and publishes them again after
+// changes. It checks the store to know whether the objects are up to date, and writes the status of objects in the queue.
 func (c *Controller[K]) Run(ctx context.Context) {
 	var group wait.Group
 	defer group.Wait()

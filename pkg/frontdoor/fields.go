@@ -21,10 +21,12 @@ import (
 // result is NoOpinion.
 const askTimeout = time.Second
 
-// Fields allows writes by users who lack permission on the object but may change some of its
-// fields (KEP-3617). If policies have no opinion on a write, kube-apiserver is asked once, with
-// the delegation marker, for the verb granular. A check with the marker never leads to another
-// check.
+// Fields allows writes by users who lack permission on the object but may change some of its fields (KEP-3617). If policies
+// have no opinion on a write whose conditions this server enforces, the front door checks whether the user has the verb
+// "granular" on the object. The policies decide this check first. If they have no opinion on it either, kube-apiserver is
+// asked once. The front door allows the write if the answer is Allow; this server then checks the changed fields at
+// admission. The question to kube-apiserver carries the delegation marker. kube-apiserver sends a question with the marker
+// back to the front door, which makes no further check for it.
 type Fields struct {
 	// Check returns the attributes of the check about a write. It returns false if the
 	// request is not a write, or if no component would check the fields.

@@ -391,5 +391,8 @@ func (a *fieldAuthorizer) parse(c authorizer.Condition, table *mapping.Table, da
 	}, nil
 }
 
-// isSame reports whether asked, the API group or resource in a condition, is got, or is the wildcard.
-func isSame(asked, got string) bool { return asked == wildcard || asked == got }
+// isSame reports whether the API group or resource in a condition is that of the request. The wildcard in a condition
+// stands for every group or resource.
+func isSame(inCondition, ofRequest string) bool {
+	return inCondition == wildcard || inCondition == ofRequest
+}

@@ -51,10 +51,10 @@ type filter struct {
 
 var errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to restrict requests")
 
-// NewFilter returns the impersonation filter, which wraps a handler. It tries all modes in order: the
-// modes of the impersonation filter of Kubernetes (KEP-5284) and, before legacy mode, conditional mode
-// (KEP-5681). As in the filter of Kubernetes, what the constrained modes allow remains allowed for a few seconds; all
-// handlers that the filter wraps share this memory. The handlers are safe for concurrent use.
+// NewFilter returns the impersonation filter, which wraps a handler. The filter tries the constrained modes of Kubernetes
+// (KEP-5284) first, if they are on, then conditional mode (KEP-5681), and legacy mode last. It stops at the mode that decides
+// (modes.run has the rules). As in the filter of Kubernetes, an impersonation that a constrained mode has allowed remains
+// allowed for a few seconds. All handlers that the filter wraps share this memory. The handlers are safe for concurrent use.
 func NewFilter(config FilterConfig) (func(http.Handler) http.Handler, error) {
 	conditional := config.Conditional
 	if config.Authorizer == nil || config.EnforceResidual == nil || config.Serializer == nil ||

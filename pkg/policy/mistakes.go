@@ -171,8 +171,8 @@ func (s *search) neverTrue(spec *policyv1alpha1.AuthorizationPolicySpec) (warnin
 	return warnings
 }
 
-// never is the set of the outcomes that a condition may have, isFalse, isError or both, if it is never true. It is isOpen if the
-// condition may be true.
+// never describes a condition for some requests. If the condition is never true for them, it is the set of outcomes that
+// the condition may have: isFalse, isError or both. If the condition may be true, it is isOpen.
 type never uint8
 
 const (

@@ -19,7 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// The domain under which conditions of policies have their IDs.
+// The domains of the IDs of conditions. The ID of a condition is its domain, a slash and the name of its policy. For a
+// namespaced policy the domain is the namespace followed by namespacedDomain.
 const (
 	clusterDomain    = authorization.ClusterPolicyDomain
 	namespacedDomain = authorization.NamespacedPolicyDomain

@@ -156,7 +156,8 @@ func (p *planner) isKnown(n *node, known map[string]bool) bool {
 
 func isQuantifier(name string) bool { return name == operators.All || name == operators.Exists }
 
-// hasLiteral reports whether every value of a type has a literal. A dyn may hold any value.
+// hasLiteral reports whether every value of a type can be written as a literal. It returns false for dyn, because a dyn may
+// hold a value of any type.
 func hasLiteral(t *types.Type) bool {
 	switch t.Kind() {
 	case types.BoolKind, types.IntKind, types.UintKind, types.DoubleKind, types.StringKind, types.BytesKind,
@@ -171,7 +172,8 @@ func hasLiteral(t *types.Type) bool {
 	}
 }
 
-// finish sets the instructions of all known steps. It plans those that no other plan of the expression has planned before.
+// finish sets the instructions of all known steps. The expression keeps the instructions of every node that an earlier plan
+// has planned, and finish uses these. It makes the instructions of all other nodes.
 func (p *planner) finish() error {
 	missing := p.expression.assign(p.known)
 	if len(missing) == 0 {

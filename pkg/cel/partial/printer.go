@@ -217,8 +217,9 @@ func (p *printer) call(n *node, own int) {
 	}
 }
 
-// chain prints a chain of && or || so that the parser nests it in the same way. The parser makes a balanced tree of a chain
-// without parentheses, so a chain that is nested otherwise gets parentheses.
+// chain prints a chain of && or || for exactTextOf: if the parser reads the text, the result is nested as n is. The parser
+// makes a balanced tree of a chain without parentheses. A balanced chain is therefore printed without parentheses. If a chain
+// is not balanced, each of its two operands that is a chain of the same operator is printed in parentheses.
 func (p *printer) chain(n *node, own int) {
 	operands := n.args
 	if terms := termsOf(n, n.name); isBalanced(n, n.name, len(terms)) {

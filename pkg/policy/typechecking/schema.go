@@ -19,7 +19,8 @@ import (
 // A Deployment has some 1250 nodes, which take 300 KiB as types.
 const maxSchemaNodes = 20_000
 
-// The extensions of OpenAPI that leave the type of a value open, or add to it.
+// The extensions of OpenAPI that change the type of a value. A value with one of the first two has the type dyn. An object
+// with embeddedResource also has the fields apiVersion, kind and metadata, if its schema does not have them.
 const (
 	intOrString           = "x-kubernetes-int-or-string"
 	preserveUnknownFields = "x-kubernetes-preserve-unknown-fields"

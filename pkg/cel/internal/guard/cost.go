@@ -21,11 +21,11 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The cost trackers of cel-go and Kubernetes use the types of an expression and the top level of values.
-// The objects of conditions have no types, so that a comparison of two objects with 100,000 parts costs 5
-// units and takes 20 ms. The constants are the prices of the work that the trackers do not count. They are
-// measured so that a unit takes no longer than one step of a macro, a fraction of a microsecond: the budget
-// of a request then bounds its processor time.
+// The cost trackers of cel-go and Kubernetes do not count all work of a call. They compute its cost from the types in the
+// expression and from the size of the top level of each argument. The objects of conditions have no types: a comparison of
+// two objects with 100,000 parts costs 5 units and takes 20 ms. The constants are the prices of the work that the trackers do
+// not count. They are measured: a unit takes no longer than one step of a macro, a fraction of a microsecond. The budget of a
+// request therefore bounds its processor time.
 const (
 	// textPerUnit is how many bytes of text are read or copied for one unit.
 	textPerUnit = 256

@@ -112,8 +112,8 @@ func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
 	}
 }
 
-// pattern adds a constant pattern to the counts, and records an error if all patterns together exceed a bound. After an error
-// it parses no further patterns.
+// pattern counts a regular expression that is a constant. It records an error if all such patterns of the expression together
+// take too long to parse, or are too large. After an error it parses no further patterns.
 func (m *measure) pattern(text string) {
 	if m.patternWork += patternWork(text); m.patternWork > maxPatternWork && len(text) <= maxPatternSize {
 		m.fail(errPatternWork)

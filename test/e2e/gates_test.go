@@ -138,7 +138,7 @@ func TestFeatureGates(t *testing.T) {
 	}
 	for url, want := range map[string]bool{on: true, off: false, again: true} {
 		status := reviewOn(t, client("alice", url))
-		if got := len(status.ConditionsChain) > 0; got != want || status.Allowed || status.Denied || (!want && !strings.Contains(status.Reason, "folded")) {
+		if got := len(status.ConditionsChain) > 0; got != want || status.Allowed || status.Denied || (!want && !strings.Contains(status.Reason, "the decision depends on conditions")) {
 			t.Errorf("review: got %+v, want conditions %v", status, want)
 		}
 	}

@@ -202,16 +202,16 @@ func TestImpersonationExtra(t *testing.T) {
 		{"without", as("ie-bob", nil), "create", "", 201, ""},
 		{"a label", as("ie-bob", nil, residual), "create", marked, 201, ""},
 		{"no label", as("ie-bob", nil, residual), "create", "", 403, refused},
-		{"no object", as("ie-bob", nil, residual), "list", "", 403, "conditions"},
+		{"no object", as("ie-bob", nil, residual), "list", "", 403, "its condition cannot be evaluated for this request"},
 		{"two values, the first of which denies", as("ie-bob", nil, strings.Replace(residual, "'mark'", "'other'", 1), residual), "create", marked, 403, refused},
 		{"two values, the second of which denies", as("ie-bob", nil, residual, strings.Replace(residual, "'mark'", "'other'", 1)), "create", marked, 403, refused},
 		{"system:masters with a label", as("x", []string{"system:masters"}, residual), "create", marked, 201, ""},
 		{"system:masters without", as("x", []string{"system:masters"}, residual), "create", "", 403, refused},
-		{"system:masters without an object", as("x", []string{"system:masters"}, residual), "list", "", 403, "conditions"},
+		{"system:masters without an object", as("x", []string{"system:masters"}, residual), "list", "", 403, "its condition cannot be evaluated for this request"},
 		{"becoming system:masters", masters(as("ie-deputy", nil)), "create", "", 201, ""},
 		{"becoming system:masters with a label", masters(as("ie-deputy", nil, residual)), "create", marked, 201, ""},
 		{"becoming system:masters without", masters(as("ie-deputy", nil, residual)), "create", "", 403, refused},
-		{"becoming system:masters without an object", masters(as("ie-deputy", nil, residual)), "list", "", 403, "conditions"},
+		{"becoming system:masters without an object", masters(as("ie-deputy", nil, residual)), "list", "", 403, "its condition cannot be evaluated for this request"},
 		{"who may not anyway", as("ie-carol", nil, residual), "create", marked, 403, "ie-carol"},
 	}
 	for name, value := range malformed {
@@ -400,13 +400,13 @@ func TestImpersonationBetweenServers(t *testing.T) {
 		{"ie-bob", extraRow{"nobody is impersonated", nil, "create", "", 201, ""}},
 		{"ie-agent", extraRow{"with the label", as("ie-bob"), "create", marked, 201, ""}},
 		{"ie-agent", extraRow{"without", as("ie-bob"), "create", "", 403, refused}},
-		{"ie-agent", extraRow{"without an object", as("ie-bob"), "list", "", 403, "conditions"}},
+		{"ie-agent", extraRow{"without an object", as("ie-bob"), "list", "", 403, "its condition cannot be evaluated for this request"}},
 		{"ie-agent", extraRow{"into system:masters", as("root", "system:masters"), "create", marked, 403, "cannot"}},
 		{"ie-deputy", extraRow{"by the legacy verb, with the label", as("ie-bob"), "create", marked, 201, ""}},
 		{"ie-deputy", extraRow{"by the legacy verb, without", as("ie-bob"), "create", "", 403, refused}},
 		{"ie-deputy", extraRow{"by the legacy verb into system:masters, with the label", as("root", "system:masters"), "create", marked, 201, ""}},
 		{"ie-deputy", extraRow{"by the legacy verb into system:masters, without", as("root", "system:masters"), "create", "", 403, refused}},
-		{"ie-deputy", extraRow{"by the legacy verb into system:masters, without an object", as("root", "system:masters"), "list", "", 403, "conditions"}},
+		{"ie-deputy", extraRow{"by the legacy verb into system:masters, without an object", as("root", "system:masters"), "list", "", 403, "its condition cannot be evaluated for this request"}},
 	} {
 		tc.run(t, transports[tc.user], server, fmt.Sprintf("between-%d", i))
 	}

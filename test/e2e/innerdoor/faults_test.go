@@ -79,6 +79,19 @@ func testAudit(t *testing.T, r *rig) {
 	})
 }
 
+// testMetrics looks for the metrics of both doors that no other server has.
+func testMetrics(t *testing.T, r *rig) {
+	server := fmt.Sprintf("{server=%q} 1", r.KubeAPIServerURL())
+	eventually(t, "the metrics have all outcomes so far", func() bool {
+		_, metrics := r.direct(t, "/metrics")
+		return !slices.ContainsFunc([]string{
+			"proviso_inner_door_known" + server, "proviso_inner_door_called" + server, `proviso_inner_door_probes_total{result="good"} `,
+			`proviso_webhook_authorize_inner_door_answers_total{answer="passed"} `, `proviso_webhook_authorize_inner_door_read_checks_total{result="allowed"} `,
+			`proviso_webhook_admit_requests_total{decision="allowed"} `, `proviso_webhook_admit_requests_total{decision="denied"} `,
+		}, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
+	})
+}
+
 // testLateBodies sends bodies that arrive after the policy of their user is gone.
 func testLateBodies(t *testing.T, r *rig) {
 	const policy = `

@@ -125,7 +125,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// policies are the policies for dana, who has no rights by RBAC. rob has rights by RBAC alone, and nina has none.
+// policies are the policies for dana, who has no rights by RBAC but to read services. rob has rights by RBAC alone, and nina has none.
 const policies = `
 apiVersion: policy.proviso.dev/v1alpha1
 kind: ClusterAuthorizationPolicy
@@ -134,7 +134,7 @@ spec:
   effect: Allow
   subjects: [{kind: User, name: dana}]
   rules:
-  - {verbs: [get, list], apiGroups: [""], resources: [persistentvolumeclaims, configmaps, services, namespaces]}
+  - {verbs: [get, list], apiGroups: [""], resources: [persistentvolumeclaims, configmaps, namespaces]}
   - {verbs: [get, list], apiGroups: [apps], resources: [deployments]}
   - {verbs: [get, list], apiGroups: [example.com], resources: [widgets]}
 ---
@@ -205,6 +205,17 @@ kind: ClusterRole
 metadata: {name: writer}
 rules:
 - {verbs: [create, update, patch, delete, deletecollection], apiGroups: ["", apps, example.com], resources: [persistentvolumeclaims, configmaps, services, widgets]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: reads-services}
+rules: [{verbs: [get, list], apiGroups: [""], resources: [services]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: reads-services}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-services}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dana}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -367,6 +378,7 @@ func TestInnerDoor(t *testing.T) {
 		}
 	}
 	t.Run("audit", func(t *testing.T) { testAudit(t, r) })
+	t.Run("metrics", func(t *testing.T) { testMetrics(t, r) })
 	t.Run("marker", func(t *testing.T) { testMarker(t, r) })
 	t.Run("late bodies", func(t *testing.T) { testLateBodies(t, r) })
 	t.Run("clients", func(t *testing.T) { testClients(t, r) })

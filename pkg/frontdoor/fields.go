@@ -46,20 +46,25 @@ func (d *Decider) mayChangeFields(ctx context.Context, attributes authorizer.Att
 	if !ok {
 		return false
 	}
-	switch byPolicies, err := d.byPolicies(ctx, check, within); {
-	case err != nil:
+	return d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck)
+}
+
+// isAllowed reports whether a check that the front door makes itself is allowed, without conditions: by policies or, if they have no
+// opinion, by one check of kube-apiserver, which observe counts. An error counts as no.
+func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, within limit, kubeAPIServer authorizer.UnconditionalAuthorizer, observe func(authorizer.Decision, error)) bool {
+	byPolicies, err := d.byPolicies(ctx, check, within)
+	if err != nil {
 		return false
-	case byPolicies.Fold().IsAllow():
-		return true
-	case byPolicies.Fold().IsDeny():
-		return false
+	}
+	if folded := byPolicies.Fold(); !folded.IsNoOpinion() {
+		return folded.IsAllow()
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	decision, _, err := d.config.Fields.KubeAPIServer.Authorize(ctx, check)
-	observeCheck(decision, err)
+	decision, _, err := kubeAPIServer.Authorize(ctx, check)
+	observe(decision, err)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Asking kube-apiserver for permission on fields failed")
+		klog.FromContext(ctx).Error(err, "kube-apiserver did not answer a check of the front door", "verb", check.GetVerb())
 		return false
 	}
 	return decision == authorizer.DecisionAllow

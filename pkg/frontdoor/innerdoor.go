@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -206,21 +205,5 @@ func (d *Decider) mayReadAnswer(ctx context.Context, attributes authorizer.Attri
 	case "deletecollection":
 		check.verb = "list"
 	}
-	switch byPolicies, err := d.byPolicies(ctx, check, within); {
-	case err != nil:
-		return false
-	case byPolicies.Fold().IsAllow():
-		return true
-	case byPolicies.Fold().IsDeny():
-		return false
-	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
-	decision, _, err := d.config.InnerDoor.KubeAPIServer.Authorize(ctx, check)
-	observeRead(decision, err)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Asking kube-apiserver for permission to read failed")
-		return false
-	}
-	return decision == authorizer.DecisionAllow
+	return d.isAllowed(ctx, check, within, d.config.InnerDoor.KubeAPIServer, observeRead)
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -48,7 +49,8 @@ func (k *canaryKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = fmt.Fprintf(w, `{"kind": "EndpointSliceList", "apiVersion": "discovery.k8s.io/v1", "items": [{"ports": [{"name": "https", "port": %s}], "endpoints": [{"addresses": [%q]}]}]}`, port, host)
 		return
 	case strings.HasSuffix(r.URL.Path, "/leases"):
-		_, _ = fmt.Fprint(w, `{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": []}`)
+		_, _ = fmt.Fprintf(w, `{"kind": "LeaseList", "apiVersion": "coordination.k8s.io/v1", "items": [{"metadata": {"name": "apiserver-a"}, "spec": {"renewTime": %q}}]}`,
+			time.Now().UTC().Format(metav1.RFC3339Micro))
 		return
 	case strings.HasSuffix(r.URL.Path, "/apiservices"):
 		_, _ = fmt.Fprint(w, `{"kind": "APIServiceList", "items": [{"spec": {"version": "v1"}}]}`)

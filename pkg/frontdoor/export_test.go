@@ -6,13 +6,36 @@ SPDX-License-Identifier: Apache-2.0
 package frontdoor
 
 import (
+	"context"
 	"net/http"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // NewHandlerChanging is NewHandler with attributes that a test changes, for example so that the
 // evaluation of a condition blocks.
 func NewHandlerChanging(door *Decider, clients *Clients, change func(authorizer.Attributes) authorizer.Attributes) http.Handler {
 	return newHandler(door, clients, func(review *reviewSpec) authorizer.Attributes { return change(review.attributes()) })
+}
+
+// failing has one of the decisions about a request find no slot.
+type failing struct {
+	unlimited
+	number *int
+	at     int
+}
+
+func (f failing) decision(evaluate func() authorization.Decision) (authorization.Decision, error) {
+	*f.number++
+	if *f.number-1 == f.at {
+		return authorization.Decision{}, errNoSlot
+	}
+	return evaluate(), nil
+}
+
+// DecideWithoutSlot decides a request whose decision number at, counted from 0, finds no slot.
+func (d *Decider) DecideWithoutSlot(ctx context.Context, a authorizer.Attributes, at int) (authorization.Decision, error) {
+	return d.decide(ctx, a, failing{number: new(int), at: at})
 }

@@ -7,6 +7,7 @@ package frontdoor
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -143,20 +144,15 @@ func (d *Decider) isRestrictedOtherwise(ctx context.Context, attributes authoriz
 		decision, err := d.byPolicies(ctx, withCheck(attributes, check), within)
 		return err != nil || decision.CanBecomeDenied()
 	}
+	isDenied := func(check innerdoor.Check) bool {
+		decision, err := d.byPolicies(ctx, withCheck(attributes, check), within)
+		return err == nil && decision.IsDeny()
+	}
 	for _, alternative := range innerdoor.Alternatives(resourceOf(attributes), checkOf(attributes)) {
-		if denies(alternative.Rest, mayDeny) {
+		if slices.ContainsFunc(alternative.Rest, isDenied) {
 			continue // the request cannot turn into such a write
 		}
-		if denies(alternative.Others, mayDeny) {
-			return true
-		}
-	}
-	return false
-}
-
-func denies(checks []innerdoor.Check, mayDeny func(innerdoor.Check) bool) bool {
-	for _, check := range checks {
-		if mayDeny(check) {
+		if slices.ContainsFunc(alternative.Others, mayDeny) {
 			return true
 		}
 	}

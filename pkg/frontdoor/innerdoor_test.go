@@ -696,3 +696,17 @@ func TestInnerDoorIsKnownByCertificate(t *testing.T) {
 		t.Errorf("allowed %d times, want once for each certificate", allowed)
 	}
 }
+
+// TestInnerDoorWithoutSlots has decisions about a request, or about another way to send it, that find no slot: none makes the rule
+// less strict.
+func TestInnerDoorWithoutSlots(t *testing.T) {
+	t.Parallel()
+	source := publish(t, map[string]policy{"p": onVerbs(allow, "dryRun", "patch"), "d": onVerbs(deny, `request.name == ""`, "create")})
+	door := newInnerDoorDecider(t, source, &others{allow: []string{"get persistentvolumeclaims/ demo:c"}})
+	ctx := frontdoor.WithClient(t.Context(), goodClient)
+	for at := range 6 {
+		if got, err := door.DecideWithoutSlot(ctx, claim("patch"), at); got.IsAllow() {
+			t.Errorf("decision %d finds no slot: got Allow (%s: %v)", at, got.Reason(), err)
+		}
+	}
+}

@@ -396,6 +396,7 @@ func TestFaults(t *testing.T) {
 		{name: "shared, one is down", certificates: shared, change: func(c *cluster) { c.servers[1].Close() }, want: ""},
 		{name: "shared, one has another manifest", certificates: shared, change: second(func(k *kube) { k.digest = "x" }), want: ""},
 		{name: "shared, one is not listed", certificates: shared, change: func(c *cluster) { c.alive = 3 }, want: ""},
+		{name: "shared, no Lease is alive", certificates: shared, change: func(c *cluster) { c.alive = 0 }, want: ""},
 		{name: "shared, one leaves the list and runs", certificates: shared, change: func(c *cluster) { c.listed = c.listed[:1] }, want: ""},
 		{name: "shared, one leaves the list", certificates: shared, change: func(c *cluster) { c.listed, c.alive = c.listed[:1], 1 }, want: "one"},
 		{name: "shared, one gets its own", certificates: shared, change: second(func(k *kube) { k.certificate = "two" }), want: "one two"},
@@ -688,4 +689,50 @@ func TestIsCanary(t *testing.T) {
 	if p.IsCanary("one", a) {
 		t.Error("a request in another namespace is a canary")
 	}
+}
+
+// TestCertificatesThatMove has certificates that other servers get, while the checks of these servers arrive at another replica.
+func TestCertificatesThatMove(t *testing.T) {
+	t.Parallel()
+	t.Run("a listed server without the manifest gets the new certificate", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t, "old", "old", "old")
+		one, other := c.newReplica(t, nil), c.newReplica(t, nil)
+		c.connect(one)
+		one.Round(t.Context())
+		for i, k := range c.servers {
+			k.change(func(k *kube) {
+				k.certificate = "new"
+				if i > 0 {
+					k.replica = func(string) *probe.Prober { return other }
+				}
+			})
+		}
+		c.servers[2].change(func(k *kube) { k.digest = "" })
+		for range 4 {
+			c.clock.Step(interval)
+			one.Round(t.Context())
+			other.Round(t.Context())
+		}
+		if one.Known("new") {
+			t.Errorf("the certificate is known, although a listed server that may have it does not call the inner door\n%s", statesOf(one))
+		}
+	})
+	t.Run("a server that is not listed gets the certificate of the only listed one", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t, "old", "old", "new")
+		p := c.newReplica(t, nil)
+		c.connect(p)
+		c.listed, c.alive = c.listed[:2], 2
+		p.Round(t.Context())
+		c.listed = c.listed[:1]
+		c.servers[0].change(func(k *kube) { k.certificate = "new" })
+		for range 20 {
+			c.clock.Step(interval)
+			p.Round(t.Context())
+		}
+		if p.Known("new") {
+			t.Errorf("the certificate is known, although two servers run and one is listed\n%s", statesOf(p))
+		}
+	})
 }

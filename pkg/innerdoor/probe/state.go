@@ -8,6 +8,7 @@ package probe
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -71,16 +72,20 @@ func (p *Prober) calls(s *server) bool {
 	return s != nil && s.last.result.callsInnerDoor() && p.isFresh(s.lastAt)
 }
 
-// mayBeShared reports whether several servers have had a certificate, or whether no server has had another one: then servers that are
-// not listed may have it, too.
+// lacks reports whether a server answers, and does not call the inner door with the manifest of this replica.
+func (s *server) lacks() bool { return s.last.result == Passed || s.last.result == OtherManifest }
+
+// mayBeShared reports whether several servers have had a certificate, or whether no server has another one: then servers that are
+// not listed may have it, too. A server that is not listed counts as having another one as long as its Lease may count.
 func (p *Prober) mayBeShared(certificate string) bool {
 	same, others := 0, 0
-	for _, s := range p.servers {
+	for address, s := range p.servers {
+		age := p.config.Clock.Since(s.tiedAt)
 		switch {
-		case s.certificate == "" || p.config.Clock.Since(s.tiedAt) > memory:
+		case s.certificate == "" || age > memory:
 		case s.certificate == certificate:
 			same++
-		default:
+		case slices.Contains(p.listed, address) || age <= aliveFor+boundIntervals*p.config.Interval:
 			others++
 		}
 	}
@@ -94,6 +99,8 @@ func (p *Prober) allCall() (known bool, reason string) {
 		return false, "the kube-apiservers cannot be listed"
 	case !p.isFresh(p.aliveAt):
 		return false, "the Leases of the kube-apiservers cannot be read"
+	case p.alive < 1:
+		return false, "no kube-apiserver has renewed its Lease lately: they may share a client certificate"
 	case len(p.listed) < p.alive:
 		return false, fmt.Sprintf("%d kube-apiservers run, and the addresses of %d are known: they may share a client certificate", p.alive, len(p.listed))
 	}
@@ -105,11 +112,14 @@ func (p *Prober) allCall() (known bool, reason string) {
 	return true, ""
 }
 
-// untiedCall reports whether all servers of which no certificate is known call the inner door: they may have any
-// certificate.
+// untiedCall reports whether all servers whose certificate is not known call the inner door: they may have any certificate. The
+// certificate of a server that answers without calling the inner door is known only if it was seen lately, because the server may
+// have been installed again. A server that does not answer stops no other.
 func (p *Prober) untiedCall() (known bool, reason string) {
 	for _, address := range p.listed {
-		if s := p.servers[address]; (s == nil || s.certificate == "") && !p.calls(s) {
+		s := p.servers[address]
+		isUntied := s == nil || s.certificate == "" || s.lacks() && !p.isFresh(s.tiedAt)
+		if isUntied && !p.calls(s) {
 			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)
 		}
 	}

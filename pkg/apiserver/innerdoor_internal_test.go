@@ -78,7 +78,7 @@ func TestChainOfTheInnerDoor(t *testing.T) {
 		want    bool
 		asked   int
 	}{
-		{name: "nobody allows", others: open, asked: 1},
+		{name: "no authorizer allows", others: open, asked: 1},
 		{name: "a policy allows", effects: []effect{allow}, others: open, want: true},
 		{name: "a policy allows, and a webhook after Proviso denies", effects: []effect{allow}, others: no, want: true},
 		{name: "RBAC allows", others: yes, want: true, asked: 1},

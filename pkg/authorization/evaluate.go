@@ -429,9 +429,9 @@ func (e *setEvaluation) noOpinion(why func() string) Decision {
 	return Decision{kind: kindNoOpinion, why: why, err: joinErrors(e.errs)}
 }
 
-// allowed returns the result of a set of which an Allow condition holds or may still hold: Allow,
-// or a set with the conditions that depend on unknown data and the Allow condition that holds, if
-// any. Errors of other Allow conditions are ignored, as the KEP demands.
+// allowed returns the result of a set in which an Allow condition holds or may still hold: Allow, or
+// a set with the conditions that depend on unknown data and the Allow condition that holds, if
+// there is one. Errors of other Allow conditions are ignored, as the KEP demands.
 func (e *setEvaluation) allowed(pendingNoOpinion []Condition, allow effectOutcome) Decision {
 	pending := slices.Concat(e.pendingDeny, pendingNoOpinion)
 	if allow.decided == nil {

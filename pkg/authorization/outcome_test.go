@@ -132,8 +132,7 @@ func TestReasonsOfAuthors(t *testing.T) {
 	}
 }
 
-// TestNamesInReasons names the policies and conditions that have decided. Only the domains of policies are those of policies: the ID of another condition
-// must not look like one.
+// TestNamesInReasons has IDs of conditions, and how reasons name them. Only an ID in a domain of policies is named as a policy.
 func TestNamesInReasons(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{

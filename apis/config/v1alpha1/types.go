@@ -175,7 +175,7 @@ type KubeAPIServerConfiguration struct {
 	// clientKey: see clientCertificate.
 	ClientKey string `json:"clientKey,omitempty"`
 	// frontDoorFailurePolicy is the decision of kube-apiserver at the front door if Proviso does not answer: NoOpinion (by
-	// default) lets the later authorizers decide, Deny refuses all requests but those of the excluded identities.
+	// default) lets the later authorizers decide. Deny refuses all requests, except requests of the excluded identities.
 	FrontDoorFailurePolicy FailurePolicy `json:"frontDoorFailurePolicy,omitempty"`
 	// authorizersBefore and authorizersAfter are the authorizers before and after the front door, as in AuthorizationConfiguration of
 	// apiserver.config.k8s.io/v1. Policies cannot deny what an authorizer before the front door allows. By default

@@ -39,7 +39,8 @@ func ValidateInnerDoorConfiguration(c *config.InnerDoorConfiguration) field.Erro
 	return append(errs, oneOf(c.KubeAPIServer.FrontDoorFailurePolicy, path.Child("frontDoorFailurePolicy"), config.FailurePolicyDeny, config.FailurePolicyNoOpinion)...)
 }
 
-// validateNames validates the names of excluded users or groups, which kube-apiserver compares with those of each request.
+// validateNames validates the names of excluded users or groups. kube-apiserver compares them with the user and the groups of each
+// request.
 func validateNames(names []string, path *field.Path) field.ErrorList {
 	if len(names) > config.MaxExcludedIdentities {
 		return field.ErrorList{field.TooMany(path, len(names), config.MaxExcludedIdentities)}
@@ -54,7 +55,7 @@ func validateNames(names []string, path *field.Path) field.ErrorList {
 			errs = append(errs, field.TooLong(path.Index(i), "", config.MaxIdentityBytes))
 		case seen[name]:
 			errs = append(errs, field.Duplicate(path.Index(i), name))
-		case isOfEverybody(name):
+		case hasAllUsers(name):
 			errs = append(errs, field.Invalid(path.Index(i), name, "must not be a group of all users: policies would decide nothing"))
 		}
 		seen[name] = true
@@ -62,8 +63,8 @@ func validateNames(names []string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// isOfEverybody reports whether a name is that of a group with all users, or with all users of one kind.
-func isOfEverybody(name string) bool {
+// hasAllUsers reports whether a group has all users as members, or all users of one kind.
+func hasAllUsers(name string) bool {
 	switch name {
 	case "system:authenticated", "system:unauthenticated", "system:serviceaccounts":
 		return true

@@ -20,8 +20,8 @@ import (
 type Part uint8
 
 const (
-	// Restricting is the place before all authorizers that can grant, except those of the
-	// privileged groups and of paths that need no permission. Its decisions are Deny, deny-only
+	// Restricting is the place before all authorizers that can grant. Only the authorizers of privileged
+	// groups, and of paths that need no permission, come before it. Its decisions are Deny, deny-only
 	// conditions or NoOpinion: an authorizer that can grant nothing is safe there.
 	Restricting Part = iota
 	// Granting is a single place for all Allow and NoOpinion policies.

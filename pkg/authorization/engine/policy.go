@@ -67,7 +67,7 @@ type Policy struct {
 	condition   *condition // nil if the effect is unconditional
 	// reason is the text for users in the decisions that the policy makes.
 	reason string
-	// failure is the error because of which nothing of the policy could be compiled. It is nil if the policy was compiled.
+	// failure is the error of a policy that could not be compiled. It is nil if the policy was compiled.
 	failure error
 	// tally counts evaluations. Builder.Apply sets it.
 	tally *tally

@@ -20,14 +20,7 @@ import (
 // compileParts compiles an expression whose variables are pairs of names and expressions.
 func compileParts(t *testing.T, text string, variables ...string) *partial.Expression {
 	t.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := policyCompiler(t)
 	var named []cel.NamedExpression
 	for i := 0; i < len(variables); i += 2 {
 		named = append(named, cel.NamedExpression{Name: variables[i], Expression: variables[i+1]})

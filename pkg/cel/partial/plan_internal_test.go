@@ -26,18 +26,25 @@ func (s *step) forgetUnchanged() (unchanged uint64) {
 	return unchanged
 }
 
+// compilerForTest returns a compiler of policies.
+func compilerForTest(tb testing.TB) *Compiler {
+	tb.Helper()
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	compiler, err := NewPolicyCompiler(conditions)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return compiler
+}
+
 // TestUnchangedStepsAreEvaluatedToThemselves checks that an unchanged step has the same result, at the
 // same cost, as its evaluation.
 func TestUnchangedStepsAreEvaluatedToThemselves(t *testing.T) {
 	t.Parallel()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := NewPolicyCompiler(residuals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilerForTest(t)
 	values := cel.Values{cel.Request: cel.Known(map[string]any{"name": "n", "namespace": "ns", "userInfo": map[string]any{"groups": []any{"a", "b"}}})}
 	for _, tc := range []struct {
 		expression string

@@ -73,14 +73,7 @@ func shape(n *node) string {
 // tree is. Texts of residuals go to other servers, where other nesting would be another condition.
 func TestTextsAreReadBack(t *testing.T) {
 	t.Parallel()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilerForTest(t)
 	compared := 0
 	for seed := range uint64(400) {
 		r := rand.New(rand.NewPCG(seed, 6)) //nolint:gosec // a test must be repeatable

@@ -27,14 +27,7 @@ var operandTexts = []string{
 // the node that is evaluated for it: otherwise a refusal would show a part of the condition that does not refuse.
 func TestPartsAreWhatIsEvaluated(t *testing.T) {
 	t.Parallel()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilerForTest(t)
 	variables := []cel.NamedExpression{
 		{Name: "one", Expression: `object.one == 1`}, {Name: "both", Expression: "(object.x == 1 // &&\n && variables.one)"}, {Name: "either", Expression: `object.x || object.y && object.z`},
 	}

@@ -48,14 +48,7 @@ func TestMacrosAreKnown(t *testing.T) {
 // when true && or false || before them is left out: otherwise a residual could be a number, which no && accepts.
 func TestIsBool(t *testing.T) {
 	t.Parallel()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilerForTest(t)
 	for text, want := range map[string]bool{
 		`true`: true, `1`: false, `"true"`: false, `null`: false, `[true]`: false, `{"a": true}`: false,
 		`object`: false, `object.a`: false, `has(object.a)`: true, `dyn(true)`: false, `request.name`: false,
@@ -82,14 +75,7 @@ func TestIsBool(t *testing.T) {
 // TestVariablesOfNodes has macros that bind variables. What a node depends on decides whether it is evaluated while the request is known only.
 func TestVariablesOfNodes(t *testing.T) {
 	t.Parallel()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilerForTest(t)
 	for _, tc := range []struct {
 		text string
 		want string

@@ -127,8 +127,8 @@ type InnerDoorConfiguration struct {
 	CABundle []byte
 	// CAFile is a file with these certificates. A relative path is relative to the configuration file.
 	CAFile string
-	// Namespace is the namespace of Proviso, in which Proviso sends the requests that show whether a kube-apiserver calls the inner
-	// door. proviso-system by default.
+	// Namespace is the namespace of Proviso: of its ServiceAccount, and of the requests with which it finds out whether a kube-apiserver
+	// calls the inner door. proviso-system by default.
 	Namespace string
 	// Resources are the resources whose writes the inner door decides. At least one and at most 256.
 	Resources []InnerDoorResource

@@ -329,6 +329,23 @@ func TestFilesAreRenamed(t *testing.T) {
 	}
 }
 
+// TestNamespace: no file names another namespace than Proviso's own. Otherwise kube-apiserver would ask Proviso about Proviso itself.
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	files, err := mustLoad(t, "kind: InnerDoorConfiguration\n", "kind: InnerDoorConfiguration\nnamespace: authz\n").Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if strings.Contains(string(f.Content), "proviso-system") {
+			t.Errorf("%s names the namespace proviso-system", f.Name)
+		}
+		if named := strings.Contains(string(f.Content), "system:serviceaccount:authz:proviso-apiserver"); (f.Name == "authorization.yaml" || f.Name == "manifests/inner-door.yaml") && !named {
+			t.Errorf("%s does not leave out the ServiceAccount of Proviso", f.Name)
+		}
+	}
+}
+
 // command is a line of a README that is to be run in a shell.
 var command = regexp.MustCompile(`(?m)^    (\S.*)$`)
 

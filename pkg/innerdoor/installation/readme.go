@@ -46,7 +46,7 @@ The serving certificate of Proviso must be valid for {{.Host}}. kube-apiserver v
 one that is its own CA, if you have no CA for it:
 
     openssl ecparam -name prime256v1 -genkey -noout -out tls.key
-    openssl req -x509 -new -sha256 -days 730 -key tls.key -subj /CN=proviso-apiserver -addext subjectAltName={{.SAN}},DNS:localhost,DNS:proviso-apiserver.proviso-system.svc -out tls.crt
+    openssl req -x509 -new -sha256 -days 730 -key tls.key -subj /CN=proviso-apiserver -addext subjectAltName={{.SAN}},DNS:localhost,DNS:proviso-apiserver.{{.Namespace}}.svc -out tls.crt
 
 2. Proviso
 ----------
@@ -102,7 +102,7 @@ func (c *Configuration) readme() ([]byte, error) {
 	var b bytes.Buffer
 	err = readmeTemplate.Execute(&b, map[string]string{
 		"Digest": c.digest, "Authorization": authorizationFile, "FrontDoorKubeconfig": frontDoorKubeconfigFile, "Admission": admissionFile,
-		"AdmissionKubeconfig": admissionKubeconfigFile, "Manifest": manifestFile, "Canary": canaryFile, "Host": address.Hostname(), "SAN": san, "Port": port,
+		"AdmissionKubeconfig": admissionKubeconfigFile, "Manifest": manifestFile, "Canary": canaryFile, "Namespace": c.manifest.Namespace, "Host": address.Hostname(), "SAN": san, "Port": port,
 		"ClientCertificate": c.config.KubeAPIServer.ClientCertificate, "ClientKey": c.config.KubeAPIServer.ClientKey, "Directory": path.Clean(c.config.KubeAPIServer.Directory),
 	})
 	return b.Bytes(), err

@@ -133,7 +133,7 @@ func TestArtifactsLeaveOutTheSame(t *testing.T) {
 		conditions = append(conditions, condition.Expression)
 	}
 	byArtifacts, byManifest := asked(t, conditions), asked(t, config().FrontDoorConditions())
-	defaults := manifest.DefaultIdentities()
+	defaults := manifest.DefaultIdentities("proviso-system")
 	users := append([]string{"", "alice", "system:anonymous", "system:node:n", "system:serviceaccount:kube-system:default", "system:serviceaccount:proviso-system:default", "system:kube-scheduler2", `a" || "a" == "a`}, defaults.Users...)
 	groups := append([]string{"", "system:authenticated", "system:masters", "system:serviceaccounts", "system:nodes2", "system:serviceaccounts:proviso-system"}, defaults.Groups...)
 	left := 0

@@ -21,11 +21,11 @@ type Identities struct {
 	Groups []string `json:"groups,omitempty"`
 }
 
-// DefaultIdentities are Proviso itself, nodes and the control plane. They must go on without Proviso.
-func DefaultIdentities() Identities {
+// DefaultIdentities are Proviso itself, which runs in a namespace, nodes and the control plane. They must go on without Proviso.
+func DefaultIdentities(namespace string) Identities {
 	return Identities{
 		Users: []string{
-			"system:serviceaccount:proviso-system:proviso-apiserver",
+			"system:serviceaccount:" + namespace + ":proviso-apiserver",
 			user.KubeScheduler, user.KubeControllerManager, user.KubeProxy, user.APIServerUser,
 		},
 		Groups: []string{user.NodesGroup, "system:serviceaccounts:kube-system"},

@@ -47,7 +47,7 @@ type Config struct {
 	CABundle []byte `json:"caBundle"`
 	// Resources are the resources whose writes the inner door decides.
 	Resources []innerdoor.Resource `json:"resources"`
-	// Namespace is the namespace of Proviso, in which it sends its canaries (innerdoor.CanaryUser).
+	// Namespace is the namespace of Proviso: of its ServiceAccount, and of its canaries (innerdoor.CanaryUser).
 	Namespace string `json:"namespace"`
 	// Identities are left out at both doors. If it is empty, DefaultIdentities are.
 	Identities Identities `json:"identities"`
@@ -86,7 +86,7 @@ func (c Config) Validate() field.ErrorList {
 // withDefaults returns the configuration with the default identities if it has none.
 func (c Config) withDefaults() Config {
 	if len(c.Identities.Users)+len(c.Identities.Groups) == 0 {
-		c.Identities = DefaultIdentities()
+		c.Identities = DefaultIdentities(c.Namespace)
 	}
 	return c
 }

@@ -53,7 +53,7 @@ func (d *Decider) isListed(a authorizer.Attributes) bool {
 		return false
 	}
 	resource := resourceOf(a)
-	return len(innerdoor.Alternatives(resource, checkOf(a))) > 0 && d.config.InnerDoor.Listed(resource)
+	return d.config.InnerDoor.Listed(resource) && len(innerdoor.Alternatives(resource, checkOf(a))) > 0
 }
 
 func resourceOf(a authorizer.Attributes) innerdoor.Resource {

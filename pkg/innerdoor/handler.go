@@ -30,13 +30,13 @@ const (
 
 	// The numbers of reviews that are decided at the same time, and that wait. A namespace, a user, and a user in one namespace
 	// get less than all, so that others are decided.
-	maxReviews                   = 16
-	maxReviewsPerUser            = 8
-	maxReviewsPerNamespace       = 12
-	maxReviewsPerUserInNamespace = 4
-	maxWaiting                   = 256
-	maxWaitingOfOneUser          = 64
-	maxWaitingInNamespace        = 48
+	maxReviews                     = 16
+	maxReviewsPerUser              = 8
+	maxReviewsPerNamespace         = 12
+	maxReviewsPerUserInNamespace   = 4
+	maxWaiting                     = 256
+	maxWaitingOfOneUser            = 64
+	maxWaitingOfOneUserInNamespace = 48
 )
 
 var (
@@ -91,7 +91,7 @@ func NewHandler(config HandlerConfig) (*Handler, error) {
 	RegisterMetrics()
 	return &Handler{config: config, memory: semaphore.NewWeighted(maxBytesInFlight), slots: slots.New(slots.Bounds{
 		All: maxReviews, PerUser: maxReviewsPerUser, PerNamespace: maxReviewsPerNamespace, PerUserInNamespace: maxReviewsPerUserInNamespace,
-		Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOneUser, WaitingOfOneUserInNamespace: maxWaitingInNamespace, Refusal: errBusy,
+		Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOneUser, WaitingOfOneUserInNamespace: maxWaitingOfOneUserInNamespace, Refusal: errBusy,
 	})}, nil
 }
 
@@ -116,8 +116,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, code, err)
 		return
 	}
-	response := h.answer(ctx, request, r.PathValue(DigestWildcard))
-	observe(response.Allowed, time.Since(started))
+	response := h.answer(ctx, request, r.PathValue(DigestWildcard), started)
 	w.Header().Set("Content-Type", mediaType)
 	// A client that has disconnected needs no answer.
 	_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
@@ -138,8 +137,8 @@ func refuse(w http.ResponseWriter, code int, err error) {
 }
 
 // answer decides a request that came by the manifest with a digest. It refuses canaries whatever the digest is: their sender
-// looks for the digest in the refusal.
-func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
+// looks for the digest in the refusal. Only decisions count in the metrics of decisions.
+func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest, digest string, started time.Time) *admissionv1.AdmissionResponse {
 	if refusal := RefuseCanary(request, digest); refusal != nil {
 		return refusal
 	}
@@ -162,10 +161,13 @@ func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 	case ctx.Err() != nil:
 		undecided.WithLabelValues(causeTooLate).Inc()
 		return refused(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, errTooLate.Error())
-	case decision.IsAllow():
-		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision)}
 	case errors.Is(decision.Err(), errPanicked):
 		undecided.WithLabelValues(causePanic).Inc()
+		return h.denied(request, decision)
+	}
+	observe(decision.IsAllow(), time.Since(started))
+	if decision.IsAllow() {
+		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision)}
 	}
 	return h.denied(request, decision)
 }

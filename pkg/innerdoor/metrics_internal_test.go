@@ -65,12 +65,14 @@ func TestWritesAreCounted(t *testing.T) {
 		{name: "a panic", path: "/d", body: of("panics"), counter: undecided, label: causePanic},
 		{name: "late", path: "/d?timeout=10ms", body: of("late"), counter: undecided, label: causeTooLate},
 		{name: "no memory", path: "/d?timeout=10ms", body: of("allowed") + strings.Repeat(" ", 2*smallReviewBytes), counter: undecided, label: causeNoMemory},
+		{name: "no memory, by the status", path: "/d?timeout=10ms", body: of("allowed") + strings.Repeat(" ", 2*smallReviewBytes), counter: refusals, label: "503"},
 		{name: "no review", path: "/d", body: "{}", counter: refusals, label: "400"},
 	} {
 		before, err := testutil.GetCounterMetricValue(tc.counter.WithLabelValues(tc.label))
 		if err != nil {
 			t.Fatal(err)
 		}
+		decided := decisions(t)
 		r := httptest.NewRequest(http.MethodPost, tc.path, strings.NewReader(tc.body))
 		r.Header.Set("Content-Type", mediaType)
 		w := httptest.NewRecorder()
@@ -79,8 +81,24 @@ func TestWritesAreCounted(t *testing.T) {
 		if err != nil || after != before+1 {
 			t.Errorf("%s: counted %v times: %v; the answer is %d %s", tc.name, after-before, err, w.Code, w.Body)
 		}
+		if isDecision := tc.counter == requests; (decisions(t) > decided) != isDecision {
+			t.Errorf("%s: it counts as a decision: %t, want %t", tc.name, !isDecision, isDecision)
+		}
 		if strings.Contains(w.Body.String(), `"allowed":true`) != (tc.name == "allowed") {
 			t.Errorf("%s: got %s", tc.name, w.Body)
 		}
 	}
+}
+
+// decisions returns the number of decisions that have been counted.
+func decisions(t *testing.T) (sum float64) {
+	t.Helper()
+	for _, label := range []string{decisionAllowed, decisionDenied} {
+		count, err := testutil.GetCounterMetricValue(requests.WithLabelValues(label))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += count
+	}
+	return sum
 }

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -113,17 +114,15 @@ func (c *Configuration) Manifest() manifest.Config { return c.manifest }
 const frontDoorName = "proviso.front-door"
 
 // frontDoorTimeout is longer than the front door takes to decide.
-const frontDoorTimeout = "3s"
+const frontDoorTimeout = 3 * time.Second
 
 // authorization returns the AuthorizationConfiguration of kube-apiserver.
 func (c *Configuration) authorization() *apiserverv1.AuthorizationConfiguration {
-	timeout := metav1.Duration{}
-	_ = timeout.UnmarshalJSON([]byte(strconv.Quote(frontDoorTimeout))) // a constant
 	kubeconfig := c.path(frontDoorKubeconfigFile)
 	webhook := &apiserverv1.WebhookConfiguration{
 		// An answer belongs to one request. A cached answer would outlive the policy by minutes.
 		CacheAuthorizedRequests: new(bool), CacheUnauthorizedRequests: new(bool),
-		Timeout: timeout, FailurePolicy: string(c.config.KubeAPIServer.FrontDoorFailurePolicy),
+		Timeout: metav1.Duration{Duration: frontDoorTimeout}, FailurePolicy: string(c.config.KubeAPIServer.FrontDoorFailurePolicy),
 		SubjectAccessReviewVersion: "v1", MatchConditionSubjectAccessReviewVersion: "v1",
 		ConnectionInfo: apiserverv1.WebhookConnectionInfo{Type: apiserverv1.AuthorizationWebhookConnectionInfoTypeKubeConfigFile, KubeConfigFile: &kubeconfig},
 	}

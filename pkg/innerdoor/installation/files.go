@@ -169,7 +169,7 @@ func (c *Configuration) admissionKubeconfig() ([]byte, error) {
 	}
 	host := address.Host
 	if address.Port() == "" {
-		host = net.JoinHostPort(address.Host, "443")
+		host = net.JoinHostPort(address.Hostname(), "443")
 	}
 	k := clientcmdapi.NewConfig()
 	k.AuthInfos[host] = c.credentials()

@@ -346,6 +346,25 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
+// TestHostOfCredentials: kube-apiserver finds the credentials of a webhook by its host and port.
+func TestHostOfCredentials(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"https://10.0.0.10:8444": "10.0.0.10:8444", "https://10.0.0.10": "10.0.0.10:443", "https://a.example.com": "a.example.com:443",
+		"https://[fd00::1]": "[fd00::1]:443", "https://[fd00::1]:8444": "[fd00::1]:8444",
+	} {
+		files, err := mustLoad(t, "https://10.0.0.10:8444", address).Files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if f.Name == "admission.kubeconfig" && !strings.Contains(strings.ReplaceAll(string(f.Content), "'", ""), "- name: "+want+"\n") {
+				t.Errorf("%s: got %s, want credentials for %s", address, f.Content, want)
+			}
+		}
+	}
+}
+
 // command is a line of a README that is to be run in a shell.
 var command = regexp.MustCompile(`(?m)^    (\S.*)$`)
 

@@ -43,3 +43,11 @@ func UnseenOf(ctx context.Context) *Unseen {
 	u, _ := ctx.Value(unseenKey{}).(*Unseen)
 	return u
 }
+
+// WithoutUnseen returns a context in which requests are decided without an Unseen.
+func WithoutUnseen(ctx context.Context) context.Context {
+	if UnseenOf(ctx) == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, unseenKey{}, (*Unseen)(nil))
+}

@@ -73,14 +73,23 @@ func sourceOf(tb testing.TB, policies []policy) *engine.Source {
 
 func deciderOf(tb testing.TB, source *engine.Source) *innerdoor.Decider {
 	tb.Helper()
+	return &innerdoor.Decider{Chain: chainOf(tb, source, nil)}
+}
+
+// chainOf returns a chain of policies, whose conditions may ask checks.
+func chainOf(tb testing.TB, source *engine.Source, checks *authorization.Chain) *authorization.Chain {
+	tb.Helper()
+	restricting, granting := &engine.Authorizer{Source: source, Part: engine.Restricting}, &engine.Authorizer{Source: source, Part: engine.Granting}
+	if checks != nil {
+		restricting.Checks, granting.Checks = checks, checks
+	}
 	chain, err := authorization.NewChain(
-		authorization.Member{Name: engine.RestrictingName, Decider: &engine.Authorizer{Source: source, Part: engine.Restricting}},
-		authorization.Member{Name: engine.GrantingName, Decider: &engine.Authorizer{Source: source, Part: engine.Granting}},
+		authorization.Member{Name: engine.RestrictingName, Decider: restricting}, authorization.Member{Name: engine.GrantingName, Decider: granting},
 	)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &innerdoor.Decider{Chain: chain}
+	return chain
 }
 
 const (
@@ -206,6 +215,54 @@ func TestDecide(t *testing.T) {
 			}
 			if !strings.Contains(got.Reason(), tc.reason) {
 				t.Errorf("got the reason %q, want %q", got.Reason(), tc.reason)
+			}
+		})
+	}
+}
+
+// TestChecksSeeTheirPaths has conditions that ask for authorization for a path, which an Allow policy grants by the path: the path
+// of the write is not seen at admission, and the path of the check is.
+func TestChecksSeeTheirPaths(t *testing.T) {
+	t.Parallel()
+	const isQuarantined = `authorizer.path("/quarantine/alice").check("get").allowed()`
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := partial.NewPolicyCompiler(conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	creates := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumeclaims"}}
+	gets := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/quarantine/*"}}
+	for _, tc := range []struct {
+		name  string
+		specs []policyv1alpha1.AuthorizationPolicySpec
+	}{
+		{name: "NoOpinion", specs: []policyv1alpha1.AuthorizationPolicySpec{
+			{Effect: allow, Condition: isDev, Rules: []policyv1alpha1.PolicyRule{creates}}, {Effect: hold, Condition: isQuarantined, Rules: []policyv1alpha1.PolicyRule{creates}}}},
+		{name: "Deny", specs: []policyv1alpha1.AuthorizationPolicySpec{
+			{Effect: allow, Condition: isDev, Rules: []policyv1alpha1.PolicyRule{creates}}, {Effect: deny, Condition: isQuarantined, Rules: []policyv1alpha1.PolicyRule{creates}}}},
+		{name: "Allow unless", specs: []policyv1alpha1.AuthorizationPolicySpec{
+			{Effect: allow, Condition: isDev + " && !" + isQuarantined, Rules: []policyv1alpha1.PolicyRule{creates}}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			compiled := map[engine.Key]*engine.Policy{}
+			for i, spec := range append(slices.Clone(tc.specs), policyv1alpha1.AuthorizationPolicySpec{Effect: allow, Condition: `request.path == "/quarantine/alice"`, Rules: []policyv1alpha1.PolicyRule{gets}}) {
+				spec.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}}
+				key := engine.Key{Name: "p" + string(rune('0'+i))}
+				p, err := engine.New(key, &spec, compiler)
+				if err != nil {
+					t.Fatal(err)
+				}
+				compiled[key] = p
+			}
+			source := &engine.Source{}
+			source.Publish(engine.NewBuilder().Apply(compiled))
+			decider := &innerdoor.Decider{Chain: chainOf(t, source, chainOf(t, source, nil))}
+			if got := decide(t.Context(), decider, create(devClaim)); got.IsAllow() {
+				t.Errorf("got Allow (%s), want a refusal: alice may get the path", got.Reason())
 			}
 		})
 	}

@@ -220,6 +220,8 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor: conditions that nobody enforces", File: "decide.go", Old: "case enforced && decision.CanBecomeAllowed():", New: "case decision.CanBecomeAllowed():"},
 	}},
 	{Package: "pkg/innerdoor/probe", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "probe: servers that answer otherwise", File: "state.go", Old: " || s.last.answered", New: "", Test: "^TestCertificatesThatMove$"},
+		{Name: "probe: ways to write one address", File: "cluster.go", Old: "strings.ToLower(address.Hostname())", New: "address.Hostname()", Test: "^TestAddress$"},
 		{Name: "probe: no Lease is alive", File: "state.go", Old: "case p.alive < 1:", New: "case false:", Test: "^TestFaults$"},
 		{Name: "probe: certificates of servers without the manifest", File: "state.go", Old: " || s.lacks() && !p.isFresh(s.tiedAt)", New: "", Test: "^TestCertificatesThatMove$"},
 		{Name: "probe: certificates of servers that have left", File: "state.go", Old: "age <= aliveFor+boundIntervals*p.config.Interval", New: "age <= memory", Test: "^TestCertificatesThatMove$"},
@@ -254,6 +256,7 @@ var suites = []mutation.Suite{
 		{Name: "inner door, canary: the refusal of another", File: "canary.go", Old: "cause.Field == nonce && ", New: "", Test: "^TestRefuseCanary$"},
 		{Name: "inner door, canary: without a nonce", File: "canary.go", Old: "if request.UserInfo.Username != CanaryUser {", New: "if request.UserInfo.Username != CanaryUser || request.UserInfo.Extra == nil {", Test: "^TestRefuseCanary$"},
 		{Name: "inner door: canaries", File: "handler.go", Old: "refusal != nil {", New: "refusal != nil && digest == h.config.Digest {", Test: "^TestCanaries$"},
+		{Name: "inner door: what checks see", File: "../authorization/celeval/evaluator.go", Old: "authorization.WithoutUnseen(ctx)", New: "ctx", Test: "^TestChecksSeeTheirPaths$"},
 		{Name: "inner door: what admission does not see", File: "decide.go", Old: "ctx, _ = authorization.WithUnseen(authorization.WithBudget(ctx))", New: "ctx = authorization.WithBudget(ctx)", Test: "^TestDecide$"},
 		{Name: "inner door: all checks of a way", File: "decide.go", Old: "\t\tif !decision.IsAllow() {\n\t\t\treturn decision\n\t\t}\n\t\tif err", New: "\t\tif err"},
 		{Name: "inner door: policies of one moment", File: "decide.go", Old: "return m.first.ForAttributes(ctx, attributes)", New: "return m.decider.Chain.Begin(ctx, attributes)"},

@@ -9,8 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/url"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
@@ -20,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/installation"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
 )
 
 // FrontDoorOptions are the options of the listener for kube-apiserver's authorization webhook. Its
@@ -80,9 +79,15 @@ func (o *FrontDoorOptions) Validate() []error {
 	case given && !o.wanted():
 		errs = append(errs, errors.New("--webhook-client-ca-file and --webhook-allowed-names need --webhook-secure-port"))
 	}
-	for _, address := range o.KubeAPIServers {
-		if u, err := url.Parse(address); err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-			errs = append(errs, fmt.Errorf("--kube-apiserver-servers %q must be https://host:port", address))
+	seen := map[string]bool{}
+	for _, text := range o.KubeAPIServers {
+		switch address, err := probe.Address(text); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--kube-apiserver-servers %q %w", text, err))
+		case seen[address]:
+			errs = append(errs, fmt.Errorf("--kube-apiserver-servers has %q twice: each server must have one address", address))
+		default:
+			seen[address] = true
 		}
 	}
 	for _, name := range o.AllowedNames {

@@ -120,7 +120,8 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	}
 	var checks *checker
 	if secondary != nil && MakesChecks(program) {
-		checks = &checker{ctx: ctx, checks: secondary}
+		// The path and the selectors of a check are in the condition, so that nothing of it is unseen.
+		checks = &checker{ctx: authorization.WithoutUnseen(ctx), checks: secondary}
 		values = maps.Clone(values)
 		values[cel.Authorizer] = library.NewAuthorizerVal(secondary.User, checks)
 		values[cel.RequestResource] = library.NewResourceAuthorizerVal(secondary.User, checks, secondary.Resource)

@@ -7,8 +7,10 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +58,25 @@ func serversOf(slice *discoveryv1.EndpointSlice) []string {
 		}
 	}
 	return servers
+}
+
+var errAddress = errors.New("must be https://host:port")
+
+// Address returns the address of a server in one way to write it, so that one server does not count as two: in lower case, with
+// the port, and without a dot or a slash at its end. It returns an error for other texts.
+func Address(text string) (string, error) {
+	address, err := url.Parse(text)
+	if err != nil || address.Scheme != "https" || address.User != nil || strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.ForceQuery || address.Fragment != "" {
+		return "", errAddress
+	}
+	host, port := strings.TrimSuffix(strings.ToLower(address.Hostname()), "."), address.Port()
+	if host == "" || strings.HasSuffix(address.Host, ":") {
+		return "", errAddress
+	}
+	if port == "" {
+		port = "443"
+	}
+	return "https://" + net.JoinHostPort(host, port), nil
 }
 
 // LeasesOf returns a function for Config.Alive that counts the kube-apiservers that have renewed their Lease within a

@@ -718,6 +718,31 @@ func TestCertificatesThatMove(t *testing.T) {
 			t.Errorf("the certificate is known, although a listed server that may have it does not call the inner door\n%s", statesOf(one))
 		}
 	})
+	t.Run("a listed server that answers otherwise gets the certificate of another", func(t *testing.T) {
+		t.Parallel()
+		c := newCluster(t, "one", "two", "three")
+		one, other := c.newReplica(t, nil), c.newReplica(t, nil)
+		c.connect(one)
+		one.Round(t.Context())
+		c.servers[2].change(func(k *kube) {
+			k.certificate, k.replica = "one", func(string) *probe.Prober { return other }
+			k.answer = func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, `{"kind": "Status", "code": 403, "message": "exceeded quota\nhttps://x: known: "}`, http.StatusForbidden)
+			}
+		})
+		for range 5 {
+			c.clock.Step(interval)
+			one.Round(t.Context())
+		}
+		if one.Known("one") {
+			t.Errorf("the certificate is known, although a listed server that may have it is not seen to call the inner door\n%s", statesOf(one))
+		}
+		w := httptest.NewRecorder()
+		one.ServeHTTP(w, nil)
+		if got := strings.Count(w.Body.String(), "\n"); got != len(c.servers) {
+			t.Errorf("%d lines about %d servers:\n%s", got, len(c.servers), w.Body)
+		}
+	})
 	t.Run("a server that is not listed gets the certificate of the only listed one", func(t *testing.T) {
 		t.Parallel()
 		c := newCluster(t, "old", "old", "new")
@@ -735,4 +760,18 @@ func TestCertificatesThatMove(t *testing.T) {
 			t.Errorf("the certificate is known, although two servers run and one is listed\n%s", statesOf(p))
 		}
 	})
+}
+
+// TestAddress has the ways to write the address of a server.
+func TestAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://a:6443": "https://a:6443", "https://A:6443/": "https://a:6443", "https://a.:6443": "https://a:6443", "https://a": "https://a:443", "https://a:443/": "https://a:443",
+		"https://[FD00::1]": "https://[fd00::1]:443", "https://10.0.0.1:6443//": "https://10.0.0.1:6443",
+		"": "", "a:6443": "", "http://a:6443": "", "https://": "", "https://:6443": "", "https://a:": "", "https://u@a": "", "https://a/b": "", "https://a?b": "", "https://a?": "", "https://a#b": "", "https://[": "",
+	} {
+		if got, err := probe.Address(text); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
+		}
+	}
 }

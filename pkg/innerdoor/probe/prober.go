@@ -164,6 +164,12 @@ func (p *Prober) list(ctx context.Context) {
 		klog.FromContext(ctx).Error(err, "Cannot list the kube-apiservers")
 		return
 	}
+	addresses = slices.Clone(addresses)
+	for i, address := range addresses {
+		if written, err := Address(address); err == nil {
+			addresses[i] = written
+		}
+	}
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses)
 	if len(addresses) > MaxServers {
@@ -209,7 +215,7 @@ func (p *Prober) probe(ctx context.Context, address string) {
 	began, r := p.config.Clock.Now(), newRound()
 	client, err := p.clientOf(address)
 	if err != nil {
-		p.ended(ctx, address, began, r, outcome{Failed, shortened(err.Error())})
+		p.ended(ctx, address, began, r, outcome{result: Failed, message: shortened(err.Error())})
 		return
 	}
 	p.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/transport"
@@ -115,6 +116,8 @@ func (r *round) certificate() string {
 type outcome struct {
 	result  Result
 	message string
+	// answered says that the round failed because of an answer that does not come from the inner door.
+	answered bool
 }
 
 // run sends the canaries, one after the other. The first that the inner door does not refuse with the digest ends the round.
@@ -122,16 +125,16 @@ func (r *round) run(ctx context.Context, client *http.Client, server, namespace,
 	for _, c := range canaries {
 		status, err := r.send(ctx, client, server, namespace, c)
 		if err != nil {
-			return outcome{Failed, fmt.Sprintf("%s: %v", c.verb, withoutURL(err))}
+			return outcome{result: Failed, message: shortened(fmt.Sprintf("%s: %v", c.verb, withoutURL(err))), answered: errors.Is(err, errNoStatus)}
 		}
 		if status.Status != metav1.StatusFailure || status.Reason == metav1.StatusReasonAlreadyExists {
-			return outcome{Passed, c.verb + ": the server did not call the inner door"}
+			return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
 		}
 		switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
 		case !ok:
-			return outcome{Failed, shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message))}
+			return outcome{result: Failed, message: shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true}
 		case got != digest:
-			return outcome{OtherManifest, shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
+			return outcome{result: OtherManifest, message: shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
 		}
 	}
 	return r.tied()
@@ -149,13 +152,13 @@ func (r *round) tied() outcome {
 	}
 	switch {
 	case len(r.certificates) > 1:
-		return outcome{Contradictory, "the checks about its canaries arrived with several client certificates: does one address have several servers?"}
+		return outcome{result: Contradictory, message: "the checks about its canaries arrived with several client certificates: does one address have several servers?"}
 	case len(missing) == 1 && wanted[missing[0]] > 1:
-		return outcome{Cached, "the server did not ask again: set cacheAuthorizedRequests to false"}
+		return outcome{result: Cached, message: "the server did not ask again: set cacheAuthorizedRequests to false"}
 	case len(missing) > 0 || len(r.certificates) == 0 || r.certificates[0] == "":
-		return outcome{Elsewhere, "the server calls the inner door, and another replica of Proviso answers its checks"}
+		return outcome{result: Elsewhere, message: "the server calls the inner door, and another replica of Proviso answers its checks"}
 	}
-	return outcome{Good, "the server calls the inner door"}
+	return outcome{result: Good, message: "the server calls the inner door"}
 }
 
 // send sends a canary. It returns the status of the answer, with the HTTP status code. A successful answer has a status
@@ -227,7 +230,14 @@ func withoutURL(err error) error {
 	return err
 }
 
+// shortened returns a message as states show it: on one line, and not too long.
 func shortened(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, message)
 	if len(message) <= maxMessageBytes {
 		return message
 	}

@@ -72,8 +72,10 @@ func (p *Prober) calls(s *server) bool {
 	return s != nil && s.last.result.callsInnerDoor() && p.isFresh(s.lastAt)
 }
 
-// lacks reports whether a server answers, and does not call the inner door with the manifest of this replica.
-func (s *server) lacks() bool { return s.last.result == Passed || s.last.result == OtherManifest }
+// lacks reports whether a server answers, and is not seen to call the inner door with the manifest of this replica.
+func (s *server) lacks() bool {
+	return s.last.result == Passed || s.last.result == OtherManifest || s.last.answered
+}
 
 // mayBeShared reports whether several servers have had a certificate, or whether no server has another one: then servers that are
 // not listed may have it, too. A server that is not listed counts as having another one as long as its Lease may count.

@@ -282,7 +282,7 @@ func (d Decision) Concrete() (authorizer.Decision, string, error) {
 	case kindAllow:
 		return authorizer.DecisionAllow, d.reason, d.err
 	case kindNoOpinion:
-		return authorizer.DecisionNoOpinion, d.reason, d.err
+		return authorizer.DecisionNoOpinion, d.Reason(), d.err
 	case kindDeny:
 		return authorizer.DecisionDeny, d.reason, d.err
 	default:

@@ -216,12 +216,8 @@ func isPlainID(id string) bool {
 	if !ok || len(domain) > content.DNS1123SubdomainMaxLength || len(name) > content.LabelValueMaxLength || isOfKubernetes(domain) {
 		return false
 	}
-	for label := range strings.SplitSeq(domain, ".") {
-		if !isMadeOf(label, isDomainEnd, isDomainMiddle) {
-			return false
-		}
-	}
-	return isMadeOf(name, isNameEnd, isNameMiddle)
+	return isMadeOf(domain, domainEnds, domainMiddles) && !strings.Contains(domain, "..") &&
+		!strings.Contains(domain, ".-") && !strings.Contains(domain, "-.") && isMadeOf(name, nameEnds, nameMiddles)
 }
 
 // isOfKubernetes reports whether a domain ends in k8s.io or kubernetes.io. It is also true for some
@@ -230,21 +226,37 @@ func isOfKubernetes(domain string) bool {
 	return strings.HasSuffix(domain, "k8s.io") || strings.HasSuffix(domain, "kubernetes.io")
 }
 
-// isMadeOf reports whether a text is not empty, end holds for its first and last byte, and end or
-// middle holds for each byte between them.
-func isMadeOf(text string, end, middle func(byte) bool) bool {
-	if text == "" || !end(text[0]) || !end(text[len(text)-1]) {
+// isMadeOf reports whether a text is not empty, and consists of the bytes of middles, of which the first and the last byte are
+// also in ends.
+func isMadeOf(text string, ends, middles *bytesOf) bool {
+	if text == "" || !ends[text[0]] || !ends[text[len(text)-1]] {
 		return false
 	}
 	for i := range len(text) {
-		if !end(text[i]) && !middle(text[i]) {
+		if !middles[text[i]] {
 			return false
 		}
 	}
 	return true
 }
 
-func isDomainEnd(c byte) bool    { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') }
-func isDomainMiddle(c byte) bool { return c == '-' }
-func isNameEnd(c byte) bool      { return isDomainEnd(c) || (c >= 'A' && c <= 'Z') }
-func isNameMiddle(c byte) bool   { return c == '-' || c == '_' || c == '.' }
+// bytesOf is a set of bytes.
+type bytesOf [256]bool
+
+func setOf(all string) *bytesOf {
+	result := &bytesOf{}
+	for _, c := range []byte(all) {
+		result[c] = true
+	}
+	return result
+}
+
+const (
+	lowerAndDigits = "abcdefghijklmnopqrstuvwxyz0123456789"
+	upper          = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+)
+
+var (
+	domainEnds, domainMiddles = setOf(lowerAndDigits), setOf(lowerAndDigits + "-.")
+	nameEnds, nameMiddles     = setOf(lowerAndDigits + upper), setOf(lowerAndDigits + upper + "-_.")
+)

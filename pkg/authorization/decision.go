@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -34,8 +35,8 @@ const (
 type Decision struct {
 	kind   decisionKind
 	reason string
-	// why computes the reason of a NoOpinion inside an evaluation, which takes time. It is called only if no later set
-	// decides, so that the evaluation ends with NoOpinion. It is nil for all other decisions.
+	// why computes the reason of a NoOpinion, which takes time. It is called only for a decision that ends with NoOpinion,
+	// because no later set decides. It is nil for all other decisions.
 	why        func() string
 	err        error
 	decidedBy  string
@@ -77,6 +78,16 @@ func Deny(reason string, err error) Decision {
 // NoOpinion leaves the decision to later authorizers. If there are none, the request is not allowed.
 func NoOpinion(reason string, err error) Decision {
 	return Decision{kind: kindNoOpinion, reason: reason, err: err}
+}
+
+// NoOpinionBecause is NoOpinion with a function that finds the reason. It is called at most once, and only if no later authorizer
+// decides. It is called in the goroutine that asks for the reason.
+func NoOpinionBecause(reason func() string) Decision {
+	return noOpinionBecause(reason, nil)
+}
+
+func noOpinionBecause(reason func() string, err error) Decision {
+	return Decision{kind: kindNoOpinion, why: sync.OnceValue(reason), err: err}
 }
 
 // ErrInvalidConditions is the error of a decision that was made from conditions that
@@ -154,7 +165,7 @@ func (d Decision) Conditions() []Condition { return slices.Clone(d.conditions) }
 func (d Decision) Chain() []Set { return slices.Clone(d.chain) }
 
 // Reason returns the reason of an unconditional decision. It may be empty.
-func (d Decision) Reason() string { return d.reason }
+func (d Decision) Reason() string { return d.explained().reason }
 
 // Err returns an error that occurred while deciding. It may come with any
 // unconditional decision.
@@ -296,7 +307,7 @@ func (d Decision) simplify() Decision {
 	}
 	switch {
 	case len(kept) == 0:
-		return NoOpinion(trail.reason(), trail.err())
+		return trail.noOpinion()
 	case len(kept) == 1 && kept[0].Decision.IsUnconditional():
 		return kept[0].Decision
 	case possible == canDeny:

@@ -283,7 +283,7 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 		decision := e.author()
 		if decision.IsNoOpinion() {
 			// The author does not know which conditions only it could evaluate.
-			decision.why = func() string { return joinReasons(e.nothingAllows(), decision.reason) }
+			return noOpinionBecause(func() string { return joinReasons(e.nothingAllows(), decision.Reason()) }, decision.err)
 		}
 		return decision
 	}
@@ -426,7 +426,7 @@ func (e *setEvaluation) noOpinion(why func() string) Decision {
 	if len(e.pendingDeny) > 0 {
 		return Decision{kind: kindConditions, conditions: e.pendingDeny}
 	}
-	return Decision{kind: kindNoOpinion, why: why, err: joinErrors(e.errs)}
+	return noOpinionBecause(why, joinErrors(e.errs))
 }
 
 // allowed returns the result of a set in which an Allow condition holds or may still hold: Allow, or
@@ -464,13 +464,16 @@ func (t *diagnostics) add(s Set) {
 
 // noOpinion returns the decision if no authorizer has an opinion.
 func (t *diagnostics) noOpinion() Decision {
-	return Decision{kind: kindNoOpinion, why: t.reason, err: t.err()}
+	if len(t.decisions) == 0 {
+		return NoOpinion("", t.err())
+	}
+	return noOpinionBecause(t.reason, t.err())
 }
 
 func (t *diagnostics) reason() string {
 	reasons := make([]string, 0, len(t.decisions))
 	for _, d := range t.decisions {
-		reasons = append(reasons, d.explained().reason)
+		reasons = append(reasons, d.Reason())
 	}
 	return joinReasons(reasons...)
 }

@@ -83,7 +83,7 @@ func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decis
 	for i := 0; ; i++ {
 		set, ok := l.answer(ctx, i)
 		if !ok {
-			return NoOpinion(trail.reason(), trail.err())
+			return trail.noOpinion()
 		}
 		set.Decision = set.Decision.simplify()
 		set.Decision = set.evaluate(ctx, evaluator)

@@ -7,7 +7,9 @@ package authorization
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -120,10 +122,38 @@ func (d Decision) label() string {
 
 // measure counts the answer of a member that was asked at start.
 func (m Member) measure(start time.Time, d Decision) {
-	authorizerDuration.WithLabelValues(m.Name).Observe(time.Since(start).Seconds())
-	authorizerDecisions.WithLabelValues(m.Name, d.label()).Inc()
+	of := seriesOf(m.Name)
+	of.duration.of(func() metrics.ObserverMetric { return authorizerDuration.WithLabelValues(m.Name) }).Observe(time.Since(start).Seconds())
+	of.decisions[d.kind].of(func() metrics.CounterMetric { return authorizerDecisions.WithLabelValues(m.Name, d.label()) }).Inc()
 	if d.err != nil {
 		authorizerErrors.WithLabelValues(m.Name).Inc()
+	}
+}
+
+// memberSeries are the series of an authorizer.
+type memberSeries struct {
+	duration  series[metrics.ObserverMetric]
+	decisions [kindChain + 1]series[metrics.CounterMetric]
+}
+
+// byMember has the series of each authorizer that has answered. Administrators name authorizers, so there are few. The map is
+// replaced when one is added.
+var byMember atomic.Pointer[map[string]*memberSeries]
+
+func seriesOf(member string) *memberSeries {
+	for {
+		all := byMember.Load()
+		if all == nil {
+			all = &map[string]*memberSeries{}
+			byMember.CompareAndSwap(nil, all)
+			continue
+		}
+		if of, ok := (*all)[member]; ok {
+			return of
+		}
+		more := maps.Clone(*all)
+		more[member] = &memberSeries{}
+		byMember.CompareAndSwap(all, &more)
 	}
 }
 

@@ -8,6 +8,8 @@ package authorization
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +23,41 @@ func TestMeasuringAllocatesNothing(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() {
 		measureCondition(StageAdmission, routeInProcess, time.Now(), c, True())
 	}); got != 0 {
+		t.Errorf("got %v allocations", got)
+	}
+}
+
+// TestMeasuringMembers counts the answers of new members from many goroutines.
+func TestMeasuringMembers(t *testing.T) {
+	const callers, names = 16, 8
+	answers := []Decision{Allow("", nil), Deny("", errors.New("failed")), NoOpinion("", nil), Conditions(Condition{ID: "example.com/a", Effect: EffectAllow, Type: ConditionTypeCEL})}
+	member := func(i int) Member { return Member{Name: fmt.Sprintf("measured-%d", i%names)} }
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for i := range names {
+				for _, d := range answers {
+					member(i).measure(time.Now(), d)
+				}
+			}
+		})
+	}
+	group.Wait()
+	for i := range names {
+		for _, d := range answers {
+			got, err := testutil.GetCounterMetricValue(authorizerDecisions.WithLabelValues(member(i).Name, d.label()))
+			if err != nil || got != callers {
+				t.Errorf("%s %s: counted %v, %v; want %d", member(i).Name, d.label(), got, err, callers)
+			}
+		}
+		if got, err := testutil.GetCounterMetricValue(authorizerErrors.WithLabelValues(member(i).Name)); err != nil || got != callers {
+			t.Errorf("%s: counted %v errors, %v; want %d", member(i).Name, got, err, callers)
+		}
+		if got, err := testutil.GetHistogramMetricCount(authorizerDuration.WithLabelValues(member(i).Name)); err != nil || got != callers*uint64(len(answers)) {
+			t.Errorf("%s: %d durations, %v", member(i).Name, got, err)
+		}
+	}
+	if got := testing.AllocsPerRun(100, func() { (Member{Name: "measured-0"}).measure(time.Now(), answers[0]) }); got != 0 {
 		t.Errorf("got %v allocations", got)
 	}
 }

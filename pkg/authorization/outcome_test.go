@@ -182,3 +182,43 @@ func TestPartsOfReasons(t *testing.T) {
 		}
 	}
 }
+
+// TestReasonsAreFoundWhenNeeded has an authorizer without an opinion whose reason takes time.
+func TestReasonsAreFoundWhenNeeded(t *testing.T) {
+	t.Parallel()
+	condition := authorization.Condition{ID: "example.com/a", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: "true"}
+	for _, tc := range []struct {
+		name       string
+		later      authorization.Decision
+		wantReason string
+		wantCalls  int
+	}{
+		{"a later authorizer allows", authorization.Allow("granted", nil), "granted", 0},
+		{"a later authorizer denies", authorization.Deny("denied", nil), "denied", 0},
+		{"a later authorizer has conditions", authorization.Conditions(condition), "", 0},
+		{"nobody decides", authorization.NoOpinion("nothing", nil), "found; nothing", 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			calls := 0
+			first := authorization.NoOpinionBecause(func() string { calls++; return "found" })
+			chain, err := authorization.NewChain(
+				authorization.Member{Name: "first", Decider: decides{first}},
+				authorization.Member{Name: "later", Decider: decides{tc.later}},
+			)
+			if err != nil {
+				t.Fatal(err)
+			}
+			decision := chain.Decide(t.Context(), authorizer.AttributesRecord{})
+			for range 2 {
+				if decision.Reason() != tc.wantReason || calls != tc.wantCalls {
+					t.Errorf("got %q after %d calls, want %q after %d", decision.Reason(), calls, tc.wantReason, tc.wantCalls)
+				}
+			}
+			_, reason, _ := decision.Concrete()
+			if status := authorization.Status(decision); tc.wantCalls == 1 && (reason != tc.wantReason || status.Reason != tc.wantReason || calls != 1) {
+				t.Errorf("got %q and %q after %d calls, want %q", reason, status.Reason, calls, tc.wantReason)
+			}
+		})
+	}
+}

@@ -23,7 +23,7 @@ func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
 	case kindAllow:
 		return authorizer.ConditionsAwareDecisionAllow(d.reason, d.err)
 	case kindNoOpinion:
-		return authorizer.ConditionsAwareDecisionNoOpinion(d.reason, d.err)
+		return authorizer.ConditionsAwareDecisionNoOpinion(d.Reason(), d.err)
 	case kindConditions:
 		return conditionsToUpstream(d.conditions, Set{})
 	case kindChain:

@@ -132,7 +132,7 @@ func Status(d Decision) authorization.SubjectAccessReviewStatus {
 		return authorization.SubjectAccessReviewStatus{ConditionsChain: wire, EvaluationError: messageOf(omissions)}
 	}
 	return authorization.SubjectAccessReviewStatus{
-		Allowed: d.IsAllow(), Denied: d.IsDeny(), Reason: d.reason,
+		Allowed: d.IsAllow(), Denied: d.IsDeny(), Reason: d.Reason(),
 		EvaluationError: messageOf(joinErrors(slices.DeleteFunc([]error{omissions, d.err}, func(err error) bool { return err == nil }))),
 	}
 }

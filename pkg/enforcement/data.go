@@ -65,12 +65,15 @@ func (d *requestData) convert() (err error) {
 	return nil
 }
 
-// inVersion returns an object in the version of the request. An object that has the type of that version already is copied
-// instead of converted: the hub of a kind may be the type of one of its versions, and a scheme cannot convert a type without the
-// method DeepCopyInto to itself.
+// inVersion returns an object in the version of the request. An object that has the type of that version already is not converted:
+// the hub of a kind may be the type of one of its versions, and a scheme cannot convert a type without the method DeepCopyInto to
+// itself. It is copied if it does not say its kind, which the copy says. The caller must not change the result.
 func inVersion(obj runtime.Object, kind schema.GroupVersionKind, objects admission.ObjectInterfaces) (runtime.Object, error) {
 	if _, isUnstructured := obj.(runtime.Unstructured); !isUnstructured { // one type for all versions
 		if out, err := objects.GetObjectCreater().New(kind); err == nil && reflect.TypeOf(out) == reflect.TypeOf(obj) {
+			if obj.GetObjectKind().GroupVersionKind() == kind {
+				return obj, nil
+			}
 			out = obj.DeepCopyObject()
 			out.GetObjectKind().SetGroupVersionKind(kind)
 			return out, nil

@@ -48,12 +48,16 @@ func TestObjectsInTheVersionOfTheRequest(t *testing.T) {
 		name      string
 		scheme    *runtime.Scheme
 		object    runtime.Object
+		wantSame  bool
 		wantError bool
 	}{
 		{name: "a hub of its own", scheme: withHub, object: &demo.VirtualMachine{ObjectMeta: meta}},
 		{name: "a type that is its own hub", scheme: ownHub, object: &demov1alpha1.VirtualMachine{ObjectMeta: meta}},
-		{name: "a type that is its own hub, with its kind", scheme: ownHub, object: &demov1alpha1.VirtualMachine{
+		{name: "a type that is its own hub, with its kind", scheme: ownHub, wantSame: true, object: &demov1alpha1.VirtualMachine{
 			TypeMeta: metav1.TypeMeta{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind}, ObjectMeta: meta,
+		}},
+		{name: "a type that is its own hub, with another kind", scheme: ownHub, object: &demov1alpha1.VirtualMachine{
+			TypeMeta: metav1.TypeMeta{APIVersion: "demo.proviso.dev/v2", Kind: kind.Kind}, ObjectMeta: meta,
 		}},
 		{name: "a type without generated methods", scheme: ownHubByHand, object: &byHand{ObjectMeta: meta}},
 		{name: "a type without a conversion", scheme: withHub, object: &demov1alpha1.VirtualMachineConsoleOptions{}, wantError: true},
@@ -74,8 +78,8 @@ func TestObjectsInTheVersionOfTheRequest(t *testing.T) {
 				t.Fatal(err)
 			}
 			vm, ok := got.(metav1.Object)
-			if !ok || vm.GetName() != "m" || got.GetObjectKind().GroupVersionKind() != kind || got == tc.object {
-				t.Errorf("got %#v, want a copy of the object with its kind", got)
+			if !ok || vm.GetName() != "m" || got.GetObjectKind().GroupVersionKind() != kind || (got == tc.object) != tc.wantSame {
+				t.Errorf("got %#v, want the object with its kind, and the same one: %v", got, tc.wantSame)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ var suites = []mutation.Suite{
 		{Name: "exhausted: a Deny condition denies", File: "evaluate.go", Old: "if of.exhausted && of.effect == EffectDeny {", New: "if false {"},
 		{Name: "time is up: a Deny condition denies", File: "evaluate.go", Old: "err: err, exhausted: true}", New: "err: err}", Test: "^TestTimeNeverOpens$"},
 		{Name: "failure mode: Deny is the default", File: "evaluate.go", Old: "if e.mode != FailureModeNoOpinion {", New: "if e.mode == FailureModeDeny {"},
-		{Name: "explained: after the later sets", File: "evaluate.go", Old: "return Decision{kind: kindNoOpinion, why: why, err: joinErrors(e.errs)}", New: "return Decision{kind: kindNoOpinion, reason: why(), err: joinErrors(e.errs)}", Test: "^TestExplainedAtTheEnd$"},
+		{Name: "explained: after the later sets", File: "evaluate.go", Old: "return noOpinionBecause(why, joinErrors(e.errs))", New: "return NoOpinion(why(), joinErrors(e.errs))", Test: "^TestExplainedAtTheEnd$"},
 		{Name: "reasons: texts that look like a reason", File: "reason.go", Old: "entry.ReplaceAllString(text, \"$1 = \")", New: "text", Test: "^TestReasonsOfAuthors$"},
 		{Name: "authors: permission", File: "upstream.go", Old: "if e.permit != nil {", New: "if false {", Test: "^TestAuthors"},
 		{Name: "lazy: what is not concrete denies", File: "lazy.go", Old: "return Deny(\"failed closed\", errNotConcrete)", New: "return Allow(\"\", nil)", Test: "^TestLazyDeniesResiduals$"},

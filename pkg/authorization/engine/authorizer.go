@@ -184,7 +184,7 @@ func (e *evaluation) grant(found []matching, stale string) authorization.Decisio
 	allowing, allowed := e.allow(found)
 	switch {
 	case allowed == nil && len(allowing) == 0:
-		return authorization.NoOpinion(e.nothingAllows(found), nil)
+		return e.nothingAllowed(found)
 	case allowed != nil && len(holding) == 0:
 		return authorization.Allow(allowed.reason, nil)
 	case allowed != nil:

@@ -21,6 +21,16 @@ import (
 // maxReportedPolicies bounds how many policies a reason names.
 const maxReportedPolicies = 8
 
+// nothingAllowed returns NoOpinion, for the reasons of nothingAllows.
+func (e *evaluation) nothingAllowed(found []matching) authorization.Decision {
+	if !slices.ContainsFunc(found, func(m matching) bool { return m.policy.conditionEffect() == authorization.EffectAllow }) {
+		return authorization.NoOpinion("", nil)
+	}
+	// Decide keeps the evaluation and what it found on its stack, so the reason gets copies.
+	later, matching := *e, slices.Clone(found)
+	return authorization.NoOpinionBecause(func() string { return later.nothingAllows(matching) })
+}
+
 // nothingAllows returns the reasons of the Allow policies that match a request, but whose conditions cannot be true for any data
 // of the request. It leaves out policies whose condition only selects other requests or users, as the rules and subjects of a
 // policy do: they have nothing to do with the request. It names at most maxReportedPolicies, and is empty if no policy is left.

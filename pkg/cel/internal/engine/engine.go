@@ -74,10 +74,10 @@ func New(env *cel.Env, limits ...uint64) (*Engine, error) {
 func (e *Engine) within(limit uint64) cel.Program {
 	for _, p := range e.programs {
 		if limit <= p.limit {
-			return p
+			return p.Program
 		}
 	}
-	return e.programs[len(e.programs)-1]
+	return e.programs[len(e.programs)-1].Program
 }
 
 // Plan returns instructions for each of exprs, which are parts of a checked expression. Errors wrap ErrCompile.

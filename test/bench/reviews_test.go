@@ -72,7 +72,7 @@ func start(b *testing.B) *cluster.Cluster {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	c, err := cluster.New(cluster.Config{Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts")})
+	c, err := cluster.New(cluster.Config{Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), Token: true})
 	if err != nil {
 		b.Fatal(err)
 	}

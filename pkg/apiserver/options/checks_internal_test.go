@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -16,8 +17,10 @@ import (
 	"sync"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // http2Server runs a kube-apiserver that allows so many streams on one connection. It returns
@@ -58,6 +61,33 @@ func TestChecksHaveNoRate(t *testing.T) {
 	}
 	if config.QPS >= 0 {
 		t.Errorf("the client sends %v requests a second, want no limit", config.QPS)
+	}
+}
+
+// TestChecksSendNamesAsTheyAre checks a user whose name is not UTF-8. JSON would make it the name of another user.
+func TestChecksSendNamesAsTheyAre(t *testing.T) {
+	t.Parallel()
+	const name = "alice\xff"
+	o := NewAuthorizationOptions()
+	o.RemoteKubeConfigFile = http2Server(t, 1, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		review := &authorizationv1.SubjectAccessReview{}
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, review); err != nil || review.Spec.User != name {
+			t.Errorf("got a check of %q, %v; want %q", review.Spec.User, err, name)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`))
+	})
+	a, err := o.kubeAPIServer(0, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	decision, _, err := a.Authorize(t.Context(), authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "get", Resource: "pods", ResourceRequest: true})
+	if decision != authorizer.DecisionAllow || err != nil {
+		t.Errorf("got %v, %v, want Allow", decision, err)
 	}
 }
 

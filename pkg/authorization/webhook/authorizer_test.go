@@ -154,6 +154,7 @@ func TestCache(t *testing.T) {
 		{"an Allow is reused", []answer{allowed}, []string{"alice", "alice", "alice"}, both, 1},
 		{"a NoOpinion is reused", []answer{{}}, []string{"alice", "alice"}, both, 1},
 		{"everybody has answers of their own", []answer{allowed}, []string{"alice", "bob", "alice", "bob"}, both, 2},
+		{"also users whose names are not text", []answer{allowed}, []string{"a\xfe", "a\xff", "a\ufffd", "a\xfe"}, both, 3},
 		{"an error is not reused", []answer{{err: errors.New("down")}, allowed}, []string{"alice", "alice", "alice"}, both, 2},
 		{"a contradiction is not reused", []answer{{status: authorizationv1.SubjectAccessReviewStatus{Allowed: true, Denied: true}}}, []string{"alice", "alice"}, both, 2},
 		{"without lifetimes nothing is reused", []answer{allowed}, []string{"alice", "alice"}, nil, 2},

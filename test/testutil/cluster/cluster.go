@@ -63,6 +63,9 @@ type Config struct {
 	// Deployment runs proviso-apiserver in a container, as configured by the Deployment in
 	// Manifests/overlays/demo. Otherwise it runs as a plain process.
 	Deployment bool
+	// Token has proviso-apiserver call kube-apiserver with a token of its ServiceAccount, valid for an hour, as a pod does. Otherwise
+	// it has a client certificate, which kube-apiserver verifies again for each request. With Deployment it always has a token.
+	Token bool
 	// Args are additional arguments of proviso-apiserver. With Deployment they are not used.
 	Args []string
 	// KubeAPIServerArgs are additional arguments of kube-apiserver.

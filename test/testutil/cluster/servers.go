@@ -172,12 +172,17 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", c.ports.FrontDoor),
 		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
-		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
+		"--kubeconfig=" + c.provisoKubeconfig(),
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
 		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
 	}
 	if c.InnerDoor != nil {
 		args = append(args, "--inner-door-config="+c.InnerDoorConfig(), "--kube-apiserver-servers="+c.KubeAPIServerURL())
+	}
+	if c.Token {
+		if err := c.useToken(ctx); err != nil {
+			return err
+		}
 	}
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), append(args, c.Args...), nil); err != nil {
 		return err
@@ -278,7 +283,11 @@ func (c *Cluster) writeProvisoKubeconfig() error {
 	config.AuthInfos["proviso"] = &clientcmdapi.AuthInfo{ClientCertificate: identity.Cert, ClientKey: identity.Key}
 	config.Contexts["proviso"] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: "proviso"}
 	config.CurrentContext = "proviso"
-	return clientcmd.WriteToFile(*config, filepath.Join(c.Dir, "proviso.kubeconfig"))
+	return clientcmd.WriteToFile(*config, c.provisoKubeconfig())
+}
+
+func (c *Cluster) provisoKubeconfig() string {
+	return filepath.Join(c.Dir, "proviso.kubeconfig")
 }
 
 // waitFor waits until a URL answers 200. It returns an error if the process ends.

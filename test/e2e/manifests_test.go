@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,6 +39,7 @@ func TestOverlaysAreValid(t *testing.T) {
 			"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io",
 			"apiservice.apiregistration.k8s.io/v1alpha1.policy.proviso.dev", "clusterrole.rbac.authorization.k8s.io/proviso:policy-admin",
 			"poddisruptionbudget.policy/proviso-apiserver", "networkpolicy.networking.k8s.io/proviso-apiserver",
+			"flowschema.flowcontrol.apiserver.k8s.io/proviso-apiserver", "prioritylevelconfiguration.flowcontrol.apiserver.k8s.io/proviso-apiserver",
 		} {
 			if !strings.Contains(out, want+" serverside-applied (server dry run)") {
 				t.Errorf("%s: %s was not applied:\n%s", folder, want, out)
@@ -52,6 +54,21 @@ func TestManifestsAreStrict(t *testing.T) {
 	const misspelt = "apiVersion: policy/v1\nkind: PodDisruptionBudget\nmetadata: {name: x, namespace: default}\nspec: {maxUnavailabel: 1}\n"
 	if out, errs, err := kubectlWithInput(t, "admin", misspelt, "apply", "--server-side", "--validate=strict", "--dry-run=server", "-f", "-"); err == nil || !strings.Contains(errs, "maxUnavailabel") {
 		t.Errorf("a misspelt field: got %v, %s%s, want a refusal", err, out, errs)
+	}
+}
+
+// TestChecksHaveTheirOwnShare checks that kube-apiserver counts Proviso's checks in their own priority level.
+func TestChecksHaveTheirOwnShare(t *testing.T) {
+	t.Parallel()
+	const series = `apiserver_flowcontrol_dispatched_requests_total{flow_schema="proviso-apiserver",priority_level="proviso-apiserver"} `
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		_, _, _ = kubectl(t, "alice-direct", "get", "--raw", "/apis/policy.proviso.dev/v1alpha1/authorizationpolicies") // Proviso asks whether she may
+		if strings.Contains(mustKubectl(t, "admin", "get", "--raw", "/metrics"), series) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("kube-apiserver has no %s", series)
+		}
 	}
 }
 

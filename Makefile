@@ -32,6 +32,10 @@ build: ## Build proviso-apiserver into _output/bin.
 controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
 	@hack/controlplane/build.sh
 
+.PHONY: controller-manager
+controller-manager: ## Build kube-controller-manager into _output/bin, for the tests that need it.
+	@hack/controlplane/build.sh kube-controller-manager
+
 .PHONY: demo
 demo: controlplane build ## Start everything and walk through the main job; leaves it running.
 	@hack/demo.sh
@@ -60,7 +64,7 @@ test-integration: ## Run the tests of the server in one process with its embedde
 	go test -race -timeout 10m ./test/integration/...
 
 .PHONY: test-e2e
-test-e2e: controlplane build ## Run the tests against a real kube-apiserver with kubectl.
+test-e2e: controlplane controller-manager build ## Run the tests against a real kube-apiserver with kubectl.
 	go test -timeout 15m ./test/e2e/...
 
 .PHONY: bench

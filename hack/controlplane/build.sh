@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Builds kube-apiserver, kubectl and etcd into _output/bin from Go modules alone.
+# Builds servers of the control plane into _output/bin, from Go modules alone: those that are named, or etcd, kube-apiserver and
+# kubectl. Tests that need kube-controller-manager have it built by its name.
 #
 # The versions are in hack/controlplane/go.mod. The first build compiles a few thousand packages
 # and takes minutes. Later runs do nothing until go.mod, go.sum, this script or the Go toolchain
-# changes; a stamp file records them.
+# changes; a stamp file for each binary records them.
 set -o errexit -o nounset -o pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "${here}/../.." && pwd)
 bin=${root}/_output/bin
-stamp=${bin}/.controlplane.stamp
 
 version_of() { (cd "${here}" && go list -m -f '{{.Version}}' "$1"); }
 
@@ -29,11 +29,14 @@ build() { # name, package, ldflags
 }
 
 want=$( (cat "${here}/go.mod" "${here}/go.sum" "${BASH_SOURCE[0]}"; go version) | sha256sum | cut -d' ' -f1)
-if [[ -f "${stamp}" && "$(cat "${stamp}")" == "${want}" && -x "${bin}/kube-apiserver" && -x "${bin}/kubectl" && -x "${bin}/etcd" ]]; then
-  exit 0
-fi
 mkdir -p "${bin}"
-rm -f "${stamp}"
+missing=()
+(($#)) || set -- etcd kube-apiserver kubectl
+for name in "$@"; do
+  stamp=${bin}/.${name}.stamp
+  [[ -f "${stamp}" && "$(cat "${stamp}")" == "${want}" && -x "${bin}/${name}" ]] || missing+=("${name}")
+done
+((${#missing[@]})) || exit 0
 
 kube=$(version_of k8s.io/kubernetes)
 etcd=$(version_of go.etcd.io/etcd/server/v3)
@@ -42,7 +45,11 @@ echo "control plane: Kubernetes ${kube}, etcd ${etcd}; the first build takes som
 
 pkg=k8s.io/component-base/version
 stamped="-X ${pkg}.gitVersion=${kube} -X ${pkg}.gitMajor=${major} -X ${pkg}.gitMinor=${minor} -X ${pkg}.gitTreeState=clean"
-build etcd go.etcd.io/etcd/server/v3 ""
-build kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver "${stamped}"
-build kubectl k8s.io/kubernetes/cmd/kubectl "${stamped}"
-echo "${want}" >"${stamp}"
+for name in "${missing[@]}"; do
+  rm -f "${bin}/.${name}.stamp"
+  case "${name}" in
+    etcd) build etcd go.etcd.io/etcd/server/v3 "" ;;
+    *) build "${name}" "k8s.io/kubernetes/cmd/${name}" "${stamped}" ;;
+  esac
+  echo "${want}" >"${bin}/.${name}.stamp"
+done

@@ -47,17 +47,21 @@ type rig struct {
 
 const demo = "inner-door"
 
-// newRig starts a control plane.
-func newRig(t *testing.T, settings string) *rig {
+// newRig starts a control plane, with changes of the configuration of the cluster.
+func newRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := cluster.New(cluster.Config{
+	config := cluster.Config{
 		Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf,
 		InnerDoor: &cluster.InnerDoor{Configuration: configuration + "\n" + settings},
-	})
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	c, err := cluster.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,8 +68,12 @@ type Config struct {
 	Token bool
 	// Args are additional arguments of proviso-apiserver. With Deployment they are not used.
 	Args []string
-	// KubeAPIServerArgs are additional arguments of kube-apiserver.
+	// KubeAPIServerArgs are additional arguments of every kube-apiserver.
 	KubeAPIServerArgs []string
+	// SecondKubeAPIServer prepares a second kube-apiserver on the same etcd, which Servers has. Up does not start it.
+	SecondKubeAPIServer bool
+	// ControllerManager runs kube-controller-manager, whose binary must be in Bin, too.
+	ControllerManager bool
 	// InnerDoor runs kube-apiserver and proviso-apiserver with the inner door. Nil means without.
 	InnerDoor *InnerDoor
 	// Log logs the progress. It may be nil.
@@ -83,11 +87,14 @@ type Cluster struct {
 
 	ca, frontProxyCA, frontDoorCA *pki.Authority
 
-	Etcd, KubeAPIServer, Proviso *process
+	Etcd, Proviso     *process
+	controllerManager *process
+	// Servers are the kube-apiservers. Proviso and the users' kubeconfig use the first one.
+	Servers []*KubeAPIServer
 }
 
 type ports struct {
-	Etcd, EtcdPeer, KubeAPIServer, Proviso, FrontDoor int
+	Etcd, EtcdPeer, KubeAPIServer, Proviso, FrontDoor, SecondKubeAPIServer, ControllerManager int
 }
 
 // New prepares a cluster in a directory. Files and processes of an earlier cluster in the
@@ -100,7 +107,7 @@ func New(config Config) (*Cluster, error) {
 	for _, p := range []struct {
 		process **process
 		name    string
-	}{{process: &c.Etcd, name: "etcd"}, {process: &c.KubeAPIServer, name: "kube-apiserver"}, {process: &c.Proviso, name: "proviso-apiserver"}} {
+	}{{process: &c.Etcd, name: "etcd"}, {process: &c.Proviso, name: "proviso-apiserver"}, {process: &c.controllerManager, name: "kube-controller-manager"}} {
 		*p.process = &process{name: p.name, dir: config.Dir, detached: config.Detached}
 	}
 	if err := os.MkdirAll(c.pki(""), 0o700); err != nil {
@@ -123,7 +130,14 @@ func New(config Config) (*Cluster, error) {
 	if c.frontDoorCA, err = pki.New(c.pki(""), "front-door-ca", validity); err != nil {
 		return nil, err
 	}
-	return c, c.choosePorts()
+	if err := c.choosePorts(); err != nil {
+		return nil, err
+	}
+	c.Servers = []*KubeAPIServer{c.newKubeAPIServer("", config.Dir, c.ports.KubeAPIServer)}
+	if config.SecondKubeAPIServer {
+		c.Servers = append(c.Servers, c.newKubeAPIServer("-2", filepath.Join(config.Dir, "kube-apiserver-2"), c.ports.SecondKubeAPIServer))
+	}
+	return c, nil
 }
 
 func (c *Cluster) pki(file string) string { return filepath.Join(c.Dir, "pki", file) }
@@ -133,14 +147,14 @@ func (c *Cluster) binary(name string) string { return filepath.Join(c.Bin, name)
 // choosePorts chooses ports and stores them, so that a restart keeps the addresses.
 func (c *Cluster) choosePorts() error {
 	file := filepath.Join(c.Dir, "ports.json")
-	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil && c.ports.FrontDoor != 0 {
+	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil && c.ports.ControllerManager != 0 {
 		return nil
 	}
-	free, err := freePorts(5)
+	free, err := freePorts(7)
 	if err != nil {
 		return err
 	}
-	for i, port := range []*int{&c.ports.Etcd, &c.ports.EtcdPeer, &c.ports.KubeAPIServer, &c.ports.Proviso, &c.ports.FrontDoor} {
+	for i, port := range []*int{&c.ports.Etcd, &c.ports.EtcdPeer, &c.ports.KubeAPIServer, &c.ports.Proviso, &c.ports.FrontDoor, &c.ports.SecondKubeAPIServer, &c.ports.ControllerManager} {
 		if *port == 0 { // ports.json may be from an earlier version with fewer ports
 			*port = free[i]
 		}
@@ -164,6 +178,12 @@ func (c *Cluster) Up(ctx context.Context) error {
 		{what: "proviso-apiserver", do: c.StartProviso},
 		{what: "APIServices", do: c.Register},
 	}
+	if c.ControllerManager {
+		steps = append(steps, struct {
+			what string
+			do   func(context.Context) error
+		}{what: "kube-controller-manager", do: c.StartControllerManager})
+	}
 	for _, step := range steps {
 		started := time.Now()
 		if err := step.do(ctx); err != nil {
@@ -178,16 +198,18 @@ func (c *Cluster) Up(ctx context.Context) error {
 func (c *Cluster) Down() error {
 	const patience = 20 * time.Second
 	var errs []error
-	for _, p := range []*process{c.Proviso, c.KubeAPIServer, c.Etcd} {
+	processes := []*process{c.controllerManager, c.Proviso}
+	for _, s := range c.Servers {
+		processes = append(processes, s.process)
+	}
+	for _, p := range append(processes, c.Etcd) {
 		errs = append(errs, p.stop(syscall.SIGTERM, patience))
 	}
 	return errors.Join(errs...)
 }
 
-// KubeAPIServerURL returns the URL of kube-apiserver.
-func (c *Cluster) KubeAPIServerURL() string {
-	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.KubeAPIServer)
-}
+// KubeAPIServerURL returns the URL of the first kube-apiserver.
+func (c *Cluster) KubeAPIServerURL() string { return c.Servers[0].URL() }
 
 // ProvisoURL returns the URL of proviso-apiserver.
 func (c *Cluster) ProvisoURL() string {
@@ -220,16 +242,14 @@ func (c *Cluster) Client(context string) (*rest.Config, error) {
 // Pid returns the process ID of proviso-apiserver.
 func (c *Cluster) Pid() int { return c.Proviso.pid }
 
-// KubeAPIServerPid returns the process ID of kube-apiserver.
-func (c *Cluster) KubeAPIServerPid() int { return c.KubeAPIServer.pid }
+// KubeAPIServerPid returns the process ID of the first kube-apiserver.
+func (c *Cluster) KubeAPIServerPid() int { return c.Servers[0].process.pid }
 
 // Kill kills proviso-apiserver, as in a crash.
 func (c *Cluster) Kill() error { return c.Proviso.stop(syscall.SIGKILL, time.Minute) }
 
-// KillKubeAPIServer kills kube-apiserver. StartKubeAPIServer starts it again at the same address.
-func (c *Cluster) KillKubeAPIServer() error {
-	return c.KubeAPIServer.stop(syscall.SIGKILL, time.Minute)
-}
+// KillKubeAPIServer kills the first kube-apiserver. StartKubeAPIServer starts it again at the same address.
+func (c *Cluster) KillKubeAPIServer() error { return c.Servers[0].Kill() }
 
 // FrontProxy returns a client certificate of the front proxy's CA. kube-apiserver uses one of this
 // CA when it proxies requests.

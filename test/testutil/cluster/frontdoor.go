@@ -12,30 +12,23 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
-// frontDoorClient is the common name in kube-apiserver's client certificate for the front door.
-const frontDoorClient = "kube-apiserver"
+// frontDoorClient is the common name in the client certificate for the front door of the first kube-apiserver, and frontDoorClients
+// are those of all of them.
+const (
+	frontDoorClient  = "kube-apiserver"
+	frontDoorClients = frontDoorClient + "," + frontDoorClient + "-2"
+)
 
 // FrontDoorURL returns the URL of the front door.
 func (c *Cluster) FrontDoorURL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.ports.FrontDoor)
 }
 
-// FrontDoorCertificate returns kube-apiserver's client certificate for the front door.
+// FrontDoorCertificate returns the client certificate of the first kube-apiserver for the front door.
 func (c *Cluster) FrontDoorCertificate() (certFile, keyFile string, err error) {
-	if c.Deployment {
-		dir := filepath.Join(c.Manifests, "front-door", "certs")
-		return filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"), nil
-	}
-	files := pki.Pair{Cert: c.pki("front-door.crt"), Key: c.pki("front-door.key")}
-	if _, err := os.Stat(files.Cert); err == nil {
-		return files.Cert, files.Key, nil
-	}
-	files, err = c.frontDoorCA.Client("front-door", frontDoorClient)
-	return files.Cert, files.Key, err
+	return c.Servers[0].FrontDoorCertificate()
 }
 
 // writeAuthorization writes the AuthorizationConfiguration of kube-apiserver, and returns its

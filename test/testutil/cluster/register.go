@@ -189,7 +189,7 @@ func (c *Cluster) waitForDiscovery(ctx context.Context, names []string) error {
 			}
 			return nil
 		}
-		if err := c.poll(ctx, c.KubeAPIServer, probe{url: c.KubeAPIServerURL() + list.path, caFile: c.CAFile(), client: c.userPair(Admin), accept: list.accept, check: check}); err != nil {
+		if err := c.poll(ctx, c.Servers[0].process, probe{url: c.KubeAPIServerURL() + list.path, caFile: c.CAFile(), client: c.userPair(Admin), accept: list.accept, check: check}); err != nil {
 			return err
 		}
 	}

@@ -61,88 +61,6 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
 }
 
-// auditPolicy records requests with the requester, the impersonated user and the decision, but not
-// the requests of the servers themselves, which would fill the log.
-const auditPolicy = `
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- level: None
-  users: ["system:apiserver", "system:serviceaccount:proviso-system:proviso-apiserver"]
-- level: Metadata
-`
-
-// AuditLog returns the path of kube-apiserver's audit log, which has one event per line.
-func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }
-
-// StartKubeAPIServer starts kube-apiserver, if it does not run, and waits until it is ready. It
-// writes Kubeconfig.
-func (c *Cluster) StartKubeAPIServer(ctx context.Context) error {
-	if err := c.writeKubeconfig(); err != nil {
-		return err
-	}
-	if c.KubeAPIServer.find() {
-		return nil
-	}
-	serving, err := c.ca.Server("kube-apiserver", "127.0.0.1", "localhost", "kubernetes.default.svc")
-	if err != nil {
-		return err
-	}
-	proxy, err := c.frontProxyCA.Client("front-proxy", "front-proxy-client")
-	if err != nil {
-		return err
-	}
-	authorization, admission, err := c.writeDoors(ctx)
-	if err != nil {
-		return err
-	}
-	policy := filepath.Join(c.Dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		return err
-	}
-	serviceAccounts := filepath.Join(c.Dir, "pki", "service-accounts.key")
-	if _, err := os.Stat(serviceAccounts); err != nil {
-		if _, err := c.ca.Client("service-accounts", "service-accounts"); err != nil {
-			return err
-		}
-	}
-	err = c.KubeAPIServer.start(c.binary("kube-apiserver"), append([]string{
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.KubeAPIServer),
-		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
-		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
-		"--client-ca-file=" + c.CAFile(),
-		"--requestheader-client-ca-file=" + c.frontProxyCA.Files().Cert,
-		"--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-username-headers=X-Remote-User", "--requestheader-uid-headers=X-Remote-Uid",
-		"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-		"--proxy-client-cert-file=" + proxy.Cert, "--proxy-client-key-file=" + proxy.Key,
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + serviceAccounts, "--service-account-signing-key-file=" + serviceAccounts,
-		"--service-cluster-ip-range=10.0.0.0/24",
-		"--authorization-config=" + authorization,
-		"--disable-admission-plugins=ServiceAccount", // no controller makes the default accounts
-		"--audit-policy-file=" + policy, "--audit-log-path=" + c.AuditLog(), "--audit-log-maxsize=100", "--audit-log-maxbackup=1",
-	}, append(admission, c.KubeAPIServerArgs...)...), nil)
-	if err != nil {
-		return err
-	}
-	return c.waitFor(ctx, c.KubeAPIServer, c.KubeAPIServerURL()+"/readyz", c.CAFile(), c.userPair(Admin))
-}
-
-// writeDoors writes the files with which kube-apiserver calls Proviso, and returns the path of the AuthorizationConfiguration and the flags
-// for admission.
-func (c *Cluster) writeDoors(ctx context.Context) (authorization string, admission []string, err error) {
-	if c.InnerDoor == nil {
-		authorization, err = c.writeAuthorization()
-		return authorization, nil, err
-	}
-	dir := c.InnerDoorFiles()
-	return filepath.Join(dir, "authorization.yaml"), []string{"--admission-control-config-file=" + filepath.Join(dir, "admission.yaml")}, c.WriteInnerDoor(ctx)
-}
-
 // ServerName is the DNS name in Proviso's certificate, as kube-apiserver expects it.
 const ServerName = Service + "." + Namespace + ".svc"
 
@@ -171,13 +89,13 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.Proviso),
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", c.ports.FrontDoor),
-		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
+		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--kubeconfig=" + c.provisoKubeconfig(),
 		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
 		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
 	}
 	if c.InnerDoor != nil {
-		args = append(args, "--inner-door-config="+c.InnerDoorConfig(), "--kube-apiserver-servers="+c.KubeAPIServerURL())
+		args = append(args, "--inner-door-config="+c.InnerDoorConfig(), "--kube-apiserver-servers="+c.probed())
 	}
 	if c.Token {
 		if err := c.useToken(ctx); err != nil {

@@ -277,6 +277,9 @@ func (c CompletedConfig) New() (*Server, error) {
 		}
 		groups = append(groups, demo)
 	}
+	for i := range groups {
+		groups[i].NegotiatedSerializer = withoutProtobuf{groups[i].NegotiatedSerializer}
+	}
 	c.extra.Enforcer.Cover(groups...)
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)

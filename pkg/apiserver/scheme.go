@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +29,19 @@ var (
 	// ParameterCodec decodes query parameters, including the parameters of connect subresources.
 	ParameterCodec = runtime.NewParameterCodec(Scheme)
 )
+
+// withoutProtobuf does not offer protobuf, which the types do not have. Clients that prefer it and accept JSON as well get JSON: the
+// controller of namespaces is one of them, and a namespace would never go if its deletecollection were answered with 406.
+type withoutProtobuf struct {
+	runtime.NegotiatedSerializer
+}
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType == runtime.ContentTypeProtobuf
+	})
+}
 
 // StorageVersions are the versions in which objects are stored. The objects of other groups are
 // not stored.

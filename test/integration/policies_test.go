@@ -101,6 +101,28 @@ func eachCollection(t *testing.T, test func(t *testing.T, s *server.Server, coll
 	}
 }
 
+// TestMetadataClients sends what the controller of namespaces sends: it prefers protobuf, which the types do not have, in all requests.
+func TestMetadataClients(t *testing.T) {
+	t.Parallel()
+	s := policyServer(t)
+	for _, collection := range []string{namespacedPolicies, clusterPolicies} {
+		for _, tc := range []struct{ method, accept, want string }{
+			{http.MethodGet, "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json", "PartialObjectMetadataList"},
+			{http.MethodDelete, "application/vnd.kubernetes.protobuf,application/json", "List"},
+		} {
+			response := s.Answer(func() *http.Request {
+				request := httptest.NewRequest(tc.method, collection, nil)
+				request.Header.Set(server.UserHeader, "admin")
+				request.Header.Set("Accept", tc.accept)
+				return request
+			})
+			if response.Code != http.StatusOK || !strings.Contains(response.Body.String(), tc.want) {
+				t.Errorf("%s %s: got %d %s, want %s", tc.method, collection, response.Code, response.Body, tc.want)
+			}
+		}
+	}
+}
+
 func TestPolicyLife(t *testing.T) {
 	t.Parallel()
 	eachCollection(t, func(t *testing.T, s *server.Server, collection string) {

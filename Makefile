@@ -80,6 +80,10 @@ bench-conditions: ## Compare conditions with ValidatingAdmissionPolicy in 20 run
 overload: controlplane build ## Flood kube-apiserver with long selectors: every request must be denied.
 	PROVISO_FULL_LOAD=1 go test -count=1 -v -timeout 60m -run '^TestOverload$$' ./test/e2e
 
+.PHONY: lagging
+lagging: controlplane build ## Write 100,000 times while policies change and one of two replicas lags by up to 5 s; takes a quarter of an hour.
+	PROVISO_FULL_LOAD=1 go test -count=1 -v -timeout 90m -run '^TestLagging$$' ./test/e2e/innerdoor
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)

@@ -127,6 +127,12 @@ spec:
 // late sends a POST whose body ends after something has happened that the authorization of the request did not know of.
 func (r *rig) late(t *testing.T, user, path, object string, meanwhile func()) (int, string) {
 	t.Helper()
+	return lateBy(t, r.users[user], r.proxy, path, object, meanwhile)
+}
+
+// lateBy is late by a caller of a kube-apiserver that has a proxy.
+func lateBy(t *testing.T, user *caller, through *proxy, path, object string, meanwhile func()) (int, string) {
+	t.Helper()
 	body, rest := io.Pipe()
 	type result struct {
 		code   int
@@ -134,16 +140,16 @@ func (r *rig) late(t *testing.T, user, path, object string, meanwhile func()) (i
 		err    error
 	}
 	results := make(chan result, 1)
-	r.proxy.reset()
+	through.reset()
 	go func() {
-		code, answer, err := r.users[user].send(t.Context(), "POST", path, jsonType, body)
+		code, answer, err := user.send(t.Context(), "POST", path, jsonType, body)
 		results <- result{code, answer, err}
 	}()
 	_, _ = io.WriteString(rest, object[:5])
 	eventually(t, "the request is authorized", func() bool { // the front door has answered when this question has been kept
-		r.proxy.mu.Lock()
-		defer r.proxy.mu.Unlock()
-		return len(r.proxy.asked) > 0
+		through.mu.Lock()
+		defer through.mu.Unlock()
+		return len(through.asked) > 0
 	})
 	time.Sleep(time.Second) // kube-apiserver has its answer
 	meanwhile()

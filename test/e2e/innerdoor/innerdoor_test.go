@@ -50,6 +50,14 @@ const demo = "inner-door"
 // newRig starts a control plane, with changes of the configuration of the cluster.
 func newRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()
+	r := prepareRig(t, settings, changes...)
+	r.up(t)
+	return r
+}
+
+// prepareRig returns a control plane that does not run.
+func prepareRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
+	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
@@ -65,23 +73,28 @@ func newRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *ri
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Cluster: c, proxy: newProxy(t, c), users: map[string]*caller{}}
+	r := &rig{Cluster: c, proxy: newProxy(t, c, c.Servers[0]), users: map[string]*caller{}}
 	c.InnerDoor.URL = r.proxy.url
 	t.Cleanup(func() {
 		if err := c.Down(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := c.Up(t.Context()); err != nil {
+	return r
+}
+
+// up starts the control plane.
+func (r *rig) up(t *testing.T) {
+	t.Helper()
+	if err := r.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{cluster.Admin, "dana", "rob", "nina"} {
-		r.users[name] = newCaller(t, c, name)
+		r.users[name] = newCaller(t, r.Cluster, name)
 	}
-	if _, err := c.Kubectl(t.Context(), "", "apply", "-f", filepath.Join(c.InnerDoorFiles(), "canary.yaml")); err != nil {
+	if _, err := r.Kubectl(t.Context(), "", "apply", "-f", filepath.Join(r.InnerDoorFiles(), "canary.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	return r
 }
 
 func (r *rig) apply(t *testing.T, manifest string) {

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -37,19 +38,30 @@ import (
 type proxy struct {
 	url string
 
-	mu      sync.Mutex
-	target  string
-	client  *http.Client
-	reviews []*admissionv1.AdmissionRequest
-	bodies  [][]byte
-	asked   []authorizationv1.SubjectAccessReviewSpec
+	mu     sync.Mutex
+	target string
+	// admitting are the targets of AdmissionReviews, of which one is chosen at random. If there are none, target is.
+	admitting []string
+	client    *http.Client
+	reviews   []*admissionv1.AdmissionRequest
+	bodies    [][]byte
+	asked     []authorizationv1.SubjectAccessReviewSpec
+	// forgetful keeps nothing else than admittedBy.
+	forgetful bool
+	// admittedBy has the targets that the AdmissionReviews of each object were sent to, by its name, if it is not nil.
+	admittedBy map[string][]string
 	// delay is how long AdmissionReviews are held back. down refuses connections.
 	delay time.Duration
 	down  bool
 }
 
-func newProxy(t *testing.T, c *cluster.Cluster) *proxy {
+// newProxy returns the proxy of a kube-apiserver, whose client certificate it has.
+func newProxy(t *testing.T, c *cluster.Cluster, of *cluster.KubeAPIServer) *proxy {
 	t.Helper()
+	doorCert, doorKey, err := of.FrontDoorCertificate()
+	if err != nil {
+		t.Fatal(err)
+	}
 	certFile, keyFile, err := c.ServingCertificate("proxy")
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +70,7 @@ func newProxy(t *testing.T, c *cluster.Cluster) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{url: "https://" + listener.Addr().String(), target: c.FrontDoorURL(), client: doorClient(t, c)}
+	p := &proxy{url: "https://" + listener.Addr().String(), target: c.FrontDoorURL(), client: clientWith(t, c, doorCert, doorKey)}
 	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}}
 	go func() { _ = server.ServeTLS(listener, certFile, keyFile) }()
 	t.Cleanup(func() { _ = server.Close() })
@@ -112,7 +124,11 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 		return 0, nil, err
 	}
 	p.mu.Lock()
-	delay, down := p.delay, p.down
+	delay, down, target := p.delay, p.down, p.target
+	if len(p.admitting) > 0 && strings.HasPrefix(r.URL.Path, manifest.AdmitPath) {
+		target = p.admitting[rand.IntN(len(p.admitting))]
+		p.noteTarget(body, target)
+	}
 	p.mu.Unlock()
 	if down {
 		return 0, nil, errDown
@@ -121,7 +137,7 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 		p.keep(body)
 		time.Sleep(delay)
 	}
-	request, err := http.NewRequestWithContext(r.Context(), r.Method, p.target+r.URL.RequestURI(), bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.RequestURI(), bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -138,6 +154,25 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 	return response.StatusCode, answer, err
 }
 
+// noteTarget notes where an AdmissionReview is sent. The caller has the lock.
+func (p *proxy) noteTarget(body []byte, target string) {
+	var review struct {
+		Request struct {
+			Name string `json:"name"`
+		} `json:"request"`
+	}
+	if p.admittedBy != nil && json.Unmarshal(body, &review) == nil {
+		p.admittedBy[review.Request.Name] = append(p.admittedBy[review.Request.Name], target)
+	}
+}
+
+// targetsOf returns where AdmissionReviews about an object were sent.
+func (p *proxy) targetsOf(name string) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.admittedBy[name])
+}
+
 func (p *proxy) keep(body []byte) {
 	review := &admissionv1.AdmissionReview{}
 	if json.Unmarshal(body, review) != nil || review.Request == nil || review.Request.UserInfo.Username == innerdoor.CanaryUser {
@@ -145,6 +180,9 @@ func (p *proxy) keep(body []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.forgetful {
+		return
+	}
 	p.reviews, p.bodies = append(p.reviews, review.Request), append(p.bodies, body)
 }
 
@@ -156,6 +194,9 @@ func (p *proxy) keepQuestion(body []byte) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.forgetful {
+		return
+	}
 	p.asked = append(p.asked, review.Spec)
 }
 

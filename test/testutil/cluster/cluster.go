@@ -68,6 +68,9 @@ type Config struct {
 	Token bool
 	// Args are additional arguments of proviso-apiserver. With Deployment they are not used.
 	Args []string
+	// SharedStore lets proviso-apiserver store its objects in the cluster's etcd, which other replicas use. Otherwise it has a store of
+	// its own.
+	SharedStore bool
 	// KubeAPIServerArgs are additional arguments of every kube-apiserver.
 	KubeAPIServerArgs []string
 	// SecondKubeAPIServer prepares a second kube-apiserver on the same etcd, which Servers has. Up does not start it.

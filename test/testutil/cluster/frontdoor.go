@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -81,6 +82,11 @@ type Alone struct {
 // Alone starts an additional server, which does not need kube-apiserver, and returns it when its
 // front door is ready. The server stops with this process, or when Stop is called.
 func (c *Cluster) Alone(ctx context.Context) (*Alone, error) {
+	return c.AloneAt(ctx, c.EtcdURL())
+}
+
+// AloneAt is Alone with the URL of a proxy before the cluster's etcd.
+func (c *Cluster) AloneAt(ctx context.Context, etcdURL string) (*Alone, error) {
 	dir := filepath.Join(c.Dir, "alone")
 	a := &Alone{process: &process{name: "proviso-apiserver", dir: dir}}
 	ports, err := freePorts(2)
@@ -100,15 +106,13 @@ func (c *Cluster) Alone(ctx context.Context) (*Alone, error) {
 	}
 	a.URL, a.FrontDoorURL = fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("https://127.0.0.1:%d", ports[1])
 	a.CertFile, a.KeyFile = client.Cert, client.Key
-	err = a.process.start(c.binary("proviso-apiserver"), []string{
+	err = a.process.start(c.binary("proviso-apiserver"), slices.Concat([]string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", ports[1]),
-		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClient,
+		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
-		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
-	}, nil)
+	}, c.storeArgs(etcdURL), c.innerDoorArgs()), nil)
 	if err != nil {
 		return a, err
 	}

@@ -39,6 +39,14 @@ func (c *Cluster) InnerDoorFiles() string { return c.Servers[0].InnerDoorFiles()
 // WriteInnerDoor writes the InnerDoorConfiguration and, by the command inner-door-config, the first kube-apiserver's files.
 func (c *Cluster) WriteInnerDoor(ctx context.Context) error { return c.Servers[0].WriteInnerDoor(ctx) }
 
+// innerDoorArgs returns the arguments of a Proviso that knows the inner door.
+func (c *Cluster) innerDoorArgs() []string {
+	if c.InnerDoor == nil {
+		return nil
+	}
+	return []string{"--inner-door-config=" + c.InnerDoorConfig(), "--kube-apiserver-servers=" + c.probed()}
+}
+
 // probed returns the addresses at which Proviso probes the kube-apiservers.
 func (c *Cluster) probed() string {
 	addresses := c.InnerDoor.Servers

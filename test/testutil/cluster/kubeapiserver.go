@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/proviso-authz/proviso/test/testutil/pki"
@@ -115,11 +116,9 @@ func (s *KubeAPIServer) Start(ctx context.Context) error {
 	if !c.ControllerManager { // no controller makes the default accounts
 		admission = append(admission, "--disable-admission-plugins=ServiceAccount")
 	}
-	args := append([]string{
+	args := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--client-ca-file=" + c.CAFile(),
 		"--requestheader-client-ca-file=" + c.frontProxyCA.Files().Cert,
@@ -132,8 +131,8 @@ func (s *KubeAPIServer) Start(ctx context.Context) error {
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-config=" + authorization,
 		"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(s.dir, "audit.log"), "--audit-log-maxsize=100", "--audit-log-maxbackup=1",
-	}, admission...)
-	args = append(append(args, c.KubeAPIServerArgs...), s.Args...)
+	}
+	args = slices.Concat(args, c.storeArgs(c.EtcdURL()), admission, c.KubeAPIServerArgs, s.Args)
 	if err := s.process.start(c.binary("kube-apiserver"), args, nil); err != nil {
 		return err
 	}

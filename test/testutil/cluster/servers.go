@@ -41,7 +41,7 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	clientURL := fmt.Sprintf("https://127.0.0.1:%d", c.ports.Etcd)
+	clientURL := c.EtcdURL()
 	peerURL := fmt.Sprintf("https://127.0.0.1:%d", c.ports.EtcdPeer)
 	err = c.Etcd.start(c.binary("etcd"), []string{
 		"--name=default",
@@ -59,6 +59,14 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 		return err
 	}
 	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
+}
+
+// EtcdURL returns the URL of etcd.
+func (c *Cluster) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.Etcd) }
+
+// storeArgs returns the arguments of a server that stores its objects in the cluster's etcd, at its URL or that of a proxy.
+func (c *Cluster) storeArgs(url string) []string {
+	return []string{"--etcd-servers=" + url, "--etcd-cafile=" + c.CAFile(), "--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key")}
 }
 
 // ServerName is the DNS name in Proviso's certificate, as kube-apiserver expects it.
@@ -91,17 +99,19 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", c.ports.FrontDoor),
 		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--kubeconfig=" + c.provisoKubeconfig(),
-		"--data-dir=" + filepath.Join(c.Dir, "proviso"),
 		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
 	}
-	if c.InnerDoor != nil {
-		args = append(args, "--inner-door-config="+c.InnerDoorConfig(), "--kube-apiserver-servers="+c.probed())
+	if c.SharedStore {
+		args = append(args, c.storeArgs(c.EtcdURL())...)
+	} else {
+		args = append(args, "--data-dir="+filepath.Join(c.Dir, "proviso"))
 	}
 	if c.Token {
 		if err := c.useToken(ctx); err != nil {
 			return err
 		}
 	}
+	args = append(args, c.innerDoorArgs()...)
 	if err := c.Proviso.start(c.binary("proviso-apiserver"), append(args, c.Args...), nil); err != nil {
 		return err
 	}
@@ -150,12 +160,10 @@ func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop
 	err = p.start(c.binary("proviso-apiserver"), append([]string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
-		fmt.Sprintf("--etcd-servers=https://127.0.0.1:%d", c.ports.Etcd), "--etcd-cafile=" + c.CAFile(),
-		"--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key"),
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
 		"--ignore-field-exclusions", // tests share the store, and some store exclusions
-	}, args...), nil)
+	}, append(c.storeArgs(c.EtcdURL()), args...)...), nil)
 	url = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
 	if err == nil {
 		err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pki.Pair{})

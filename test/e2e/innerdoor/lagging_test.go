@@ -1,0 +1,354 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+const (
+	// maxLag is by how much one replica lags at most, and slack what an event may take otherwise, also on a busy machine.
+	maxLag = 5 * time.Second
+	slack  = 3 * time.Second
+	// betweenChanges is the time between two changes of the policies.
+	betweenChanges = 100 * time.Millisecond
+)
+
+// period is a time in which policies may have been in force.
+type period struct {
+	from, to time.Time
+}
+
+// history has when each generation of the policy may have been in force in the store.
+type history struct {
+	mu sync.Mutex
+	// allowed are the periods by generation. The last one of the current generation has no end yet.
+	allowed map[int][]period
+	// current is the generation that is in force, or was last.
+	current int
+	// began has when each generation began.
+	began []time.Time
+	// ages are those of the generations of some of the last writes that passed.
+	ages [8]time.Duration
+}
+
+// passed records that a write passed that was sent at a time.
+func (h *history) passed(generation int, sent time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ages[rand.IntN(len(h.ages))] = sent.Sub(h.began[generation])
+}
+
+// age returns an age at which the last writes passed.
+func (h *history) age() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.ages[rand.IntN(len(h.ages))]
+}
+
+// begin records that a write, which was sent at a time, puts a generation in force. It may be in force from then on.
+func (h *history) begin(generation int, sent time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.began) <= generation {
+		h.began = append(h.began, sent)
+	}
+	h.current = generation
+	h.allowed[generation] = append(h.allowed[generation], period{from: sent})
+}
+
+// end records that a generation is not in force any more when a write has been answered.
+func (h *history) end(generation int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	periods := h.allowed[generation]
+	if len(periods) > 0 && periods[len(periods)-1].to.IsZero() {
+		periods[len(periods)-1].to = time.Now()
+	}
+}
+
+// at returns the generation that was in force at a time, or the one before it.
+func (h *history) at(when time.Time) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for generation := h.current; generation > 0; generation-- {
+		if h.began[generation].Before(when) {
+			return generation
+		}
+	}
+	return 0
+}
+
+// wasAllowed reports whether a generation may have been in force in the store within a period.
+func (h *history) wasAllowed(generation int, from, to time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, p := range h.allowed[generation] {
+		if !p.from.After(to) && (p.to.IsZero() || !p.to.Before(from)) {
+			return true
+		}
+	}
+	return false
+}
+
+// generations is the only policy that lets dana create ConfigMaps. noGeneration denies it.
+const (
+	generations = `{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy", "metadata": {"name": "generations"}, "spec": {"effect": "Allow",
+  "subjects": [{"kind": "User", "name": "dana"}], "condition": "object.metadata.labels.generation == '%d'",
+  "rules": [{"verbs": ["create"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}`
+	noGeneration = `{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy", "metadata": {"name": "no-generation"}, "spec": {"effect": "Deny",
+  "subjects": [{"kind": "User", "name": "dana"}], "rules": [{"verbs": ["create"], "apiGroups": [""], "resources": ["configmaps"]}]}}`
+)
+
+// changer changes the policies again and again.
+type changer struct {
+	history *history
+	admin   *caller
+	changes int
+}
+
+// send sends a write of a policy, again until it succeeds, and returns when it was first sent.
+func (c *changer) send(t *testing.T, method, name, contentType, body string) time.Time {
+	t.Helper()
+	path := "/apis/policy.proviso.dev/v1alpha1/clusterauthorizationpolicies"
+	if method != http.MethodPost {
+		path += "/" + name
+	}
+	sent := time.Now()
+	for {
+		code, answer, err := c.admin.send(t.Context(), method, path, contentType, strings.NewReader(body))
+		switch {
+		case t.Context().Err() != nil:
+			return sent
+		case err == nil && code < 300:
+			c.changes++
+			return sent
+		case err == nil && code != http.StatusTooManyRequests && code < 500:
+			t.Errorf("%s %s: got %d %.300s", method, name, code, answer)
+			return sent
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// change makes the next generation: mostly by one change of the policy, sometimes by its deletion and creation, and sometimes while
+// another policy denies everything.
+func (c *changer) change(t *testing.T, pause func()) {
+	t.Helper()
+	before := c.history.current
+	next := before + 1
+	text := fmt.Sprintf(generations, next)
+	patch := fmt.Sprintf(`{"spec": {"condition": "object.metadata.labels.generation == '%d'"}}`, next)
+	switch kind := rand.IntN(10); {
+	case before == 0:
+		c.history.begin(next, c.send(t, "POST", "generations", jsonType, text))
+	case kind == 0:
+		c.send(t, "DELETE", "generations", "", "")
+		c.history.end(before)
+		pause()
+		sent := time.Now()
+		c.history.begin(next, sent)
+		c.send(t, "POST", "generations", jsonType, text)
+	case kind == 1:
+		c.send(t, "POST", "no-generation", jsonType, noGeneration)
+		c.history.end(before)
+		pause()
+		c.send(t, "PATCH", "generations", mergeType, patch)
+		pause()
+		c.history.begin(next, time.Now())
+		c.send(t, "DELETE", "no-generation", "", "")
+	default:
+		c.history.begin(next, time.Now())
+		c.send(t, "PATCH", "generations", mergeType, patch)
+		c.history.end(before)
+	}
+	pause()
+}
+
+// outcome is one write.
+type outcome struct {
+	name           string
+	generation     int
+	sent, answered time.Time
+	code           int
+	answer         string
+}
+
+// TestLagging has two kube-apiservers and two replicas of Proviso, of which one lags by up to five seconds, while the policies change ten
+// times a second. Eight clients write, with the generation of the policy that would allow them. What passes must have been
+// allowed by the policies that the replica that decided it at admission had. Each kube-apiserver asks one replica at its front door, and either
+// at admission. With PROVISO_FULL_LOAD it sends 100,000 requests.
+func TestLagging(t *testing.T) {
+	t.Parallel()
+	total := 2000
+	if os.Getenv("PROVISO_FULL_LOAD") != "" {
+		total = 100_000
+	}
+	p := newPair(t, func(c *cluster.Config) { c.SharedStore = true })
+	p.up(t)
+	if err := p.Servers[1].Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store := newWire(t, strings.TrimPrefix(p.EtcdURL(), "https://"))
+	lagging, err := p.AloneAt(t.Context(), "https://"+store.address)
+	t.Cleanup(lagging.Stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest := p.FrontDoorURL()
+	for i, door := range []*proxy{p.proxy, p.second} {
+		door.set(func() {
+			door.target = []string{newest, lagging.FrontDoorURL}[i]
+			door.forgetful, door.admittedBy, door.admitting = true, map[string][]string{}, []string{newest, lagging.FrontDoorURL}
+		})
+	}
+	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
+		t.Fatal(err)
+	}
+	admin := *p.users[cluster.Admin]
+	admin.base = p.ProvisoURL()
+	h := &history{allowed: map[int][]period{}}
+	c := &changer{history: h, admin: &admin}
+	c.change(t, func() {})
+	clients := []*caller{p.user(t, 0, "dana"), p.user(t, 1, "dana")}
+	for i := range clients {
+		eventually(t, "writes pass on conditions", func() bool {
+			code, _, err := clients[i].send(t.Context(), "POST", maps+"?dryRun=All", jsonType, strings.NewReader(generated("x", 1)))
+			return err == nil && code == http.StatusCreated
+		})
+	}
+
+	outcomes := p.load(t, c, clients, store, total)
+	judge(t, p, h, outcomes, lagging.FrontDoorURL)
+	t.Logf("%d changes of policies", c.changes)
+}
+
+// generated is a ConfigMap for a generation of the policy.
+func generated(name string, generation int) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "labels": {"generation": "%d"}}}`, name, generation)
+}
+
+// load changes the policies and the lag while eight clients send writes, and returns the outcomes.
+func (p *pair) load(t *testing.T, c *changer, clients []*caller, store *wire, total int) []outcome {
+	t.Helper()
+	h := c.history
+	end, background := make(chan struct{}), sync.WaitGroup{}
+	background.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			default:
+				c.change(t, func() { time.Sleep(betweenChanges) })
+			}
+		}
+	})
+	background.Go(func() {
+		for {
+			store.setLag(time.Duration(rand.Int64N(int64(maxLag))))
+			select {
+			case <-end:
+				store.setLag(0)
+				return
+			case <-time.After(time.Duration(rand.Int64N(int64(3 * time.Second)))):
+			}
+		}
+	})
+	began := time.Now()
+	outcomes, last := make([]outcome, total), atomic.Int64{}
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for i := int(last.Add(1)) - 1; i < total; i = int(last.Add(1)) - 1 {
+				generation := choose(h, store)
+				o := outcome{name: "w-" + strconv.Itoa(i), generation: generation, sent: time.Now()}
+				var err error
+				o.code, o.answer, err = clients[rand.IntN(len(clients))].send(t.Context(), "POST", maps+"?dryRun=All", jsonType, strings.NewReader(generated(o.name, generation)))
+				if err != nil {
+					o.answer = err.Error()
+				}
+				o.answered = time.Now()
+				outcomes[i] = o
+				if o.code == http.StatusCreated {
+					h.passed(generation, o.sent)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	t.Logf("%d writes in %s", total, time.Since(began).Round(time.Second))
+	close(end)
+	background.Wait()
+	return outcomes
+}
+
+// choose returns a generation: mostly one that a replica may have at the moment, and sometimes an older one, or one that comes later.
+func choose(h *history, store *wire) int {
+	now := time.Now().Add(-time.Duration(rand.Int64N(int64(2 * betweenChanges)))) // a replica does not have a change at once
+	switch rand.IntN(8) {
+	case 0:
+		return h.at(now)
+	case 1:
+		return h.at(now.Add(-store.lagNow()))
+	case 2, 3, 4:
+		return h.at(now.Add(betweenChanges - h.age()))
+	case 5:
+		return h.at(now.Add(-time.Duration(rand.Int64N(int64(maxLag)))))
+	case 6:
+		return h.at(now.Add(-maxLag - slack - time.Duration(rand.Int64N(int64(maxLag)))))
+	}
+	return h.at(now) + 50 + rand.IntN(50)
+}
+
+// judge compares what has passed with the policies that the replicas may have had.
+func judge(t *testing.T, p *pair, h *history, outcomes []outcome, lagging string) {
+	t.Helper()
+	codes, passedByLagging, passedByNewest, passedLate := map[int]int{}, 0, 0, 0
+	for _, o := range outcomes {
+		if codes[o.code]++; o.code == 0 || o.code >= 500 {
+			if codes[o.code] <= 3 {
+				t.Logf("%d %.300s", o.code, o.answer)
+			}
+		}
+		if o.code != http.StatusCreated {
+			continue
+		}
+		targets := append(p.proxy.targetsOf(o.name), p.second.targetsOf(o.name)...)
+		byLagging := strings.Contains(strings.Join(targets, " "), lagging)
+		from := o.sent.Add(-slack)
+		if byLagging {
+			from = from.Add(-maxLag)
+			passedByLagging++
+			if !h.wasAllowed(o.generation, o.sent, o.answered) {
+				passedLate++
+			}
+		} else {
+			passedByNewest++
+		}
+		switch {
+		case len(targets) == 0:
+			t.Errorf("%s passed without a decision at admission", o.name)
+		case !h.wasAllowed(o.generation, from, o.answered):
+			t.Errorf("%s passed with generation %d, decided by %v, sent at %s and answered after %s, which no policy allowed then: %v", o.name, o.generation, targets,
+				o.sent.Format(time.StampMilli), o.answered.Sub(o.sent), h.allowed[o.generation])
+		}
+	}
+	t.Logf("status codes: %v; %d passed by the newest replica, %d by the lagging one, of which %d by policies that were not in force any more", codes, passedByNewest, passedByLagging, passedLate)
+	if passedByNewest < len(outcomes)/100 || passedByLagging < len(outcomes)/100 || passedLate == 0 {
+		t.Error("too few writes passed to say anything")
+	}
+}

@@ -55,6 +55,12 @@ func newRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *ri
 	return r
 }
 
+// newRigWith starts a control plane with a configuration of its own.
+func newRigWith(t *testing.T, door *cluster.InnerDoor, kubeAPIServerArgs ...string) *rig {
+	t.Helper()
+	return newRig(t, "", func(c *cluster.Config) { c.InnerDoor, c.KubeAPIServerArgs = door, kubeAPIServerArgs })
+}
+
 // prepareRig returns a control plane that does not run.
 func prepareRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()

@@ -214,6 +214,19 @@ func (p *proxy) calls() []*admissionv1.AdmissionRequest {
 	return slices.Clone(p.reviews)
 }
 
+// take returns the calls about a user, and forgets them.
+func (p *proxy) take(user string) (taken []*admissionv1.AdmissionRequest) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reviews = slices.DeleteFunc(p.reviews, func(r *admissionv1.AdmissionRequest) bool {
+		if r.UserInfo.Username == user {
+			taken = append(taken, r)
+		}
+		return r.UserInfo.Username == user
+	})
+	return taken
+}
+
 func (p *proxy) set(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,0 +1,152 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/pki"
+)
+
+// serve serves a handler on this machine until the test ends, and returns its URL.
+func serve(t *testing.T, certFile, keyFile string, handler http.Handler) string {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.ServeTLS(listener, certFile, keyFile) }()
+	t.Cleanup(func() { _ = server.Close() })
+	return "https://" + listener.Addr().String()
+}
+
+// conversion is the conversion webhook of gadgets: spec.text of v1 is spec.size of v2.
+type conversion struct{ url, ca string }
+
+func newConversion(t *testing.T, c *cluster.Cluster) *conversion {
+	t.Helper()
+	certFile, keyFile, err := c.ServingCertificate("conversion")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca, err := os.ReadFile(c.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &conversion{url: serve(t, certFile, keyFile, http.HandlerFunc(convert)), ca: base64.StdEncoding.EncodeToString(ca)}
+}
+
+func (c *conversion) fill(manifest string) string {
+	return strings.NewReplacer("{url}", c.url, "{ca}", c.ca).Replace(manifest)
+}
+
+// convert answers a ConversionReview.
+func convert(w http.ResponseWriter, r *http.Request) {
+	var review struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Request    struct {
+			UID               string           `json:"uid"`
+			DesiredAPIVersion string           `json:"desiredAPIVersion"`
+			Objects           []map[string]any `json:"objects"`
+		} `json:"request"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	for _, object := range review.Request.Objects {
+		object["apiVersion"] = review.Request.DesiredAPIVersion
+		spec, _ := object["spec"].(map[string]any)
+		if text, ok := spec["text"].(string); ok && strings.HasSuffix(review.Request.DesiredAPIVersion, "/v2") {
+			delete(spec, "text")
+			if size, err := strconv.ParseFloat(text, 64); err == nil {
+				spec["size"] = size
+			}
+		}
+		if size, ok := spec["size"].(float64); ok && strings.HasSuffix(review.Request.DesiredAPIVersion, "/v1") {
+			delete(spec, "size")
+			spec["text"] = strconv.FormatFloat(size, 'g', -1, 64)
+		}
+	}
+	w.Header().Set("Content-Type", jsonType)
+	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": review.APIVersion, "kind": review.Kind, "response": map[string]any{
+		"uid": review.Request.UID, "convertedObjects": review.Request.Objects, "result": map[string]any{"status": "Success"},
+	}})
+}
+
+// otherAuthorizer is a webhook that kube-apiserver asks after the front door.
+type otherAuthorizer struct {
+	// lines are the lines of the InnerDoorConfiguration with the authorizers after the front door.
+	lines string
+}
+
+func newOtherAuthorizer(t *testing.T) *otherAuthorizer {
+	t.Helper()
+	dir := t.TempDir()
+	ca, err := pki.New(dir, "ca", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := ca.Server("authorizer", "127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := serve(t, files.Cert, files.Key, http.HandlerFunc(authorize))
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
+  "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}], "current-context": "c"}`, url, ca.Files().Cert)
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &otherAuthorizer{lines: fmt.Sprintf(`  authorizersAfter:
+  - type: Webhook
+    name: other
+    webhook:
+      cacheAuthorizedRequests: false
+      cacheUnauthorizedRequests: false
+      timeout: 3s
+      subjectAccessReviewVersion: v1
+      matchConditionSubjectAccessReviewVersion: v1
+      failurePolicy: Deny
+      connectionInfo: {type: KubeConfigFile, kubeConfigFile: %q}
+  - {type: Node, name: node}
+  - {type: RBAC, name: rbac}`, kubeconfig)}
+}
+
+// authorize allows wanda everything but to escalate, and denies mallory ConfigMaps in a concrete version only, so that it is not as
+// strict on the version "*".
+func authorize(w http.ResponseWriter, r *http.Request) {
+	review := &authorizationv1.SubjectAccessReview{}
+	if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	attributes := review.Spec.ResourceAttributes
+	switch {
+	case attributes == nil:
+	case review.Spec.User == "wanda":
+		review.Status.Allowed = attributes.Verb != "escalate"
+	case review.Spec.User == "mallory" && attributes.Resource == "configmaps" && attributes.Version != "*":
+		review.Status.Denied, review.Status.Reason = true, "the other webhook denies it"
+	}
+	w.Header().Set("Content-Type", jsonType)
+	_ = json.NewEncoder(w).Encode(review)
+}

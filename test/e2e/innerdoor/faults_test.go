@@ -33,12 +33,12 @@ metadata: {name: rob-no-secrets}
 spec:
   effect: Deny
   subjects: [{kind: User, name: rob}]
-  rules: [{verbs: [list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
+  rules: [{verbs: [get, list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: secrets}
-rules: [{verbs: [list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
+rules: [{verbs: [get, list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -51,16 +51,38 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 		return code == http.StatusForbidden && strings.Contains(answer, "policy=rob-no-secrets")
 	})
 	const key = manifest.OtherAuthorizersKey
-	for _, selector := range []string{"", key, "!" + key, key + " in (a)", key + "=", key + "!=a", key + "," + key, key + ",a", key + " notin (a)"} {
-		for name, send := range map[string]func(query string) (int, string){
-			"list": func(query string) (int, string) { return r.send(t, "rob", "GET", core+"secrets?"+query, "", "") },
-			"watch": func(query string) (int, string) {
-				return r.send(t, "rob", "GET", core+"secrets?watch=1&"+query, "", "")
-			},
-			"deletecollection": func(query string) (int, string) { return r.send(t, "rob", "DELETE", core+"secrets?"+query, "", "") },
-		} {
-			if code, answer := send("labelSelector=" + url.QueryEscape(selector)); code != http.StatusForbidden || !strings.Contains(answer, "policy=rob-no-secrets") {
-				t.Errorf("%s with %q: got %d %.200s, want 403 by the policy", name, selector, code, answer)
+	type form struct{ name, path, query string }
+	forms := []form{{"none", "", ""}}
+	for _, selector := range []string{
+		key, "!" + key, key + " in (a)", key + "=", key + "==", key + "!=a", key + "," + key, key + ",a", key + " notin (a)", key + " in (a,b)", key + ">1",
+		" " + key + " ", strings.ToUpper(key), key + ",", "," + key, key + "\n", key + ",!" + key, key + "/x", "a," + key, key + " exists",
+	} {
+		forms = append(forms, form{selector, "", "labelSelector=" + url.QueryEscape(selector)}, form{"field " + selector, "", "fieldSelector=" + url.QueryEscape(selector)})
+	}
+	marker := "labelSelector=" + url.QueryEscape(key)
+	forms = append(forms,
+		form{"twice", "", marker + "&" + marker}, form{"and none", "", marker + "&labelSelector="}, form{"none and one", "", "labelSelector=&" + marker},
+		form{"with a field", "", marker + "&fieldSelector=metadata.name%3Da"}, form{"with a version", "", marker + "&apiVersion=*&version=*"},
+		form{"with a dry run", "", marker + "&dryRun=All"}, form{"with a limit", "", marker + "&limit=1"}, form{"from the cache", "", marker + "&resourceVersion=0"},
+		form{"with initial events", "", marker + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"}, form{"in lower case", "", "labelselector=" + key},
+		form{"unescaped", "", "labelSelector=" + key}, form{"double escaped", "", "labelSelector=" + url.QueryEscape(url.QueryEscape(key))},
+		form{"of one name", "/a", marker}, form{"of all namespaces", "all", marker}, form{"under watch", "watch", marker},
+	)
+	for _, f := range forms {
+		path := core + "secrets" + f.path
+		switch f.path {
+		case "all":
+			path = "/api/v1/secrets"
+		case "watch":
+			path = "/api/v1/watch/namespaces/" + demo + "/secrets"
+		}
+		requests := map[string][2]string{"list": {"GET", path + "?" + f.query}, "watch": {"GET", path + "?watch=1&timeoutSeconds=1&" + f.query}}
+		if f.path == "" {
+			requests["deletecollection"] = [2]string{"DELETE", path + "?" + f.query}
+		}
+		for name, request := range requests {
+			if code, answer := r.send(t, "rob", request[0], request[1], "", ""); code != http.StatusForbidden || !strings.Contains(answer, "policy=rob-no-secrets") {
+				t.Errorf("%s with %s: got %d %.200s, want 403 by the policy", name, f.name, code, answer)
 			}
 		}
 	}
@@ -165,6 +187,7 @@ func lateBy(t *testing.T, user *caller, through *proxy, path, object string, mea
 // TestInnerDoorForEverybody has a manifest that asks no other authorizers: every write to the resources is decided at the inner
 // door. What RBAC allows passes by a marked question of Proviso, a Deny policy wins, and nothing else passes.
 func TestInnerDoorForEverybody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "askOtherAuthorizers: false")
 	r.apply(t, policies)
 	for _, args := range [][]string{{"create", "namespace", demo}, {"wait", "--for=condition=Ready", "clusterauthorizationpolicies", "--all"}} {

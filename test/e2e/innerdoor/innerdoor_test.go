@@ -360,6 +360,7 @@ var requests = []request{
 
 // TestInnerDoor sends requests to resources that kube-apiserver serves. Their conditions read the object.
 func TestInnerDoor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, "")
 	r.apply(t, widgets)
 	r.apply(t, policies)

@@ -189,6 +189,7 @@ func (p *pass) checks(t *testing.T, row *tableRow) []check {
 // TestTable sends each request of the table as ada, whom policies allow what she may do, as users whom RBAC allows everything, as users whom
 // RBAC allows that request only, and as a user whom another webhook allows everything.
 func TestTable(t *testing.T) {
+	t.Parallel()
 	others := newOtherAuthorizer(t)
 	r := newRigWith(t, &cluster.InnerDoor{Configuration: tableResources + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: others.lines})
 	prepareTable(t, r)

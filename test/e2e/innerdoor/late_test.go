@@ -1,0 +1,254 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// manyLate is how many bodies are held back at a time for each user.
+const manyLate = 100
+
+// maxAtOnce is how many of them reach the inner door at a time. It refuses a user's reviews in one namespace with 429 if more wait.
+const maxAtOnce = 40
+
+// latePolicies let users create secrets. lena has another policy beside, lara has no other. rita has RBAC alone.
+const latePolicies = `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: late-lena}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: lena}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
+  condition: object.metadata.name.startsWith("late")
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: late-lena-2}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: lena}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
+  condition: object.metadata.name.startsWith("other")
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: late-lara}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: lara}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
+  condition: object.metadata.name.startsWith("late")
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: late-lotte}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: lotte}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
+  condition: object.metadata.name.startsWith("late")
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: late-last}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: last}]
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
+  condition: object.metadata.name.startsWith("late")
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: late}
+rules: [{verbs: [create], apiGroups: [""], resources: [secrets]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: late}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: late}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rita}]
+---
+# Requests that wait for their bodies have seats of kube-apiserver's fairness, of which there are fewer than these.
+apiVersion: flowcontrol.apiserver.k8s.io/v1
+kind: FlowSchema
+metadata: {name: late}
+spec:
+  matchingPrecedence: 2
+  priorityLevelConfiguration: {name: exempt}
+  rules:
+  - subjects: [{kind: Group, group: {name: late}}]
+    resourceRules: [{verbs: ["*"], apiGroups: ["*"], resources: ["*"], namespaces: ["*"], clusterScope: true}]
+`
+
+const lateSecrets = "/api/v1/namespaces/own/secrets"
+
+func lateSecret(user string, i int) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "late-%s-%d"}}`, user, i)
+}
+
+// held are requests of a user that have been authorized, and whose bodies are held back.
+type held struct {
+	rig   *rig
+	user  string
+	rests []func()
+	done  []chan struct{}
+	codes []int
+	all   sync.WaitGroup
+}
+
+// questions returns how often kube-apiserver has asked the front door about a user, without the questions that come from Proviso.
+func (r *rig) questions(user string, about func(*authorizationv1.ResourceAttributes) bool) (n int) {
+	r.proxy.mu.Lock()
+	defer r.proxy.mu.Unlock()
+	for _, spec := range r.proxy.asked {
+		if _, isMarked := spec.Extra[webhook.DelegationMarker]; spec.User == user && !isMarked && spec.ResourceAttributes != nil && about(spec.ResourceAttributes) {
+			n++
+		}
+	}
+	return n
+}
+
+// hold sends requests to create secrets, and returns when all have been authorized.
+func (r *rig) hold(t *testing.T, user string, n int) *held {
+	t.Helper()
+	creates := func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "create" && a.Version == "v1" }
+	h, before := &held{rig: r, user: user, codes: make([]int, n)}, r.questions(user, creates)
+	for i := range n {
+		body, rest := io.Pipe()
+		text := lateSecret(user, i)
+		h.rests = append(h.rests, func() {
+			_, _ = io.WriteString(rest, text[5:])
+			_ = rest.Close()
+		})
+		done := make(chan struct{})
+		h.done = append(h.done, done)
+		h.all.Go(func() {
+			defer close(done)
+			code, _, err := r.users[cluster.Admin].sendWith(t.Context(), "POST", lateSecrets, jsonType, body, map[string]string{"Impersonate-User": user, "Impersonate-Group": "late"})
+			if err != nil {
+				t.Error(err)
+				_ = body.CloseWithError(err)
+			}
+			h.codes[i] = code
+		})
+		go func() { _, _ = io.WriteString(rest, text[:5]) }()
+	}
+	eventually(t, "the requests of "+user+" are authorized", func() bool { return r.questions(user, creates)-before == n })
+	time.Sleep(time.Second) // kube-apiserver has its answers
+	return h
+}
+
+// testRefused sends the rest of the bodies. The inner door must have refused all requests.
+func (h *held) testRefused(t *testing.T) {
+	t.Helper()
+	h.rig.proxy.take(h.user)
+	turns := make(chan struct{}, maxAtOnce)
+	for i, rest := range h.rests {
+		turns <- struct{}{}
+		go func() {
+			rest()
+			<-h.done[i]
+			<-turns
+		}()
+	}
+	h.all.Wait()
+	for i, code := range h.codes {
+		if code != http.StatusForbidden {
+			t.Errorf("%s, body %d: got %d, want 403", h.user, i, code)
+		}
+	}
+	if calls := h.rig.proxy.take(h.user); len(calls) != len(h.codes) {
+		t.Errorf("%s: the inner door was called %d times, want %d", h.user, len(calls), len(h.codes))
+	}
+	if _, stored := h.rig.send(t, cluster.Admin, "GET", lateSecrets, "", ""); strings.Contains(stored, `"late-`+h.user+`-`) {
+		t.Errorf("%s: a secret was stored", h.user)
+	}
+}
+
+// prepareLate applies the policies, and waits until all of these users may create secrets.
+func (r *rig) prepareLate(t *testing.T) {
+	t.Helper()
+	r.apply(t, latePolicies)
+	for _, user := range []string{"lena", "lara", "lotte", "last", "rita"} {
+		eventually(t, user+" may create secrets", func() bool { return r.dryRunLate(t, user) == http.StatusCreated })
+	}
+}
+
+func (r *rig) dryRunLate(t *testing.T, user string) int {
+	t.Helper()
+	code, _ := r.sendAs(t, user, "POST", lateSecrets+"?dryRun=All", jsonType, lateSecret(user, -1))
+	return code
+}
+
+// forget takes something away, and waits until users who had it are refused.
+func (r *rig) forget(t *testing.T, args []string, users ...string) {
+	t.Helper()
+	if _, err := r.Kubectl(t.Context(), "", append([]string{"delete"}, args...)...); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range users {
+		eventually(t, user+" is refused", func() bool { return r.dryRunLate(t, user) == http.StatusForbidden })
+	}
+}
+
+// lateFor is a body that takes nearly as long as kube-apiserver lets a request take.
+const lateFor = 30 * time.Second
+
+// longHeld is a request whose body takes lateFor.
+type longHeld struct {
+	held *held
+	ends time.Time
+}
+
+// holdForLong holds back one body, and deletes the policy of its user. testRefused sends the rest.
+func (r *rig) holdForLong(t *testing.T) *longHeld {
+	t.Helper()
+	r.prepareLate(t)
+	long := &longHeld{ends: time.Now().Add(lateFor)}
+	long.held = r.hold(t, "lotte", 1)
+	r.forget(t, []string{"clusterauthorizationpolicy", "late-lotte"}, "lotte")
+	return long
+}
+
+func (l *longHeld) testRefused(t *testing.T) {
+	if time.Now().After(l.ends.Add(3 * time.Second)) { // a busy machine: kube-apiserver may have given up
+		t.Logf("the body takes %s", time.Since(l.ends)+lateFor)
+	}
+	time.Sleep(time.Until(l.ends))
+	l.held.testRefused(t)
+}
+
+// testManyLateBodies takes away what has authorized requests while their bodies are coming: one policy of a user, the only one of a user,
+// and RBAC.
+func testManyLateBodies(t *testing.T, r *rig) {
+	lena, lara, rita := r.hold(t, "lena", manyLate), r.hold(t, "lara", manyLate), r.hold(t, "rita", manyLate)
+	r.forget(t, []string{"clusterauthorizationpolicy", "late-lena", "late-lara"}, "lena", "lara")
+	r.forget(t, []string{"clusterrolebinding", "late"}, "rita")
+	for _, h := range []*held{lena, lara, rita} {
+		h.testRefused(t)
+	}
+}
+
+// testLastPolicy deletes all policies while bodies are coming.
+func testLastPolicy(t *testing.T, r *rig) {
+	last := r.hold(t, "last", manyLate)
+	r.forget(t, []string{"clusterauthorizationpolicies", "--all"}, "last")
+	r.forget(t, []string{"authorizationpolicies", "--all", "--all-namespaces"})
+	last.testRefused(t)
+}

@@ -1,0 +1,266 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// The components that enforce a recipe, as the cookbook names them.
+const (
+	byInnerDoor = "the inner door"
+	byFrontDoor = "the front door"
+	byProviso   = "Proviso"
+	byNone      = "none"
+)
+
+// identity are the headers of requests that the admin sends as a user.
+type identity map[string]string
+
+func serviceAccount(namespace, name string) identity {
+	return identity{"Impersonate-User": "system:serviceaccount:" + namespace + ":" + name, "Impersonate-Group": "system:serviceaccounts"}
+}
+
+// step is a request of a recipe. Its path and body are as in the table, and its code and reason are those of the answer.
+type step struct {
+	method, target, body string
+	code                 int
+	reason               string
+}
+
+// recipe is a directory of artifacts/examples, with requests that its policies allow and refuse.
+type recipe struct {
+	name       string
+	enforcedBy string
+	// called says that the inner door decides all steps.
+	called  bool
+	as      identity
+	prepare []step // sent by the admin
+	steps   []step
+}
+
+var (
+	recipeAccount = `"serviceAccountName": "web", "containers"`
+	recipeSigner  = func(name, signer string) string {
+		return with(object("certificatesigningrequests", name, blue), "example.com/clients", signer)
+	}
+	recipePod = func(name, node string) string {
+		return with(object("pods", name, blue), `"spec": {`, `"spec": {"nodeName": "`+node+`", `)
+	}
+	deviceClaim = `{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "adminAccess": true}}]}}}`
+)
+
+// recipes are all recipes of the cookbook.
+var recipes = []recipe{
+	{
+		name: "storage-class", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice"},
+		prepare: []step{{post, "persistentvolumeclaims", with(object("persistentvolumeclaims", "gold", blue), "dev", "gold"), 201, ""}},
+		steps: []step{
+			{post, "persistentvolumeclaims", object("persistentvolumeclaims", "scratch", blue), 201, ""},
+			{post, "persistentvolumeclaims", with(object("persistentvolumeclaims", "other", blue), "dev", "gold"), 403, "policy=alice-dev-volumes reason=NotMet"},
+			{put, "persistentvolumeclaims/scratch", object("persistentvolumeclaims", "scratch", red), 200, ""},
+			{put, "persistentvolumeclaims/gold", with(object("persistentvolumeclaims", "gold", red), "dev", "gold"), 403, "policy=alice-dev-volumes reason=NotMet"},
+			{remove, "persistentvolumeclaims/gold", "", 403, "policy=alice-dev-volumes reason=NotMet"},
+			{remove, "persistentvolumeclaims/scratch", "", 200, ""},
+		},
+	},
+	{
+		name: "sensitive-field-unchanged", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-rollouts"},
+		prepare: []step{{post, "deployments", with(object("deployments", "web", blue), `"containers"`, recipeAccount), 201, ""}},
+		steps: []step{
+			{strategic, "deployments/web", `{"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}}`, 200, ""},
+			{merge, "deployments/web", `{"spec": {"template": {"spec": {"serviceAccountName": "deployer"}}}}`, 403, "policy=alice-rollouts reason=NotMet"},
+		},
+	},
+	{
+		name: "csr-signer-name", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-certificates"},
+		steps: []step{
+			{post, "certificatesigningrequests", recipeSigner("recipe-1", "example.com/clients"), 201, ""},
+			{post, "certificatesigningrequests", recipeSigner("recipe-2", "example.com/servers"), 403, "policy=alice-client-certificates reason=NotMet"},
+		},
+	},
+	{
+		name: "token-audience", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-tokens"},
+		prepare: []step{{post, "serviceaccounts", object("serviceaccounts", "ci", blue), 201, ""}},
+		steps: []step{
+			{post, "serviceaccounts/ci/token", tokenFor(`"vault.example.com"`), 201, ""},
+			{post, "serviceaccounts/ci/token", tokenFor(`"vault.example.com", "https://kubernetes.default.svc"`), 403, "policy=demo/alice-vault-tokens reason=NotMet"},
+			{post, "serviceaccounts/ci/token", tokenFor(""), 403, "policy=demo/alice-vault-tokens reason=NotMet"},
+		},
+	},
+	{
+		name: "own-finalizer", enforcedBy: byInnerDoor, called: true, as: serviceAccount("backup", "controller"),
+		prepare: []step{{post, "persistentvolumeclaims", object("persistentvolumeclaims", "data", blue), 201, ""}},
+		steps: []step{
+			{merge, "persistentvolumeclaims/data", `{"metadata": {"finalizers": ["kubernetes.io/pvc-protection", "example.com/backup"]}}`, 200, ""},
+			{merge, "persistentvolumeclaims/data", `{"metadata": {"finalizers": ["example.com/backup"]}}`, 403, "policy=backup-finalizer reason=NotMet"},
+			{merge, "persistentvolumeclaims/data", `{"metadata": {"labels": {"x": "1"}}}`, 403, "policy=backup-finalizer reason=NotMet"},
+			{merge, "persistentvolumeclaims/data", `{"metadata": {"finalizers": ["kubernetes.io/pvc-protection"]}}`, 200, ""},
+		},
+	},
+	{
+		name: "node-name", enforcedBy: byInnerDoor, called: true,
+		as:      identity{"Impersonate-User": "system:serviceaccount:monitoring:agent", "Impersonate-Extra-Authentication.kubernetes.io%2fnode-Name": "node-1"},
+		prepare: []step{{post, "pods", recipePod("near", "node-1"), 201, ""}, {post, "pods", recipePod("far", "node-2"), 201, ""}},
+		steps: []step{
+			{merge, "pods/near", toBlue("1"), 200, ""},
+			{merge, "pods/far", toBlue("1"), 403, "policy=agent-own-node reason=NotMet"},
+			{remove, "pods/far", "", 403, "policy=agent-own-node reason=NotMet"},
+			{remove, "pods/near", "", 200, ""},
+		},
+	},
+	{
+		name: "reviews-about-certain-users", enforcedBy: byProviso, as: identity{"Impersonate-User": "alice-reviews"},
+		steps: []step{
+			{post, "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews", reviewOf("v1alpha1", "developers"), 403, "policy=alice-team-reviews reason=NotMet"},
+			{post, "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews", reviewOf("v1alpha1", "system:serviceaccounts"), 201, ""},
+			{post, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviewOf("v1", "system:serviceaccounts"), 403, "policy=alice-team-reviews reason=Error"},
+		},
+	},
+	{
+		name: "dra-admin-access", enforcedBy: byNone, as: identity{"Impersonate-User": "tenant", "Impersonate-Group": "device-tenants"},
+		prepare: []step{{post, "/api/v1/namespaces", `{"metadata": {"name": "devices", "labels": {"resource.kubernetes.io/admin-access": "true"}}}`, 201, ""}},
+		steps: []step{
+			{post, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims", deviceClaim, 403, "policy=no-device-admin-access reason=Error"},
+			{post, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims", strings.Replace(deviceClaim, `"adminAccess": true`, `"adminAccess": false`, 1), 403, "policy=no-device-admin-access reason=Error"},
+			{get, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims/gpu", "", 404, ""},
+		},
+	},
+	{
+		name: "required-labels", enforcedBy: byNone, as: identity{"Impersonate-User": "tenant", "Impersonate-Group": "billed-tenants"},
+		steps: []step{
+			{post, "deployments", with(object("deployments", "billed", blue), `"team"`, `"cost-center": "4711", "team"`), 403, "policy=cost-center-required reason=Error"},
+			{post, "deployments", object("deployments", "billed", blue), 403, "policy=cost-center-required reason=Error"},
+			{get, "deployments/missing", "", 404, ""},
+		},
+	},
+	{
+		name: "object-names", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-names"},
+		steps: []step{
+			{post, "configmaps", object("configmaps", "alice-settings", blue), 201, ""},
+			{post, "configmaps", object("configmaps", "settings", blue), 403, "policy=demo/alice-prefixed-names reason=NotMet"},
+		},
+	},
+	{
+		name: "nodes-proxy-path", enforcedBy: byNone, as: serviceAccount("monitoring", "scraper"),
+		steps: []step{
+			{get, "/api/v1/nodes/node-1/proxy/metrics", "", 403, "policy=scraper-kubelet-metrics reason=Error"},
+			{get, "/api/v1/nodes/node-1/proxy/run/kube-system/etcd/etcd", "", 403, "policy=scraper-kubelet-metrics reason=Error"},
+		},
+	},
+	{
+		name: "csr-sign-secondary-check", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-signer", "Impersonate-Group": "certificate-signers"},
+		prepare: []step{
+			{post, "certificatesigningrequests", recipeSigner("recipe-3", "example.com/clients"), 201, ""},
+			{post, "certificatesigningrequests", recipeSigner("recipe-4", "example.com/servers"), 201, ""},
+		},
+		steps: []step{
+			{merge, "certificatesigningrequests/recipe-3/status", `{"status": {"conditions": [{"type": "Failed", "status": "True", "reason": "r", "message": "m"}]}}`, 200, ""},
+			// Signing itself is refused by an admission plugin of kube-apiserver, which makes the same check.
+			{merge, "certificatesigningrequests/recipe-4/status", `{"status": {}}`, 403, "policy=certificate-signing reason=NotMet"},
+		},
+	},
+	{
+		name: "team-label-selector", enforcedBy: byFrontDoor, as: identity{"Impersonate-User": "alice-team"},
+		steps: []step{
+			{get, "pods?labelSelector=team%3Dblue", "", 200, ""},
+			{get, "pods", "", 403, "policy=alice-team-blue reason=NotMet"},
+		},
+	},
+}
+
+func reviewOf(version, group string) string {
+	return `{"apiVersion": "authorization.k8s.io/` + version + `", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:demo:ci", "groups": ["` + group + `"],
+  "resourceAttributes": {"verb": "get", "version": "v1", "resource": "pods", "namespace": "demo"}}}`
+}
+
+// testRecipes applies each recipe of the cookbook, and sends requests that it allows and refuses.
+func testRecipes(t *testing.T, r *rig) {
+	examples := filepath.Join(r.Manifests, "examples")
+	document, err := os.ReadFile(filepath.Join(r.Manifests, "..", "docs", "cookbook.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	directories := 0
+	entries, err := os.ReadDir(examples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if _, err := os.Stat(filepath.Join(examples, entry.Name(), "policy.yaml")); err == nil {
+			directories++
+		}
+	}
+	if directories != len(recipes) {
+		t.Errorf("there are %d examples, and %d recipes here", directories, len(recipes))
+	}
+	csr := certificateRequest(t)
+	for _, recipe := range recipes {
+		t.Run(recipe.name, func(t *testing.T) {
+			readme, err := os.ReadFile(filepath.Join(examples, recipe.name, "README.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			title, _, _ := strings.Cut(strings.TrimPrefix(string(readme), "# "), "\n")
+			if row := "| " + title + " | " + recipe.enforcedBy; !strings.Contains(string(document), row) {
+				t.Errorf("the cookbook has no row %q", row)
+			}
+			recipe.test(t, r, csr)
+		})
+	}
+}
+
+func (recipe *recipe) test(t *testing.T, r *rig, csr string) {
+	policy := filepath.Join(r.Manifests, "examples", recipe.name, "policy.yaml")
+	for _, args := range [][]string{{"apply", "-f", policy}, {"wait", "--for=condition=Ready", "--timeout=30s", "-f", policy}} {
+		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The requests are sent in the namespace demo, as the policies want it.
+	p := &pass{rig: r, name: "recipe", csr: csr}
+	demo := func(text string) string { return strings.ReplaceAll(p.fill(text), "table-recipe", "demo") }
+	send := func(s step, headers identity) (int, string) {
+		method, path, contentType := p.request(&tableRow{method: s.method, target: s.target})
+		if strings.HasPrefix(s.target, "/") {
+			path = s.target
+		}
+		code, answer, err := r.users[cluster.Admin].sendWith(t.Context(), method, demo(path), contentType, strings.NewReader(demo(s.body)), headers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code, answer
+	}
+	for _, s := range recipe.prepare {
+		if code, answer := send(s, nil); code != s.code {
+			t.Fatalf("%s %s: got %d %s", s.method, s.target, code, answer)
+		}
+	}
+	eventually(t, "the policies are known", func() bool {
+		s := recipe.steps[0]
+		if s.method == post {
+			s.target += "?dryRun=All"
+		}
+		code, answer := send(s, recipe.as)
+		return code == s.code && strings.Contains(answer, s.reason)
+	})
+	user := recipe.as["Impersonate-User"]
+	r.proxy.take(user)
+	for _, s := range recipe.steps {
+		code, answer := send(s, recipe.as)
+		if calls := r.proxy.take(user); code != s.code || !strings.Contains(answer, s.reason) || (len(calls) > 0) != recipe.called {
+			t.Errorf("%s %s %s\ngot %d after %d calls: %.600s\nwant %d (%s), the inner door called: %t", s.method, s.target, s.body, code, len(calls), answer, s.code, s.reason, recipe.called)
+		}
+	}
+	if _, err := r.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -41,6 +41,9 @@ const (
 	EnforcedAtServer EnforcementPlace = "Server"
 	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about all requests if it is configured to.
 	EnforcedAtFrontDoor EnforcementPlace = "FrontDoor"
+	// EnforcedAtInnerDoor means the inner door, which kube-apiserver calls at admission for writes to the resources in its
+	// configuration that no other authorizer allows.
+	EnforcedAtInnerDoor EnforcementPlace = "InnerDoor"
 	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
 	EnforcedAtReviews EnforcementPlace = "Reviews"
 )
@@ -51,6 +54,9 @@ type EnforcementResult string
 const (
 	// ResultEnforced means that the effect applies to the requests for which the condition is true.
 	ResultEnforced EnforcementResult = "Enforced"
+	// ResultInnerDoorUnknown means that the effect applies to the requests for which the condition is true, except through
+	// kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.
+	ResultInnerDoorUnknown EnforcementResult = "InnerDoorUnknown"
 	// ResultGrantsNothing means that an Allow policy allows no request, because its condition cannot be evaluated.
 	ResultGrantsNothing EnforcementResult = "GrantsNothing"
 	// ResultWithholdsUnconditionally means that a NoOpinion policy applies without its condition, which cannot be

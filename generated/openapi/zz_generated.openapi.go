@@ -2633,20 +2633,20 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"at": {
 						SchemaProps: spec.SchemaProps{
-							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
+							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"FrontDoor", "Reviews", "Server"},
+							Enum:        []interface{}{"FrontDoor", "InnerDoor", "Reviews", "Server"},
 						},
 					},
 					"result": {
 						SchemaProps: spec.SchemaProps{
-							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
+							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"InnerDoorUnknown\"` means that the effect applies to the requests for which the condition is true, except through kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"DeniesUnconditionally", "Enforced", "GrantsNothing", "NotEnforced", "WithholdsUnconditionally"},
+							Enum:        []interface{}{"DeniesUnconditionally", "Enforced", "GrantsNothing", "InnerDoorUnknown", "NotEnforced", "WithholdsUnconditionally"},
 						},
 					},
 					"message": {

@@ -261,15 +261,20 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
+	folding, err := c.newFolding()
+	if err != nil {
+		return nil, err
+	}
+	places := newPlaces(folding)
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
 	}
-	policies, revisions, err := c.policyGroup(types)
+	policies, revisions, err := c.policyGroup(types, places)
 	if err != nil {
 		return nil, err
 	}
-	groups := append(c.reviewGroups(), policies)
+	groups := append(c.reviewGroups(places), policies)
 	if c.extra.EnableDemoAPI {
 		demo, err := c.demoGroup()
 		if err != nil {
@@ -284,14 +289,17 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
-	if err := c.runPolicies(generic, revisions, types); err != nil {
+	if err := c.runPolicies(generic, revisions, types, places); err != nil {
 		return nil, err
 	}
 	watcher, err := c.runRegistration(generic)
 	if err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(watcher, generic)
+	if err := folding.install(generic); err != nil {
+		return nil, err
+	}
+	frontDoor, err := c.newFrontDoor(watcher, folding)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +308,7 @@ func (c CompletedConfig) New() (*Server, error) {
 
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *places) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
@@ -311,7 +319,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	}
 	policies, err := policy.NewController(policy.Config{
 		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
-		Server: c.enforcementServer(), End: c.extra.End,
+		Server: c.enforcementServer(places), End: c.extra.End,
 		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
 	if err != nil {
@@ -329,6 +337,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 					return
 				}
 			}
+			go places.run(hook, policies.Recheck)
 			policies.Run(hook)
 		}()
 		return nil
@@ -336,8 +345,8 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 }
 
 // enforcementServer describes to the status of policies where requests are decided.
-func (c CompletedConfig) enforcementServer() enforcementstatus.Server {
-	return enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil}
+func (c CompletedConfig) enforcementServer(places *places) enforcementstatus.Server {
+	return enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load}
 }
 
 // typeChecker returns a checker that uses the schemas and the resources of this server and of kube-apiserver. Without a client
@@ -358,8 +367,8 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 }
 
 // reviewGroups returns the two groups of reviews, which have the same storages.
-func (c CompletedConfig) reviewGroups() []*genericapiserver.APIGroupInfo {
-	storages := c.reviewStorages()
+func (c CompletedConfig) reviewGroups(places *places) []*genericapiserver.APIGroupInfo {
+	storages := c.reviewStorages(places)
 	groups := make([]*genericapiserver.APIGroupInfo, 0, len(reviewVersions))
 	for _, version := range reviewVersions {
 		group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
@@ -369,8 +378,8 @@ func (c CompletedConfig) reviewGroups() []*genericapiserver.APIGroupInfo {
 	return groups
 }
 
-func (c CompletedConfig) reviewStorages() map[string]rest.Storage {
-	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers, Versions: c.extra.Enforcer.Versions}
+func (c CompletedConfig) reviewStorages(places *places) map[string]rest.Storage {
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers, Elsewhere: places.reviewed, Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
@@ -405,8 +414,8 @@ type revision = func(context.Context) (uint64, error)
 
 // policyGroup returns the API group of policies, and of mappings if the server stores them. It also returns, for each resource,
 // the function for the current revision of its store.
-func (c CompletedConfig) policyGroup(types *typechecking.Checker) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
-	checker := policy.NewChecker(c.policies, c.enforcementServer(), types)
+func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
+	checker := policy.NewChecker(c.policies, c.enforcementServer(places), types)
 	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
 	if err != nil {
 		return nil, nil, err

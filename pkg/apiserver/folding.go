@@ -55,23 +55,11 @@ type FoldingConfig struct {
 type folding struct {
 	config FoldingConfig
 	prober *probe.Prober
-	locals *registration.Locals
+	// services are the APIServices.
+	services *registration.Services
 }
 
 var errFolding = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
-
-// newInnerDoor returns what the front door asks about the inner door, and has the server probe it. It returns nil without a
-// configuration.
-func (c CompletedConfig) newInnerDoor(config *FoldingConfig, generic *genericapiserver.GenericAPIServer) (*frontdoor.InnerDoor, error) {
-	if config == nil {
-		return nil, nil
-	}
-	f, err := newFolding(*config, c.kubeAPIServer)
-	if err != nil {
-		return nil, err
-	}
-	return f.innerDoor(), f.install(generic)
-}
 
 // newFolding returns the folding of a front door. kubeAPIServer is the client configuration of kube-apiserver, as Proviso.
 func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config) (*folding, error) {
@@ -82,7 +70,7 @@ func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config) (*foldin
 	if err != nil {
 		return nil, fmt.Errorf("client of the inner door: %w", err)
 	}
-	services, err := discovery.NewDiscoveryClientForConfig(restclient.CopyConfig(kubeAPIServer))
+	apiServices, err := discovery.NewDiscoveryClientForConfig(restclient.CopyConfig(kubeAPIServer))
 	if err != nil {
 		return nil, fmt.Errorf("client of APIServices: %w", err)
 	}
@@ -97,7 +85,7 @@ func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config) (*foldin
 	if err != nil {
 		return nil, err
 	}
-	return &folding{config: config, prober: prober, locals: registration.NewLocals(services.RESTClient())}, nil
+	return &folding{config: config, prober: prober, services: registration.NewServices(apiServices.RESTClient())}, nil
 }
 
 // clientOf returns a client of one kube-apiserver. Endpoints of a Service are addresses, and their certificates may be for the name of
@@ -115,12 +103,15 @@ func clientOf(kubeAPIServer *restclient.Config, server string, sharesName bool) 
 	return restclient.HTTPClientFor(config)
 }
 
-// innerDoor returns what the front door asks.
+// innerDoor returns what the front door asks, or nil without a folding.
 func (f *folding) innerDoor() *frontdoor.InnerDoor {
+	if f == nil {
+		return nil
+	}
 	return &frontdoor.InnerDoor{
 		Listed:    func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
 		LeavesOut: f.config.LeavesOut,
-		IsLocal:   f.locals.IsLocal,
+		IsLocal:   f.services.IsLocal,
 		Known:     func(client frontdoor.Client) bool { return f.prober.Known(client.Certificate) },
 		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
 			return f.prober.IsCanary(client.Certificate, a)
@@ -129,11 +120,22 @@ func (f *folding) innerDoor() *frontdoor.InnerDoor {
 	}
 }
 
-// install serves the states of the kube-apiservers, and probes them from the start of the server.
+// newFolding returns the folding of the front door, or nil if it has none.
+func (c CompletedConfig) newFolding() (*folding, error) {
+	if c.extra.FrontDoor == nil || c.extra.FrontDoor.Folding == nil {
+		return nil, nil
+	}
+	return newFolding(*c.extra.FrontDoor.Folding, c.kubeAPIServer)
+}
+
+// install serves the states of the kube-apiservers, and probes them from the start of the server. It does nothing without a folding.
 func (f *folding) install(generic *genericapiserver.GenericAPIServer) error {
+	if f == nil {
+		return nil
+	}
 	generic.Handler.NonGoRestfulMux.Handle(probesPath, f.prober)
 	return generic.AddPostStartHook("proviso-inner-door", func(hook genericapiserver.PostStartHookContext) error {
-		go f.locals.Run(hook)
+		go f.services.Run(hook)
 		go f.prober.Run(hook)
 		return nil
 	})

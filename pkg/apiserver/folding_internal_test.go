@@ -107,13 +107,17 @@ func TestFolding(t *testing.T) {
 			if door.Known(kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
+			places := newPlaces(f)
+			wantPlaces(t, places, "before the first round", 0, "not every kube-apiserver is known")
 			f.prober.Round(t.Context())
-			if err := f.locals.Look(t.Context()); err != nil {
+			if err := f.services.Look(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if !door.Known(kube.client) || door.Known(frontdoor.Client{Name: "kube-apiserver", Certificate: "other"}) || !door.IsLocal(core) {
 				t.Errorf("got %+v", f.prober.States())
 			}
+			wantPlaces(t, places, "probed", 1, "")
+			wantReviewed(t, places, "probed", "node", "does not decide for this user")
 			if !door.Listed(innerdoor.Resource{Resource: "pods"}) || door.Listed(innerdoor.Resource{Resource: "pods", Subresource: "status"}) || !door.LeavesOut(&user.DefaultInfo{Name: "node"}) {
 				t.Error("the list, or who is left out, got lost")
 			}
@@ -126,6 +130,10 @@ func TestFolding(t *testing.T) {
 			f.prober.Round(t.Context())
 			if door.Known(kube.client) {
 				t.Error("a server with another manifest is known")
+			}
+			wantPlaces(t, places, "another manifest", 1, "not every kube-apiserver is known")
+			if _, problem := places.reviewed(authorizer.AttributesRecord{Verb: "create", Path: "/pods"}, false); problem != "" {
+				t.Errorf("a path: got %q", problem)
 			}
 		})
 	}
@@ -168,5 +176,32 @@ func TestClientOf(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// wantPlaces looks twice at what other components do. changes is how often that changes, and problem a part of what a review about pods
+// says, for a user whom the inner door does not leave out.
+func wantPlaces(t *testing.T, p *places, when string, changes int, problem string) {
+	t.Helper()
+	got := 0
+	count := func() { got++ }
+	first := p.look(nil, count)
+	if got > 0 {
+		t.Errorf("%s: what was seen once counts", when)
+	}
+	for range 3 {
+		first = p.look(first, count)
+	}
+	if got != changes {
+		t.Errorf("%s: %d changes, want %d", when, got, changes)
+	}
+	wantReviewed(t, p, when, "dana", problem)
+}
+
+func wantReviewed(t *testing.T, p *places, when, name, problem string) {
+	t.Helper()
+	a := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "create", APIVersion: "v1", Resource: "pods", ResourceRequest: true}
+	if isEvaluated, got := p.reviewed(a, false); isEvaluated != (problem == "") || !strings.Contains(got, problem) || (got == "") != isEvaluated {
+		t.Errorf("%s: a review of %s: got %t, %q, want %q", when, name, isEvaluated, got, problem)
 	}
 }

@@ -39,7 +39,7 @@ var errNoClientCA = errors.New("the front door needs a CA for client certificate
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, generic *genericapiserver.GenericAPIServer) (*frontdoor.Server, error) {
+func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *folding) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -47,12 +47,8 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, generic *ge
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	innerDoor, err := c.newInnerDoor(config.Folding, generic)
-	if err != nil {
-		return nil, err
-	}
 	decider, err := frontdoor.New(frontdoor.Config{
-		InnerDoor: innerDoor,
+		InnerDoor: folding.innerDoor(),
 		Chain:     c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})

@@ -73,3 +73,19 @@ var Kinds = []Kind{
 }
 
 func (r Resource) isCreatedByName() bool { return slices.Contains(createdByName, r.Subresource) }
+
+// Verbs returns the verbs of the writes that the inner door decides for a resource.
+func (r Resource) Verbs() []string {
+	var verbs []string
+	for i := range Kinds {
+		if !Kinds[i].Has(r) {
+			continue
+		}
+		for _, check := range slices.Concat(append(slices.Clone(Kinds[i].Ways), Kinds[i].Collection)...) {
+			if !slices.Contains(verbs, check.Verb) {
+				verbs = append(verbs, check.Verb)
+			}
+		}
+	}
+	return verbs
+}

@@ -73,7 +73,19 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		errs = append(errs, missingVersions(spec.Rules)...)
 	}
-	return c.enforcementWarnings(spec, enforcementstatus.ReadsOf(program)), errs
+	return c.enforcementWarnings(spec, readsOf(expression)), errs
+}
+
+// readsOf returns what a condition depends on. Nil is no condition.
+func readsOf(expression *partial.Expression) enforcementstatus.Reads {
+	if expression == nil {
+		return enforcementstatus.Request
+	}
+	reads := enforcementstatus.ReadsOf(expression.Program())
+	if engine.ReadsUnseen(expression) {
+		reads |= enforcementstatus.Unseen
+	}
+	return reads
 }
 
 // Warn returns the mistakes that the status of a policy will show in typeChecking: the specification is valid, but does not

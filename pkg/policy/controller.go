@@ -61,6 +61,9 @@ type Controller struct {
 	mu      sync.Mutex
 	dirty   map[engine.Key]bool
 	results map[engine.Key]result
+	// placed is when the status of a policy was last written because other components evaluate other conditions than before.
+	placed map[engine.Key]time.Time
+	now    func() time.Time
 
 	// pending has the specifications of policies that wait to be compiled and fail closed until then. Only publish uses it.
 	pending map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec
@@ -87,7 +90,7 @@ func NewController(config Config) (c *Controller, err error) {
 	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Revision == nil {
 		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")
 	}
-	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
+	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, placed: map[engine.Key]time.Time{}, now: time.Now, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
 		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
@@ -215,7 +218,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
 	if next.failure == nil {
-		next.reads = enforcementstatus.ReadsOf(compiled)
+		next.reads = readsOf(compiled.Expression())
 		next.mistakes = sync.OnceValue(func() []policyv1alpha1.ExpressionWarning { return mistakesOf(ctx, next.spec, compiled.Expression()) })
 	}
 	c.mu.Lock()
@@ -228,6 +231,7 @@ func (c *Controller) forget(key engine.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.results, key)
+	delete(c.placed, key)
 }
 
 // probe returns an error if policies of one of the two kinds cannot be listed. It lists both kinds, because this server has a

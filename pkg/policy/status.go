@@ -7,6 +7,7 @@ package policy
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,60 @@ import (
 // recheckMistakes is the time after which a policy with mistakes is checked again: a resource or a field that did not
 // exist may exist then.
 const recheckMistakes = 5 * time.Minute
+
+const (
+	// placesInterval is the least time between two writes of one status because other components evaluate other conditions than
+	// before. Replicas that do not agree about that write no more often.
+	placesInterval = 30 * time.Second
+	// recheckPause is the time between the status of one policy and that of the next one in Recheck.
+	recheckPause = 10 * time.Millisecond
+)
+
+// Recheck schedules writing the status of the policies for which Config.Server has another result than before. It may be called
+// concurrently with Run.
+func (c *Controller) Recheck() {
+	for i, key := range c.outdated() {
+		c.EnqueueAfter(key, time.Duration(i)*recheckPause)
+	}
+}
+
+// outdated returns the policies whose status does not say what Config.Server does.
+func (c *Controller) outdated() (keys []engine.Key) {
+	c.mu.Lock()
+	results := maps.Clone(c.results)
+	c.mu.Unlock()
+	for key, r := range results {
+		p := c.get(key)
+		if p == nil || r.failure != nil || !r.isOf(p) {
+			continue // publish enqueues it
+		}
+		if !apiequality.Semantic.DeepEqual(enforcementstatus.Bounded(c.config.Server.Of(p.spec, r.reads)), p.status.Enforcement) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// differsByPlaces reports whether a status differs from the stored one only by what other components do.
+func differsByPlaces(p *content, status *policyv1alpha1.AuthorizationPolicyStatus) bool {
+	stored := p.status.DeepCopy()
+	stored.Enforcement = status.Enforcement
+	if effective := meta.FindStatusCondition(status.Conditions, policyv1alpha1.PolicyEffective); effective != nil {
+		meta.SetStatusCondition(&stored.Conditions, *effective)
+	}
+	return apiequality.Semantic.DeepEqual(status, stored)
+}
+
+// untilPlaced returns how long to wait before a status is written that differs from the stored one only by what other components do.
+func (c *Controller) untilPlaced(key engine.Key) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last, ok := c.placed[key]
+	if !ok {
+		return 0
+	}
+	return placesInterval - c.now().Sub(last)
+}
 
 // writeStatus writes the status of a policy, if it has changed. It does nothing if the policy does not exist any more, or
 // if its current specification has not been compiled yet.
@@ -41,8 +96,21 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if apiequality.Semantic.DeepEqual(status, p.status) {
 		return incomplete
 	}
+	isPlaced := differsByPlaces(p, status)
+	if isPlaced && !c.config.Server.AreKnown() {
+		return incomplete // Recheck follows
+	}
+	if wait := c.untilPlaced(key); isPlaced && wait > 0 {
+		c.EnqueueAfter(key, wait)
+		return incomplete
+	}
 	if err := c.updateStatus(ctx, key, p, status); err != nil {
 		return err
+	}
+	if isPlaced {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.placed[key] = c.now()
 	}
 	return incomplete
 }

@@ -9,17 +9,20 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
 // written stores a status that the controller has written, as the watch would, and returns how many were written.
@@ -173,5 +176,63 @@ func TestStatusThatCannotBeWritten(t *testing.T) {
 	}
 	if got := s.decide(t, "n"); got != "deny" {
 		t.Errorf("got %s, want deny: what is decided does not depend on the status", got)
+	}
+}
+
+// TestStatusFollowsPlaces writes the status again when other components evaluate other conditions than before, and only then. Two
+// replicas that do not agree write it at most once in an interval each.
+func TestStatusFollowsPlaces(t *testing.T) {
+	t.Parallel()
+	places := func(isProbed bool, lacking ...string) *enforcementstatus.Places {
+		return enforcementstatus.NewPlaces(enforcementstatus.Facts{
+			InnerDoor: &enforcementstatus.InnerDoor{Probed: isProbed, Lacking: lacking, Writes: []enforcementstatus.Writes{{Resource: schema.GroupResource{Resource: "secrets"}, Verbs: []string{"get"}}}},
+			Versions:  map[string]map[string]bool{"": {"v1": true}},
+		})
+	}
+	s := newStepper(t)
+	s.accepting()
+	now, current := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), places(false)
+	s.now = func() time.Time { return now }
+	s.config.Server = enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return current }}
+	key, unconditional := engine.Key{Name: "p"}, engine.Key{Name: "unconditional"}
+	s.put(t, key, "u", policyv1alpha1.PolicyEffectAllow, `object.metadata.name == "a"`)
+	s.put(t, unconditional, "v", policyv1alpha1.PolicyEffectAllow, "")
+	s.publish(t.Context())
+	write := func(when, want string, wantWrites int) {
+		t.Helper()
+		if err := s.writeStatus(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		status, n := s.written(t, key)
+		if n != wantWrites {
+			t.Errorf("%s: %d writes, want %d", when, n, wantWrites)
+		}
+		if n > 0 && (string(status.Enforcement[0].Result) != want || meta.FindStatusCondition(status.Conditions, policyv1alpha1.PolicyEffective).Reason != want) {
+			t.Errorf("%s: got %+v, want %s", when, status, want)
+		}
+	}
+	write("a new policy", "InnerDoorUnknown", 1)
+	if err := s.writeStatus(t.Context(), unconditional); err != nil {
+		t.Fatal(err)
+	}
+	s.written(t, unconditional)
+	current = places(true)
+	write("probed", "Enforced", 1)
+	write("probed, once more", "", 0)
+	now, current = now.Add(placesInterval-1), places(true, "https://a")
+	write("a server lacks it, within the interval", "", 0)
+	now = now.Add(1)
+	write("a server lacks it", "InnerDoorUnknown", 1)
+
+	other := s.get(key) // as another replica writes it
+	other.status.Enforcement[0].Result = policyv1alpha1.ResultEnforced
+	write("another replica does not agree", "", 0)
+	now = now.Add(placesInterval)
+	write("another replica does not agree, later", "InnerDoorUnknown", 1)
+	now, current = now.Add(placesInterval), places(false)
+	write("not probed any more", "", 0)
+
+	if got := s.outdated(); len(got) != 1 || got[0] != key {
+		t.Errorf("Recheck enqueues %v, want the one whose status differs", got)
 	}
 }

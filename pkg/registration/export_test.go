@@ -10,5 +10,5 @@ import "time"
 // SetNow sets the clock of a watcher.
 func (w *Watcher) SetNow(now func() time.Time) { w.now = now }
 
-// SetNow changes the time of Locals.
-func (l *Locals) SetNow(now func() time.Time) { l.now = now }
+// SetNow sets the clock of Services.
+func (s *Services) SetNow(now func() time.Time) { s.now = now }

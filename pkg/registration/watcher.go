@@ -3,9 +3,9 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package registration observes which server kube-apiserver calls for the groups of reviews, by their APIServices and its
-// discovery. kube-apiserver may serve authorization.k8s.io/v1alpha1 itself: then Proviso leaves the version alone. The
-// package never writes an APIService.
+// Package registration observes which servers kube-apiserver calls, by the APIServices and its discovery: a Watcher for the
+// groups of reviews, and Services for all groups. kube-apiserver may serve authorization.k8s.io/v1alpha1 itself: then Proviso
+// leaves the version alone. The package never writes an APIService.
 //
 // A version that is watched counts as served by Proviso only while that is known, so that the front door does not allow requests
 // on conditions that no server behind kube-apiserver evaluates.
@@ -179,8 +179,13 @@ func (w *Watcher) remember(ctx context.Context, version schema.GroupVersion, res
 
 // apiService is the part of an APIService that is read. Nil is a missing one.
 type apiService struct {
-	metav1.ObjectMeta `json:"metadata"`
-	Spec              struct {
+	Metadata struct {
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Spec struct {
+		Group   string `json:"group"`
+		Version string `json:"version"`
 		// Service is nil for a version that kube-apiserver serves itself.
 		Service *serviceReference `json:"service"`
 	} `json:"spec"`
@@ -222,7 +227,7 @@ func (w *Watcher) read(ctx context.Context, version schema.GroupVersion) (*apiSe
 		return nil, fmt.Errorf("APIService of %s: %w", version, err)
 	}
 	service := &apiService{}
-	if err := json.Unmarshal(raw, service); err != nil || service.Name == "" {
+	if err := json.Unmarshal(raw, service); err != nil || service.Metadata.Name == "" {
 		return nil, fmt.Errorf("APIService of %s: %w", version, errUnreadable)
 	}
 	return service, nil
@@ -265,7 +270,7 @@ func (s *apiService) result(in schema.GroupVersion, reference *apiService) Resul
 
 // isAutomanaged reports whether kube-apiserver manages the APIService.
 func (s *apiService) isAutomanaged() bool {
-	value := s.Labels[automanagedLabel]
+	value := s.Metadata.Labels[automanagedLabel]
 	return value == "onstart" || value == "true"
 }
 

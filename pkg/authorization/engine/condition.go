@@ -97,11 +97,17 @@ func (c *condition) dependsOnName(a authorizer.Attributes) bool {
 // unseen are the fields of request that an AdmissionReview does not have.
 var unseen = []string{"path", "labelSelector", "fieldSelector"}
 
+// ReadsUnseen reports whether a condition may depend on what an admission webhook does not see of a request: its path and its
+// selectors.
+func ReadsUnseen(expression *partial.Expression) bool {
+	return slices.ContainsFunc(unseen, expression.ReadsRequestField)
+}
+
 // newCondition plans an expression for the classes of requests that the rules of its policy may match.
 func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
 	c := &condition{
 		expression: expression, readsName: expression.ReadsRequestField("name"), readsNamespace: expression.ReadsRequestField("namespace"),
-		readsUnseen: slices.ContainsFunc(unseen, expression.ReadsRequestField),
+		readsUnseen: ReadsUnseen(expression),
 	}
 	for _, class := range classesOf(rules) {
 		plan, err := expression.Plan(class.known()...)

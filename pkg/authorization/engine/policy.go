@@ -144,11 +144,6 @@ func (p *Policy) explainError() string {
 // Key identifies the policy.
 func (p *Policy) Key() Key { return p.key }
 
-// ReadsOnly reports whether the condition depends on nothing but some variables.
-func (p *Policy) ReadsOnly(variables ...cel.Variable) bool {
-	return p.condition == nil || p.condition.expression.Program().ReadsOnly(variables...)
-}
-
 // Expression returns the compiled condition, or nil if the effect is unconditional or nothing could be compiled.
 func (p *Policy) Expression() *partial.Expression {
 	if p.condition == nil {

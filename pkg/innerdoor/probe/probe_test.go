@@ -505,8 +505,8 @@ func TestReplicas(t *testing.T) {
 	if got := both(); got != "one | two" {
 		t.Errorf("got %s\n%s%s", got, statesOf(a), statesOf(b))
 	}
-	if len(a.Unknown())+len(b.Unknown()) > 0 {
-		t.Errorf("not known: %v and %v", a.Unknown(), b.Unknown())
+	if len(unknown(t, a))+len(unknown(t, b)) > 0 {
+		t.Errorf("not known: %v and %v", unknown(t, a), unknown(t, b))
 	}
 
 	// A replica that answers some checks of a round learns nothing.
@@ -540,8 +540,39 @@ func TestReplicas(t *testing.T) {
 	// A server that is emptied is known to be so by both.
 	c.servers[0].change(func(k *kube) { k.digest = "" })
 	round()
-	if got := both(); got != " | two" || !slices.Equal(a.Unknown(), []string{c.servers[0].URL}) || !slices.Equal(b.Unknown(), a.Unknown()) {
-		t.Errorf("emptied: got %s, not known: %v and %v", got, a.Unknown(), b.Unknown())
+	if got := both(); got != " | two" || !slices.Equal(unknown(t, a), []string{c.servers[0].URL}) || !slices.Equal(unknown(t, b), unknown(t, a)) {
+		t.Errorf("emptied: got %s, not known: %v and %v", got, unknown(t, a), unknown(t, b))
+	}
+}
+
+// unknown returns the servers that a replica does not know, which has probed some.
+func unknown(t *testing.T, p *probe.Prober) []string {
+	t.Helper()
+	servers, isProbed := p.Unknown()
+	if !isProbed {
+		t.Error("no server has been probed")
+	}
+	return servers
+}
+
+// TestUnknown has a replica that knows no server before its first round, and a server that calls the inner door but may share its
+// certificate with one that is not listed.
+func TestUnknown(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, nil)
+	c.connect(p)
+	if servers, isProbed := p.Unknown(); len(servers) > 0 || isProbed {
+		t.Errorf("before the first round: got %v, %t", servers, isProbed)
+	}
+	p.Round(t.Context())
+	if got := unknown(t, p); len(got) > 0 {
+		t.Errorf("got %v\n%s", got, statesOf(p))
+	}
+	c.alive = 2
+	p.Round(t.Context())
+	if got := unknown(t, p); !slices.Equal(got, []string{c.servers[0].URL}) {
+		t.Errorf("a server that is not listed: got %v\n%s", got, statesOf(p))
 	}
 }
 

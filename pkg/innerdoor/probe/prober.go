@@ -75,6 +75,8 @@ type Prober struct {
 	// listed are the addresses of the last list, as of listedAt.
 	listed   []string
 	listedAt time.Time
+	// probed says that a round has ended in which servers were listed.
+	probed bool
 	// alive is how many kube-apiservers run, as of aliveAt.
 	alive   int
 	aliveAt time.Time
@@ -153,6 +155,9 @@ func (p *Prober) Round(ctx context.Context) {
 		})
 	}
 	_ = group.Wait() // no function returns an error
+	p.mu.Lock()
+	p.probed = p.probed || len(p.listed) > 0
+	p.mu.Unlock()
 	p.measure()
 }
 

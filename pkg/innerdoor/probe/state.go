@@ -149,6 +149,8 @@ type State struct {
 	Known bool
 	// Calls says that the server calls the inner door, whether or not this replica answers its checks.
 	Calls bool
+	// Elsewhere says that it calls the inner door, and that another replica answers its checks.
+	Elsewhere bool
 	// Reason says why it is not known. It is empty if it is.
 	Reason string
 }
@@ -165,7 +167,7 @@ func (p *Prober) States() []State {
 		case !state.Calls:
 			state.Reason = p.reasonOf(s)
 		case s.last.result == Elsewhere:
-			state.Reason = s.last.message
+			state.Elsewhere, state.Reason = true, s.last.message
 		default:
 			state.Known, state.Reason = p.isKnown(s.certificate)
 		}
@@ -174,16 +176,17 @@ func (p *Prober) States() []State {
 	return states
 }
 
-// Unknown returns the servers that are not known to call the inner door. A server whose checks another replica answers is not one
-// of them.
-func (p *Prober) Unknown() []string {
-	var unknown []string
+// Unknown returns the servers for which this replica lets no writes pass on conditions, in order, and whether it has probed any
+// server yet. A server whose checks another replica answers is not one of them.
+func (p *Prober) Unknown() (servers []string, isProbed bool) {
 	for _, state := range p.States() {
-		if !state.Calls {
-			unknown = append(unknown, state.Server)
+		if !state.Known && !state.Elsewhere {
+			servers = append(servers, state.Server)
 		}
 	}
-	return unknown
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return servers, p.probed
 }
 
 // ServeHTTP writes the states, one server a line.

@@ -20,30 +20,40 @@ const maxListed = 8
 
 // message explains an outcome. It never has more than MaxEnforcementMessageBytes.
 func message(o outcome, reads Reads) string {
-	const atServer, atFrontDoor = "this server evaluates the condition on no object for these requests", "kube-apiserver evaluates no condition of this server"
-	place := atServer
-	if o.at == policyv1alpha1.EnforcedAtFrontDoor {
-		place = atFrontDoor
-	}
 	switch o.result {
 	case policyv1alpha1.ResultEnforced:
 		switch {
-		case reads == Request:
+		case o.at == policyv1alpha1.EnforcedAtInnerDoor:
+			return "the condition is evaluated at admission, by the inner door"
+		case reads.level() == Request:
 			return "requests are decided at authorization"
 		case o.at == policyv1alpha1.EnforcedAtFrontDoor:
 			return "requests are decided at authorization, once the namespace is in the cache of this server"
 		default:
 			return "the condition is evaluated at admission"
 		}
+	case policyv1alpha1.ResultInnerDoorUnknown:
+		return o.note
 	case policyv1alpha1.ResultGrantsNothing:
-		return place + ", so that the policy allows none of them"
+		return o.reason() + ", so that the policy allows none of them"
 	case policyv1alpha1.ResultWithholdsUnconditionally:
-		return place + ", so that no Allow policy allows any of them, whether or not the condition holds"
+		return o.reason() + ", so that no Allow policy allows any of them, whether or not the condition holds"
 	case policyv1alpha1.ResultDeniesUnconditionally:
-		return place + ", so that all of them are denied for which the request alone does not make the condition false"
+		return o.reason() + ", so that all of them are denied for which the request alone does not make the condition false"
 	default:
 		return "the front door is disabled, so that only reviews show the policy"
 	}
+}
+
+// reason says why a condition is not evaluated.
+func (o outcome) reason() string {
+	switch {
+	case o.note != "":
+		return o.note
+	case o.at == policyv1alpha1.EnforcedAtFrontDoor:
+		return "kube-apiserver evaluates no condition of this server"
+	}
+	return "this server evaluates the condition on no object for these requests"
 }
 
 // Effective returns the condition Effective of a policy, from all that its rules do. It is True if everything is

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package enforcementstatus
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -30,9 +31,12 @@ type Server struct {
 	Coverage func(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string])
 	// FrontDoor reports whether the front door is enabled.
 	FrontDoor bool
+	// Places returns which conditions other components evaluate at admission. If nil, they evaluate none.
+	Places func() *Places
 }
 
-// Reads says how much a condition depends on. It is one of the following values; each includes those before it.
+// Reads says how much a condition depends on. It is one of the following values, each of which includes those before it, and perhaps
+// Unseen.
 type Reads uint8
 
 const (
@@ -42,9 +46,15 @@ const (
 	Namespace
 	// More means that it depends on more, such as the object.
 	More
+	// Unseen is a bit that means that it may depend on what an admission webhook does not see of a request: the path and the
+	// selectors.
+	Unseen Reads = 1 << 7
 )
 
-// ReadsOf returns what a condition depends on.
+func (r Reads) level() Reads    { return r &^ Unseen }
+func (r Reads) hasUnseen() bool { return r&Unseen != 0 }
+
+// ReadsOf returns what a condition depends on, without Unseen.
 func ReadsOf(condition interface {
 	ReadsOnly(variables ...cel.Variable) bool
 }) Reads {
@@ -69,6 +79,7 @@ var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch"
 // The number of entries is not bounded; see Bounded.
 func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
 	var entries []policyv1alpha1.RuleEnforcement
+	places := s.places()
 	for i := range spec.Rules {
 		found := findings{}
 		rule := &spec.Rules[i]
@@ -79,10 +90,10 @@ func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []
 		}
 		for _, group := range rule.APIGroups {
 			for _, path := range rule.Resources {
-				s.resource(found, spec.Effect, reads, group, path, rule)
+				s.resource(found, places, spec.Effect, reads, group, path, rule)
 			}
 		}
-		for _, outcome := range outcomes {
+		for _, outcome := range found.outcomes() {
 			for _, part := range found.parts(outcome) {
 				entries = append(entries, policyv1alpha1.RuleEnforcement{
 					Rule: int32(i), Verbs: part.verbs, Resources: part.resources, //nolint:gosec // a policy has at most 64 rules
@@ -94,6 +105,17 @@ func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []
 	return entries
 }
 
+// places returns what is known about other components. Without the front door, they are not asked.
+func (s Server) places() *Places {
+	if s.Places == nil || !s.FrontDoor {
+		return nil
+	}
+	return s.Places()
+}
+
+// AreKnown reports whether it is known what other components do. It may be false for some seconds after the start of the server.
+func (s Server) AreKnown() bool { return s.places().areKnown() }
+
 // others is the place where requests to other servers are decided.
 func (s Server) others() policyv1alpha1.EnforcementPlace {
 	if s.FrontDoor {
@@ -103,15 +125,15 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 }
 
 // resource adds what a rule does to requests for one entry of its resources in one of its groups.
-func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
+func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
 	name := qualified(group, path)
 	if servedElsewhere(group, rule.APIVersions) {
-		found.addAll(name, rule.Verbs, s.outcome(s.others(), effect, reads, false))
+		s.elsewhere(found, places, effect, reads, group, path, rule)
 	}
 	if group != "*" && !slices.Contains(servedGroups, group) {
 		return
 	}
-	if reads == Request {
+	if reads.level() == Request {
 		found.addAll(name, rule.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
 		return
 	}
@@ -134,6 +156,22 @@ func (s Server) resource(found findings, effect policyv1alpha1.PolicyEffect, rea
 	}
 	found.addAll(name, evaluatedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
 	found.addAll(name, foldedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, false))
+}
+
+// elsewhere adds what a rule does to requests that other servers serve.
+func (s Server) elsewhere(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
+	name, o := qualified(group, path), s.outcome(s.others(), effect, reads, false)
+	if !places.areAsked(reads) {
+		found.addAll(name, rule.Verbs, o)
+		return
+	}
+	left := places.admission(found, effect, reads, group, path, rule)
+	for _, note := range slices.Sorted(maps.Keys(left)) {
+		if o.result != policyv1alpha1.ResultEnforced {
+			o.note = note
+		}
+		found.addAll(name, left[note], o)
+	}
 }
 
 // servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. This server
@@ -183,15 +221,15 @@ func qualified(group, path string) string {
 func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, reads Reads, evaluated bool) outcome {
 	switch {
 	case at == policyv1alpha1.EnforcedAtReviews:
-		return outcome{at, policyv1alpha1.ResultNotEnforced}
-	case evaluated, reads == Request, reads == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:
-		return outcome{at, policyv1alpha1.ResultEnforced}
+		return outcome{at: at, result: policyv1alpha1.ResultNotEnforced}
+	case evaluated, reads.level() == Request, reads.level() == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:
+		return outcome{at: at, result: policyv1alpha1.ResultEnforced}
 	case effect == policyv1alpha1.PolicyEffectAllow:
-		return outcome{at, policyv1alpha1.ResultGrantsNothing}
+		return outcome{at: at, result: policyv1alpha1.ResultGrantsNothing}
 	case effect == policyv1alpha1.PolicyEffectNoOpinion:
-		return outcome{at, policyv1alpha1.ResultWithholdsUnconditionally}
+		return outcome{at: at, result: policyv1alpha1.ResultWithholdsUnconditionally}
 	default:
-		return outcome{at, policyv1alpha1.ResultDeniesUnconditionally}
+		return outcome{at: at, result: policyv1alpha1.ResultDeniesUnconditionally}
 	}
 }
 

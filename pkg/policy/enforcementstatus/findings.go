@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package enforcementstatus
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -16,25 +18,24 @@ import (
 type outcome struct {
 	at     policyv1alpha1.EnforcementPlace
 	result policyv1alpha1.EnforcementResult
+	// note says why, if the place and the result do not.
+	note string
 }
 
-// outcomes are all outcomes, in the order in which a status has them for one rule. For the reason of the condition
-// Effective, the order of severity counts.
-var outcomes = []outcome{
-	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultEnforced},
-	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultGrantsNothing},
-	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultWithholdsUnconditionally},
-	{policyv1alpha1.EnforcedAtServer, policyv1alpha1.ResultDeniesUnconditionally},
-	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultEnforced},
-	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultGrantsNothing},
-	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultWithholdsUnconditionally},
-	{policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.ResultDeniesUnconditionally},
-	{policyv1alpha1.EnforcedAtReviews, policyv1alpha1.ResultNotEnforced},
-}
+// The order of places, and of the results in one place, in which a status has them for one rule.
+var (
+	orderOfPlaces = []policyv1alpha1.EnforcementPlace{
+		policyv1alpha1.EnforcedAtServer, policyv1alpha1.EnforcedAtInnerDoor, policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.EnforcedAtReviews,
+	}
+	orderOfResults = []policyv1alpha1.EnforcementResult{
+		policyv1alpha1.ResultEnforced, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,
+		policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally, policyv1alpha1.ResultNotEnforced,
+	}
+)
 
 // severity orders results: the greatest one among the entries is the reason of the condition Effective.
 var severity = []policyv1alpha1.EnforcementResult{
-	policyv1alpha1.ResultEnforced, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultGrantsNothing,
+	policyv1alpha1.ResultEnforced, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,
 	policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally,
 }
 
@@ -47,6 +48,16 @@ type part struct {
 	verbs     []string
 	// byResource has the verbs of each resource, before resources with the same verbs are put together.
 	byResource map[string][]string
+}
+
+// outcomes returns the outcomes that were found, in order.
+func (f findings) outcomes() []outcome {
+	return slices.SortedFunc(maps.Keys(f), func(a, b outcome) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(orderOfPlaces, a.at), slices.Index(orderOfPlaces, b.at)),
+			cmp.Compare(slices.Index(orderOfResults, a.result), slices.Index(orderOfResults, b.result)),
+			cmp.Compare(a.note, b.note))
+	})
 }
 
 // addAll adds verbs of a resource that have the outcome o, each once. The findings keep the slice verbs: the caller must not change

@@ -28,6 +28,9 @@ type Reviewer struct {
 	// Enforced reports whether this server enforces conditions on a request itself. If nil,
 	// it enforces none.
 	Enforced func(attributes authorizer.Attributes) bool
+	// Elsewhere reports whether other components evaluate the conditions of an answer, and a problem if they usually do but not
+	// now. isDenial says that one of the conditions could deny. If nil, no other component does.
+	Elsewhere func(record authorizer.AttributesRecord, isDenial bool) (isEvaluated bool, problem string)
 	// Versions returns the versions in which this server serves the resource that attributes name. With a mode, a review
 	// without a version is answered for them. If nil, or if there are none, the answer of such a review is folded.
 	Versions func(attributes authorizer.Attributes) []string
@@ -62,7 +65,7 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 		decision = decision.FoldReview()
 		hint, warnings = hintWildcards, append(warnings, warningWildcards)
 	default:
-		warnings = r.Warnings(record)
+		warnings = r.warningsOf(record, decision)
 	}
 	status := authorization.Status(decision)
 	if hint != "" && !status.Allowed {
@@ -80,8 +83,25 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 const (
 	hintWildcards      = "to see the conditions, name one verb, group, version and resource"
 	warningWildcards   = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
+	warningNotNow      = "conditions on %s are not evaluated: %s"
 	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
 )
+
+// warningsOf returns the warnings for a caller who gets the conditions of a decision. There is none if this server or another component
+// evaluates them.
+func (r *Reviewer) warningsOf(record authorizer.AttributesRecord, decision authorization.Decision) []string {
+	warnings := r.Warnings(record)
+	if len(warnings) == 0 || r.Elsewhere == nil {
+		return warnings
+	}
+	switch isEvaluated, problem := r.Elsewhere(record, decision.CanBecomeDenied()); {
+	case isEvaluated:
+		return nil
+	case problem != "":
+		return []string{fmt.Sprintf(warningNotNow, describe(record), problem)}
+	}
+	return warnings
+}
 
 // Warnings returns the warnings for a caller who gets conditions on a request. There is one, unless
 // this server enforces conditions on the request.

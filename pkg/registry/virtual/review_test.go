@@ -122,3 +122,44 @@ func TestReviewSaysWhoEnforces(t *testing.T) {
 		})
 	}
 }
+
+// TestElsewhere has conditions that another component evaluates, or usually evaluates.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	record := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
+	config := &authorizationapi.ConditionalAuthorizationConfiguration{Mode: authorizationapi.ConditionsModeHumanReadable}
+	elsewhere := func(isEvaluated bool, problem string) func(authorizer.AttributesRecord, bool) (bool, string) {
+		return func(a authorizer.AttributesRecord, isDenial bool) (bool, string) {
+			if a.Verb != "create" || a.Resource != "things" {
+				t.Errorf("asked about %+v", a)
+			}
+			if isDenial {
+				return false, "it could deny"
+			}
+			return isEvaluated, problem
+		}
+	}
+	const standard = "this server does not enforce conditions on create things"
+	for _, tc := range []struct {
+		name      string
+		decision  authorization.Decision
+		elsewhere func(authorizer.AttributesRecord, bool) (bool, string)
+		want      string
+	}{
+		{name: "nobody", decision: allowIf, want: standard},
+		{name: "another component", decision: allowIf, elsewhere: elsewhere(true, "")},
+		{name: "another component, a Deny", decision: denyIf, elsewhere: elsewhere(true, ""), want: "conditions on create things are not evaluated: it could deny"},
+		{name: "not now", decision: allowIf, elsewhere: elsewhere(false, "it is away"), want: "conditions on create things are not evaluated: it is away"},
+		{name: "not this request", decision: allowIf, elsewhere: elsewhere(false, ""), want: standard},
+		{name: "unconditional", decision: authorization.Allow("", nil), elsewhere: elsewhere(false, "it is away")},
+	} {
+		r := &virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: true, Elsewhere: tc.elsewhere}
+		_, warnings := r.Review(t.Context(), record, config)
+		if got := strings.Join(warnings, "; "); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+		if got := r.Warnings(record); len(got) != 1 || !strings.HasPrefix(got[0], standard) {
+			t.Errorf("%s: an impersonation gets %q", tc.name, got)
+		}
+	}
+}

@@ -413,6 +413,10 @@ func testEmptiedManifest(t *testing.T, r *rig) {
 	if code, state := r.direct(t, "/readyz/inner-door"); code != http.StatusOK || !strings.Contains(state, r.KubeAPIServerURL()+": not known: ") {
 		t.Errorf("the state of the kube-apiservers is %d %s", code, state)
 	}
+	eventually(t, "the status names the kube-apiserver", func() bool {
+		status := r.enforcementOf(t, "dana-dev-claims")
+		return strings.HasPrefix(status, "InnerDoor=InnerDoorUnknown InnerDoorUnknown: ") && strings.Contains(status, r.KubeAPIServerURL())
+	})
 	if err := r.WriteInnerDoor(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -403,6 +403,7 @@ func TestInnerDoor(t *testing.T) {
 	}
 	t.Run("audit", func(t *testing.T) { testAudit(t, r) })
 	t.Run("metrics", func(t *testing.T) { testMetrics(t, r) })
+	t.Run("status", func(t *testing.T) { testStatus(t, r) })
 	t.Run("marker", func(t *testing.T) { testMarker(t, r) })
 	t.Run("late bodies", func(t *testing.T) { testLateBodies(t, r) })
 	t.Run("clients", func(t *testing.T) { testClients(t, r) })
@@ -411,6 +412,9 @@ func TestInnerDoor(t *testing.T) {
 	t.Run("an emptied manifest", func(t *testing.T) { testEmptiedManifest(t, r) })
 	t.Run("cached answers", func(t *testing.T) { testCachedAnswers(t, r) })
 	t.Run("the canary's own rights", func(t *testing.T) { testCanary(t, r) })
+	eventually(t, "the status says again that the policy is enforced", func() bool {
+		return strings.HasPrefix(r.enforcementOf(t, "dana-dev-claims"), "InnerDoor=Enforced Enforced: ")
+	})
 }
 
 // record writes an AdmissionReview, with the values that differ from run to run replaced.

@@ -17,8 +17,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// TestLocals checks which versions count as served by kube-apiserver itself, and for how long.
-func TestLocals(t *testing.T) {
+// TestServices checks which versions count as served by kube-apiserver itself, and for how long.
+func TestServices(t *testing.T) {
 	t.Parallel()
 	const path = "/apis/apiregistration.k8s.io/v1/apiservices"
 	kube := &kubeAPIServer{answers: map[string]string{}}
@@ -28,13 +28,13 @@ func TestLocals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	locals := registration.NewLocals(client.RESTClient())
+	services := registration.NewServices(client.RESTClient())
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	locals.SetNow(func() time.Time { return now })
+	services.SetNow(func() time.Time { return now })
 	core, widgets, metrics := schema.GroupVersion{Version: "v1"}, schema.GroupVersion{Group: "example.com", Version: "v1"}, schema.GroupVersion{Group: "metrics.k8s.io", Version: "v1"}
 	want := func(when string, wantFailure bool, local ...schema.GroupVersion) {
 		t.Helper()
-		if err := locals.Look(t.Context()); (err != nil) != wantFailure {
+		if err := services.Look(t.Context()); (err != nil) != wantFailure {
 			t.Errorf("%s: the look ended with %v", when, err)
 		}
 		got := map[schema.GroupVersion]bool{}
@@ -42,12 +42,13 @@ func TestLocals(t *testing.T) {
 			got[version] = true
 		}
 		for _, version := range []schema.GroupVersion{core, widgets, metrics, {Group: "example.com", Version: "v2"}, {}} {
-			if locals.IsLocal(version) != got[version] {
-				t.Errorf("%s: %s is local: %t", when, version, locals.IsLocal(version))
+			versions, _ := services.Versions(version.Group)
+			if services.IsLocal(version) != got[version] || versions[version.Version] != got[version] {
+				t.Errorf("%s: %s is local: %t, %v", when, version, services.IsLocal(version), versions)
 			}
 		}
 	}
-	if locals.IsLocal(core) {
+	if services.IsLocal(core) {
 		t.Error("a version is local before the first look")
 	}
 	const head, remote = `{"kind": "APIServiceList", "items": [{"spec": {"version": "v1"}}`, `{"spec": {"group": "metrics.k8s.io", "version": "v1", "service": {"namespace": "kube-system", "name": "metrics"}}}`
@@ -55,6 +56,9 @@ func TestLocals(t *testing.T) {
 	want("first look", false, core, widgets)
 	kube.set(path, head+`, `+remote+`, {"spec": {"group": "example.com", "version": "v1", "service": {"name": "taken-over"}}}]}`)
 	want("another server takes over", false, core)
+	if got, isKnown := services.Versions("metrics.k8s.io"); len(got) != 1 || got["v1"] || !isKnown {
+		t.Errorf("got the versions %v, want one of another server", got)
+	}
 	kube.set(path, head+`]}`)
 	want("gone", false, core)
 	for name, answer := range map[string]string{"error": "error", "not found": "", "something else": `{"kind": "Status"}`, "not JSON": `{`} {
@@ -65,4 +69,7 @@ func TestLocals(t *testing.T) {
 	want("within the bound", true, core)
 	now = now.Add(time.Nanosecond)
 	want("after the bound", true)
+	if got, isKnown := services.Versions("metrics.k8s.io"); len(got) > 0 || isKnown {
+		t.Errorf("after the bound: got the versions %v", got)
+	}
 }

@@ -1,0 +1,248 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcementstatus
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+)
+
+// Writes are verbs of one resource, or of one subresource.
+type Writes struct {
+	Resource schema.GroupResource
+	// Subresource is empty for the resource itself.
+	Subresource string
+	Verbs       []string
+}
+
+// InnerDoor is what is known about the inner door.
+type InnerDoor struct {
+	// Writes are the writes that it decides.
+	Writes []Writes
+	// Probed says that kube-apiservers have been probed, and that Versions is known.
+	Probed bool
+	// Lacking are the addresses of the kube-apiservers that are not known to call it, in order.
+	Lacking []string
+}
+
+// Facts are what may change while the server runs.
+type Facts struct {
+	// InnerDoor is nil if there is none.
+	InnerDoor *InnerDoor
+	// Versions has the versions of each group that are registered with kube-apiserver, and whether kube-apiserver serves them
+	// itself. Groups in which no writes are decided may be missing.
+	Versions map[string]map[string]bool
+}
+
+// Places knows which conditions other components evaluate at admission. It is immutable. Nil knows of none.
+type Places struct {
+	facts  Facts
+	writes map[target]sets.Set[string]
+}
+
+// target is a resource or a subresource.
+type target struct {
+	group, resource, subresource string
+}
+
+// NewPlaces returns Places. It keeps the facts, which must not be changed afterwards.
+func NewPlaces(facts Facts) *Places {
+	p := &Places{facts: facts, writes: map[target]sets.Set[string]{}}
+	if facts.InnerDoor != nil {
+		for _, w := range facts.InnerDoor.Writes {
+			p.writes[target{w.Resource.Group, w.Resource.Resource, w.Subresource}] = sets.New(w.Verbs...)
+		}
+	}
+	return p
+}
+
+// Equal reports whether both know the same.
+func (p *Places) Equal(other *Places) bool {
+	if p == nil || other == nil {
+		return p == other
+	}
+	return reflect.DeepEqual(p.facts, other.facts)
+}
+
+// areKnown is Server.AreKnown.
+func (p *Places) areKnown() bool {
+	return p == nil || p.facts.InnerDoor == nil || p.facts.InnerDoor.Probed
+}
+
+// matching returns the targets that one entry of a rule describes, and whether it may describe others as well.
+func (p *Places) matching(group, path string) (targets []target, others bool) {
+	resource, subresource, _ := strings.Cut(path, "/")
+	if group != "*" && resource != "*" {
+		return []target{{group, resource, subresource}}, false
+	}
+	for t := range p.writes {
+		if (group == "*" || t.group == group) && (path == "*" || (resource == "*" || t.resource == resource) && t.subresource == subresource) {
+			targets = append(targets, t)
+		}
+	}
+	slices.SortFunc(targets, func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.subresource, b.subresource))
+	})
+	return targets, true
+}
+
+// local reports whether kube-apiserver itself serves one of the versions of a group at least, and all of them. The versions are
+// entries of a rule: those that are not registered do not count, and none or * are all versions. As long as nothing is known, it
+// returns true.
+func (p *Places) local(group string, versions []string) (some, every bool) {
+	if !p.facts.InnerDoor.Probed {
+		return true, true
+	}
+	every = true
+	registered := p.facts.Versions[group]
+	if len(versions) == 0 || slices.Contains(versions, "*") {
+		versions = slices.Collect(maps.Keys(registered))
+	}
+	for _, version := range versions {
+		if isLocal, ok := registered[version]; ok {
+			some, every = some || isLocal, every && isLocal
+		}
+	}
+	return some, some && every
+}
+
+// The notes say why requests are decided as they are.
+const (
+	noteNotListed = "the inner door is not configured for these writes"
+	noteNotLocal  = "kube-apiserver is not known to serve these versions itself, so that it does not call the inner door"
+	noteDeny      = "kube-apiserver does not call the inner door for requests that another authorizer allows"
+	noteUnseen    = "the condition reads the path or a selector of the request, which is not seen at admission"
+	noteNotProbed = "no kube-apiserver has been probed yet: until then, writes are refused if their condition must be evaluated"
+)
+
+// maxServers bounds how many servers a message lists.
+const maxServers = 3
+
+// lacking returns the note about kube-apiservers that are not known to call the inner door, or "".
+func (i *InnerDoor) lacking() string {
+	if !i.Probed {
+		return noteNotProbed
+	}
+	if len(i.Lacking) == 0 {
+		return ""
+	}
+	listed, more := i.Lacking[:min(len(i.Lacking), maxServers)], ""
+	if n := len(i.Lacking) - len(listed); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	return "writes are refused if their condition must be evaluated, and they go through a kube-apiserver that is not known to call the inner door: " + strings.Join(listed, ", ") + more
+}
+
+// areAsked reports whether other components may evaluate a condition at admission.
+func (p *Places) areAsked(reads Reads) bool {
+	return p != nil && p.facts.InnerDoor != nil && reads >= More
+}
+
+// admission adds what a rule does to requests for which other components evaluate conditions at admission. The front door decides the
+// other requests alone: it returns their verbs, by the note that says why.
+func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) map[string][]string {
+	targets, others := p.matching(group, path)
+	left := map[string][]string{}
+	if others {
+		left[""] = rule.Verbs
+	}
+	for _, verb := range resolved(rule.Verbs) {
+		for _, t := range targets {
+			o, isAtAdmission := p.outcome(t, verb, effect, reads, rule.APIVersions)
+			if isAtAdmission {
+				found.addAll(qualified(group, path), []string{verb}, o)
+			}
+			if p.isImpossible(t, verb) && slices.ContainsFunc(resolved(rule.Verbs), p.writes[t].Has) {
+				continue // such a rule means the other verbs
+			}
+			if _, all := p.local(t.group, rule.APIVersions); !others && (!isAtAdmission || o.note != noteUnseen && !all) {
+				note := p.note(t, verb, effect, all)
+				left[note] = append(left[note], verb)
+			}
+		}
+	}
+	return left
+}
+
+// outcome returns what a policy does to requests with a verb at the inner door. It returns false if the front door decides all of
+// them alone.
+func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffect, reads Reads, versions []string) (o outcome, ok bool) {
+	if !p.writes[t].Has(verb) {
+		return outcome{}, false
+	}
+	const at = policyv1alpha1.EnforcedAtInnerDoor
+	switch some, _ := p.local(t.group, versions); {
+	case effect == policyv1alpha1.PolicyEffectAllow && reads.hasUnseen():
+		return outcome{at, policyv1alpha1.ResultGrantsNothing, noteUnseen}, true
+	case reads.level() < More || effect != policyv1alpha1.PolicyEffectAllow && effect != policyv1alpha1.PolicyEffectNoOpinion:
+		return outcome{}, false
+	case reads.hasUnseen():
+		return outcome{at, policyv1alpha1.ResultWithholdsUnconditionally, noteUnseen}, true
+	case !some:
+		return outcome{}, false
+	}
+	if note := p.facts.InnerDoor.lacking(); note != "" {
+		return outcome{at, policyv1alpha1.ResultInnerDoorUnknown, note}, true
+	}
+	return outcome{at: at, result: policyv1alpha1.ResultEnforced}, true
+}
+
+// writeVerbs are the verbs of requests that reach admission.
+var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection")
+
+// isImpossible reports whether no request has a verb: subresources of the inner door that are updated cannot be created or deleted, for
+// example.
+func (p *Places) isImpossible(t target, verb string) bool {
+	verbs, isListed := p.writes[t]
+	return isListed && t.subresource != "" && writeVerbs.Has(verb) && !verbs.Has(verb)
+}
+
+// note says why the front door decides requests with a verb alone.
+func (p *Places) note(t target, verb string, effect policyv1alpha1.PolicyEffect, isLocal bool) string {
+	isListed := p.writes[t].Has(verb)
+	switch {
+	case !writeVerbs.Has(verb):
+		return ""
+	case effect != policyv1alpha1.PolicyEffectAllow && effect != policyv1alpha1.PolicyEffectNoOpinion:
+		if isListed {
+			return noteDeny
+		}
+		return ""
+	case !isListed:
+		return noteNotListed
+	case !isLocal:
+		return noteNotLocal
+	}
+	return ""
+}
+
+// Reviewed says whether other components evaluate conditions on a request of one verb, version and resource, that an answer to a review
+// has. isDenial says that one of the conditions could deny. The problem is a reason why they do not, or "" if there is none but that
+// they know nothing about such requests.
+func (p *Places) Reviewed(verb, version string, resource schema.GroupResource, subresource string, isDenial bool) (isEvaluated bool, problem string) {
+	t := target{resource.Group, resource.Resource, subresource}
+	if p == nil || !p.writes[t].Has(verb) {
+		return false, ""
+	}
+	switch some, _ := p.local(t.group, []string{version}); {
+	case isDenial:
+		return false, "one of them could deny, and " + noteDeny + ", so that such a request is denied"
+	case !some:
+		return false, noteNotLocal
+	case !p.facts.InnerDoor.Probed, len(p.facts.InnerDoor.Lacking) > 0:
+		return false, "not every kube-apiserver is known to call the inner door, so that such a request may be refused"
+	}
+	return true, ""
+}

@@ -1,0 +1,224 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcementstatus_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+)
+
+// facts has an inner door for claims and their status, tokens, deployments, and widgets, whose version v2 another server serves.
+func facts(lacking ...string) enforcementstatus.Facts {
+	writes := func(group, resource, subresource, verbs string) enforcementstatus.Writes {
+		return enforcementstatus.Writes{Resource: schema.GroupResource{Group: group, Resource: resource}, Subresource: subresource, Verbs: strings.Split(verbs, ",")}
+	}
+	return enforcementstatus.Facts{
+		InnerDoor: &enforcementstatus.InnerDoor{Probed: true, Lacking: lacking, Writes: []enforcementstatus.Writes{
+			writes("", "claims", "", "create,update,patch,delete,deletecollection"), writes("", "claims", "status", "update,patch"),
+			writes("", "serviceaccounts", "token", "create"), writes("apps", "deployments", "", "create,update,patch,delete,deletecollection"),
+			writes("example.com", "widgets", "", "create,update,patch,delete,deletecollection"), writes("gone.example.com", "things", "", "create"),
+		}},
+		Versions: map[string]map[string]bool{"": {"v1": true}, "apps": {"v1": true}, "example.com": {"v1": true, "v2": false}},
+	}
+}
+
+// text returns one line for each entry.
+func text(entries []policyv1alpha1.RuleEnforcement) []string {
+	var lines []string
+	for _, e := range entries {
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", strings.Join(e.Verbs, ","), strings.Join(e.Resources, ","), e.At, e.Result))
+	}
+	return lines
+}
+
+// TestInnerDoor says for which requests the inner door evaluates a condition, and why not for the others.
+func TestInnerDoor(t *testing.T) {
+	t.Parallel()
+	const (
+		request, namespace, more = enforcementstatus.Request, enforcementstatus.Namespace, enforcementstatus.More
+		unseen                   = enforcementstatus.Unseen
+	)
+	notProbed := facts()
+	notProbed.InnerDoor.Probed = false
+	for _, tc := range []struct {
+		name    string
+		effect  policyv1alpha1.PolicyEffect
+		reads   enforcementstatus.Reads
+		facts   enforcementstatus.Facts
+		rule    policyv1alpha1.PolicyRule
+		want    []string
+		reason  string
+		message string // part of the message of the condition Effective
+	}{
+		{name: "writes", effect: allow, reads: more, facts: facts(), rule: rule("create,update,patch,delete,deletecollection", "", "claims", "v1"),
+			want: []string{"create,update,patch,delete,deletecollection claims InnerDoor Enforced"}, reason: "Enforced"},
+		{name: "NoOpinion", effect: noOpinion, reads: more, facts: facts(), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor Enforced"}, reason: "Enforced"},
+		{name: "Deny", effect: deny, reads: more, facts: facts(), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally", message: "does not call the inner door for requests that another authorizer allows"},
+		{name: "an effect of a later version", effect: "Audit", reads: more, facts: facts(), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally"},
+		{name: "no condition", effect: allow, reads: request, facts: facts("https://a:6443"), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims FrontDoor Enforced"}, reason: "Enforced"},
+		{name: "a condition on the namespace", effect: allow, reads: namespace, facts: facts("https://a:6443"), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims FrontDoor Enforced"}, reason: "Enforced"},
+		{name: "reads", effect: allow, reads: more, facts: facts(), rule: rule("get,create", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor Enforced", "get claims FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "evaluates no condition of this server"},
+		{name: "any verb", effect: allow, reads: more, facts: facts(), rule: rule("*", "", "claims/status", "v1"),
+			want: []string{"update,patch claims/status InnerDoor Enforced", "get,list,watch claims/status FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
+		{name: "a subresource that is created", effect: allow, reads: more, facts: facts(), rule: rule("create,update", "", "serviceaccounts/token", "v1"),
+			want: []string{"create serviceaccounts/token InnerDoor Enforced"}, reason: "Enforced"},
+		{name: "a write that no request is", effect: allow, reads: more, facts: facts(), rule: rule("create", "", "claims/status", "v1"),
+			want: []string{"create claims/status FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "not configured for these writes"},
+		{name: "a resource and its subresource", effect: allow, reads: more, facts: facts(), rule: rule("create,update,patch", "", "claims,claims/status", "v1"),
+			want: []string{"create,update,patch claims InnerDoor Enforced", "update,patch claims/status InnerDoor Enforced"}, reason: "Enforced"},
+		{name: "not listed", effect: allow, reads: more, facts: facts(), rule: rule("create", "", "secrets,claims/scale", "v1"),
+			want: []string{"create secrets,claims/scale FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "the inner door is not configured for these writes, so that the policy allows none of them"},
+		{name: "the resource of another group", effect: allow, reads: more, facts: facts(), rule: rule("create", "apps", "claims", "v1"),
+			want: []string{"create claims.apps FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
+		{name: "a version of another server", effect: allow, reads: more, facts: facts(), rule: rule("create", "example.com", "widgets", "v2"),
+			want: []string{"create widgets.example.com FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "not known to serve these versions itself"},
+		{name: "versions of two servers", effect: allow, reads: more, facts: facts(), rule: rule("create", "example.com", "widgets", "v1", "v2"),
+			want: []string{"create widgets.example.com InnerDoor Enforced", "create widgets.example.com FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "not known to serve these versions itself"},
+		{name: "all versions", effect: noOpinion, reads: more, facts: facts(), rule: rule("create", "example.com", "widgets", "*"),
+			want: []string{"create widgets.example.com InnerDoor Enforced", "create widgets.example.com FrontDoor WithholdsUnconditionally"}, reason: "WithholdsUnconditionally"},
+		{name: "a version that is not registered beside one that is", effect: allow, reads: more, facts: facts(), rule: rule("create", "apps", "deployments", "v1", "v1beta1"),
+			want: []string{"create deployments.apps InnerDoor Enforced"}, reason: "Enforced"},
+		{name: "a version that is not registered", effect: allow, reads: more, facts: facts(), rule: rule("create", "apps", "deployments", "v2"),
+			want: []string{"create deployments.apps FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "not known to serve these versions itself"},
+		{name: "a group that is not registered", effect: allow, reads: more, facts: facts(), rule: rule("create", "gone.example.com", "things", "*"),
+			want: []string{"create things.gone.example.com FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "not known to serve these versions itself"},
+		{name: "every group", effect: allow, reads: more, facts: facts(), rule: rule("create,get", "*", "claims", "*"),
+			want: []string{"create claims.* InnerDoor Enforced", "create,get claims.* FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
+		{name: "every resource", effect: allow, reads: more, facts: facts(), rule: rule("create,bind", "", "*", "*"),
+			want: []string{"create * InnerDoor Enforced", "create,bind * FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
+		{name: "a subresource of every resource", effect: allow, reads: more, facts: facts(), rule: rule("create,patch", "", "*/status", "*"),
+			want: []string{"patch */status InnerDoor Enforced", "create,patch */status FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
+
+		{name: "a server that lacks it", effect: allow, reads: more, facts: facts("https://a:6443"), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor InnerDoorUnknown"}, reason: "InnerDoorUnknown", message: "not known to call the inner door: https://a:6443"},
+		{name: "many servers that lack it", effect: noOpinion, reads: more, facts: facts("https://a", "https://b", "https://c", "https://d", "https://e"), rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor InnerDoorUnknown"}, reason: "InnerDoorUnknown", message: ": https://a, https://b, https://c and 2 more"},
+		{name: "not probed yet", effect: allow, reads: more, facts: notProbed, rule: rule("create", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor InnerDoorUnknown"}, reason: "InnerDoorUnknown", message: "no kube-apiserver has been probed yet"},
+		{name: "unknown, and a read", effect: allow, reads: more, facts: facts("https://a"), rule: rule("get,create", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor InnerDoorUnknown", "get claims FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
+
+		{name: "selectors alone", effect: allow, reads: request | unseen, facts: facts(), rule: rule("create,get", "", "claims", "v1"),
+			want: []string{"create claims InnerDoor GrantsNothing", "get claims FrontDoor Enforced"}, reason: "GrantsNothing", message: "the condition reads the path or a selector of the request, which is not seen at admission, so that the policy allows none of them"},
+		{name: "selectors of what is not listed", effect: allow, reads: request | unseen, facts: facts(), rule: rule("delete,get", "", "secrets", "v1"),
+			want: []string{"get,delete secrets FrontDoor Enforced"}, reason: "Enforced"},
+		{name: "selectors and the namespace", effect: allow, reads: namespace | unseen, facts: facts("https://a"), rule: rule("delete", "example.com", "widgets", "v2"),
+			want: []string{"delete widgets.example.com InnerDoor GrantsNothing"}, reason: "GrantsNothing"},
+		{name: "selectors and the object", effect: allow, reads: more | unseen, facts: facts("https://a"), rule: rule("delete", "", "claims", "v1"),
+			want: []string{"delete claims InnerDoor GrantsNothing"}, reason: "GrantsNothing"},
+		{name: "NoOpinion by selectors", effect: noOpinion, reads: request | unseen, facts: facts(), rule: rule("delete", "", "claims", "v1"),
+			want: []string{"delete claims FrontDoor Enforced"}, reason: "Enforced"},
+		{name: "NoOpinion by selectors and the object", effect: noOpinion, reads: more | unseen, facts: facts(), rule: rule("delete", "", "claims", "v1"),
+			want: []string{"delete claims InnerDoor WithholdsUnconditionally"}, reason: "WithholdsUnconditionally", message: "not seen at admission"},
+		{name: "Deny by selectors", effect: deny, reads: request | unseen, facts: facts(), rule: rule("delete", "", "claims", "v1"),
+			want: []string{"delete claims FrontDoor Enforced"}, reason: "Enforced"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			places := enforcementstatus.NewPlaces(tc.facts)
+			server := enforcementstatus.Server{Coverage: coverage, FrontDoor: true, Places: func() *enforcementstatus.Places { return places }}
+			spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}
+			entries := server.Of(spec, tc.reads)
+			if got := text(entries); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if got := enforcementstatus.Effective(entries); got.Reason != tc.reason || !strings.Contains(got.Message, tc.message) {
+				t.Errorf("got Effective %s: %s, want %s: %s", got.Reason, got.Message, tc.reason, tc.message)
+			}
+			if server.FrontDoor = false; slices.ContainsFunc(server.Of(spec, tc.reads), func(e policyv1alpha1.RuleEnforcement) bool { return e.At == policyv1alpha1.EnforcedAtInnerDoor }) {
+				t.Error("without a front door, the inner door decides")
+			}
+		})
+	}
+}
+
+// TestPlacesOfLongNames bounds what a message says about servers.
+func TestPlacesOfLongNames(t *testing.T) {
+	t.Parallel()
+	var long []string
+	for i := range 64 {
+		long = append(long, fmt.Sprintf("https://%s%d:65535", strings.Repeat("a", 251), i))
+	}
+	places := enforcementstatus.NewPlaces(facts(long...))
+	server := enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return places }}
+	for _, e := range server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: allow, Rules: []policyv1alpha1.PolicyRule{rule("create", "", "claims")}}, enforcementstatus.More) {
+		if len(e.Message) > policy.MaxEnforcementMessageBytes {
+			t.Errorf("a message has %d bytes", len(e.Message))
+		}
+	}
+}
+
+// TestPlacesEqual distinguishes what the status shows.
+func TestPlacesEqual(t *testing.T) {
+	t.Parallel()
+	one := enforcementstatus.NewPlaces(facts("https://a"))
+	var none *enforcementstatus.Places
+	if !one.Equal(enforcementstatus.NewPlaces(facts("https://a"))) || !none.Equal(nil) {
+		t.Error("equal places differ")
+	}
+	local := facts("https://a")
+	local.Versions["example.com"]["v2"] = true
+	for name, other := range map[string]*enforcementstatus.Places{
+		"another server": enforcementstatus.NewPlaces(facts("https://b")), "no server": enforcementstatus.NewPlaces(facts()),
+		"a version of kube-apiserver": enforcementstatus.NewPlaces(local), "nothing": nil,
+	} {
+		if one.Equal(other) || other.Equal(one) {
+			t.Errorf("%s: equal", name)
+		}
+	}
+}
+
+// TestReviewed says whether the inner door evaluates the conditions of an answer.
+func TestReviewed(t *testing.T) {
+	t.Parallel()
+	claims, widgets := schema.GroupResource{Resource: "claims"}, schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	notProbed := facts()
+	notProbed.InnerDoor.Probed = false
+	for _, tc := range []struct {
+		name          string
+		facts         enforcementstatus.Facts
+		verb, version string
+		resource      schema.GroupResource
+		subresource   string
+		isDenial      bool
+		want          bool
+		problem       string
+	}{
+		{name: "a write", facts: facts(), verb: "create", version: "v1", resource: claims, want: true},
+		{name: "a read", facts: facts(), verb: "get", version: "v1", resource: claims},
+		{name: "another resource", facts: facts(), verb: "create", version: "v1", resource: schema.GroupResource{Resource: "secrets"}},
+		{name: "another group", facts: facts(), verb: "create", version: "v1", resource: schema.GroupResource{Group: "apps", Resource: "claims"}},
+		{name: "a subresource", facts: facts(), verb: "update", version: "v1", resource: claims, subresource: "status", want: true},
+		{name: "another subresource", facts: facts(), verb: "update", version: "v1", resource: claims, subresource: "scale"},
+		{name: "a version of another server", facts: facts(), verb: "create", version: "v2", resource: widgets, problem: noteNotLocal},
+		{name: "a version that is not registered", facts: facts(), verb: "create", version: "v3", resource: widgets, problem: noteNotLocal},
+		{name: "a Deny", facts: facts(), verb: "create", version: "v1", resource: claims, isDenial: true, problem: "one of them could deny"},
+		{name: "a server that lacks it", facts: facts("https://a"), verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
+		{name: "not probed", facts: notProbed, verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
+		{name: "no inner door", verb: "create", version: "v1", resource: claims},
+	} {
+		got, problem := enforcementstatus.NewPlaces(tc.facts).Reviewed(tc.verb, tc.version, tc.resource, tc.subresource, tc.isDenial)
+		if got != tc.want || !strings.Contains(problem, tc.problem) || (problem == "") != (tc.problem == "") || strings.Contains(problem, "https://") {
+			t.Errorf("%s: got %t, %q, want %t, %q", tc.name, got, problem, tc.want, tc.problem)
+		}
+	}
+}
+
+const noteNotLocal = "kube-apiserver is not known to serve these versions itself"

@@ -1,0 +1,112 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package registration
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+)
+
+const (
+	// servicesInterval is the time between two looks at all APIServices. kube-apiserver answers from its cache. It bounds how long
+	// writes may pass on conditions after another server has taken over a version.
+	servicesInterval = 5 * time.Second
+	// maxServicesAge is how long the result of a look counts if later ones fail.
+	maxServicesAge = 3 * servicesInterval
+)
+
+// Services observes all APIServices: which server serves each version. Its methods may be called concurrently.
+type Services struct {
+	client rest.Interface
+	now    func() time.Time
+
+	mu       sync.RWMutex
+	services map[schema.GroupVersion]*apiService
+	at       time.Time
+}
+
+// NewServices returns Services that know nothing yet. The client is a client of kube-apiserver.
+func NewServices(client rest.Interface) *Services { return &Services{client: client, now: time.Now} }
+
+// Run looks at the APIServices until ctx ends.
+func (s *Services) Run(ctx context.Context) {
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if err := s.Look(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot find out which servers serve which versions")
+		}
+	}, servicesInterval)
+}
+
+// IsLocal reports whether kube-apiserver is known to serve a version itself.
+func (s *Services) IsLocal(version schema.GroupVersion) bool {
+	service := s.current()[version]
+	return service != nil && service.Spec.Service == nil
+}
+
+// Versions returns the versions of a group that are registered, and for each whether kube-apiserver serves it itself. It returns false
+// if that is not known.
+func (s *Services) Versions(group string) (versions map[string]bool, isKnown bool) {
+	current := s.current()
+	if current == nil {
+		return nil, false
+	}
+	versions = map[string]bool{}
+	for version, service := range current {
+		if version.Group == group {
+			versions[version.Version] = service.Spec.Service == nil
+		}
+	}
+	return versions, true
+}
+
+// current returns the last result, or nil if it is too old.
+func (s *Services) current() map[schema.GroupVersion]*apiService {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.now().Sub(s.at) > maxServicesAge {
+		return nil
+	}
+	return s.services
+}
+
+// apiServiceList is the part of a list of APIServices that is read.
+type apiServiceList struct {
+	Kind  string        `json:"kind"`
+	Items []*apiService `json:"items"`
+}
+
+// Look looks once at all APIServices, and remembers the result. If it fails, the last result stays for some time.
+func (s *Services) Look(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	defer cancel()
+	at := s.now()
+	raw, err := s.client.Get().AbsPath("/apis/apiregistration.k8s.io/v1/apiservices").Do(ctx).Raw()
+	if err != nil {
+		return fmt.Errorf("list of APIServices: %w", err)
+	}
+	list := &apiServiceList{}
+	if err := json.Unmarshal(raw, list); err != nil || list.Kind != "APIServiceList" {
+		return fmt.Errorf("list of APIServices: %w", errUnreadable)
+	}
+	services := make(map[schema.GroupVersion]*apiService, len(list.Items))
+	for _, service := range list.Items {
+		if service != nil {
+			services[schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}] = service
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.services, s.at = services, at
+	return nil
+}

@@ -7,6 +7,7 @@ package innerdoor_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -51,15 +52,16 @@ spec:
   conditionalAuthorization: {mode: HumanReadable}
 `
 
-// enforcementOf returns where the rules of a policy are enforced, and the reason and the message of the condition Effective.
+// enforcementOf returns where the rules of a policy are enforced, each place and result once, and the reason and the message of the
+// condition Effective.
 func (r *rig) enforcementOf(t *testing.T, policy string) string {
 	t.Helper()
-	const columns = `{range .status.enforcement[*]}{.at}={.result} {end}{.status.conditions[?(@.type=="Effective")].reason}: {.status.conditions[?(@.type=="Effective")].message}`
+	const columns = `{range .status.enforcement[*]}{.at}={.result}{"\n"}{end}{.status.conditions[?(@.type=="Effective")].reason}: {.status.conditions[?(@.type=="Effective")].message}`
 	output, err := r.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicy", policy, "--output=jsonpath="+columns)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return output
+	return strings.Join(slices.Compact(strings.Split(output, "\n")), " ")
 }
 
 // testStatus reads where policies are enforced, and the warnings at writes of policies and in the answers to reviews.

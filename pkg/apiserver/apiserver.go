@@ -16,7 +16,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericfeatures "k8s.io/apiserver/pkg/features"
@@ -433,7 +432,7 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places
 		policiesResource + "/status":        namespaced.Status,
 	}
 	if c.extra.Mappings != nil {
-		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, checkMapping, c.extra.Chains.Reviews)
+		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, c.checkMapping, c.extra.Chains.Reviews)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -442,11 +441,6 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places
 		revisions[mappingsResource] = mappings.Mapping.Revision
 	}
 	return &group, revisions, nil
-}
-
-func checkMapping(name string, spec *policyapi.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
-	_, warnings, errs := mapping.Compile(name, spec)
-	return warnings, errs
 }
 
 // runMappings adds the controller that keeps the mappings up to date while the server runs. It does nothing if the server

@@ -16,6 +16,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 )
@@ -41,12 +42,23 @@ func (c CompletedConfig) innerDoor(config *InnerDoorConfig) (frontdoor.Route, er
 	}
 	handler, err := innerdoor.NewHandler(innerdoor.HandlerConfig{
 		Decider:   &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.Manifest.OwnerReferences},
-		Namespace: config.Namespace, Digest: digest,
+		Namespace: config.Namespace, Digest: digest, Trail: c.fieldTrail(),
 	})
 	if err != nil {
 		return frontdoor.Route{}, err
 	}
 	return frontdoor.Route{Pattern: manifest.AdmitPath + "{" + innerdoor.DigestWildcard + "}", Handler: handler}, nil
+}
+
+// fieldTrail returns what records which fields of a write were checked, or nil if no fields are checked.
+func (c CompletedConfig) fieldTrail() func(context.Context) (context.Context, func() []string) {
+	if c.extra.Mappings == nil {
+		return nil
+	}
+	return func(ctx context.Context) (context.Context, func() []string) {
+		ctx, trail := granular.WithTrail(ctx)
+		return ctx, trail.Annotations
+	}
 }
 
 // evaluatorAtInnerDoor returns an evaluator for conditions in CEL that other authorizers wrote. It belongs to one write.

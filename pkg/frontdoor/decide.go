@@ -102,7 +102,7 @@ func (d *Decider) Ready() error {
 // loses permissions.
 //
 // If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
-// of the object. This server then checks at admission which fields change. See Fields.
+// of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
 func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
 	return d.decide(ctx, attributes, unlimited{})
 }
@@ -185,6 +185,8 @@ const (
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
 	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
+	// reasonNotOnFields is followed by the obstacle.
+	reasonNotOnFields = "the permission of the user on fields does not apply to this request: "
 )
 
 // unconditional converts a conditional decision as Decide describes.

@@ -22,10 +22,10 @@ import (
 const askTimeout = time.Second
 
 // Fields allows writes by users who lack permission on the object but may change some of its fields (KEP-3617). If policies
-// have no opinion on a write whose conditions this server enforces, the front door checks whether the user has the verb
-// "granular" on the object. The policies decide this check first. If they have no opinion on it either, kube-apiserver is
-// asked once. The front door allows the write if the answer is Allow; this server then checks the changed fields at
-// admission. The question to kube-apiserver carries the delegation marker. kube-apiserver sends a question with the marker
+// have no opinion on a write whose conditions this server or the inner door evaluates, the front door checks whether the user has
+// the verb "granular" on the object. The policies decide this check first. If they have no opinion on it either, kube-apiserver is
+// asked once. The front door allows the write if the answer is Allow; this server or the inner door then checks the changed fields
+// at admission. Where the inner door does, the request must also be one that would pass on conditions: see InnerDoor. The question to kube-apiserver carries the delegation marker. kube-apiserver sends a question with the marker
 // back to the front door, which makes no further check for it.
 type Fields struct {
 	// Check returns the attributes of the check about a write. It returns false if the
@@ -39,14 +39,20 @@ type Fields struct {
 // the user may change some fields. As in the server, a policy may also grant or deny the verb
 // granular. An error counts as no.
 func (d *Decider) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
-	if d.config.Fields == nil || !d.config.Enforces(attributes) || authorization.HasWildcards(attributes) {
+	if !d.config.Enforces(attributes) || authorization.HasWildcards(attributes) {
 		return false
 	}
-	check, ok := d.config.Fields.Check(attributes)
-	if !ok {
-		return false
+	check, ok := d.fieldsCheck(attributes)
+	return ok && d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck)
+}
+
+// fieldsCheck returns the check whether the user may change some fields of the object of a request. It returns false if there is no
+// permission on fields for such a request.
+func (d *Decider) fieldsCheck(attributes authorizer.Attributes) (check authorizer.Attributes, ok bool) {
+	if d.config.Fields == nil {
+		return nil, false
 	}
-	return d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck)
+	return d.config.Fields.Check(attributes)
 }
 
 // isAllowed reports whether a check that the front door makes itself is allowed, without conditions: by policies or, if they have no

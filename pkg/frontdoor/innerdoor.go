@@ -89,9 +89,14 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 	if err != nil {
 		return authorization.Decision{}, err
 	}
+	onConditions := decision.CanBecomeAllowed() && !decision.IsAllow()
 	if !decision.IsUnconditional() {
 		decision = d.passesOnConditions(ctx, decision, attributes, within)
 		observeConditional(decision, false)
+	}
+	if decision.IsNoOpinion() && !onConditions {
+		// An obstacle to conditions would be one to fields, too.
+		decision = d.passesOnFields(ctx, decision, attributes, within)
 	}
 	if reason := unseen.Reason(); reason != "" && decision.IsNoOpinion() {
 		innerDoorAnswers.WithLabelValues(answerUnseen).Inc()
@@ -118,8 +123,42 @@ func (d *Decider) passesOnConditions(ctx context.Context, decision authorization
 	return authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
 }
 
+// passesOnFields returns the decision about a request on a listed resource on which policies have no opinion. It is Allow if the user
+// may change some fields of the object, and if the request would also pass on conditions: the inner door checks the fields that
+// change. Otherwise it is NoOpinion.
+func (d *Decider) passesOnFields(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	check, ok := d.fieldsCheck(attributes)
+	// Another authorizer may allow the request, so that its checks together must not take longer than one.
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	if !ok || d.undecided(ctx, attributes) != nil || !d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck) {
+		return decision
+	}
+	if found := d.obstacle(ctx, attributes, within); found != nil {
+		innerDoorAnswers.WithLabelValues(found.answer).Inc()
+		return authorization.NoOpinion(strings.TrimPrefix(decision.Reason()+"; "+reasonNotOnFields+found.reason, "; "), decision.Err())
+	}
+	innerDoorAnswers.WithLabelValues(answerPassed).Inc()
+	conditionalAnswers.WithLabelValues(answerAllowedOnFields).Inc()
+	return authorization.Allow(reasonFields, nil)
+}
+
 // obstacle returns the first obstacle, or nil. What takes a check by kube-apiserver comes last.
 func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes, within limit) *obstacle {
+	found := d.undecided(ctx, attributes)
+	switch {
+	case found != nil:
+		return found
+	case d.isRestrictedOtherwise(ctx, attributes, within):
+		return restricted
+	case !d.mayReadAnswer(ctx, attributes, within):
+		return unreadable
+	}
+	return nil
+}
+
+// undecided returns the first obstacle because of which the inner door may not decide the request, or nil. It makes no check.
+func (d *Decider) undecided(ctx context.Context, attributes authorizer.Attributes) *obstacle {
 	door := d.config.InnerDoor
 	switch {
 	case attributes.GetUser() == nil || door.LeavesOut(attributes.GetUser()):
@@ -128,10 +167,6 @@ func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes
 		return notLocal
 	case !door.Known(ClientOf(ctx)):
 		return notKnown
-	case d.isRestrictedOtherwise(ctx, attributes, within):
-		return restricted
-	case !d.mayReadAnswer(ctx, attributes, within):
-		return unreadable
 	}
 	return nil
 }

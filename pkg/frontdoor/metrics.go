@@ -71,7 +71,7 @@ var (
 	}, []string{"answer"})
 	innerDoorAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_answers_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews of writes that the inner door decides, and that policies could allow on conditions, by answer: passed (the inner door decides again), or why conditions were folded: left_out (the inner door does not decide for the user), not_local (kube-apiserver is not known to serve the version itself), not_known (the kube-apiserver is not known to call the inner door), restricted (policies could deny what looks the same at admission), unreadable (the user may not read what the answer may show), or unseen (the condition reads the path or a selector).",
+		Help: "Number of reviews of writes that the inner door decides, and that could pass on conditions of policies or on permission on fields, by answer: passed (the inner door decides again), or why they did not pass: left_out (the inner door does not decide for the user), not_local (kube-apiserver is not known to serve the version itself), not_known (the kube-apiserver is not known to call the inner door), restricted (policies could deny what looks the same at admission), unreadable (the user may not read what the answer may show), or unseen (the condition reads the path or a selector).",
 	}, []string{"answer"})
 	reads = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_read_checks_total", StabilityLevel: metrics.ALPHA,

@@ -40,12 +40,24 @@ type Decider struct {
 
 // Decide returns Allow if all checks of one way to send the write are allowed for its objects, and Deny otherwise. All
 // decisions are made from the policies of one moment, and share one budget.
-func (d *Decider) Decide(ctx context.Context, write *Write) (decision authorization.Decision) {
+func (d *Decider) Decide(ctx context.Context, write *Write) authorization.Decision {
+	return d.decide(ctx, write).Decision
+}
+
+// verdict is the decision about a write.
+type verdict struct {
+	authorization.Decision
+	// withheld is the reason for a user who may not read the stored object, to whom the reason of the decision could show something of
+	// it. It is empty if the reason of the decision may be shown.
+	withheld string
+}
+
+func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			// The value may quote the object, so only its type is logged.
 			klog.FromContext(ctx).Error(errPanicked, "A write cannot be decided", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-			decision = authorization.Deny("the write could not be decided", errPanicked)
+			result = verdict{Decision: authorization.Deny("the write could not be decided", errPanicked)}
 		}
 	}()
 	m := &moment{decider: d, write: write}
@@ -53,16 +65,17 @@ func (d *Decider) Decide(ctx context.Context, write *Write) (decision authorizat
 	var reasons []string
 	var errs []error
 	for _, way := range write.Ways() {
-		decision = m.decideWay(ctx, way)
+		decision := m.decideWay(ctx, way)
 		if decision.IsAllow() {
-			return decision
+			return verdict{Decision: decision}
 		}
 		if reason := decision.Reason(); reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 		errs = append(errs, decision.Err())
 	}
-	return authorization.Deny(cmp.Or(strings.Join(reasons, "; "), reasonNever), errors.Join(errs...))
+	refusal := authorization.Deny(cmp.Or(strings.Join(reasons, "; "), reasonNever), errors.Join(errs...))
+	return verdict{Decision: refusal, withheld: m.withheld(ctx)}
 }
 
 // moment decides the checks of one write from the same policies.
@@ -71,6 +84,8 @@ type moment struct {
 	write   *Write
 	// first is the first decision, whose policies the others share. It is nil before.
 	first *authorization.Lazy
+	// conditions names the conditions that were evaluated, as far as they were known before the objects were.
+	conditions []string
 }
 
 // begin asks the authorizers about a check, until one could allow it.
@@ -92,6 +107,9 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 		}
 		begun = append(begun, lazy)
 	}
+	for _, lazy := range begun {
+		m.conditions = append(m.conditions, lazy.Decision().Labels()...)
+	}
 	if err := m.write.Decode(); err != nil {
 		return authorization.Deny("the write cannot be decided: "+err.Error(), nil)
 	}
@@ -108,6 +126,21 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 		}
 	}
 	return decision
+}
+
+// withheld returns the reason of a refusal for a user who may not read the stored object. Which condition does not hold, and which field
+// changes, depends on that object. It returns "" if no condition was evaluated with a stored object, or if the user may read it.
+func (m *moment) withheld(ctx context.Context) string {
+	if m.write.old == nil || len(m.conditions) == 0 {
+		return ""
+	}
+	check, objects := m.write.read()
+	if m.decider.Chain.Decide(m.first.Pin(ctx), check).Fold().IsAllow() {
+		return ""
+	}
+	slices.Sort(m.conditions)
+	return "the write is allowed only on conditions, and does not meet them (details are shown to users who may " + check.Verb + " the " + objects + "): " +
+		strings.Join(slices.Compact(m.conditions), "; ")
 }
 
 // never returns the refusal for a decision that cannot become Allow.

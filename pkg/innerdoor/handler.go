@@ -6,11 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +71,9 @@ type HandlerConfig struct {
 	// Digest is the digest of the manifest that belongs to the configuration of the server. Reviews that come by another manifest
 	// are refused: its list of resources or its exemptions may be others.
 	Digest string
+	// Trail returns a context in which the decision about one write is recorded, and a function that returns the record as pairs of key
+	// and value, for the audit event. It may be nil.
+	Trail func(context.Context) (context.Context, func() []string)
 }
 
 // Handler answers AdmissionReviews of admission.k8s.io/v1. Every answer but one that allows makes kube-apiserver refuse the
@@ -156,20 +162,29 @@ func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 		return refused(request, http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, errBusy.Error())
 	}
 	defer release()
-	decision := h.config.Decider.Decide(ctx, write)
+	ctx, trail := h.withTrail(ctx)
+	decision := h.config.Decider.decide(ctx, write)
 	switch {
 	case ctx.Err() != nil:
 		undecided.WithLabelValues(causeTooLate).Inc()
 		return refused(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, errTooLate.Error())
 	case errors.Is(decision.Err(), errPanicked):
 		undecided.WithLabelValues(causePanic).Inc()
-		return h.denied(request, decision)
+		return h.denied(request, decision, nil)
 	}
 	observe(decision.IsAllow(), time.Since(started))
 	if decision.IsAllow() {
-		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision)}
+		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision.Decision, trail())}
 	}
-	return h.denied(request, decision)
+	return h.denied(request, decision, trail())
+}
+
+// withTrail begins the record of a decision.
+func (h *Handler) withTrail(ctx context.Context) (context.Context, func() []string) {
+	if h.config.Trail == nil {
+		return ctx, func() []string { return nil }
+	}
+	return h.config.Trail(ctx)
 }
 
 // otherManifest refuses a review that came by a manifest with another digest. Its length tells whether it is one.
@@ -186,12 +201,12 @@ func (h *Handler) otherManifest(ctx context.Context, request *admissionv1.Admiss
 }
 
 // denied returns the answer for a decision that does not allow. The details have an entry for each policy, and the digest.
-func (h *Handler) denied(request *admissionv1.AdmissionRequest, decision authorization.Decision) *admissionv1.AdmissionResponse {
+func (h *Handler) denied(request *admissionv1.AdmissionRequest, decision verdict, trail []string) *admissionv1.AdmissionResponse {
 	reason := decision.Reason()
 	if err := decision.Err(); err != nil && (reason == "" || !authorization.OnlyConditionsFailed(err)) {
 		reason = strings.TrimPrefix(fmt.Sprintf("%s: %v", reason, err), ": ")
 	}
-	reason = shortened(reason)
+	reason = shortened(cmp.Or(decision.withheld, reason))
 	response := refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, reason)
 	for _, entry := range authorization.ReasonEntries(reason) {
 		response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{
@@ -199,13 +214,18 @@ func (h *Handler) denied(request *admissionv1.AdmissionRequest, decision authori
 		})
 	}
 	response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{Type: CauseManifest, Message: h.config.Digest})
-	response.AuditAnnotations = annotationsOf(decision)
+	response.AuditAnnotations = annotationsOf(decision.Decision, trail)
 	return response
 }
 
-// annotationsOf returns what kube-apiserver adds to the audit event. It has no data of the objects.
-func annotationsOf(decision authorization.Decision) map[string]string {
-	annotations := map[string]string{auditDecision: "deny", auditReason: shortened(decision.Reason())}
+// annotationsOf returns what kube-apiserver adds to the audit event, with a trail, in whose keys kube-apiserver accepts no domain. It
+// has no values of the objects.
+func annotationsOf(decision authorization.Decision, trail []string) map[string]string {
+	annotations := map[string]string{}
+	for pair := range slices.Chunk(trail, 2) {
+		annotations[path.Base(pair[0])] = pair[len(pair)-1]
+	}
+	annotations[auditDecision], annotations[auditReason] = "deny", shortened(decision.Reason())
 	if decision.IsAllow() {
 		annotations[auditDecision] = "allow"
 	}

@@ -69,7 +69,7 @@ func NewWrite(request *admissionv1.AdmissionRequest, namespace func(name string)
 // Ways returns the requests that kube-apiserver has authorized if the write was sent in one of its ways.
 func (w *Write) Ways() [][]authorizer.AttributesRecord {
 	ways := w.kind.Ways
-	if w.kind.Collection != nil && w.request.Name == "" {
+	if w.isOfCollection() {
 		ways = []Way{w.kind.Collection}
 	}
 	all := make([][]authorizer.AttributesRecord, 0, len(ways))
@@ -81,6 +81,21 @@ func (w *Write) Ways() [][]authorizer.AttributesRecord {
 		all = append(all, requests)
 	}
 	return all
+}
+
+// isOfCollection reports whether the write is about one object of a collection.
+func (w *Write) isOfCollection() bool { return w.kind.Collection != nil && w.request.Name == "" }
+
+// read returns the request that reads the stored object, or the collection that it is in, and which of the two that is. A subresource
+// has parts of the object, so that the permission on the object itself counts.
+func (w *Write) read() (request authorizer.AttributesRecord, objects string) {
+	check, objects := Check{Verb: "get", Named: true}, "object"
+	if w.isOfCollection() {
+		check, objects = Check{Verb: "list"}, "objects"
+	}
+	request = w.attributes(check)
+	request.Subresource = ""
+	return request, objects
 }
 
 // attributes returns the request that has a check.

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
 const fieldsConfiguration = `resources:

@@ -120,9 +120,9 @@ var recipes = []recipe{
 	{
 		name: "reviews-about-certain-users", enforcedBy: byProviso, as: identity{"Impersonate-User": "alice-reviews"},
 		steps: []step{
-			{post, "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews", reviewOf("v1alpha1", "developers"), 403, "policy=alice-team-reviews reason=NotMet"},
-			{post, "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews", reviewOf("v1alpha1", "system:serviceaccounts"), 201, ""},
-			{post, "/apis/authorization.k8s.io/v1/subjectaccessreviews", reviewOf("v1", "system:serviceaccounts"), 403, "policy=alice-team-reviews reason=Error"},
+			{post, "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews", podsReviewOf("v1alpha1", "developers"), 403, "policy=alice-team-reviews reason=NotMet"},
+			{post, "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews", podsReviewOf("v1alpha1", "system:serviceaccounts"), 201, ""},
+			{post, "/apis/authorization.k8s.io/v1/subjectaccessreviews", podsReviewOf("v1", "system:serviceaccounts"), 403, "policy=alice-team-reviews reason=Error"},
 		},
 	},
 	{
@@ -177,7 +177,7 @@ var recipes = []recipe{
 	},
 }
 
-func reviewOf(version, group string) string {
+func podsReviewOf(version, group string) string {
 	return `{"apiVersion": "authorization.k8s.io/` + version + `", "kind": "SubjectAccessReview", "spec": {"user": "system:serviceaccount:demo:ci", "groups": ["` + group + `"],
   "resourceAttributes": {"verb": "get", "version": "v1", "resource": "pods", "namespace": "demo"}}}`
 }

@@ -193,7 +193,6 @@ type outcome struct {
 // allowed by the policies that the replica that decided it at admission had. Each kube-apiserver asks one replica at its front door, and either
 // at admission. With PROVISO_FULL_LOAD it sends 100,000 requests.
 func TestLagging(t *testing.T) {
-	t.Parallel()
 	total := 2000
 	if os.Getenv("PROVISO_FULL_LOAD") != "" {
 		total = 100_000

@@ -143,7 +143,6 @@ func (p *pair) steady(t *testing.T, server int, name string) (stop func()) {
 // TestTwoServers has two kube-apiservers, of which the second one is new, slow, out of reach, without a manifest, or with an older list. No
 // write passes there on conditions then. The first one goes on, unless they share a client certificate.
 func TestTwoServers(t *testing.T) {
-	t.Parallel()
 	p := newPair(t)
 	p.up(t)
 	p.apply(t, policies)

@@ -99,7 +99,7 @@ func (w *wire) connect(near net.Conn) {
 		}
 	}()
 	go func() {
-		defer near.Close()
+		defer func() { _ = near.Close() }()
 		for c := range chunks {
 			for time.Since(c.at) < w.lagNow() {
 				time.Sleep(5 * time.Millisecond)
@@ -110,7 +110,7 @@ func (w *wire) connect(near net.Conn) {
 			}
 		}
 	}()
-	defer far.Close()
+	defer func() { _ = far.Close() }()
 	buffer := make([]byte, 1<<15)
 	for {
 		n, err := near.Read(buffer)

@@ -52,6 +52,9 @@ type Condition struct {
 	TextFunc func() (string, error)
 	// Description is shown to people where a reason names the condition.
 	Description string
+	// Hint says what the user can do so that an Allow condition would allow the request at authorization. A reason has it if the
+	// condition is folded. It is not serialised, and may be empty.
+	Hint string
 	// EvaluateFunc evaluates the condition in the process that made it, without reading
 	// Text. It must agree with Text, be safe for concurrent use, and use its context for
 	// cancellation and for the budget of the request (BudgetOf) only. It is nil in a condition that was read from the wire.

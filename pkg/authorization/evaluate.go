@@ -373,10 +373,15 @@ func (d Decision) explainFolded(text string) string {
 			counts = func(Condition) bool { return true }
 		}
 	}
+	onlyAllow := !slices.ContainsFunc(all, func(c Condition) bool { return c.Effect != EffectAllow })
 	seen, reasons := map[string]bool{}, []string{}
 	for _, c := range all {
 		if counts(c) && !seen[c.ID] && len(reasons) <= maxReportedConditions {
-			seen[c.ID], reasons = true, append(reasons, Explain(c.ID, WordError, c.Description, text))
+			hint := ""
+			if onlyAllow {
+				hint = c.Hint
+			}
+			seen[c.ID], reasons = true, append(reasons, Explain(c.ID, WordError, c.Description, text, hint))
 		}
 	}
 	return bounded(reasons)

@@ -122,6 +122,8 @@ type evaluation struct {
 	namespaced *Namespaced
 	// conditions counts the conditions that were made.
 	conditions int
+	// hints counts the policies for which a selector was looked for.
+	hints int
 	// stage and began are for metrics: began is when the first condition was evaluated, zero if none was.
 	stage authorization.Stage
 	began time.Time

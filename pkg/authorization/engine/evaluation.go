@@ -51,12 +51,7 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	if e.began.IsZero() {
 		e.began = time.Now()
 	}
-	plan, values := p.condition.plans[e.request.class], e.request.known()
-	if inNamespace := p.condition.namespacePlans[e.request.class]; inNamespace != nil {
-		if known := e.request.knownInNamespace(e.ctx); known != nil {
-			plan, values = inNamespace, known
-		}
-	}
+	plan, values := e.request.planOf(e.ctx, p)
 	switch {
 	case plan == nil:
 		return outcome{Result: partial.Failed(errNoPlan)}
@@ -70,6 +65,17 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	result := plan.EvalWithin(e.ctx, values, left)
 	e.budgets.Spend(p.key.Namespace, result.Cost())
 	return outcome{Result: result}
+}
+
+// planOf returns the plan for the condition of a policy with what is known of the request, and what is known. The plan is nil if there is
+// none for such a request.
+func (q *request) planOf(ctx context.Context, p *Policy) (*partial.Plan, cel.Values) {
+	if inNamespace := p.condition.namespacePlans[q.class]; inNamespace != nil {
+		if known := q.knownInNamespace(ctx); known != nil {
+			return inNamespace, known
+		}
+	}
+	return p.condition.plans[q.class], q.known()
 }
 
 var errBudget = fmt.Errorf("%w: while only the request is known, the conditions of cluster-scoped policies may cost %d together, and the conditions of the policies of one namespace %d",
@@ -91,6 +97,7 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	q := e.request
 	c.EvaluateFunc = q.evaluateFunc(p)
 	c.TextFunc = o.Residual().Text
+	c.Hint = e.hint(p)
 	// A review shows at most so many conditions of a set. For all further conditions it does not matter whether the caller
 	// may read the policy.
 	if e.conditions++; e.conditions > authorizationapi.MaxConditionsPerSet {

@@ -33,7 +33,8 @@ func (e *evaluation) nothingAllowed(found []matching) authorization.Decision {
 
 // nothingAllows returns the reasons of the Allow policies that match a request, but whose conditions cannot be true for any data
 // of the request. It leaves out policies whose condition only selects other requests or users, as the rules and subjects of a
-// policy do: they have nothing to do with the request. It names at most maxReportedPolicies, and is empty if no policy is left.
+// policy do: they have nothing to do with the request. It names at most maxReportedPolicies, with the selectors that they would need, and is
+// empty if no policy is left.
 func (e *evaluation) nothingAllows(found []matching) string {
 	var reasons []string
 	for _, m := range found {
@@ -48,7 +49,7 @@ func (e *evaluation) nothingAllows(found []matching) string {
 			reasons = append(reasons, "…")
 			break
 		}
-		reasons = append(reasons, m.policy.explain(authorization.WordNotMet, describe(part, "")))
+		reasons = append(reasons, m.policy.explain(authorization.WordNotMet, describe(part, ""), e.hint(m.policy)))
 	}
 	return strings.Join(reasons, "; ")
 }

@@ -262,7 +262,9 @@ func TestFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Log(out)
+	if want := "Warning: spec.resources[0]: the excluded fields of pods are checked only for users whom no other authorizer"; !strings.Contains(out, want) {
+		t.Errorf("got %s, want %s", out, want)
+	}
 	for _, args := range [][]string{
 		{"create", "namespace", demo}, {"create", "namespace", "safe"}, {"create", "serviceaccount", "default", "--namespace", demo},
 		{"create", "configmap", "m", "--namespace", demo}, {"create", "configmap", "red", "--namespace", demo},
@@ -301,6 +303,7 @@ func TestFields(t *testing.T) {
 			t.Errorf("%s: %s %s: got %d after %d calls: %.700s\nwant %d, the inner door called: %t (%s)", row.name, row.user, row.method, code, calls, answer, row.code, row.called, row.message)
 		}
 	}
+	t.Run("selectors", func(t *testing.T) { testSelectors(t, r) })
 	t.Run("audit", func(t *testing.T) {
 		want := []string{
 			`update.inner-door.proviso.static.k8s.io/include":"allowed"`, `update.inner-door.proviso.static.k8s.io/include":"refused"`,

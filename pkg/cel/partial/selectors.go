@@ -1,0 +1,233 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+const (
+	// maxSelectorMacros bounds the macros over the selectors of the request that are looked at.
+	maxSelectorMacros = 4
+	// maxWanted bounds the requirements that one macro is found to look for.
+	maxWanted = 4
+	// maxWantedValues bounds the values of one requirement.
+	maxWantedValues = 8
+)
+
+// Wanted is a requirement of a selector of the request for which an expression may look. Nothing says that the expression is
+// true for a request that has it.
+type Wanted struct {
+	// InFields says that it is a requirement of the field selector, and not of the label selector.
+	InFields bool
+	// Key, Operator and Values are as in the variable request.
+	Key, Operator string
+	Values        []string
+}
+
+// WantedSelectors returns, for each macro over the requirements of a selector of the request, requirements for which it may look,
+// and the cost of finding them. They are what the macro compares with the key, the operator and the values of a requirement: constants,
+// and what depends on nothing but the request. The result is bounded, and empty if the limit is exceeded.
+func (e *Expression) WantedSelectors(ctx context.Context, values cel.Values, limit uint64) (wanted [][]Wanted, cost uint64) {
+	defer func() {
+		if recover() != nil {
+			wanted = nil
+		}
+	}()
+	var found []*selectorMacro
+	findSelectorMacros(e.tree, &found)
+	texts := &operandReader{expression: e, ctx: ctx, values: values, limit: limit}
+	for _, m := range found {
+		if of := m.wanted(texts); len(of) > 0 {
+			wanted = append(wanted, of)
+		}
+	}
+	if texts.cost > limit || ctx.Err() != nil {
+		return nil, texts.cost
+	}
+	return wanted, texts.cost
+}
+
+// role is what an expression in the body of a macro over requirements is.
+type role uint8
+
+const (
+	noRole role = iota
+	theKey
+	theOperator
+	theValues // all values of a requirement
+	oneValue  // one of its values
+)
+
+// selectorMacro has what a macro over the requirements of a selector compares with the parts of a requirement.
+type selectorMacro struct {
+	inFields bool
+	// roles has the roles of the variables that nested macros bind, and binder is the variable of the requirement.
+	roles  map[string]role
+	binder string
+
+	operands map[role][]*node
+}
+
+// findSelectorMacros adds the macros over request.labelSelector.requirements and request.fieldSelector.requirements in a tree, up to
+// maxSelectorMacros.
+func findSelectorMacros(n *node, found *[]*selectorMacro) {
+	if n.kind == macroNode && len(*found) < maxSelectorMacros && len(n.binders) > 0 {
+		root, path, ok := pathOf(n.target)
+		if ok && root == cel.Request && (slices.Equal(path, []string{"labelSelector", "requirements"}) || slices.Equal(path, []string{"fieldSelector", "requirements"})) {
+			m := &selectorMacro{inFields: path[0] == "fieldSelector", roles: map[string]role{}, binder: n.binders[len(n.binders)-1], operands: map[role][]*node{}}
+			for _, body := range n.args {
+				m.collect(body)
+			}
+			*found = append(*found, m)
+		}
+	}
+	if n.target != nil {
+		findSelectorMacros(n.target, found)
+	}
+	for _, arg := range n.args {
+		findSelectorMacros(arg, found)
+	}
+}
+
+// collect adds the operands that are compared with parts of the requirement.
+func (m *selectorMacro) collect(n *node) {
+	operands := n.args
+	if n.kind == callNode && n.target != nil {
+		operands = append([]*node{n.target}, n.args...)
+	}
+	if n.kind == callNode && len(operands) == 2 && n.name != operators.NotEquals {
+		for i, operand := range operands {
+			if r, other := m.roleOf(operand), operands[1-i]; r != noRole && m.roleOf(other) == noRole {
+				m.operands[r] = append(m.operands[r], other)
+			}
+		}
+	}
+	if n.kind == macroNode && m.roleOf(n.target) == theValues && len(n.binders) > 0 {
+		m.roles[n.binders[len(n.binders)-1]] = oneValue
+	}
+	if n.target != nil {
+		m.collect(n.target)
+	}
+	for _, arg := range n.args {
+		m.collect(arg)
+	}
+}
+
+func (m *selectorMacro) roleOf(n *node) role {
+	switch {
+	case n.kind == variableNode:
+		return m.roles[n.name]
+	case n.kind == selectNode && !n.test && n.target.kind == variableNode && n.target.name == m.binder:
+		return map[string]role{"key": theKey, "operator": theOperator, "values": theValues}[n.name]
+	case n.kind == callNode && n.name == operators.Index && len(n.args) == 2 && m.roleOf(n.args[0]) == theValues:
+		return oneValue
+	}
+	return noRole
+}
+
+// wanted returns the requirements that the operands make together, at most maxWanted.
+func (m *selectorMacro) wanted(texts *operandReader) []Wanted {
+	keys, verbs := texts.singles(m.operands[theKey]), texts.singles(m.operands[theOperator])
+	if len(verbs) == 0 {
+		verbs = []string{"In"}
+	}
+	var values [][]string
+	for _, value := range texts.singles(slices.Concat(m.operands[theValues], m.operands[oneValue])) {
+		values = append(values, []string{value})
+	}
+	for _, operand := range m.operands[theValues] {
+		if list := texts.of(operand); len(list) > 1 {
+			values = append(values, list)
+		}
+	}
+	var wanted []Wanted
+	for _, key := range keys {
+		for _, operator := range verbs {
+			choices := values
+			if operator == "Exists" || operator == "DoesNotExist" {
+				choices = [][]string{nil}
+			}
+			for _, choice := range choices {
+				if len(wanted) < maxWanted {
+					wanted = append(wanted, Wanted{InFields: m.inFields, Key: key, Operator: operator, Values: choice})
+				}
+			}
+		}
+	}
+	return wanted
+}
+
+// operandReader evaluates operands to texts.
+type operandReader struct {
+	expression *Expression
+	//nolint:containedctx // lives for one call
+	ctx    context.Context
+	values cel.Values
+	limit  uint64
+	cost   uint64
+}
+
+// singles returns the texts of operands, each once.
+func (t *operandReader) singles(operands []*node) []string {
+	var texts []string
+	for _, operand := range operands {
+		for _, text := range t.of(operand) {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
+}
+
+// of returns the text of an operand, or the texts in a list, at most maxWantedValues. It returns none if the operand depends on more than
+// the request, makes checks, or is something else.
+func (t *operandReader) of(n *node) []string {
+	if n.kind == constantNode {
+		return textsOf(n.value)
+	}
+	part := &Part{node: n}
+	if !part.ReadsOnly(cel.Request) || t.cost >= t.limit {
+		return nil
+	}
+	planned, err := t.expression.instructionsOf([]*Part{part})
+	if err != nil {
+		return nil
+	}
+	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, planned[0], t.values, t.limit-t.cost)
+	t.cost += cost
+	if err != nil {
+		return nil
+	}
+	return textsOf(value)
+}
+
+func textsOf(value ref.Val) []string {
+	switch value := value.(type) {
+	case types.String:
+		return []string{string(value)}
+	case traits.Lister:
+		var texts []string
+		for it := value.Iterator(); it.HasNext() == types.True && len(texts) < maxWantedValues; {
+			text, ok := it.Next().(types.String)
+			if !ok {
+				return nil
+			}
+			texts = append(texts, string(text))
+		}
+		return texts
+	}
+	return nil
+}

@@ -1,0 +1,95 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// selectorPolicies let lisa read what belongs to team blue, and write it.
+const selectorPolicies = `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: lisa-blue}
+spec:
+  effect: Allow
+  description: lisa works for team blue
+  subjects: [{kind: User, name: lisa}]
+  rules:
+  - {verbs: [list, watch, create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
+  - {verbs: [list, watch, create, deletecollection], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
+  condition: >-
+    request.verb == "create" ? object.metadata.?labels["team"].orValue("") == "blue" :
+    request.labelSelector.requirements.exists(r, r.key == "team" && r.operator == "In" && r.values == ["blue"])
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: lisa-nodes}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: lisa}]
+  rules: [{verbs: [list], apiGroups: [""], resources: [pods]}]
+  condition: request.fieldSelector.requirements.exists(r, r.key == "spec.nodeName" && r.values == ["node-1"])
+`
+
+// namedSelector finds the selector in a refusal.
+var namedSelector = regexp.MustCompile(`: use the (label|field) selector (\S+)`)
+
+// testSelectors has a user who is refused lists, and copies the selector from the message.
+func testSelectors(t *testing.T, r *rig) {
+	r.apply(t, selectorPolicies)
+	for name, team := range map[string]string{"ours": "blue", "theirs": "red"} {
+		if code, answer := r.send(t, "admin", "POST", maps, jsonType, labelled("ConfigMap", name, team, "")); code != http.StatusCreated {
+			t.Fatalf("got %d %s", code, answer)
+		}
+	}
+	kubectl := func(args ...string) (string, error) {
+		return r.Kubectl(t.Context(), "", append([]string{"--as", "lisa", "--namespace", demo}, args...)...)
+	}
+	eventually(t, "the policies are in force", func() bool {
+		_, err := kubectl("get", "configmaps", "--selector", "team=blue")
+		_, pods := kubectl("get", "pods", "--field-selector", "spec.nodeName=node-1")
+		return err == nil && pods == nil
+	})
+	for _, tc := range []struct{ resource, flag, want string }{
+		{"configmaps", "--selector", "ours"}, {"virtualmachines", "--selector", ""}, {"pods", "--field-selector", ""},
+	} {
+		_, err := kubectl("get", tc.resource, "--output=name")
+		if err == nil {
+			t.Fatalf("%s: the list is not refused", tc.resource)
+		}
+		named := namedSelector.FindStringSubmatch(err.Error())
+		if named == nil || !strings.Contains(err.Error(), "(Forbidden)") || !strings.Contains(tc.flag, strings.ReplaceAll(named[1], "label", "--selector")) {
+			t.Errorf("%s: the refusal names no selector: %v", tc.resource, err)
+			continue
+		}
+		output, err := kubectl("get", tc.resource, "--output=name", tc.flag, named[2])
+		if err != nil || strings.Contains(output, "theirs") || !strings.Contains(output, tc.want) {
+			t.Errorf("%s with %s %s: got %s, %v", tc.resource, tc.flag, named[2], output, err)
+		}
+	}
+	machines := "/apis/demo.proviso.dev/v1alpha1/namespaces/" + demo + "/virtualmachines"
+	for name, send := range map[string]func(query string) (int, string){
+		"watch": func(query string) (int, string) {
+			return r.send(t, "lisa", "GET", maps+"?watch=1&timeoutSeconds=1&"+query, "", "")
+		},
+		"deletecollection": func(query string) (int, string) { return r.send(t, "lisa", "DELETE", machines+"?"+query, "", "") },
+	} {
+		code, answer := send("")
+		named := namedSelector.FindStringSubmatch(strings.ReplaceAll(answer, `"`, " "))
+		if code != http.StatusForbidden || named == nil {
+			t.Errorf("%s: got %d %s, want 403 with a selector", name, code, answer)
+			continue
+		}
+		if code, answer := send("labelSelector=" + url.QueryEscape(named[2])); code != http.StatusOK {
+			t.Errorf("%s with %s: got %d %s", name, named[2], code, answer)
+		}
+	}
+}

@@ -319,10 +319,7 @@ func TestFields(t *testing.T) {
 // changed returns an object with a change.
 func (r *rig) changed(t *testing.T, path string, change func(map[string]any)) string {
 	t.Helper()
-	if strings.HasSuffix(path, "/finalize") {
-		path = strings.TrimSuffix(path, "/finalize")
-	}
-	_, answer := r.send(t, "admin", "GET", path, "", "")
+	_, answer := r.send(t, "admin", "GET", strings.TrimSuffix(path, "/finalize"), "", "")
 	object := map[string]any{}
 	if err := json.Unmarshal([]byte(answer), &object); err != nil {
 		t.Fatal(err)

@@ -36,6 +36,9 @@ var suites = []mutation.Suite{
 		{Name: "lazy: what is not concrete denies", File: "lazy.go", Old: "return Deny(\"failed closed\", errNotConcrete)", New: "return Allow(\"\", nil)", Test: "^TestLazyDeniesResiduals$"},
 		{Name: "path of a resource", File: "attributes.go", Old: "if a.IsResourceRequest() {\n\t\treturn \"\"", New: "if false {\n\t\treturn \"\"", Test: "^TestPathOf$"},
 	}},
+	{Package: "pkg/authorization", Tests: "pkg/authorization/engine", Test: "^TestHints$", Mutants: []mutation.Mutant{
+		{Name: "authorization: selectors beside conditions that hold back", File: "evaluate.go", Old: "if onlyAllow {", New: "if onlyAllow || true {"},
+	}},
 	{Package: "pkg/authorization/celeval", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "partial: stopped", File: "evaluator.go", Old: "return authorization.Exhausted(outcome.Err())", New: "return authorization.Failed(outcome.Err())", Test: "^TestPartialCELNeverOpens$"},
 		{Name: "partial: budget", File: "evaluator.go", Old: "\t\treturn authorization.Exhausted(err)\n\t}\n\tplan,", New: "\t\treturn authorization.Failed(err)\n\t}\n\tplan,", Test: "^TestPartialCELNeverOpens$"},

@@ -80,6 +80,7 @@ func (p *pair) remainsStopped(t *testing.T, server int) {
 	for range 20 {
 		if code, answer := p.try(t, server, "dana", "dev"); !refusedAtFrontDoor(code, answer) {
 			t.Errorf("got %d %.300s, want a refusal by the front door", code, answer)
+			break
 		}
 	}
 	if code, answer := p.try(t, server, "rob", "prod"); code != http.StatusCreated {
@@ -103,11 +104,11 @@ func (p *pair) says(t *testing.T, reason string) {
 	})
 }
 
-// empty replaces a manifest by an empty one.
-func empty(t *testing.T, server *cluster.KubeAPIServer) {
+// replaceManifest replaces the manifest of a server.
+func replaceManifest(t *testing.T, server *cluster.KubeAPIServer, content string) {
 	t.Helper()
-	file := filepath.Join(server.InnerDoorFiles(), "empty.yaml")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Rename(file, server.Manifest())); err != nil {
+	file := filepath.Join(server.InnerDoorFiles(), "other.yaml")
+	if err := errors.Join(os.WriteFile(file, []byte(content), 0o600), os.Rename(file, server.Manifest())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -183,7 +184,21 @@ func TestTwoServers(t *testing.T) {
 		p.says(t, "the server has the manifest ")
 		p.remainsStopped(t, 1)
 		p.InnerDoor.Configuration = before
-		if err := p.Servers[1].WriteInnerDoor(t.Context()); err != nil {
+	})
+	t.Run("a truncated manifest", func(t *testing.T) {
+		server := p.Servers[1]
+		if err := server.WriteInnerDoor(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.passes(t, 1)
+		content, err := os.ReadFile(server.Manifest())
+		if err != nil {
+			t.Fatal(err)
+		}
+		replaceManifest(t, server, string(content[:strings.LastIndex(string(content), "- admissionReviewVersions:")]))
+		p.says(t, "the server did not call the inner door")
+		p.remainsStopped(t, 1)
+		if err := server.WriteInnerDoor(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		p.passes(t, 1)
@@ -228,7 +243,7 @@ func (p *pair) tooLate(t *testing.T) func(*testing.T) {
 // that was authorized before, and whose body comes later, passes without a decision about the object.
 func testEmptiedOnOne(t *testing.T, p *pair) {
 	code, answer := lateBy(t, p.user(t, 1, "dana"), p.second, claims, claim("late", "prod", ""), func() {
-		empty(t, p.Servers[1])
+		replaceManifest(t, p.Servers[1], "")
 		began := time.Now()
 		p.stops(t, 1)
 		t.Logf("nothing passed on conditions %s after the manifest was emptied", time.Since(began).Round(100*time.Millisecond))
@@ -257,7 +272,7 @@ func testOneCertificate(t *testing.T, p *pair) {
 	}
 	p.passes(t, 1)
 	p.passes(t, 0)
-	empty(t, server)
+	replaceManifest(t, server, "")
 	p.stops(t, 1)
 	p.stops(t, 0)
 	if err := server.WriteInnerDoor(t.Context()); err != nil {

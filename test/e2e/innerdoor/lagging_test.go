@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// maxLag is for how long what the store sends to one replica is held back at most. The replica may lag by more, because the store sends no more than
-	// the replica takes.
+	// maxLag is for how long what the store delivers to the watches of one replica is held back at most.
 	maxLag = 5 * time.Second
 	// slack is what an event may take otherwise, also on a busy machine.
 	slack = 3 * time.Second
@@ -261,8 +260,8 @@ func TestLagging(t *testing.T) {
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	store := newWire(t, strings.TrimPrefix(p.EtcdURL(), "https://"))
-	lagging, err := p.AloneAt(t.Context(), "https://"+store.address)
+	store := newLateStore(t, p.Cluster)
+	lagging, err := p.AloneAt(t.Context(), store.url)
 	t.Cleanup(lagging.Stop)
 	if err != nil {
 		t.Fatal(err)
@@ -304,7 +303,7 @@ func generated(name string, generation int) string {
 }
 
 // load changes the policies and the lag while eight clients send writes, and returns the outcomes.
-func (p *pair) load(t *testing.T, c *changer, clients []*caller, store *wire, o *observer, total int) []outcome {
+func (p *pair) load(t *testing.T, c *changer, clients []*caller, store *lateStore, o *observer, total int) []outcome {
 	t.Helper()
 	h := c.history
 	end, background := make(chan struct{}), sync.WaitGroup{}
@@ -368,7 +367,7 @@ func (p *pair) load(t *testing.T, c *changer, clients []*caller, store *wire, o 
 }
 
 // choose returns a generation: mostly one that a replica may have at the moment, and sometimes an older one, or one that comes later.
-func choose(h *history, store *wire) int {
+func choose(h *history, store *lateStore) int {
 	now := time.Now().Add(-time.Duration(rand.Int64N(int64(2 * betweenChanges)))) // a replica does not have a change at once
 	switch rand.IntN(8) {
 	case 0:

@@ -64,6 +64,11 @@ func (c *Cluster) StartEtcd(ctx context.Context) error {
 // EtcdURL returns the URL of etcd.
 func (c *Cluster) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.Etcd) }
 
+// EtcdCertificate returns a client certificate for etcd.
+func (c *Cluster) EtcdCertificate() (certFile, keyFile string) {
+	return c.pki("etcd-client.crt"), c.pki("etcd-client.key")
+}
+
 // storeArgs returns the arguments of a server that stores its objects in the cluster's etcd, at its URL or that of a proxy.
 func (c *Cluster) storeArgs(url string) []string {
 	return []string{"--etcd-servers=" + url, "--etcd-cafile=" + c.CAFile(), "--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key")}

@@ -187,7 +187,10 @@ func (l slotLimit) namespaced(ctx context.Context, evaluate func(context.Context
 
 // decision implements limit.
 func (l slotLimit) decision(evaluate func() authorization.Decision) (decision authorization.Decision, err error) {
-	err = l.policies.within(l.waiting, l.review, l.isLarge, func() { decision = evaluate() })
+	err = l.policies.within(l.waiting, l.review, l.isLarge, func() {
+		decision = evaluate()
+		_ = decision.Reason() // to find it takes time, too
+	})
 	return decision, err
 }
 

@@ -195,6 +195,7 @@ var suites = []mutation.Suite{
 		{Name: "slots: callers that wait", File: "slots.go", Old: "if own.waiting == own.maxWaiting {", New: "if false {"},
 	}},
 	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "frontdoor: reasons are found in a slot", File: "large.go", Old: "_ = decision.Reason()", New: "_ = decision.Reason", Test: "^TestReasonsTakeASlot$"},
 		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "all.Within(large)", New: "slots.New(large)", Test: "^TestEvaluationWithoutSlotIsDenied$"},
 		{Name: "frontdoor: slow namespaces take the slots of a user", File: "large.go", Old: "slowUserShare      = 2", New: "slowUserShare      = 4", Test: "^TestWaitingReviewsHoldNoSlots$"},
 		{Name: "frontdoor: policies that are not loaded", File: "decide.go", Old: "if d.config.Policies.Snapshot() == nil {\n\t\treturn authorization.Decision{}, errNotLoaded", New: "if false {\n\t\treturn authorization.Decision{}, errNotLoaded"},

@@ -92,6 +92,10 @@ fuzz: ## Fuzz every target for FUZZTIME.
 oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORACLE_SEED on; takes hours.
 	ORACLE_CASES=$${ORACLE_CASES:-10000000} ORACLE_SEED=$${ORACLE_SEED:-1} go test -count=1 -v -timeout 24h -run '^TestOracle$$' ./pkg/cel/partial
 
+.PHONY: mutated-reviews
+mutated-reviews: ## Send REVIEW_CASES recorded reviews, changed at random from REVIEW_SEED on, to both doors; takes minutes.
+	REVIEW_CASES=$${REVIEW_CASES:-200000} REVIEW_SEED=$${REVIEW_SEED:-1} go test -count=1 -v -timeout 4h -run '^TestMutatedReviews$$' ./pkg/frontdoor
+
 .PHONY: mutants
 mutants: ## Delete each guard of what decides in turn; the tests must notice within a minute.
 	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel/partial ./test/mutants

@@ -16,7 +16,7 @@ func TestReasonsTakeASlot(t *testing.T) {
 	t.Parallel()
 	for _, isLarge := range []bool{false, true} {
 		isFound := false
-		_, err := newLimits().of(t.Context(), &reviewSpec{User: "bob"}, isLarge).decision(func() authorization.Decision {
+		_, err := newLimits().of(t.Context(), &reviewSpec{}, isLarge).decision(func() authorization.Decision {
 			return authorization.NoOpinionBecause(func() string { isFound = true; return "" })
 		})
 		if err != nil || !isFound {

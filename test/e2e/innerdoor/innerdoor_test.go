@@ -22,8 +22,12 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
-// recordDir is where the AdmissionReviews are kept for the tests of pkg/innerdoor. They are written if PROVISO_RECORD is set.
-var recordDir = filepath.Join("..", "..", "..", "pkg", "innerdoor", "testdata", "reviews")
+// recordDir and recordFrontDoorDir are where the AdmissionReviews and the SubjectAccessReviews are kept for the tests of pkg/innerdoor and of
+// pkg/frontdoor. They are written if PROVISO_RECORD is set.
+var (
+	recordDir          = filepath.Join("..", "..", "..", "pkg", "innerdoor", "testdata", "reviews")
+	recordFrontDoorDir = filepath.Join("..", "..", "..", "pkg", "frontdoor", "testdata", "reviews")
+)
 
 const configuration = `resources:
 - resource: persistentvolumeclaims
@@ -398,7 +402,8 @@ func TestInnerDoor(t *testing.T) {
 			t.Errorf("%s: got %d after %d calls: %.600s\nwant %d, the inner door called: %t (%s)", name, code, len(calls), answer, row.code, row.called, row.message)
 		}
 		if row.name != "" && len(calls) > 0 && os.Getenv("PROVISO_RECORD") != "" {
-			record(t, row.name, r.proxy.bodies[0])
+			record(t, recordDir, row.name, r.proxy.bodies[0])
+			record(t, recordFrontDoorDir, row.name, r.proxy.questions[0])
 		}
 	}
 	t.Run("audit", func(t *testing.T) { testAudit(t, r) })
@@ -417,8 +422,8 @@ func TestInnerDoor(t *testing.T) {
 	})
 }
 
-// record writes an AdmissionReview, with the values that differ from run to run replaced.
-func record(t *testing.T, name string, body []byte) {
+// record writes a review, with the values that differ from run to run replaced.
+func record(t *testing.T, dir, name string, body []byte) {
 	t.Helper()
 	var review map[string]any
 	if err := json.Unmarshal(body, &review); err != nil {
@@ -429,10 +434,10 @@ func record(t *testing.T, name string, body []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(recordDir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(recordDir, name+".json"), append(text, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".json"), append(text, '\n'), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -154,9 +154,8 @@ func (r *rig) hold(t *testing.T, user string, n int) *held {
 	return h
 }
 
-// testRefused sends the rest of the bodies. The inner door must have refused all requests.
-func (h *held) testRefused(t *testing.T) {
-	t.Helper()
+// release sends the rest of the bodies.
+func (h *held) release() {
 	h.rig.proxy.take(h.user)
 	turns := make(chan struct{}, maxAtOnce)
 	for i, rest := range h.rests {
@@ -167,6 +166,11 @@ func (h *held) testRefused(t *testing.T) {
 			<-turns
 		}()
 	}
+}
+
+// testRefused waits for the answers. The inner door must have refused all requests.
+func (h *held) testRefused(t *testing.T) {
+	t.Helper()
 	h.all.Wait()
 	for i, code := range h.codes {
 		if code != http.StatusForbidden {
@@ -210,28 +214,15 @@ func (r *rig) forget(t *testing.T, args []string, users ...string) {
 // lateFor is a body that takes nearly as long as kube-apiserver lets a request take.
 const lateFor = 30 * time.Second
 
-// longHeld is a request whose body takes lateFor.
-type longHeld struct {
-	held *held
-	ends time.Time
-}
-
-// holdForLong holds back one body, and deletes the policy of its user. testRefused sends the rest.
-func (r *rig) holdForLong(t *testing.T) *longHeld {
+// holdForLong holds back one body for lateFor, and deletes the policy of its user meanwhile.
+func (r *rig) holdForLong(t *testing.T) *held {
 	t.Helper()
 	r.prepareLate(t)
-	long := &longHeld{ends: time.Now().Add(lateFor)}
-	long.held = r.hold(t, "lotte", 1)
+	h := r.hold(t, "lotte", 1)
+	time.AfterFunc(lateFor, h.rests[0])
 	r.forget(t, []string{"clusterauthorizationpolicy", "late-lotte"}, "lotte")
-	return long
-}
-
-func (l *longHeld) testRefused(t *testing.T) {
-	if time.Now().After(l.ends.Add(3 * time.Second)) { // a busy machine: kube-apiserver may have given up
-		t.Logf("the body takes %s", time.Since(l.ends)+lateFor)
-	}
-	time.Sleep(time.Until(l.ends))
-	l.held.testRefused(t)
+	r.proxy.take("lotte")
+	return h
 }
 
 // testManyLateBodies takes away what has authorized requests while their bodies are coming: one policy of a user, the only one of a user,
@@ -241,6 +232,7 @@ func testManyLateBodies(t *testing.T, r *rig) {
 	r.forget(t, []string{"clusterauthorizationpolicy", "late-lena", "late-lara"}, "lena", "lara")
 	r.forget(t, []string{"clusterrolebinding", "late"}, "rita")
 	for _, h := range []*held{lena, lara, rita} {
+		h.release()
 		h.testRefused(t)
 	}
 }
@@ -250,5 +242,6 @@ func testLastPolicy(t *testing.T, r *rig) {
 	last := r.hold(t, "last", manyLate)
 	r.forget(t, []string{"clusterauthorizationpolicies", "--all"}, "last")
 	r.forget(t, []string{"authorizationpolicies", "--all", "--all-namespaces"})
+	last.release()
 	last.testRefused(t)
 }

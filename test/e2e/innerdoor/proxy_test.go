@@ -50,6 +50,8 @@ type proxy struct {
 	forgetful bool
 	// admittedBy has the targets that the AdmissionReviews of each object were sent to, by its name, if it is not nil.
 	admittedBy map[string][]string
+	// questions are the bodies with asked.
+	questions [][]byte
 	// delay is how long AdmissionReviews are held back. down refuses connections.
 	delay time.Duration
 	down  bool
@@ -197,14 +199,14 @@ func (p *proxy) keepQuestion(body []byte) {
 	if p.forgetful {
 		return
 	}
-	p.asked = append(p.asked, review.Spec)
+	p.asked, p.questions = append(p.asked, review.Spec), append(p.questions, body)
 }
 
 // reset forgets what has been kept.
 func (p *proxy) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reviews, p.bodies, p.asked = nil, nil, nil
+	p.reviews, p.bodies, p.asked, p.questions = nil, nil, nil, nil
 }
 
 // calls returns the AdmissionReviews since the last reset.

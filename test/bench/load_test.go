@@ -89,23 +89,27 @@ func (w *way) turn(b *testing.B, c *cluster.Cluster) {
 const clockTick = 10 * time.Millisecond
 
 // serversTime is the processor time that kube-apiserver and Proviso have used.
-func serversTime(b *testing.B, c *cluster.Cluster) (sum time.Duration) {
+func serversTime(b *testing.B, c *cluster.Cluster) time.Duration {
 	b.Helper()
-	for _, pid := range []int{c.KubeAPIServerPid(), c.Pid()} {
-		content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return processTime(b, c.KubeAPIServerPid()) + processTime(b, c.Pid())
+}
+
+// processTime is the processor time that a process has used.
+func processTime(b *testing.B, pid int) (sum time.Duration) {
+	b.Helper()
+	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	// The name of the command, in parentheses, may have blanks. utime and stime are the
+	// twelfth and thirteenth field after it.
+	fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
+	for _, ticks := range fields[11:13] {
+		n, err := strconv.Atoi(ticks)
 		if err != nil {
 			b.Fatal(err)
 		}
-		// The name of the command, in parentheses, may have blanks. utime and stime are the
-		// twelfth and thirteenth field after it.
-		fields := strings.Fields(string(content[bytes.LastIndexByte(content, ')')+1:]))
-		for _, ticks := range fields[11:13] {
-			n, err := strconv.Atoi(ticks)
-			if err != nil {
-				b.Fatal(err)
-			}
-			sum += time.Duration(n) * clockTick
-		}
+		sum += time.Duration(n) * clockTick
 	}
 	return sum
 }

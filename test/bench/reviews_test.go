@@ -62,6 +62,12 @@ func BenchmarkConditionsReview(b *testing.B) {
 // start runs a control plane for the benchmark.
 func start(b *testing.B) *cluster.Cluster {
 	b.Helper()
+	return startWith(b, nil)
+}
+
+// startWith is start with an inner door, if it is not nil.
+func startWith(b *testing.B, innerDoor *cluster.InnerDoor) *cluster.Cluster {
+	b.Helper()
 	wd, err := os.Getwd()
 	if err != nil {
 		b.Fatal(err)
@@ -72,7 +78,7 @@ func start(b *testing.B) *cluster.Cluster {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	c, err := cluster.New(cluster.Config{Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), Token: true})
+	c, err := cluster.New(cluster.Config{Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), InnerDoor: innerDoor, Token: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,9 +125,18 @@ func (r *rig) questions(user string, about func(*authorizationv1.ResourceAttribu
 	return n
 }
 
-// hold sends requests to create secrets, and returns when all have been authorized.
+// hold sends requests to create secrets, and returns when all have been authorized. Those of lara are sent in chunks over HTTP/1.1, all others
+// over HTTP/2.
 func (r *rig) hold(t *testing.T, user string, n int) *held {
 	t.Helper()
+	sender := r.users[cluster.Admin]
+	if user == "lara" {
+		certFile, keyFile := r.UserCertificate(cluster.Admin)
+		client := clientWith(t, r.Cluster, certFile, keyFile)
+		transport := client.Transport.(*http.Transport)
+		transport.ForceAttemptHTTP2, transport.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
+		sender = &caller{name: cluster.Admin, client: client, base: r.KubeAPIServerURL()}
+	}
 	creates := func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "create" && a.Version == "v1" }
 	h, before := &held{rig: r, user: user, codes: make([]int, n)}, r.questions(user, creates)
 	for i := range n {
@@ -140,7 +150,7 @@ func (r *rig) hold(t *testing.T, user string, n int) *held {
 		h.done = append(h.done, done)
 		h.all.Go(func() {
 			defer close(done)
-			code, _, err := r.users[cluster.Admin].sendWith(t.Context(), "POST", lateSecrets, jsonType, body, map[string]string{"Impersonate-User": user, "Impersonate-Group": "late"})
+			code, _, err := sender.sendWith(t.Context(), "POST", lateSecrets, jsonType, body, map[string]string{"Impersonate-User": user, "Impersonate-Group": "late"})
 			if err != nil {
 				t.Error(err)
 				_ = body.CloseWithError(err)

@@ -34,6 +34,8 @@ import (
 const (
 	resource = "fieldpermissionmappings"
 	singular = "fieldpermissionmapping"
+	// verbRestrict lets a user write mappings. It is the same verb as for Deny policies.
+	verbRestrict = "restrict"
 )
 
 // Checker checks the content of mappings. It is called with specifications that are valid in
@@ -82,7 +84,10 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 			return checker(m.Name, &m.Spec)
 		},
 		Begin: stored.NewWrites("mappings", false).Begin,
-		Guard: &guard{authors: authors},
+		Guard: &stored.VerbGuard{
+			Authors: authors, Verb: verbRestrict, Resource: policy.Resource(resource), Version: v1alpha1.SchemeGroupVersion.Version,
+			Writes: "create, change or delete a mapping, which decides which verbs fields need", SameSpec: sameSpec,
+		},
 		Table: table,
 	}, scheme, optsGetter)
 	if err != nil {

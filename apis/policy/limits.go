@@ -53,6 +53,9 @@ const (
 	MaxRuleEnforcements = 64
 	// MaxEnforcementMessageBytes bounds the explanation of one result.
 	MaxEnforcementMessageBytes = 1024
+	// MaxEnforcedVersions bounds the versions of an EnforcementConfiguration. Each has an APIService; groups of Kubernetes have at
+	// most five.
+	MaxEnforcedVersions = 16
 	// MaxMappedFields bounds the fields of a mapping. The pod, the kind of Kubernetes with the
 	// most fields, has a few hundred, and few of them need a permission of their own.
 	MaxMappedFields = 256

@@ -39,6 +39,8 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&ClusterAuthorizationPolicyList{},
 		&AuthorizationPolicy{},
 		&AuthorizationPolicyList{},
+		&EnforcementConfiguration{},
+		&EnforcementConfigurationList{},
 		&FieldPermissionMapping{},
 		&FieldPermissionMappingList{},
 	)

@@ -44,6 +44,8 @@ const (
 	// EnforcedAtInnerDoor means the inner door, which kube-apiserver calls at admission for writes to the resources in its
 	// configuration that no other authorizer allows.
 	EnforcedAtInnerDoor EnforcementPlace = "InnerDoor"
+	// EnforcedAtAggregatedServer means another aggregated server, which an EnforcementConfiguration names.
+	EnforcedAtAggregatedServer EnforcementPlace = "AggregatedServer"
 	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
 	EnforcedAtReviews EnforcementPlace = "Reviews"
 )

@@ -41,6 +41,14 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.AuthorizationPolicyStatusApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("ClusterAuthorizationPolicy"):
 		return &applyconfigurationpolicyv1alpha1.ClusterAuthorizationPolicyApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("EnforcementConfiguration"):
+		return &applyconfigurationpolicyv1alpha1.EnforcementConfigurationApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("EnforcementConfigurationSpec"):
+		return &applyconfigurationpolicyv1alpha1.EnforcementConfigurationSpecApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("EnforcementConfigurationStatus"):
+		return &applyconfigurationpolicyv1alpha1.EnforcementConfigurationStatusApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("EnforcementService"):
+		return &applyconfigurationpolicyv1alpha1.EnforcementServiceApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("ExpressionWarning"):
 		return &applyconfigurationpolicyv1alpha1.ExpressionWarningApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldExclusion"):

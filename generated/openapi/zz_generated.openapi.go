@@ -57,6 +57,11 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.AuthorizationPolicyStatus{}.OpenAPIModelName():       schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref),
 		policyv1alpha1.ClusterAuthorizationPolicy{}.OpenAPIModelName():      schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicy(ref),
 		policyv1alpha1.ClusterAuthorizationPolicyList{}.OpenAPIModelName():  schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicyList(ref),
+		policyv1alpha1.EnforcementConfiguration{}.OpenAPIModelName():        schema_proviso_apis_policy_v1alpha1_EnforcementConfiguration(ref),
+		policyv1alpha1.EnforcementConfigurationList{}.OpenAPIModelName():    schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationList(ref),
+		policyv1alpha1.EnforcementConfigurationSpec{}.OpenAPIModelName():    schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationSpec(ref),
+		policyv1alpha1.EnforcementConfigurationStatus{}.OpenAPIModelName():  schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationStatus(ref),
+		policyv1alpha1.EnforcementService{}.OpenAPIModelName():              schema_proviso_apis_policy_v1alpha1_EnforcementService(ref),
 		policyv1alpha1.ExpressionWarning{}.OpenAPIModelName():               schema_proviso_apis_policy_v1alpha1_ExpressionWarning(ref),
 		policyv1alpha1.FieldExclusion{}.OpenAPIModelName():                  schema_proviso_apis_policy_v1alpha1_FieldExclusion(ref),
 		policyv1alpha1.FieldPermission{}.OpenAPIModelName():                 schema_proviso_apis_policy_v1alpha1_FieldPermission(ref),
@@ -2065,6 +2070,265 @@ func schema_proviso_apis_policy_v1alpha1_ClusterAuthorizationPolicyList(ref comm
 		},
 		Dependencies: []string{
 			policyv1alpha1.ClusterAuthorizationPolicy{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_EnforcementConfiguration(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EnforcementConfiguration names resources of another aggregated server that enforces conditions on them with Proviso's library. The front door lets writes to these resources pass on conditions, and leaves conditions that could deny to that server, while the APIServices are those of that server. If a server that enforces nothing is named, these conditions are lost: writing a configuration needs the verb escalate on it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard object metadata. The name has at most 63 characters.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ObjectMeta{}.OpenAPIModelName()),
+						},
+					},
+					"spec": {
+						SchemaProps: spec.SchemaProps{
+							Description: "spec has the resources and their server.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(policyv1alpha1.EnforcementConfigurationSpec{}.OpenAPIModelName()),
+						},
+					},
+					"status": {
+						SchemaProps: spec.SchemaProps{
+							Description: "status shows whether the configuration is applied. It is written through /status only.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(policyv1alpha1.EnforcementConfigurationStatus{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"spec"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.EnforcementConfigurationSpec{}.OpenAPIModelName(), policyv1alpha1.EnforcementConfigurationStatus{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationList(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EnforcementConfigurationList is a list of configurations.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"kind": {
+						SchemaProps: spec.SchemaProps{
+							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersion": {
+						SchemaProps: spec.SchemaProps{
+							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"metadata": {
+						SchemaProps: spec.SchemaProps{
+							Description: "metadata is the standard list metadata.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(metav1.ListMeta{}.OpenAPIModelName()),
+						},
+					},
+					"items": {
+						SchemaProps: spec.SchemaProps{
+							Description: "items are the configurations.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(policyv1alpha1.EnforcementConfiguration{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+				Required: []string{"items"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.EnforcementConfiguration{}.OpenAPIModelName(), metav1.ListMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EnforcementConfigurationSpec is the specification of a configuration.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"description": {
+						SchemaProps: spec.SchemaProps{
+							Description: "description is the purpose of the configuration; at most 1024 bytes.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiGroup": {
+						SchemaProps: spec.SchemaProps{
+							Description: "apiGroup is the API group of the resources, a DNS subdomain with a dot; at most 253 bytes. Groups of Kubernetes that kube-apiserver serves and groups of Proviso are refused.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"apiVersions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "apiVersions are the versions in which the server enforces conditions, without wildcards. In another version, conditions are folded. At least 1 and at most 16, each of at most 63 bytes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"resources": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "resources are the resources, such as things, and subresources, such as things/status, without wildcards. Of a subresource, only update and patch pass on conditions; those that connect to something, such as things/proxy, are refused. At least 1 and at most 64, each of at most 253 bytes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+					"service": {
+						SchemaProps: spec.SchemaProps{
+							Description: "service is the Service of the server, which the APIService of each version must name.",
+							Default:     map[string]interface{}{},
+							Ref:         ref(policyv1alpha1.EnforcementService{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"apiGroup", "apiVersions", "resources", "service"},
+			},
+		},
+		Dependencies: []string{
+			policyv1alpha1.EnforcementService{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EnforcementConfigurationStatus is the status of a configuration.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the configuration that the status describes.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"conditions": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-map-keys": []interface{}{
+									"type",
+								},
+								"x-kubernetes-list-type":       "map",
+								"x-kubernetes-patch-merge-key": "type",
+								"x-kubernetes-patch-strategy":  "merge",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "conditions are Effective, and conditions of other controllers; at most 16.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(metav1.Condition{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
+		Dependencies: []string{
+			metav1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_policy_v1alpha1_EnforcementService(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "EnforcementService is a Service, as an APIService names it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"namespace": {
+						SchemaProps: spec.SchemaProps{
+							Description: "namespace is the namespace of the Service; at most 63 bytes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"name": {
+						SchemaProps: spec.SchemaProps{
+							Description: "name is the name of the Service; at most 63 bytes.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"port": {
+						SchemaProps: spec.SchemaProps{
+							Description: "port is the port of the Service, from 1 to 65535. Defaults to 443.",
+							Type:        []string{"integer"},
+							Format:      "int32",
+						},
+					},
+				},
+				Required: []string{"namespace", "name"},
+			},
+		},
 	}
 }
 

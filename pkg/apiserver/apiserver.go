@@ -48,6 +48,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/impersonationreview"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+	"github.com/proviso-authz/proviso/pkg/registry/policy/enforcementconfiguration"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
@@ -260,11 +261,11 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
-	folding, err := c.newFolding()
+	others, err := c.newOthers()
 	if err != nil {
 		return nil, err
 	}
-	places := newPlaces(folding)
+	places := newPlaces(others.folding, others.services, others.enforcement)
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
@@ -288,17 +289,17 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
-	if err := c.runPolicies(generic, revisions, types, places); err != nil {
+	if err := c.runPolicies(generic, revisions, types, places, others); err != nil {
 		return nil, err
 	}
-	watcher, err := c.runRegistration(generic)
+	watcher, err := c.runRegistration(others.client, generic)
 	if err != nil {
 		return nil, err
 	}
-	if err := folding.install(generic); err != nil {
+	if err := others.folding.install(generic); err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(watcher, folding)
+	frontDoor, err := c.newFrontDoor(watcher, others.folding, others.enforcement)
 	if err != nil {
 		return nil, err
 	}
@@ -307,13 +308,17 @@ func (c CompletedConfig) New() (*Server, error) {
 
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *places) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *places, others *others) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
 	if err := c.runMappings(generic, client, revisions[mappingsResource]); err != nil {
+		return err
+	}
+	configurations, err := c.runEnforcementConfigurations(generic, client, revisions[configurationsResource], others)
+	if err != nil {
 		return err
 	}
 	policies, err := policy.NewController(policy.Config{
@@ -336,7 +341,10 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 					return
 				}
 			}
-			go places.run(hook, policies.Recheck)
+			go places.run(hook, func() {
+				policies.Recheck()
+				configurations.Recheck()
+			})
 			policies.Run(hook)
 		}()
 		return nil
@@ -406,6 +414,7 @@ const (
 	clusterPoliciesResource = "clusterauthorizationpolicies"
 	policiesResource        = "authorizationpolicies"
 	mappingsResource        = "fieldpermissionmappings"
+	configurationsResource  = "enforcementconfigurations"
 )
 
 // revision returns the current revision of the store of a resource.
@@ -423,13 +432,21 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places
 	if err != nil {
 		return nil, nil, err
 	}
-	revisions := map[string]revision{clusterPoliciesResource: cluster.Policy.Revision, policiesResource: namespaced.Policy.Revision}
+	configurations, err := enforcementconfiguration.NewStorage(Scheme, c.generic.RESTOptionsGetter, c.extra.Chains.Reviews)
+	if err != nil {
+		return nil, nil, err
+	}
+	revisions := map[string]revision{
+		clusterPoliciesResource: cluster.Policy.Revision, policiesResource: namespaced.Policy.Revision, configurationsResource: configurations.Configuration.Revision,
+	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
 		clusterPoliciesResource:             cluster.Policy,
 		clusterPoliciesResource + "/status": cluster.Status,
 		policiesResource:                    namespaced.Policy,
 		policiesResource + "/status":        namespaced.Status,
+		configurationsResource:              configurations.Configuration,
+		configurationsResource + "/status":  configurations.Status,
 	}
 	if c.extra.Mappings != nil {
 		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, c.checkMapping, c.extra.Chains.Reviews)

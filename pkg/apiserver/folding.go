@@ -17,7 +17,6 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -62,17 +61,13 @@ type folding struct {
 var errFolding = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
 
 // newFolding returns the folding of a front door. kubeAPIServer is the client configuration of kube-apiserver, as Proviso.
-func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config) (*folding, error) {
-	if kubeAPIServer == nil {
+func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config, services *registration.Services) (*folding, error) {
+	if kubeAPIServer == nil || services == nil {
 		return nil, errFolding
 	}
 	client, err := kubernetes.NewForConfig(restclient.CopyConfig(kubeAPIServer))
 	if err != nil {
 		return nil, fmt.Errorf("client of the inner door: %w", err)
-	}
-	apiServices, err := discovery.NewDiscoveryClientForConfig(restclient.CopyConfig(kubeAPIServer))
-	if err != nil {
-		return nil, fmt.Errorf("client of APIServices: %w", err)
 	}
 	servers, sharesName := probe.EndpointsOf(client), true
 	if len(config.Servers) > 0 {
@@ -85,7 +80,7 @@ func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config) (*foldin
 	if err != nil {
 		return nil, err
 	}
-	return &folding{config: config, prober: prober, services: registration.NewServices(apiServices.RESTClient())}, nil
+	return &folding{config: config, prober: prober, services: services}, nil
 }
 
 // clientOf returns a client of one kube-apiserver. Endpoints of a Service are addresses, and their certificates may be for the name of
@@ -121,11 +116,11 @@ func (f *folding) innerDoor() *frontdoor.InnerDoor {
 }
 
 // newFolding returns the folding of the front door, or nil if it has none.
-func (c CompletedConfig) newFolding() (*folding, error) {
+func (c CompletedConfig) newFolding(services *registration.Services) (*folding, error) {
 	if c.extra.FrontDoor == nil || c.extra.FrontDoor.Folding == nil {
 		return nil, nil
 	}
-	return newFolding(*c.extra.FrontDoor.Folding, c.kubeAPIServer)
+	return newFolding(*c.extra.FrontDoor.Folding, c.kubeAPIServer, services)
 }
 
 // install serves the states of the kube-apiservers, and probes them from the start of the server. It does nothing without a folding.
@@ -135,7 +130,6 @@ func (f *folding) install(generic *genericapiserver.GenericAPIServer) error {
 	}
 	generic.Handler.NonGoRestfulMux.Handle(probesPath, f.prober)
 	return generic.AddPostStartHook("proviso-inner-door", func(hook genericapiserver.PostStartHookContext) error {
-		go f.services.Run(hook)
 		go f.prober.Run(hook)
 		return nil
 	})

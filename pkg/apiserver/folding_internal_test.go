@@ -24,10 +24,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 
+	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
 // canaryKube is a kube-apiserver that calls both doors for canaries.
@@ -97,7 +100,11 @@ func TestFolding(t *testing.T) {
 			}
 			client := &restclient.Config{Host: server.URL, BearerToken: "secret"}
 			client.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-			f, err := newFolding(config, client)
+			apiServices, err := discovery.NewDiscoveryClientForConfig(client)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := newFolding(config, client, registration.NewServices(apiServices.RESTClient()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +114,7 @@ func TestFolding(t *testing.T) {
 			if door.Known(kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
-			places := newPlaces(f)
+			places := newPlaces(f, f.services, aggregated.NewEnforcement(f.services))
 			wantPlaces(t, places, "before the first round", 0, "not every kube-apiserver is known")
 			f.prober.Round(t.Context())
 			if err := f.services.Look(t.Context()); err != nil {
@@ -137,10 +144,10 @@ func TestFolding(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newFolding(FoldingConfig{}, nil); err == nil {
+	if _, err := newFolding(FoldingConfig{}, nil, registration.NewServices(nil)); err == nil {
 		t.Error("no error without kube-apiserver")
 	}
-	if _, err := newFolding(FoldingConfig{}, &restclient.Config{Host: "https://127.0.0.1"}); err == nil {
+	if _, err := newFolding(FoldingConfig{}, &restclient.Config{Host: "https://127.0.0.1"}, registration.NewServices(nil)); err == nil {
 		t.Error("no error without a manifest")
 	}
 }

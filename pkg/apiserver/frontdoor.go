@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
+	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
@@ -39,7 +40,7 @@ var errNoClientCA = errors.New("the front door needs a CA for client certificate
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *folding) (*frontdoor.Server, error) {
+func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *folding, elsewhere *aggregated.Enforcement) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -49,7 +50,7 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *fo
 	}
 	decider, err := frontdoor.New(frontdoor.Config{
 		InnerDoor: folding.innerDoor(),
-		Chain:     c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Namespaces: config.Namespaces,
+		Chain:     c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), EnforcedElsewhere: elsewhere.Enforces, Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {

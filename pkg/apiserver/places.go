@@ -15,7 +15,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
 // placesInterval is the time between two looks at what other components do. A change that is gone at the next look does not show in
@@ -25,14 +28,18 @@ const placesInterval = 3 * time.Second
 // places keeps what the status of policies and the warnings of reviews say about conditions that other components evaluate.
 type places struct {
 	folding *folding
+	// services are the APIServices, or nil if there is no client of kube-apiserver.
+	services *registration.Services
+	// aggregated is what other aggregated servers enforce.
+	aggregated *aggregated.Enforcement
 	// versions are the versions of each group that were known last.
 	versions map[string]map[string]bool
 	current  atomic.Pointer[enforcementstatus.Places]
 }
 
 // newPlaces returns places. The folding is nil if there is no inner door.
-func newPlaces(folding *folding) *places {
-	p := &places{folding: folding, versions: map[string]map[string]bool{}}
+func newPlaces(folding *folding, services *registration.Services, enforcement *aggregated.Enforcement) *places {
+	p := &places{folding: folding, services: services, aggregated: enforcement, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p
 }
@@ -65,18 +72,37 @@ func (p *places) facts() enforcementstatus.Facts {
 				Resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}, Subresource: r.Subresource, Verbs: r.Verbs(),
 			})
 		}
-		facts.InnerDoor.Probed = p.readVersions() && facts.InnerDoor.Probed
+		facts.InnerDoor.Probed = p.readVersions(groupsOf(p.folding.config.Resources)) && facts.InnerDoor.Probed
 	}
+	var groups []string
+	for _, r := range p.aggregated.Resources() {
+		groups = append(groups, r.Resource.Group)
+		facts.Aggregated = append(facts.Aggregated, enforcementstatus.Aggregated{
+			Writes:  enforcementstatus.Writes{Resource: r.Resource, Subresource: r.Subresource, Verbs: r.Verbs},
+			Version: r.Version, Configuration: r.Configuration, IsEnforced: r.IsEnforced,
+		})
+	}
+	p.readVersions(groups)
 	facts.Versions = maps.Clone(p.versions)
 	return facts
 }
 
-// readVersions reads the versions of the groups of the inner door. It returns false if they have never been known.
-func (p *places) readVersions() bool {
-	for _, r := range p.folding.config.Resources {
-		versions, isKnown := p.folding.services.Versions(r.Group)
-		if isKnown {
-			p.versions[r.Group] = versions
+func groupsOf(resources []innerdoor.Resource) []string {
+	groups := make([]string, 0, len(resources))
+	for _, r := range resources {
+		groups = append(groups, r.Group)
+	}
+	return groups
+}
+
+// readVersions reads the versions of groups. It returns false if no versions have ever been known.
+func (p *places) readVersions(groups []string) bool {
+	if p.services == nil {
+		return false
+	}
+	for _, group := range groups {
+		if versions, isKnown := p.services.Versions(group); isKnown {
+			p.versions[group] = versions
 		}
 	}
 	return len(p.versions) > 0
@@ -88,7 +114,7 @@ func (p *places) reviewed(a authorizer.AttributesRecord, isDenial bool) (isEvalu
 		return false, ""
 	}
 	isEvaluated, problem = p.current.Load().Reviewed(a.Verb, a.APIVersion, schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Subresource, isDenial)
-	if isEvaluated && (a.User == nil || p.folding.config.LeavesOut(a.User)) {
+	if isEvaluated && !p.aggregated.Enforces(a) && (p.folding == nil || a.User == nil || p.folding.config.LeavesOut(a.User)) {
 		return false, "the inner door does not decide for this user"
 	}
 	return isEvaluated, problem

@@ -23,9 +23,8 @@ import (
 // works without the other.
 const registrationPath = "/readyz/review-groups"
 
-// runRegistration starts to observe which server kube-apiserver calls for reviews. It returns nil if the server has no client of
-// kube-apiserver.
-func (c CompletedConfig) runRegistration(generic *genericapiserver.GenericAPIServer) (*registration.Watcher, error) {
+// apiServices returns a client of APIServices, or nil if the server has no client of kube-apiserver.
+func (c CompletedConfig) apiServices() (restclient.Interface, error) {
 	if c.kubeAPIServer == nil {
 		return nil, nil
 	}
@@ -33,7 +32,15 @@ func (c CompletedConfig) runRegistration(generic *genericapiserver.GenericAPISer
 	if err != nil {
 		return nil, fmt.Errorf("client of APIServices: %w", err)
 	}
-	watcher := registration.New(client.RESTClient(), policyv1alpha1.SchemeGroupVersion, reviewVersions...)
+	return client.RESTClient(), nil
+}
+
+// runRegistration starts to observe which server kube-apiserver calls for reviews. It returns nil without a client.
+func (c CompletedConfig) runRegistration(client restclient.Interface, generic *genericapiserver.GenericAPIServer) (*registration.Watcher, error) {
+	if client == nil {
+		return nil, nil
+	}
+	watcher := registration.New(client, policyv1alpha1.SchemeGroupVersion, reviewVersions...)
 	generic.Handler.NonGoRestfulMux.Handle(registrationPath, watcher)
 	return watcher, generic.AddPostStartHook("proviso-registration", func(hook genericapiserver.PostStartHookContext) error {
 		go watcher.Run(hook)

@@ -37,6 +37,9 @@ type Config struct {
 	// conditions on it at admission. It must return false for attributes that stand for more than
 	// one kind of request.
 	Enforces func(authorizer.Attributes) bool
+	// EnforcedElsewhere reports whether another server behind kube-apiserver serves the request and evaluates conditions on it at
+	// admission. It is not called for attributes that stand for more than one kind of request. If nil, no other server does.
+	EnforcedElsewhere func(authorizer.Attributes) bool
 	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
 	Namespaces engine.Namespaces
 	// NeedsCreate reports whether a request of this server needs the verb create in addition to its own, and is allowed only if
@@ -89,7 +92,7 @@ func (d *Decider) Ready() error {
 //
 // A conditional decision is converted (KEP-5681, "Authorizer requirements"):
 //
-//   - where this server enforces conditions: to Allow if the decision can become Allow, else to
+//   - where this server, or another one behind kube-apiserver, enforces conditions: to Allow if the decision can become Allow, else to
 //     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
 //   - where the inner door is called: to Allow, on the terms of InnerDoor;
 //   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
@@ -158,7 +161,7 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 		return authorization.Decision{}, err
 	}
 	if !decision.IsUnconditional() {
-		enforced := d.config.Enforces(attributes) && !authorization.HasWildcards(attributes)
+		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
 		decision = d.unconditional(decision, attributes, enforced, marked)
 		if !marked {
 			observeConditional(decision, enforced)
@@ -181,6 +184,7 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 const (
 	reasonReserved     = " is reserved for Proviso and cannot be impersonated"
 	reasonOnConditions = "allowed if the conditions hold, which Proviso evaluates at admission: "
+	reasonElsewhere    = "allowed if the conditions hold, which the server of the resource evaluates at admission: "
 	reasonCanary       = "a canary, which the inner door refuses at admission"
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
@@ -193,6 +197,9 @@ const (
 func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
 	switch {
 	case enforced && decision.CanBecomeAllowed():
+		if !d.config.Enforces(attributes) {
+			return authorization.Allow(reasonElsewhere+strings.Join(decision.Labels(), "; "), nil)
+		}
 		return authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
 	case enforced || marked:
 		// Policies have nothing to do with a refusal that follows: Proviso evaluates the conditions if RBAC allows the request.
@@ -214,6 +221,11 @@ func (d *Decider) folded(decision authorization.Decision) authorization.Decision
 		return authorization.Deny(reason, nil)
 	}
 	return authorization.NoOpinion(reason, nil)
+}
+
+// isEnforcedElsewhere reports whether another server enforces conditions on a request.
+func (d *Decider) isEnforcedElsewhere(attributes authorizer.Attributes) bool {
+	return d.config.EnforcedElsewhere != nil && d.config.EnforcedElsewhere(attributes)
 }
 
 // isMarked reports whether a user has the delegation marker. The comparison ignores case, because

@@ -49,7 +49,7 @@ func (d *Decider) isCanary(ctx context.Context, a authorizer.Attributes) bool {
 
 // isListed reports whether the inner door decides a request, if kube-apiserver calls it.
 func (d *Decider) isListed(a authorizer.Attributes) bool {
-	if d.config.InnerDoor == nil || !a.IsResourceRequest() || authorization.HasWildcards(a) || d.config.Enforces(a) {
+	if d.config.InnerDoor == nil || !a.IsResourceRequest() || authorization.HasWildcards(a) || d.config.Enforces(a) || d.isEnforcedElsewhere(a) {
 		return false
 	}
 	resource := resourceOf(a)

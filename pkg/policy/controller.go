@@ -57,13 +57,12 @@ type Controller struct {
 	config    Config
 	builder   *engine.Builder
 	informers [2]cache.SharedIndexInformer // cluster-wide and namespaced policies
+	// pace is for statuses that change because other components evaluate other conditions than before.
+	pace controller.Pace[engine.Key]
 
 	mu      sync.Mutex
 	dirty   map[engine.Key]bool
 	results map[engine.Key]result
-	// placed is when the status of a policy was last written because other components evaluate other conditions than before.
-	placed map[engine.Key]time.Time
-	now    func() time.Time
 
 	// pending has the specifications of policies that wait to be compiled and fail closed until then. Only publish uses it.
 	pending map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec
@@ -90,7 +89,7 @@ func NewController(config Config) (c *Controller, err error) {
 	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Revision == nil {
 		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")
 	}
-	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, placed: map[engine.Key]time.Time{}, now: time.Now, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
+	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
 		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
@@ -231,7 +230,7 @@ func (c *Controller) forget(key engine.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.results, key)
-	delete(c.placed, key)
+	c.pace.Forget(key)
 }
 
 // probe returns an error if policies of one of the two kinds cannot be listed. It lists both kinds, because this server has a

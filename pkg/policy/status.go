@@ -25,13 +25,8 @@ import (
 // exist may exist then.
 const recheckMistakes = 5 * time.Minute
 
-const (
-	// placesInterval is the least time between two writes of one status because other components evaluate other conditions than
-	// before. Replicas that do not agree about that write no more often.
-	placesInterval = 30 * time.Second
-	// recheckPause is the time between the status of one policy and that of the next one in Recheck.
-	recheckPause = 10 * time.Millisecond
-)
+// recheckPause is the time between the status of one policy and that of the next one in Recheck.
+const recheckPause = 10 * time.Millisecond
 
 // Recheck schedules writing the status of the policies for which Config.Server has another result than before. It may be called
 // concurrently with Run.
@@ -68,17 +63,6 @@ func differsByPlaces(p *content, status *policyv1alpha1.AuthorizationPolicyStatu
 	return apiequality.Semantic.DeepEqual(status, stored)
 }
 
-// untilPlaced returns how long to wait before a status is written that differs from the stored one only by what other components do.
-func (c *Controller) untilPlaced(key engine.Key) time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	last, ok := c.placed[key]
-	if !ok {
-		return 0
-	}
-	return placesInterval - c.now().Sub(last)
-}
-
 // writeStatus writes the status of a policy, if it has changed. It does nothing if the policy does not exist any more, or
 // if its current specification has not been compiled yet.
 func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
@@ -100,7 +84,7 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if isPlaced && !c.config.Server.AreKnown() {
 		return incomplete // Recheck follows
 	}
-	if wait := c.untilPlaced(key); isPlaced && wait > 0 {
+	if wait := c.pace.Wait(key); isPlaced && wait > 0 {
 		c.EnqueueAfter(key, wait)
 		return incomplete
 	}
@@ -108,9 +92,7 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 		return err
 	}
 	if isPlaced {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.placed[key] = c.now()
+		c.pace.Wrote(key)
 	}
 	return incomplete
 }

@@ -22,6 +22,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
@@ -192,7 +193,7 @@ func TestStatusFollowsPlaces(t *testing.T) {
 	s := newStepper(t)
 	s.accepting()
 	now, current := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), places(false)
-	s.now = func() time.Time { return now }
+	s.pace.Now = func() time.Time { return now }
 	s.config.Server = enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return current }}
 	key, unconditional := engine.Key{Name: "p"}, engine.Key{Name: "unconditional"}
 	s.put(t, key, "u", policyv1alpha1.PolicyEffectAllow, `object.metadata.name == "a"`)
@@ -219,7 +220,7 @@ func TestStatusFollowsPlaces(t *testing.T) {
 	current = places(true)
 	write("probed", "Enforced", 1)
 	write("probed, once more", "", 0)
-	now, current = now.Add(placesInterval-1), places(true, "https://a")
+	now, current = now.Add(controller.PaceInterval-1), places(true, "https://a")
 	write("a server lacks it, within the interval", "", 0)
 	now = now.Add(1)
 	write("a server lacks it", "InnerDoorUnknown", 1)
@@ -227,9 +228,9 @@ func TestStatusFollowsPlaces(t *testing.T) {
 	other := s.get(key) // as another replica writes it
 	other.status.Enforcement[0].Result = policyv1alpha1.ResultEnforced
 	write("another replica does not agree", "", 0)
-	now = now.Add(placesInterval)
+	now = now.Add(controller.PaceInterval)
 	write("another replica does not agree, later", "InnerDoorUnknown", 1)
-	now, current = now.Add(placesInterval), places(false)
+	now, current = now.Add(controller.PaceInterval), places(false)
 	write("not probed any more", "", 0)
 
 	if got := s.outdated(); len(got) != 1 || got[0] != key {

@@ -39,9 +39,12 @@ type Services struct {
 // NewServices returns Services that know nothing yet. The client is a client of kube-apiserver.
 func NewServices(client rest.Interface) *Services { return &Services{client: client, now: time.Now} }
 
-// Run looks at the APIServices until ctx ends.
-func (s *Services) Run(ctx context.Context) {
+// Run looks at the APIServices until ctx ends, if they are needed then.
+func (s *Services) Run(ctx context.Context, areNeeded func() bool) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		if !areNeeded() {
+			return
+		}
 		if err := s.Look(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot find out which servers serve which versions")
 		}
@@ -68,6 +71,51 @@ func (s *Services) Versions(group string) (versions map[string]bool, isKnown boo
 		}
 	}
 	return versions, true
+}
+
+// Serving is which server serves a version, compared with a Service.
+type Serving string
+
+// The values of Serving.
+const (
+	// ServingUnknown means that the APIServices cannot be read.
+	ServingUnknown Serving = "Unknown"
+	// ServingMissing means that there is no APIService.
+	ServingMissing Serving = "Missing"
+	// ServingKubeAPIServer means that the APIService belongs to kube-apiserver.
+	ServingKubeAPIServer Serving = "KubeAPIServer"
+	// ServingAnotherService means that the APIService names another Service.
+	ServingAnotherService Serving = "AnotherService"
+	// ServingUnavailable means that the APIService names the Service, and that kube-apiserver does not reach it.
+	ServingUnavailable Serving = "Unavailable"
+	// ServingRegistered means that kube-apiserver passes requests on to the Service.
+	ServingRegistered Serving = "Registered"
+)
+
+// Serving compares the server of a version with a Service.
+func (s *Services) Serving(version schema.GroupVersion, by *Service) Serving {
+	current := s.current()
+	if current == nil {
+		return ServingUnknown
+	}
+	switch service := current[version]; {
+	case service == nil:
+		return ServingMissing
+	case service.Spec.Service == nil, service.isAutomanaged():
+		return ServingKubeAPIServer
+	case !service.Spec.Service.is(by):
+		return ServingAnotherService
+	case !service.isAvailable():
+		return ServingUnavailable
+	}
+	return ServingRegistered
+}
+
+// IsKnown reports whether the APIServices have ever been read.
+func (s *Services) IsKnown() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.services != nil
 }
 
 // current returns the last result, or nil if it is too old.

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 )
 
 const (
@@ -37,6 +38,8 @@ const (
 	maxAge = time.Minute
 	// lookTimeout bounds one look.
 	lookTimeout = 5 * time.Second
+	// defaultPort is the port of an APIService that names none.
+	defaultPort = 443
 	// automanagedLabel is the label of the APIServices that kube-apiserver creates for what it serves itself.
 	automanagedLabel = "kube-aggregator.kubernetes.io/automanaged"
 )
@@ -187,7 +190,7 @@ type apiService struct {
 		Group   string `json:"group"`
 		Version string `json:"version"`
 		// Service is nil for a version that kube-apiserver serves itself.
-		Service *serviceReference `json:"service"`
+		Service *Service `json:"service"`
 	} `json:"spec"`
 	Status struct {
 		Conditions []struct {
@@ -198,21 +201,17 @@ type apiService struct {
 	} `json:"status"`
 }
 
-type serviceReference struct {
+// Service is a Service, as an APIService names it.
+type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	Port      *int32 `json:"port"`
+	// Port is 443 by default.
+	Port *int32 `json:"port"`
 }
 
-// is reports whether both name the same Service and port, which is 443 by default.
-func (s *serviceReference) is(other *serviceReference) bool {
-	port := func(s *serviceReference) int32 {
-		if s.Port == nil {
-			return 443
-		}
-		return *s.Port
-	}
-	return s.Namespace == other.Namespace && s.Name == other.Name && port(s) == port(other)
+// is reports whether both name the same Service and port.
+func (s *Service) is(other *Service) bool {
+	return s.Namespace == other.Namespace && s.Name == other.Name && ptr.Deref(s.Port, defaultPort) == ptr.Deref(other.Port, defaultPort)
 }
 
 var errUnreadable = errors.New("the answer cannot be read")
@@ -260,12 +259,20 @@ func (s *apiService) result(in schema.GroupVersion, reference *apiService) Resul
 	case !s.Spec.Service.is(reference.Spec.Service):
 		return Result{AnotherServer, fmt.Sprintf("the APIService has the Service %s/%s, which is not the one of Proviso", s.Spec.Service.Namespace, s.Spec.Service.Name)}
 	}
-	for _, c := range s.Status.Conditions {
-		if c.Type == "Available" && c.Status == string(metav1.ConditionTrue) {
-			return Result{Proviso, "kube-apiserver passes requests on to Proviso"}
-		}
+	if s.isAvailable() {
+		return Result{Proviso, "kube-apiserver passes requests on to Proviso"}
 	}
 	return Result{Unavailable, "kube-apiserver does not reach Proviso: see the condition Available of the APIService"}
+}
+
+// isAvailable reports whether kube-apiserver reaches the server.
+func (s *apiService) isAvailable() bool {
+	for _, c := range s.Status.Conditions {
+		if c.Type == "Available" && c.Status == string(metav1.ConditionTrue) {
+			return true
+		}
+	}
+	return false
 }
 
 // isAutomanaged reports whether kube-apiserver manages the APIService.

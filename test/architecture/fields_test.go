@@ -61,6 +61,11 @@ var validators = map[string]func(object, old runtime.Object) field.ErrorList{
 		return append(policyvalidation.ValidateFieldPermissionMapping(m),
 			policyvalidation.ValidateFieldPermissionMappingStatusUpdate(m, old.(*policy.FieldPermissionMapping))...)
 	},
+	"EnforcementConfiguration": func(object, old runtime.Object) field.ErrorList {
+		c := object.(*policy.EnforcementConfiguration)
+		return append(policyvalidation.ValidateEnforcementConfiguration(c),
+			policyvalidation.ValidateEnforcementConfigurationStatusUpdate(c, old.(*policy.EnforcementConfiguration))...)
+	},
 	"SubjectAccessReview": func(object, _ runtime.Object) field.ErrorList {
 		return authorizationvalidation.ValidateSubjectAccessReview(object.(*authorization.SubjectAccessReview))
 	},

@@ -40,6 +40,7 @@ var layers = map[string][]string{
 	"pkg/admission":     {"pkg/enforcement"},
 	"pkg/slots":         {},
 	"pkg/registration":  {},
+	"pkg/aggregated":    {"apis", "generated", "pkg/controller", "pkg/freshness", "pkg/registration"},
 	"pkg/suggestion":    {},
 	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/innerdoor", "pkg/slots"},
 	"pkg/innerdoor":     {"pkg/authorization", "pkg/slots"},
@@ -66,7 +67,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/registration",
+		"pkg/admission", "pkg/aggregated", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/registration",
 	},
 
 	"cmd":  {"pkg/apiserver"},

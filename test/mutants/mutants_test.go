@@ -92,6 +92,34 @@ var suites = []mutation.Suite{
 		{Name: "registration: lists that are none", File: "services.go", Old: " || list.Kind != \"APIServiceList\" {", New: " {", Test: "^TestServices$"},
 		{Name: "registration: old results", File: "watcher.go", Old: "case w.now().Sub(last.at) > maxAge:", New: "case false:", Test: "^TestChanges$"},
 	}},
+	{Package: "pkg/registration", Test: "^TestServing$", Mutants: []mutation.Mutant{
+		{Name: "registration: what kube-apiserver manages", File: "services.go", Old: "case service.Spec.Service == nil, service.isAutomanaged():", New: "case service.Spec.Service == nil:"},
+		{Name: "registration: the Service of another", File: "services.go", Old: "case !service.Spec.Service.is(by):", New: "case false:"},
+		{Name: "registration: servers that are not available", File: "services.go", Old: "case !service.isAvailable():", New: "case false:"},
+	}},
+	{Package: "pkg/aggregated", Test: "^TestEnforces$", Mutants: []mutation.Mutant{
+		{Name: "aggregated: configurations that are stale", File: "enforcement.go", Old: "e.Stale() != \"\" || !a.IsResourceRequest()", New: "!a.IsResourceRequest()"},
+		{Name: "aggregated: configurations that are being deleted", File: "enforcement.go", Old: "case c.isDeleted:", New: "case false:"},
+		{Name: "aggregated: verbs", File: "enforcement.go", Old: " && slices.Contains(verbsOf(path), a.GetVerb())", New: ""},
+		{Name: "aggregated: versions", File: "enforcement.go", Old: " && slices.Contains(c.versions, a.GetAPIVersion()) &&", New: " &&"},
+		{Name: "aggregated: the APIService", File: "enforcement.go", Old: "e.serving(c, a.GetAPIVersion()) == registration.ServingRegistered", New: "e.serving(c, a.GetAPIVersion()) != \"\""},
+		{Name: "aggregated: subresources", File: "enforcement.go", Old: "if strings.Contains(path, \"/\") {", New: "if false {"},
+	}},
+	{Package: "apis/policy/validation", Test: "^TestEnforcementConfiguration$", Mutants: []mutation.Mutant{
+		{Name: "configurations: groups of kube-apiserver", File: "enforcementconfiguration.go", Old: ", GroupsOfKubernetes.Has(group):", New: ":"},
+		{Name: "configurations: groups of Proviso", File: "enforcementconfiguration.go", Old: "case group == ownDomain || strings.HasSuffix(group, \".\"+ownDomain):", New: "case false:"},
+		{Name: "configurations: connections", File: "enforcementconfiguration.go", Old: "if slices.Contains(connections, subresource) {", New: "if slices.Contains(connections, subresource) && false {"},
+	}},
+	{Package: "pkg/registry/policy/enforcementconfiguration", Test: "^TestAuthors$", Mutants: []mutation.Mutant{
+		{Name: "configurations: authors", File: "storage.go", Old: "verbEscalate = \"escalate\"", New: "verbEscalate = \"update\""},
+	}},
+	{Package: "pkg/frontdoor", Test: "^TestEnforcedElsewhere$", Mutants: []mutation.Mutant{
+		{Name: "front door: other servers and several versions", File: "decide.go", Old: "enforced := !authorization.HasWildcards(attributes) && (", New: "enforced := ("},
+	}},
+	{Package: "pkg/policy", Test: "^TestStatusFollowsPlaces$", Mutants: []mutation.Mutant{
+		{Name: "status: before anything is known", File: "status.go", Old: "if isPlaced && !c.config.Server.AreKnown() {", New: "if false {"},
+		{Name: "status: replicas that do not agree", File: "status.go", Old: "isPlaced && wait > 0 {", New: "isPlaced && wait > 0 && false {"},
+	}},
 	{Package: "pkg/apiserver", Test: "^TestChainOfTheInnerDoor$", Mutants: []mutation.Mutant{
 		{Name: "inner door: Deny policies", File: "chains.go", Old: "inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies", New: "inRestrictions | inFrontDoor, build: (*chainConfig).restrictingPolicies"},
 		{Name: "inner door: kube-apiserver is asked last", File: "chains.go", Old: "{name: KubeAPIServerName, in: inServer, build", New: "{name: KubeAPIServerName, in: inServer | inInnerDoor, build"},
@@ -213,7 +241,7 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor, inner door: the namespace of a POST", File: "innerdoor.go", Old: "other.namespace = \"\" //", New: "_ = other //", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: marked", File: "decide.go", Old: "if !marked && d.isListed(attributes) {", New: "if d.isListed(attributes) {", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: wildcards", File: "innerdoor.go", Old: "authorization.HasWildcards(a) || ", New: "", Test: "^TestInnerDoor"},
-		{Name: "frontdoor, inner door: what this server enforces", File: "innerdoor.go", Old: " || d.config.Enforces(a) {", New: " {", Test: "^TestInnerDoor"},
+		{Name: "frontdoor, inner door: what this server enforces", File: "innerdoor.go", Old: " || d.config.Enforces(a) || d.isEnforcedElsewhere(a) {", New: " || d.isEnforcedElsewhere(a) {", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: resources that are not listed", File: "innerdoor.go", Old: "d.config.InnerDoor.Listed(resource) && ", New: "", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: requests without an operation", File: "innerdoor.go", Old: " && len(innerdoor.Alternatives(resource, checkOf(a))) > 0", New: "", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: what can become Deny", File: "innerdoor.go", Old: "if !folded.IsNoOpinion() || ", New: "if ", Test: "^TestInnerDoor"},

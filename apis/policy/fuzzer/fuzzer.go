@@ -23,6 +23,12 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			// An empty API group of a user or group would be defaulted.
 			subject.APIGroup = rbacv1.GroupName
 		},
+		func(service *policy.EnforcementService, c randfill.Continue) {
+			c.FillNoCustom(service)
+			if service.Port == 0 { // it would be defaulted
+				service.Port = 443
+			}
+		},
 		func(parameter *policy.FieldPermissionParameter, c randfill.Continue) {
 			c.FillNoCustom(parameter)
 			if parameter.Treatment == "" { // it would be defaulted

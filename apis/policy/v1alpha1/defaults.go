@@ -27,3 +27,13 @@ func SetDefaults_FieldPermissionParameter(parameter *FieldPermissionParameter) {
 		parameter.Treatment = ParameterTreatmentVerbatim
 	}
 }
+
+// defaultEnforcementPort is the port of a Service in an APIService that names none.
+const defaultEnforcementPort = 443
+
+// SetDefaults_EnforcementService sets the port if it is omitted.
+func SetDefaults_EnforcementService(service *EnforcementService) {
+	if service.Port == 0 {
+		service.Port = defaultEnforcementPort
+	}
+}

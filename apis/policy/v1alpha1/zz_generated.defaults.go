@@ -24,6 +24,10 @@ func RegisterDefaults(scheme *runtime.Scheme) error {
 	scheme.AddTypeDefaultingFunc(&ClusterAuthorizationPolicyList{}, func(obj interface{}) {
 		SetObjectDefaults_ClusterAuthorizationPolicyList(obj.(*ClusterAuthorizationPolicyList))
 	})
+	scheme.AddTypeDefaultingFunc(&EnforcementConfiguration{}, func(obj interface{}) { SetObjectDefaults_EnforcementConfiguration(obj.(*EnforcementConfiguration)) })
+	scheme.AddTypeDefaultingFunc(&EnforcementConfigurationList{}, func(obj interface{}) {
+		SetObjectDefaults_EnforcementConfigurationList(obj.(*EnforcementConfigurationList))
+	})
 	scheme.AddTypeDefaultingFunc(&FieldPermissionMapping{}, func(obj interface{}) { SetObjectDefaults_FieldPermissionMapping(obj.(*FieldPermissionMapping)) })
 	scheme.AddTypeDefaultingFunc(&FieldPermissionMappingList{}, func(obj interface{}) { SetObjectDefaults_FieldPermissionMappingList(obj.(*FieldPermissionMappingList)) })
 	return nil
@@ -48,6 +52,17 @@ func SetObjectDefaults_ClusterAuthorizationPolicyList(in *ClusterAuthorizationPo
 	for i := range in.Items {
 		a := &in.Items[i]
 		SetObjectDefaults_ClusterAuthorizationPolicy(a)
+	}
+}
+
+func SetObjectDefaults_EnforcementConfiguration(in *EnforcementConfiguration) {
+	SetDefaults_EnforcementService(&in.Spec.Service)
+}
+
+func SetObjectDefaults_EnforcementConfigurationList(in *EnforcementConfigurationList) {
+	for i := range in.Items {
+		a := &in.Items[i]
+		SetObjectDefaults_EnforcementConfiguration(a)
 	}
 }
 

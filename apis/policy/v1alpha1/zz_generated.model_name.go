@@ -41,6 +41,31 @@ func (in ClusterAuthorizationPolicyList) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EnforcementConfiguration) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.EnforcementConfiguration"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EnforcementConfigurationList) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.EnforcementConfigurationList"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EnforcementConfigurationSpec) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.EnforcementConfigurationSpec"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EnforcementConfigurationStatus) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.EnforcementConfigurationStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
+func (in EnforcementService) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.EnforcementService"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ExpressionWarning) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.ExpressionWarning"
 }

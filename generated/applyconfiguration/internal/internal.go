@@ -58,6 +58,16 @@ var schemaYAML = typed.YAMLObject(`types:
     elementType:
       namedType: __untyped_deduced_
     elementRelationship: separable
+- name: com.github.proviso-authz.proviso.apis.policy.v1alpha1.EnforcementConfiguration
+  scalar: untyped
+  list:
+    elementType:
+      namedType: __untyped_atomic_
+    elementRelationship: atomic
+  map:
+    elementType:
+      namedType: __untyped_deduced_
+    elementRelationship: separable
 - name: com.github.proviso-authz.proviso.apis.policy.v1alpha1.FieldPermissionMapping
   scalar: untyped
   list:

@@ -51,6 +51,8 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().AuthorizationPolicies().Informer()}, nil
 	case policyv1alpha1.SchemeGroupVersion.WithResource("clusterauthorizationpolicies"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().ClusterAuthorizationPolicies().Informer()}, nil
+	case policyv1alpha1.SchemeGroupVersion.WithResource("enforcementconfigurations"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().EnforcementConfigurations().Informer()}, nil
 	case policyv1alpha1.SchemeGroupVersion.WithResource("fieldpermissionmappings"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Policy().V1alpha1().FieldPermissionMappings().Informer()}, nil
 

@@ -25,6 +25,8 @@ func message(o outcome, reads Reads) string {
 		switch {
 		case o.at == policyv1alpha1.EnforcedAtInnerDoor:
 			return "the condition is evaluated at admission, by the inner door"
+		case o.at == policyv1alpha1.EnforcedAtAggregatedServer:
+			return "the condition is evaluated at admission, by the server of the resource"
 		case reads.level() == Request:
 			return "requests are decided at authorization"
 		case o.at == policyv1alpha1.EnforcedAtFrontDoor:

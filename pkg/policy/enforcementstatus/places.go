@@ -37,10 +37,22 @@ type InnerDoor struct {
 	Lacking []string
 }
 
+// Aggregated are writes to a resource of another aggregated server, in one version.
+type Aggregated struct {
+	Writes
+	Version string
+	// Configuration is the name of the EnforcementConfiguration.
+	Configuration string
+	// IsEnforced says that the server is known to evaluate conditions on them.
+	IsEnforced bool
+}
+
 // Facts are what may change while the server runs.
 type Facts struct {
 	// InnerDoor is nil if there is none.
 	InnerDoor *InnerDoor
+	// Aggregated are the writes that EnforcementConfigurations name.
+	Aggregated []Aggregated
 	// Versions has the versions of each group that are registered with kube-apiserver, and whether kube-apiserver serves them
 	// itself. Groups in which no writes are decided may be missing.
 	Versions map[string]map[string]bool
@@ -50,6 +62,8 @@ type Facts struct {
 type Places struct {
 	facts  Facts
 	writes map[target]sets.Set[string]
+	// aggregated has Facts.Aggregated.
+	aggregated map[target][]Aggregated
 }
 
 // target is a resource or a subresource.
@@ -59,7 +73,11 @@ type target struct {
 
 // NewPlaces returns Places. It keeps the facts, which must not be changed afterwards.
 func NewPlaces(facts Facts) *Places {
-	p := &Places{facts: facts, writes: map[target]sets.Set[string]{}}
+	p := &Places{facts: facts, writes: map[target]sets.Set[string]{}, aggregated: map[target][]Aggregated{}}
+	for _, a := range facts.Aggregated {
+		t := target{a.Resource.Group, a.Resource.Resource, a.Subresource}
+		p.aggregated[t] = append(p.aggregated[t], a)
+	}
 	if facts.InnerDoor != nil {
 		for _, w := range facts.InnerDoor.Writes {
 			p.writes[target{w.Resource.Group, w.Resource.Resource, w.Subresource}] = sets.New(w.Verbs...)
@@ -87,7 +105,13 @@ func (p *Places) matching(group, path string) (targets []target, others bool) {
 	if group != "*" && resource != "*" {
 		return []target{{group, resource, subresource}}, false
 	}
-	for t := range p.writes {
+	all := slices.Collect(maps.Keys(p.writes))
+	for t := range p.aggregated {
+		if _, isListed := p.writes[t]; !isListed {
+			all = append(all, t)
+		}
+	}
+	for _, t := range all {
 		if (group == "*" || t.group == group) && (path == "*" || (resource == "*" || t.resource == resource) && t.subresource == subresource) {
 			targets = append(targets, t)
 		}
@@ -102,7 +126,7 @@ func (p *Places) matching(group, path string) (targets []target, others bool) {
 // entries of a rule: those that are not registered do not count, and none or * are all versions. As long as nothing is known, it
 // returns true.
 func (p *Places) local(group string, versions []string) (some, every bool) {
-	if !p.facts.InnerDoor.Probed {
+	if p.facts.InnerDoor != nil && !p.facts.InnerDoor.Probed {
 		return true, true
 	}
 	every = true
@@ -147,7 +171,7 @@ func (i *InnerDoor) lacking() string {
 
 // areAsked reports whether other components may evaluate a condition at admission.
 func (p *Places) areAsked(reads Reads) bool {
-	return p != nil && p.facts.InnerDoor != nil && reads >= More
+	return p != nil && (p.facts.InnerDoor != nil || len(p.aggregated) > 0) && reads >= More
 }
 
 // admission adds what a rule does to requests for which other components evaluate conditions at admission. The front door decides the
@@ -160,6 +184,13 @@ func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, r
 	}
 	for _, verb := range resolved(rule.Verbs) {
 		for _, t := range targets {
+			isEnforced, isWhole, problem := p.atServer(t, verb, rule.APIVersions)
+			if isEnforced && reads.level() == More {
+				found.addAll(qualified(group, path), []string{verb}, outcome{at: policyv1alpha1.EnforcedAtAggregatedServer, result: policyv1alpha1.ResultEnforced})
+				if isWhole {
+					continue
+				}
+			}
 			o, isAtAdmission := p.outcome(t, verb, effect, reads, rule.APIVersions)
 			if isAtAdmission {
 				found.addAll(qualified(group, path), []string{verb}, o)
@@ -168,7 +199,7 @@ func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, r
 				continue // such a rule means the other verbs
 			}
 			if _, all := p.local(t.group, rule.APIVersions); !others && (!isAtAdmission || o.note != noteUnseen && !all) {
-				note := p.note(t, verb, effect, all)
+				note := cmp.Or(problem, p.note(t, verb, effect, all))
 				left[note] = append(left[note], verb)
 			}
 		}
@@ -199,6 +230,29 @@ func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffe
 	return outcome{at: at, result: policyv1alpha1.ResultEnforced}, true
 }
 
+// atServer reports whether another aggregated server evaluates conditions on requests with a verb, in some versions of a rule at least,
+// and in all that are registered. The problem names a configuration that does not count.
+func (p *Places) atServer(t target, verb string, versions []string) (some, every bool, problem string) {
+	enforced := sets.New[string]()
+	describes := func(version string) bool {
+		return len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version)
+	}
+	for _, a := range p.aggregated[t] {
+		switch {
+		case !describes(a.Version) || !slices.Contains(a.Verbs, verb):
+		case a.IsEnforced:
+			enforced.Insert(a.Version)
+		default:
+			problem = fmt.Sprintf("EnforcementConfiguration %q does not count at the moment, as its status says", a.Configuration)
+		}
+	}
+	every = true
+	for version := range p.facts.Versions[t.group] {
+		every = every && (!describes(version) || enforced.Has(version))
+	}
+	return len(enforced) > 0, every && len(enforced) > 0, problem
+}
+
 // writeVerbs are the verbs of requests that reach admission.
 var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection")
 
@@ -220,6 +274,8 @@ func (p *Places) note(t target, verb string, effect policyv1alpha1.PolicyEffect,
 			return noteDeny
 		}
 		return ""
+	case p.facts.InnerDoor == nil:
+		return ""
 	case !isListed:
 		return noteNotListed
 	case !isLocal:
@@ -233,7 +289,13 @@ func (p *Places) note(t target, verb string, effect policyv1alpha1.PolicyEffect,
 // they know nothing about such requests.
 func (p *Places) Reviewed(verb, version string, resource schema.GroupResource, subresource string, isDenial bool) (isEvaluated bool, problem string) {
 	t := target{resource.Group, resource.Resource, subresource}
-	if p == nil || !p.writes[t].Has(verb) {
+	if p == nil {
+		return false, ""
+	}
+	if isEnforced, _, problem := p.atServer(t, verb, []string{version}); isEnforced || problem != "" {
+		return isEnforced, problem
+	}
+	if !p.writes[t].Has(verb) {
 		return false, ""
 	}
 	switch some, _ := p.local(t.group, []string{version}); {

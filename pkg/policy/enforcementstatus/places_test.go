@@ -222,3 +222,66 @@ func TestReviewed(t *testing.T) {
 }
 
 const noteNotLocal = "kube-apiserver is not known to serve these versions itself"
+
+// TestAggregatedServers says for which requests another aggregated server evaluates a condition.
+func TestAggregatedServers(t *testing.T) {
+	t.Parallel()
+	const more = enforcementstatus.More
+	write := func(subresource, verbs, version, configuration string, isEnforced bool) enforcementstatus.Aggregated {
+		return enforcementstatus.Aggregated{
+			Writes:  enforcementstatus.Writes{Resource: schema.GroupResource{Group: "things.io", Resource: "things"}, Subresource: subresource, Verbs: strings.Split(verbs, ",")},
+			Version: version, Configuration: configuration, IsEnforced: isEnforced,
+		}
+	}
+	all := enforcementstatus.Facts{
+		Versions: map[string]map[string]bool{"things.io": {"v1": false, "v2": false}},
+		Aggregated: []enforcementstatus.Aggregated{
+			write("", "create,update", "v1", "a", true), write("", "create,update", "v2", "b", false), write("status", "update,patch", "v1", "a", true),
+		},
+	}
+	withDoor := all
+	withDoor.InnerDoor = facts("https://a").InnerDoor
+	const server, folded = " things.things.io AggregatedServer Enforced", " things.things.io FrontDoor "
+	for _, tc := range []struct {
+		name    string
+		effect  policyv1alpha1.PolicyEffect
+		reads   enforcementstatus.Reads
+		rule    policyv1alpha1.PolicyRule
+		want    []string
+		message string
+	}{
+		{name: "Allow", effect: allow, reads: more, rule: rule("create,update", "things.io", "things", "v1"), want: []string{"create,update" + server}},
+		{name: "Deny", effect: deny, reads: more, rule: rule("create", "things.io", "things", "v1"), want: []string{"create" + server}},
+		{name: "NoOpinion", effect: noOpinion, reads: more, rule: rule("create", "things.io", "things", "v1"), want: []string{"create" + server}},
+		{name: "selectors and the object", effect: allow, reads: more | enforcementstatus.Unseen, rule: rule("create", "things.io", "things", "v1"), want: []string{"create" + server}},
+		{name: "selectors", effect: allow, reads: enforcementstatus.Request | enforcementstatus.Unseen, rule: rule("create", "things.io", "things", "v1"), want: []string{"create" + folded + "Enforced"}},
+		{name: "the namespace", effect: deny, reads: enforcementstatus.Namespace, rule: rule("create", "things.io", "things", "v1"), want: []string{"create" + folded + "Enforced"}},
+		{name: "a read", effect: allow, reads: more, rule: rule("create,get", "things.io", "things", "v1"), want: []string{"create" + server, "get" + folded + "GrantsNothing"}},
+		{name: "a version that does not count", effect: allow, reads: more, rule: rule("create", "things.io", "things", "v2"), want: []string{"create" + folded + "GrantsNothing"},
+			message: `EnforcementConfiguration "b" does not count at the moment`},
+		{name: "all versions", effect: deny, reads: more, rule: rule("create", "things.io", "things", "*"), want: []string{"create" + server, "create" + folded + "DeniesUnconditionally"},
+			message: `EnforcementConfiguration "b" does not count at the moment`},
+		{name: "a version that no configuration names", effect: allow, reads: more, rule: rule("create", "things.io", "things", "v3"), want: []string{"create" + folded + "GrantsNothing"}},
+		{name: "a subresource", effect: allow, reads: more, rule: rule("update", "things.io", "things/status", "v1"), want: []string{"update things.things.io/status AggregatedServer Enforced"}},
+		{name: "another resource", effect: deny, reads: more, rule: rule("create", "things.io", "others", "v1"), want: []string{"create others.things.io FrontDoor DeniesUnconditionally"}},
+		{name: "every resource", effect: deny, reads: more, rule: rule("create", "things.io", "*", "v1"), want: []string{"create *.things.io AggregatedServer Enforced", "create *.things.io FrontDoor DeniesUnconditionally"}},
+	} {
+		for name, facts := range map[string]enforcementstatus.Facts{"": all, " with an inner door": withDoor} {
+			places := enforcementstatus.NewPlaces(facts)
+			server := enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return places }}
+			entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}, tc.reads)
+			if got := text(entries); !slices.Equal(got, tc.want) {
+				t.Errorf("%s%s: got\n%s\nwant\n%s", tc.name, name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if got := enforcementstatus.Effective(entries).Message; !strings.Contains(got, tc.message) {
+				t.Errorf("%s%s: got %q, want %q", tc.name, name, got, tc.message)
+			}
+		}
+	}
+	for version, want := range map[string]string{"v1": "", "v2": "does not count", "v3": "nothing"} {
+		isEvaluated, problem := enforcementstatus.NewPlaces(all).Reviewed("create", version, schema.GroupResource{Group: "things.io", Resource: "things"}, "", true)
+		if isEvaluated != (want == "") || strings.Contains(problem, "does not count") != (want == "does not count") {
+			t.Errorf("a review of %s: got %t, %q", version, isEvaluated, problem)
+		}
+	}
+}

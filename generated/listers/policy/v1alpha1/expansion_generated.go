@@ -19,6 +19,10 @@ type AuthorizationPolicyNamespaceListerExpansion interface{}
 // ClusterAuthorizationPolicyLister.
 type ClusterAuthorizationPolicyListerExpansion interface{}
 
+// EnforcementConfigurationListerExpansion allows custom methods to be added to
+// EnforcementConfigurationLister.
+type EnforcementConfigurationListerExpansion interface{}
+
 // FieldPermissionMappingListerExpansion allows custom methods to be added to
 // FieldPermissionMappingLister.
 type FieldPermissionMappingListerExpansion interface{}

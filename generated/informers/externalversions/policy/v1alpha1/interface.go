@@ -17,6 +17,8 @@ type Interface interface {
 	AuthorizationPolicies() TypedAuthorizationPolicyInformer
 	// ClusterAuthorizationPolicies returns a ClusterAuthorizationPolicyInformer.
 	ClusterAuthorizationPolicies() TypedClusterAuthorizationPolicyInformer
+	// EnforcementConfigurations returns a EnforcementConfigurationInformer.
+	EnforcementConfigurations() TypedEnforcementConfigurationInformer
 	// FieldPermissionMappings returns a FieldPermissionMappingInformer.
 	FieldPermissionMappings() TypedFieldPermissionMappingInformer
 }
@@ -40,6 +42,11 @@ func (v *version) AuthorizationPolicies() TypedAuthorizationPolicyInformer {
 // ClusterAuthorizationPolicies returns a TypedClusterAuthorizationPolicyInformer.
 func (v *version) ClusterAuthorizationPolicies() TypedClusterAuthorizationPolicyInformer {
 	return &clusterAuthorizationPolicyInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
+}
+
+// EnforcementConfigurations returns a TypedEnforcementConfigurationInformer.
+func (v *version) EnforcementConfigurations() TypedEnforcementConfigurationInformer {
+	return &enforcementConfigurationInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }
 
 // FieldPermissionMappings returns a TypedFieldPermissionMappingInformer.

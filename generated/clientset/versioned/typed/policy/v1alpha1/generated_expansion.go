@@ -11,4 +11,6 @@ type AuthorizationPolicyExpansion interface{}
 
 type ClusterAuthorizationPolicyExpansion interface{}
 
+type EnforcementConfigurationExpansion interface{}
+
 type FieldPermissionMappingExpansion interface{}

@@ -19,6 +19,7 @@ type PolicyV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	AuthorizationPoliciesGetter
 	ClusterAuthorizationPoliciesGetter
+	EnforcementConfigurationsGetter
 	FieldPermissionMappingsGetter
 }
 
@@ -33,6 +34,10 @@ func (c *PolicyV1alpha1Client) AuthorizationPolicies(namespace string) Authoriza
 
 func (c *PolicyV1alpha1Client) ClusterAuthorizationPolicies() ClusterAuthorizationPolicyInterface {
 	return newClusterAuthorizationPolicies(c)
+}
+
+func (c *PolicyV1alpha1Client) EnforcementConfigurations() EnforcementConfigurationInterface {
+	return newEnforcementConfigurations(c)
 }
 
 func (c *PolicyV1alpha1Client) FieldPermissionMappings() FieldPermissionMappingInterface {

@@ -25,6 +25,10 @@ func (c *FakePolicyV1alpha1) ClusterAuthorizationPolicies() v1alpha1.ClusterAuth
 	return newFakeClusterAuthorizationPolicies(c)
 }
 
+func (c *FakePolicyV1alpha1) EnforcementConfigurations() v1alpha1.EnforcementConfigurationInterface {
+	return newFakeEnforcementConfigurations(c)
+}
+
 func (c *FakePolicyV1alpha1) FieldPermissionMappings() v1alpha1.FieldPermissionMappingInterface {
 	return newFakeFieldPermissionMappings(c)
 }

@@ -1,0 +1,159 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package aggregated follows the EnforcementConfigurations that are stored: it knows for which requests another aggregated server
+// enforces conditions, and writes the status of the configurations.
+//
+// Invariants:
+//
+//   - A request counts as enforced only in a version whose APIService is known to name the Service of a configuration, and to be
+//     available. What is not known does not count, such as versions while the APIServices or the store cannot be read.
+//   - Only writes count: of subresources only update and patch, since a POST may connect to something.
+//   - A configuration that is being deleted does not count.
+//
+// It must not import packages that decide.
+package aggregated
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/freshness"
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+// Services says which server serves a version. *registration.Services implements it.
+type Services interface {
+	// Serving compares the server of a version with a Service.
+	Serving(version schema.GroupVersion, by *registration.Service) registration.Serving
+	// IsKnown reports whether the APIServices have ever been read.
+	IsKnown() bool
+}
+
+// The verbs that pass on conditions.
+var (
+	resourceVerbs    = []string{"create", "update", "patch", "delete", "deletecollection"}
+	subresourceVerbs = []string{"update", "patch"}
+)
+
+// Enforcement says for which requests other servers enforce conditions. Its methods may be called concurrently.
+type Enforcement struct {
+	freshness.Source[configurations]
+	services Services
+}
+
+// configurations are those that are stored, by API group. They are immutable.
+type configurations struct {
+	byGroup map[string][]*configuration
+	all     []*configuration
+}
+
+// configuration is an EnforcementConfiguration.
+type configuration struct {
+	name                string
+	group               string
+	versions, resources []string
+	service             registration.Service
+	isDeleted           bool
+}
+
+// NewEnforcement returns an Enforcement without configurations. Without services, no server is known.
+func NewEnforcement(services Services) *Enforcement { return &Enforcement{services: services} }
+
+// publish replaces the configurations.
+func (e *Enforcement) publish(stored []*policyv1alpha1.EnforcementConfiguration) {
+	published := &configurations{byGroup: map[string][]*configuration{}}
+	for _, s := range stored {
+		c := configurationOf(s)
+		published.all = append(published.all, c)
+		published.byGroup[c.group] = append(published.byGroup[c.group], c)
+	}
+	slices.SortFunc(published.all, func(a, b *configuration) int { return strings.Compare(a.name, b.name) })
+	e.Store(published)
+}
+
+func configurationOf(s *policyv1alpha1.EnforcementConfiguration) *configuration {
+	return &configuration{
+		name: s.Name, group: s.Spec.APIGroup, versions: slices.Clone(s.Spec.APIVersions), resources: slices.Clone(s.Spec.Resources), isDeleted: s.DeletionTimestamp != nil,
+		service: registration.Service{Namespace: s.Spec.Service.Namespace, Name: s.Spec.Service.Name, Port: ptr.To(s.Spec.Service.Port)},
+	}
+}
+
+// IsEmpty reports whether there are no configurations.
+func (e *Enforcement) IsEmpty() bool { return e.Current() == nil || len(e.Current().all) == 0 }
+
+// Enforces reports whether another server enforces conditions on a request that kube-apiserver passes on.
+func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
+	current := e.Current()
+	if current == nil || e.Stale() != "" || !a.IsResourceRequest() {
+		return false
+	}
+	path := a.GetResource()
+	if a.GetSubresource() != "" {
+		path += "/" + a.GetSubresource()
+	}
+	return slices.ContainsFunc(current.byGroup[a.GetAPIGroup()], func(c *configuration) bool {
+		return slices.Contains(c.resources, path) && slices.Contains(verbsOf(path), a.GetVerb()) && slices.Contains(c.versions, a.GetAPIVersion()) &&
+			e.serving(c, a.GetAPIVersion()) == registration.ServingRegistered
+	})
+}
+
+// verbsOf returns the verbs of requests for a resource, or a subresource, that pass on conditions.
+func verbsOf(path string) []string {
+	if strings.Contains(path, "/") {
+		return subresourceVerbs
+	}
+	return resourceVerbs
+}
+
+// serving says which server serves a version of a configuration.
+func (e *Enforcement) serving(c *configuration, version string) registration.Serving {
+	switch {
+	case c.isDeleted:
+		return registration.ServingUnknown
+	case e.services == nil:
+		return registration.ServingUnknown
+	}
+	return e.services.Serving(schema.GroupVersion{Group: c.group, Version: version}, &c.service)
+}
+
+// Resource is a resource, or a subresource, of a configuration in one version.
+type Resource struct {
+	// Configuration is the name of the configuration.
+	Configuration string
+	Version       string
+	Resource      schema.GroupResource
+	Subresource   string
+	Verbs         []string
+	// IsEnforced says that conditions on these requests are enforced.
+	IsEnforced bool
+}
+
+// Resources returns the resources of all configurations, by name.
+func (e *Enforcement) Resources() []Resource {
+	current, isStale := e.Current(), e.Stale() != ""
+	if current == nil {
+		return nil
+	}
+	var resources []Resource
+	for _, c := range current.all {
+		for _, version := range c.versions {
+			isEnforced := !isStale && e.serving(c, version) == registration.ServingRegistered
+			for _, path := range c.resources {
+				resource, subresource, _ := strings.Cut(path, "/")
+				resources = append(resources, Resource{
+					Configuration: c.name, Version: version, Resource: schema.GroupResource{Group: c.group, Resource: resource}, Subresource: subresource,
+					Verbs: verbsOf(path), IsEnforced: isEnforced,
+				})
+			}
+		}
+	}
+	return resources
+}

@@ -1,0 +1,63 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"fmt"
+
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+// others is what the server knows about other servers behind kube-apiserver.
+type others struct {
+	// client is a client of APIServices. It and services are nil without a client of kube-apiserver.
+	client   restclient.Interface
+	services *registration.Services
+	// enforcement has the EnforcementConfigurations.
+	enforcement *aggregated.Enforcement
+	folding     *folding
+}
+
+func (c CompletedConfig) newOthers() (o *others, err error) {
+	o = &others{}
+	if o.client, err = c.apiServices(); err != nil {
+		return nil, err
+	}
+	if o.client == nil {
+		o.enforcement = aggregated.NewEnforcement(nil)
+	} else {
+		o.services = registration.NewServices(o.client)
+		o.enforcement = aggregated.NewEnforcement(o.services)
+	}
+	o.folding, err = c.newFolding(o.services)
+	return o, err
+}
+
+// runEnforcementConfigurations adds the controller that keeps the configurations up to date, and has the APIServices read while they are
+// needed. It returns the controller.
+func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, o *others) (*aggregated.Controller, error) {
+	configurations, err := aggregated.NewController(aggregated.Config{
+		Client: client, Enforcement: o.enforcement, FrontDoor: c.extra.FrontDoor != nil, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := generic.AddReadyzChecks(configurations.Ready()); err != nil {
+		return nil, fmt.Errorf("readiness of enforcement configurations: %w", err)
+	}
+	return configurations, generic.AddPostStartHook("proviso-enforcement-configurations", func(hook genericapiserver.PostStartHookContext) error {
+		go configurations.Run(hook)
+		if o.services != nil {
+			go o.services.Run(hook, func() bool { return o.folding != nil || !o.enforcement.IsEmpty() })
+		}
+		return nil
+	})
+}

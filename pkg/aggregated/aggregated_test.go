@@ -75,7 +75,9 @@ func stored(name string, change func(*policyv1alpha1.EnforcementConfiguration)) 
 }
 
 func newServices() *apiServices {
-	return &apiServices{services: map[schema.GroupVersion]registration.Serving{{Group: group, Version: "v1"}: registration.ServingRegistered}}
+	return &apiServices{services: map[schema.GroupVersion]registration.Serving{
+		{Group: group, Version: "v1"}: registration.ServingRegistered, {Group: group, Version: "v3"}: registration.ServingRegistered, // v3 is not named
+	}}
 }
 
 // TestEnforces has requests that count as enforced, and requests that must not.

@@ -355,6 +355,8 @@ func TestPolicyDiscovery(t *testing.T) {
 		"authorizationpolicies/status  AuthorizationPolicy true [] [] [get patch update]",
 		"clusterauthorizationpolicies clusterauthorizationpolicy ClusterAuthorizationPolicy false [cap] [authorization] [create delete deletecollection get list patch update watch]",
 		"clusterauthorizationpolicies/status  ClusterAuthorizationPolicy false [] [] [get patch update]",
+		"enforcementconfigurations enforcementconfiguration EnforcementConfiguration false [] [authorization] [create delete deletecollection get list patch update watch]",
+		"enforcementconfigurations/status  EnforcementConfiguration false [] [] [get patch update]",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)

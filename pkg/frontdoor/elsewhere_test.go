@@ -45,7 +45,7 @@ func TestEnforcedElsewhere(t *testing.T) {
 		{name: "any version, Deny", effect: deny, condition: onObject, change: request("create", "*"), elsewhere: true, want: "Deny"},
 		{name: "a marked check", effect: allow, condition: onObject, change: both(request("create", "v1"), marked(webhook.DelegationMarker)), elsewhere: true, want: "NoOpinion"},
 	} {
-		for name, inner := range map[string]*frontdoor.InnerDoor{"": nil, " with an inner door": newInnerDoor(&others{})} {
+		for name, inner := range map[string]*frontdoor.InnerDoor{"no inner door": nil, "an inner door": newInnerDoor(&others{})} {
 			if inner != nil {
 				inner.Listed = func(innerdoor.Resource) bool { return true }
 				inner.Known = func(frontdoor.Client) bool { return false }
@@ -69,7 +69,7 @@ func TestEnforcedElsewhere(t *testing.T) {
 			}
 			got, err := door.Decide(t.Context(), asAlice(tc.change))
 			if err != nil || show(got) != tc.want || !strings.Contains(got.Reason(), tc.wantReason) {
-				t.Errorf("%s%s: got %s (%s), %v, want %s (%s)", tc.name, name, show(got), got.Reason(), err, tc.want, tc.wantReason)
+				t.Errorf("%s, %s: got %s (%s), %v, want %s (%s)", tc.name, name, show(got), got.Reason(), err, tc.want, tc.wantReason)
 			}
 		}
 	}

@@ -266,15 +266,15 @@ func TestAggregatedServers(t *testing.T) {
 		{name: "another resource", effect: deny, reads: more, rule: rule("create", "things.io", "others", "v1"), want: []string{"create others.things.io FrontDoor DeniesUnconditionally"}},
 		{name: "every resource", effect: deny, reads: more, rule: rule("create", "things.io", "*", "v1"), want: []string{"create *.things.io AggregatedServer Enforced", "create *.things.io FrontDoor DeniesUnconditionally"}},
 	} {
-		for name, facts := range map[string]enforcementstatus.Facts{"": all, " with an inner door": withDoor} {
+		for name, facts := range map[string]enforcementstatus.Facts{"no inner door": all, "an inner door": withDoor} {
 			places := enforcementstatus.NewPlaces(facts)
 			server := enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return places }}
 			entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}, tc.reads)
 			if got := text(entries); !slices.Equal(got, tc.want) {
-				t.Errorf("%s%s: got\n%s\nwant\n%s", tc.name, name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+				t.Errorf("%s, %s: got\n%s\nwant\n%s", tc.name, name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 			if got := enforcementstatus.Effective(entries).Message; !strings.Contains(got, tc.message) {
-				t.Errorf("%s%s: got %q, want %q", tc.name, name, got, tc.message)
+				t.Errorf("%s, %s: got %q, want %q", tc.name, name, got, tc.message)
 			}
 		}
 	}

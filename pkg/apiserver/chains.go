@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
@@ -27,8 +28,10 @@ import (
 const (
 	PrivilegedGroupsName = "kubernetes.io/always-allow-groups"
 	PathsName            = "kubernetes.io/always-allow-paths"
-	ExcludeName          = "exclude.granular.proviso.dev"
-	KubeAPIServerName    = "kube-apiserver"
+	// ReservedName is the authorizer that denies to impersonate what is reserved for Proviso.
+	ReservedName      = "reserved.proviso.dev"
+	ExcludeName       = "exclude.granular.proviso.dev"
+	KubeAPIServerName = "kube-apiserver"
 	// WebhooksName is a placeholder for the webhooks of --authorization-config. A chain replaces
 	// it by the webhooks, which have their own names.
 	WebhooksName = "proviso.dev/webhooks"
@@ -96,6 +99,7 @@ var authorizerTable = []struct {
 }{
 	{name: PrivilegedGroupsName, in: inServer | inRestrictions, build: (*chainConfig).privilegedGroups},
 	{name: PathsName, in: inRequests, build: (*chainConfig).paths},
+	{name: ReservedName, in: inServer | inRestrictions, build: (*chainConfig).reservedExtras},
 	{name: ExcludeName, in: inServer | inInnerDoor, build: (*chainConfig).excludedFields},
 	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies},
 	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
@@ -223,6 +227,10 @@ func (c *chainConfig) paths() (authorization.Decider, error) {
 		return nil, fmt.Errorf("--authorization-always-allow-paths: %w", err)
 	}
 	return authorization.DeciderOf(a), nil
+}
+
+func (c *chainConfig) reservedExtras() (authorization.Decider, error) {
+	return frontdoor.ReservedExtras{}, nil
 }
 
 func (c *chainConfig) restrictingPolicies() (authorization.Decider, error) {

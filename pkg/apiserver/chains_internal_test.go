@@ -50,7 +50,7 @@ func TestArchitectureListsTheAuthorizers(t *testing.T) {
 func TestRestrictionsComeFirst(t *testing.T) {
 	t.Parallel()
 	unbound := []string{PrivilegedGroupsName, PathsName}
-	if diff := cmp.Diff(append(unbound, ExcludeName, engine.RestrictingName, KubeAPIServerName), AuthorizerNames()[:5]); diff != "" {
+	if diff := cmp.Diff(append(unbound, ReservedName, ExcludeName, engine.RestrictingName, KubeAPIServerName), AuthorizerNames()[:6]); diff != "" {
 		t.Errorf("the first authorizers (-want +got):\n%s", diff)
 	}
 }

@@ -149,7 +149,7 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 		return authorization.Decision{}, errNotLoaded
 	}
 	if key := impersonatedReserved(attributes); key != "" {
-		return authorization.Deny("the user extra "+key+reasonReserved, nil), nil
+		return denyReserved(key), nil
 	}
 	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
@@ -242,8 +242,25 @@ func isMarked(u user.Info) bool {
 	return false
 }
 
+// ReservedExtras denies to impersonate the extras that are reserved for Proviso, and has no opinion on other requests. Servers need it
+// that do not have the front door asked about impersonation.
+type ReservedExtras struct{}
+
+// Decide returns Deny or NoOpinion.
+func (ReservedExtras) Decide(_ context.Context, a authorizer.Attributes) authorization.Decision {
+	if key := impersonatedReserved(a); key != "" {
+		return denyReserved(key)
+	}
+	return authorization.NoOpinion("", nil)
+}
+
+func denyReserved(key string) authorization.Decision {
+	return authorization.Deny("the user extra "+key+reasonReserved, nil)
+}
+
 // impersonatedReserved returns the key if the request is a check for impersonating an extra that is reserved for Proviso. A client
-// that had the delegation marker could make the front door skip Deny conditions that no server behind it enforces. A
+// that had the delegation marker could make the front door skip Deny conditions that no server behind it enforces, or have
+// kube-apiserver not ask the front door at all. A
 // client that had the extra of the canary could write to the namespace of Proviso where the inner door is not called.
 func impersonatedReserved(a authorizer.Attributes) string {
 	if !a.IsResourceRequest() || a.GetAPIGroup() != authenticationv1.GroupName || a.GetResource() != "userextras" {

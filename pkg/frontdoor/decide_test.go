@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
 
 // policy is a policy of the tests: for alice, on everything, unless it says otherwise.
@@ -265,6 +266,24 @@ func TestDecide(t *testing.T) {
 				t.Errorf("Proviso, which has the reasons itself, gets the reason %q", got.Reason())
 			}
 		})
+	}
+}
+
+// TestReservedExtras denies impersonation of what is reserved for Proviso at Proviso itself, and nothing else.
+func TestReservedExtras(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string]string{
+		webhook.DelegationMarker: "Deny", strings.ToUpper(webhook.DelegationMarker): "Deny", innerdoor.CanaryExtra: "Deny",
+		"example.com/a": "NoOpinion", webhook.DelegationMarker + "x": "NoOpinion",
+	} {
+		for _, verb := range []string{"impersonate", "impersonate:user-info", "impersonate-on:user-info:get"} {
+			decision := frontdoor.ReservedExtras{}.Decide(t.Context(), authorizer.AttributesRecord{
+				Verb: verb, APIGroup: "authentication.k8s.io", APIVersion: "v1", Resource: "userextras", Subresource: key, Name: "x", ResourceRequest: true,
+			})
+			if decision.IsDeny() != (want == "Deny") || decision.IsNoOpinion() != (want == "NoOpinion") {
+				t.Errorf("%s %s: got %+v, want %s", verb, key, decision, want)
+			}
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // exist may exist then.
 const recheckMistakes = 5 * time.Minute
 
-// recheckPause is the time between the status of one policy and that of the next one in Recheck.
+// recheckPause is the time that Recheck waits between two policies.
 const recheckPause = 10 * time.Millisecond
 
 // Recheck schedules writing the status of the policies for which Config.Server has another result than before. It may be called

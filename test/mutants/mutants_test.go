@@ -223,6 +223,7 @@ var suites = []mutation.Suite{
 		{Name: "slots: callers that wait", File: "slots.go", Old: "if own.waiting == own.maxWaiting {", New: "if false {"},
 	}},
 	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "frontdoor: reserved extras at Proviso", File: "decide.go", Old: "if key := impersonatedReserved(a); key != \"\" {", New: "if key := impersonatedReserved(a); key != \"\" && false {", Test: "^TestReservedExtras$"},
 		{Name: "frontdoor: reasons are found in a slot", File: "large.go", Old: "_ = decision.Reason()", New: "_ = decision.Reason", Test: "^TestReasonsTakeASlot$"},
 		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "all.Within(large)", New: "slots.New(large)", Test: "^TestEvaluationWithoutSlotIsDenied$"},
 		{Name: "frontdoor: slow namespaces take the slots of a user", File: "large.go", Old: "slowUserShare      = 2", New: "slowUserShare      = 4", Test: "^TestWaitingReviewsHoldNoSlots$"},
@@ -324,6 +325,7 @@ var suites = []mutation.Suite{
 		{Name: "inner door: PATCH that creates", File: "write.go", Old: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}, {Verb: \"patch\", Named: true}}}", New: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}}}"},
 	}},
 	{Package: "pkg/innerdoor/manifest", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "manifest: any marker", File: "frontdoor.go", Old: "\" && request.extra[\" + strconv.Quote(webhook.DelegationMarker) + \"] == [\" + strconv.Quote(webhook.MarkerOfProviso) + \"])\"", New: "\")\"", Test: "^TestChecksOfProviso$"},
 		{Name: "manifest: the version of questions", File: "manifest.go", Old: "\".labelSelector('\" + OtherAuthorizersKey + \"')", New: "\""},
 		{Name: "manifest: the namespace of a namespace", File: "manifest.go", Old: "(\" + isNamespace + \" ? \" + nameOfRequest + \" : has", New: "(has"},
 		{Name: "manifest: fails closed", File: "manifest.go", Old: "ptr.To(admissionregistrationv1.Fail)", New: "ptr.To(admissionregistrationv1.Ignore)"},

@@ -24,6 +24,8 @@ const (
 	maxWanted = 4
 	// maxWantedValues bounds the values of one requirement.
 	maxWantedValues = 8
+	// maxOperands bounds the operands of each role that are looked at in one macro, because planning them is not in the cost.
+	maxOperands = 8
 )
 
 // Wanted is a requirement of a selector of the request for which an expression may look. Nothing says that the expression is
@@ -109,7 +111,7 @@ func (m *selectorMacro) collect(n *node) {
 	}
 	if n.kind == callNode && len(operands) == 2 && n.name != operators.NotEquals {
 		for i, operand := range operands {
-			if r, other := m.roleOf(operand), operands[1-i]; r != noRole && m.roleOf(other) == noRole {
+			if r, other := m.roleOf(operand), operands[1-i]; r != noRole && len(m.operands[r]) < maxOperands && m.roleOf(other) == noRole {
 				m.operands[r] = append(m.operands[r], other)
 			}
 		}
@@ -160,8 +162,9 @@ func (m *selectorMacro) wanted(texts *operandReader) []Wanted {
 				choices = [][]string{nil}
 			}
 			for _, choice := range choices {
-				if len(wanted) < maxWanted {
-					wanted = append(wanted, Wanted{InFields: m.inFields, Key: key, Operator: operator, Values: choice})
+				wanted = append(wanted, Wanted{InFields: m.inFields, Key: key, Operator: operator, Values: choice})
+				if len(wanted) == maxWanted {
+					return wanted
 				}
 			}
 		}
@@ -198,6 +201,9 @@ func (t *operandReader) of(n *node) []string {
 	if n.kind == constantNode {
 		return textsOf(n.value)
 	}
+	if texts, ok := constantTexts(n); ok {
+		return texts
+	}
 	part := &Part{node: n}
 	if !part.ReadsOnly(cel.Request) || t.cost >= t.limit {
 		return nil
@@ -212,6 +218,22 @@ func (t *operandReader) of(n *node) []string {
 		return nil
 	}
 	return textsOf(value)
+}
+
+// constantTexts returns the texts in a list of constants, as textsOf does, without planning its evaluation. It returns false for anything
+// else.
+func constantTexts(n *node) (texts []string, ok bool) {
+	if n.kind != listNode || len(n.optional) > 0 || slices.ContainsFunc(n.args, func(arg *node) bool { return arg.kind != constantNode }) {
+		return nil, false
+	}
+	for _, arg := range n.args[:min(len(n.args), maxWantedValues)] {
+		text, isText := arg.value.(types.String)
+		if !isText {
+			return nil, true
+		}
+		texts = append(texts, string(text))
+	}
+	return texts, true
 }
 
 func textsOf(value ref.Val) []string {

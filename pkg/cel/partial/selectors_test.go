@@ -65,3 +65,31 @@ func TestWantedSelectors(t *testing.T) {
 		})
 	}
 }
+
+// TestWantedSelectorsAreBounded looks for selectors in a condition with many comparisons: only the first of each part of a requirement are
+// looked at.
+func TestWantedSelectorsAreBounded(t *testing.T) {
+	t.Parallel()
+	cost := func(comparisons int) uint64 {
+		var parts []string
+		for _, field := range []string{"key", "operator", "values[0]"} {
+			var alternatives []string
+			for i := range comparisons {
+				alternatives = append(alternatives, fmt.Sprintf(`r.%s == request.name + "%d"`, field, i))
+			}
+			parts = append(parts, "("+strings.Join(alternatives, " || ")+")")
+		}
+		expression, err := policyCompiler(t).Compile("request.labelSelector.requirements.exists(r, " + strings.Join(parts, " && ") + ")")
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted, cost := expression.WantedSelectors(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": "n"})}, cel.CostLimit)
+		if len(wanted) != 1 || len(wanted[0]) == 0 || len(wanted[0]) > 4 {
+			t.Errorf("got %v for %d comparisons, want up to four requirements", wanted, comparisons)
+		}
+		return cost
+	}
+	if few, many := cost(8), cost(24); few == 0 || many != few {
+		t.Errorf("got the cost %d for 24 comparisons and %d for 8, want the same", many, few)
+	}
+}

@@ -23,6 +23,9 @@ const (
 	maxHints = 8
 	// maxHintBytes bounds the selector in a reason.
 	maxHintBytes = 256
+	// maxHintRequirements bounds the requirements of a request for which a hint is looked for: the selector in the hint has them, too, and
+	// they are converted again for each evaluation, which is not in its cost.
+	maxHintRequirements = 32
 )
 
 // selectable are the verbs of requests that have selectors.
@@ -126,11 +129,11 @@ var labelOperators = map[string]selection.Operator{
 }
 
 // withRequirements returns a request with requirements in place of those with the same keys. It returns false if they are no valid
-// requirements, or if the selectors of the request cannot be parsed.
+// requirements, or if the selectors of the request cannot be parsed or are too long.
 func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *selectingRequest, ok bool) {
 	byLabels, err := a.GetLabelSelector()
 	byFields, fieldsErr := a.GetFieldSelector()
-	if err != nil || fieldsErr != nil {
+	if err != nil || fieldsErr != nil || len(byLabels)+len(byFields) > maxHintRequirements {
 		return nil, false
 	}
 	with = &selectingRequest{Attributes: a}

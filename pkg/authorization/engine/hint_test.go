@@ -100,6 +100,7 @@ func TestHints(t *testing.T) {
 		{name: "an operator that does not exist", condition: looksFor("labelSelector", `r.key == "team" && r.operator == "Is" && r.values == ["blue"]`), want: part},
 		{name: "a value that no label has", condition: looksFor("labelSelector", `r.key == "team" && r.values == ["no label!"]`), want: part},
 		{name: "a long selector", condition: looksFor("fieldSelector", `r.key == "`+strings.Repeat("a", 300)+`" && r.values == ["b"]`), want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
+		{name: "instead of many that are selected", condition: team("blue"), labels: strings.TrimSuffix(strings.Repeat("team=red,", 33), ","), want: part},
 		{name: "no requirement", condition: `!request.labelSelector.requirements.exists(r, r.key == "team")`, labels: "team=blue", want: part},
 		{name: "by index", condition: `request.labelSelector.requirements.size() == 1 && request.labelSelector.requirements[0].key == "team"`, want: part},
 		{name: "another verb", condition: team("blue"), verb: "get", want: part},

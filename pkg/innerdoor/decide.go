@@ -86,6 +86,8 @@ type moment struct {
 	first *authorization.Lazy
 	// conditions names the conditions that were evaluated, as far as they were known before the objects were.
 	conditions []string
+	// comparesOwners says that the owners of the old and the new object were compared, and differ.
+	comparesOwners bool
 }
 
 // begin asks the authorizers about a check, until one could allow it.
@@ -114,6 +116,7 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 		return authorization.Deny("the write cannot be decided: "+err.Error(), nil)
 	}
 	if m.decider.OwnerReferences && m.write.changesOwners() {
+		m.comparesOwners = true
 		begun = append(begun, m.begin(ctx, m.write.attributes(Check{Verb: "delete", Named: true})))
 	}
 	for _, lazy := range begun {
@@ -129,9 +132,10 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 }
 
 // withheld returns the reason of a refusal for a user who may not read the stored object. Which condition does not hold, and which field
-// changes, depends on that object. It returns "" if no condition was evaluated with a stored object, or if the user may read it.
+// changes, depends on that object, and so does the check for the verb delete if the owners change, whose conditions it does not name. It
+// returns "" if nothing was evaluated with a stored object, or if the user may read it.
 func (m *moment) withheld(ctx context.Context) string {
-	if m.write.old == nil || len(m.conditions) == 0 {
+	if m.write.old == nil || len(m.conditions) == 0 && !m.comparesOwners {
 		return ""
 	}
 	check, objects := m.write.read()
@@ -139,8 +143,9 @@ func (m *moment) withheld(ctx context.Context) string {
 		return ""
 	}
 	slices.Sort(m.conditions)
-	return "the write is allowed only on conditions, and does not meet them (details are shown to users who may " + check.Verb + " the " + objects + "): " +
+	reason := "the write is allowed only on conditions, and does not meet them (details are shown to users who may " + check.Verb + " the " + objects + "): " +
 		strings.Join(slices.Compact(m.conditions), "; ")
+	return strings.TrimSuffix(reason, ": ")
 }
 
 // never returns the refusal for a decision that cannot become Allow.

@@ -74,6 +74,39 @@ func TestWithheld(t *testing.T) {
 	}
 }
 
+// TestWithheldOwners has refused updates of alice that change the owners of an object, which needs the verb delete, too. Whether they change
+// depends on the stored object.
+func TestWithheldOwners(t *testing.T) {
+	t.Parallel()
+	const (
+		withheld = "the write is allowed only on conditions, and does not meet them (details are shown to users who may get the object)"
+		owned    = `{"metadata": {"name": "c", "ownerReferences": [{"uid": "1"}]}, "spec": {"storageClassName": "dev"}}`
+	)
+	updates, deletes := policy{effect: allow, verbs: []string{"update", "patch"}}, policy{effect: allow, verbs: []string{"delete"}, condition: wasDev}
+	onCondition := policy{effect: allow, verbs: []string{"update"}, condition: `object.metadata.name == "c"`}
+	for _, tc := range []struct {
+		name     string
+		policies []policy
+		want     string
+	}{
+		{name: "delete on a condition", policies: []policy{updates, deletes}, want: withheld},
+		{name: "delete denied", policies: []policy{updates, {effect: deny, verbs: []string{"delete"}}}, want: withheld},
+		{name: "no delete", policies: []policy{updates}, want: withheld},
+		{name: "both on conditions", policies: []policy{onCondition, deletes}, want: withheld + ": policy=p0"},
+		{name: "a user who may get the object", policies: []policy{updates, deletes, {effect: allow, verbs: []string{"get"}}}, want: "policy=p1 reason=NotMet: failed part: " + wasDev},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			decider := deciderOf(t, sourceOf(t, tc.policies))
+			decider.OwnerReferences = true
+			response := responseOf(t, post(handlerOf(t, decider), strings.NewReader(reviewOf(t, update(owned, prodClaim))), nil))
+			if response.Allowed || response.Result.Message != tc.want {
+				t.Errorf("got allowed %t, %q, want %q", response.Allowed, response.Result.Message, tc.want)
+			}
+		})
+	}
+}
+
 // TestTrail adds what is recorded of a decision to the audit event, without domains, and never in place of the decision.
 func TestTrail(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,8 @@ package engine
 
 import (
 	"slices"
+	"strings"
+	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -167,14 +169,19 @@ func (s *selectingRequest) addLabel(key string, operator selection.Operator, val
 	return true
 }
 
-// addField adds a requirement on a field, which has one value.
+// addField adds a requirement on a field, which has one value. It returns false if a client cannot copy the requirement from a reason.
 func (s *selectingRequest) addField(w partial.Wanted) bool {
 	operator, ok := map[string]selection.Operator{string(metav1.FieldSelectorOpIn): selection.Equals, string(metav1.FieldSelectorOpNotIn): selection.NotEquals}[w.Operator]
-	if !ok || len(w.Values) != 1 || w.Key == "" {
+	if !ok || len(w.Values) != 1 || w.Key == "" || strings.ContainsAny(w.Key, `=!,\`) || !isShownAsIs(w.Key) || !isShownAsIs(w.Values[0]) {
 		return false
 	}
 	s.fields = append(s.fields, fields.Requirement{Field: w.Key, Operator: operator, Value: w.Values[0]})
 	return true
+}
+
+// isShownAsIs reports whether a reason shows a text without a change: reasons replace control characters, for example.
+func isShownAsIs(text string) bool {
+	return strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // text names the selectors as a client sends them. It is empty if they are too long.

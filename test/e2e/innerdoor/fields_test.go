@@ -87,6 +87,14 @@ spec:
 ---
 apiVersion: policy.proviso.dev/v1alpha1
 kind: ClusterAuthorizationPolicy
+metadata: {name: una-status}
+spec:
+  effect: Allow
+  subjects: [{kind: User, name: una}]
+  rules: [{verbs: [patch], apiGroups: [""], resources: [pods/status]}]
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
 metadata: {name: node-networks}
 spec:
   effect: Allow
@@ -251,6 +259,7 @@ var fieldRequests = []fieldRequest{
 	{name: "PUT of another label", user: "alice", method: "PUT", path: pods + "/a", change: set("1", "metadata", "labels", "a"), code: 200, called: true},
 	{name: "an excluded label, by a user who may not read", user: "una", method: "PATCH", path: pods + "/a", contentType: mergeType, body: `{"metadata": {"labels": {"example.com/tier": "1"}}}`, code: 403, called: true,
 		message: "does not meet them (details are shown to users who may get the object): condition=granular.proviso.dev/exclude"},
+	{name: "an excluded label, by a subresource that is not listed", user: "una", method: "PATCH", path: pods + "/a/status", contentType: mergeType, body: `{"metadata": {"labels": {"example.com/tier": "1"}}}`, code: 200},
 }
 
 // TestFields has permission on fields of resources that kube-apiserver serves: both stories of KEP-3617.

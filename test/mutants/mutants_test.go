@@ -60,6 +60,7 @@ var suites = []mutation.Suite{
 		{Name: "engine: selectors with which conditions may hold", File: "hint.go", Old: "return result.IsTrue()", New: "return !result.IsFalse()", Test: "^TestHints$"},
 		{Name: "engine: selectors with which rules do not match", File: "hint.go", Old: " || p.matches(with) != fullMatch {", New: " {", Test: "^TestHints$"},
 		{Name: "engine: the budget of selectors", File: "hint.go", Old: "e.budgets.SpendToExplain(result.Cost())", New: "e.budgets.Spend(p.key.Namespace, result.Cost())", Test: "^TestHintsHaveABudget$"},
+		{Name: "engine: hints in lists with long selectors", File: "hint.go", Old: "|| len(byLabels)+len(byFields) > maxHintRequirements {", New: "{", Test: "^TestHints$"},
 		{Name: "engine: selectors of requests that have none", File: "hint.go", Old: "!slices.Contains(selectable, e.request.GetVerb()) || ", New: "", Test: "^TestHints$"},
 		{Name: "engine: a Deny policy whose condition fails", File: "authorizer.go", Old: "return authorization.Deny(m.policy.explainError(), outcome.Err())", New: "continue", Test: "^Test"},
 		{Name: "engine: policies that are found by their namespace", File: "index.go", Old: "found = appendMatching(b.byRequest[requestKey{namespace: namespace}], a, found)", New: "_ = namespace", Test: "^TestWidePoliciesAreFound$"},
@@ -123,6 +124,12 @@ var suites = []mutation.Suite{
 	{Package: "pkg/apiserver", Test: "^TestChainOfTheInnerDoor$", Mutants: []mutation.Mutant{
 		{Name: "inner door: Deny policies", File: "chains.go", Old: "inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies", New: "inRestrictions | inFrontDoor, build: (*chainConfig).restrictingPolicies"},
 		{Name: "inner door: kube-apiserver is asked last", File: "chains.go", Old: "{name: KubeAPIServerName, in: inServer, build", New: "{name: KubeAPIServerName, in: inServer | inInnerDoor, build"},
+	}},
+	{Package: "pkg/cel/partial", Test: "^TestWantedSelectorsAreBounded$", Mutants: []mutation.Mutant{
+		{Name: "partial: many operands of a selector", File: "selectors.go", Old: "len(m.operands[r]) < maxOperands && ", New: ""},
+	}},
+	{Package: "pkg/innerdoor", Test: "^TestWithheldOwners$", Mutants: []mutation.Mutant{
+		{Name: "inner door: owners in refusals", File: "decide.go", Old: "m.comparesOwners = true", New: "m.comparesOwners = false"},
 	}},
 	{Package: "pkg/frontdoor", Test: "^TestOtherRoutes$", Mutants: []mutation.Mutant{
 		{Name: "inner door: clients without a certificate", File: "handler.go", Old: "return withRecovery(clients.only(mux))", New: "return withRecovery(mux)"},
@@ -300,7 +307,7 @@ var suites = []mutation.Suite{
 		{Name: "inner door, canary: the refusal of another", File: "canary.go", Old: "cause.Field == nonce && ", New: "", Test: "^TestRefuseCanary$"},
 		{Name: "inner door, canary: without a nonce", File: "canary.go", Old: "if request.UserInfo.Username != CanaryUser {", New: "if request.UserInfo.Username != CanaryUser || request.UserInfo.Extra == nil {", Test: "^TestRefuseCanary$"},
 		{Name: "inner door: reasons for users who may not read", File: "decide.go", Old: "Decide(m.first.Pin(ctx), check).Fold().IsAllow()", New: "Decide(m.first.Pin(ctx), check).CanBecomeAllowed()", Test: "^TestWithheld$"},
-		{Name: "inner door: reasons about stored objects", File: "decide.go", Old: "if m.write.old == nil || len(m.conditions) == 0 {", New: "if true {", Test: "^TestWithheld$"},
+		{Name: "inner door: reasons about stored objects", File: "decide.go", Old: "if m.write.old == nil || len(m.conditions) == 0 && !m.comparesOwners {", New: "if true {", Test: "^TestWithheld$"},
 		{Name: "inner door: reading the object, not the subresource", File: "request.go", Old: "request.Subresource = \"\"", New: "_ = request", Test: "^TestWithheld$"},
 		{Name: "inner door: reading a collection", File: "request.go", Old: "check, objects = Check{Verb: \"list\"}, \"objects\"", New: "_ = objects", Test: "^TestWithheld$"},
 		{Name: "inner door: canaries", File: "handler.go", Old: "refusal != nil {", New: "refusal != nil && digest == h.config.Digest {", Test: "^TestCanaries$"},

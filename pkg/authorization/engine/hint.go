@@ -107,6 +107,8 @@ type selectingRequest struct {
 
 	labels labels.Requirements
 	fields fields.Requirements
+	// otherName says that the requirement that names the object is replaced.
+	otherName bool
 }
 
 // GetLabelSelector implements authorizer.Attributes.
@@ -121,6 +123,9 @@ func (s *selectingRequest) GetName() string {
 		if r.Field == metav1.ObjectNameField && r.Operator == selection.Equals {
 			return r.Value
 		}
+	}
+	if s.otherName {
+		return ""
 	}
 	return s.Attributes.GetName()
 }
@@ -142,6 +147,7 @@ func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *s
 	has := func(key string, inFields bool) bool {
 		return slices.ContainsFunc(wanted, func(w partial.Wanted) bool { return w.Key == key && w.InFields == inFields })
 	}
+	with.otherName = has(metav1.ObjectNameField, true)
 	with.labels = slices.DeleteFunc(slices.Clone(byLabels), func(r labels.Requirement) bool { return has(r.Key(), false) })
 	with.fields = slices.DeleteFunc(slices.Clone(byFields), func(r fields.Requirement) bool { return has(r.Field, true) })
 	for _, w := range wanted {

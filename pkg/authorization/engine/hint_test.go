@@ -103,6 +103,7 @@ func TestHints(t *testing.T) {
 		{name: "instead of many that are selected", condition: team("blue"), labels: strings.TrimSuffix(strings.Repeat("team=red,", 33), ","), want: part},
 		{name: "a value of a field that a reason cannot show", condition: looksFor("fieldSelector", `r.key == "spec.nodeName" && r.values == ["n\u202ek"]`), want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
 		{name: "a field that looks like another reason", condition: looksFor("fieldSelector", `r.key == "policy=b" && r.values == ["n"]`), want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
+		{name: "no name in place of one", condition: `request.name == "n" && ` + looksFor("fieldSelector", `r.key == "metadata.name" && r.operator == "NotIn" && r.values == ["m"]`), fields: "metadata.name=n", want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
 		{name: "no requirement", condition: `!request.labelSelector.requirements.exists(r, r.key == "team")`, labels: "team=blue", want: part},
 		{name: "by index", condition: `request.labelSelector.requirements.size() == 1 && request.labelSelector.requirements[0].key == "team"`, want: part},
 		{name: "another verb", condition: team("blue"), verb: "get", want: part},

@@ -89,7 +89,7 @@ func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 
 // evaluate evaluates one conditional decision, and returns an unconditional one. It returns Deny if the object cannot be
 // converted or if the evaluation panics. It recovers panics because a panic in the workers that delete a collection would
-// end the process.
+// end the process. The reason is found here as well, since that evaluates conditions again.
 func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (decision authorization.Decision) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
@@ -102,7 +102,9 @@ func (e *Enforcer) evaluate(ctx context.Context, r *record, data *requestData) (
 	if data.convert() != nil { // the error may quote the object
 		return authorization.Deny("the object cannot be converted to the version of the request", errNotConverted)
 	}
-	return r.lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(data, e.evaluatorFor(data))))
+	decision = r.lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(data, e.evaluatorFor(data))))
+	_ = decision.Reason()
+	return decision
 }
 
 // refusal returns the error for a decision that is not Allow: 403 with the reason of the decision, or 500 if the evaluation

@@ -79,6 +79,9 @@ func TestRequests(t *testing.T) {
 		{"nobody can evaluate a Deny", with(conditional(authorization.EffectDeny, "x", outcome(authorization.Outcome{})), allow), 403, "", "deny"},
 		{"a residual, though all data is there", with(allowIf("x", outcome(authorization.Residual(authorization.Condition{})))), 403, "", "deny"},
 		{"panics", with(allowIf("x", panics), allow), 500, "the evaluation of conditions panicked", "deny"},
+		{"a reason panics", with(allowIf("x", func(authorizer.ConditionsData) authorization.Outcome {
+			return authorization.False().Explained(func() string { panic("secret of the object") })
+		})), 500, "the evaluation of conditions panicked", "deny"},
 		{"a Deny panics", with(conditional(authorization.EffectDeny, "x", panics), allow), 500, "the evaluation of conditions panicked", "deny"},
 		{"a later authorizer panics", append(with(fails), decide(func(context.Context, authorizer.Attributes) authorization.Decision { panic("x") })), 500, "panicked", "deny"},
 	} {

@@ -46,7 +46,11 @@ func (c *Controller) outdated() (keys []engine.Key) {
 		if p == nil || r.failure != nil || !r.isOf(p) {
 			continue // publish enqueues it
 		}
-		if !apiequality.Semantic.DeepEqual(enforcementstatus.Bounded(c.config.Server.Of(p.spec, r.reads)), p.status.Enforcement) {
+		// The condition Effective is about all entries, of which the status may have room for some only.
+		entries := c.config.Server.Of(p.spec, r.reads)
+		effective, stored := enforcementstatus.Effective(entries), meta.FindStatusCondition(p.status.Conditions, policyv1alpha1.PolicyEffective)
+		if stored == nil || stored.Status != effective.Status || stored.Reason != effective.Reason || stored.Message != effective.Message ||
+			!apiequality.Semantic.DeepEqual(enforcementstatus.Bounded(entries), p.status.Enforcement) {
 			keys = append(keys, key)
 		}
 	}

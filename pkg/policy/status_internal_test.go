@@ -7,6 +7,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/proviso-authz/proviso/apis/demo"
+	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -235,5 +240,50 @@ func TestStatusFollowsPlaces(t *testing.T) {
 
 	if got := s.outdated(); len(got) != 1 || got[0] != key {
 		t.Errorf("Recheck enqueues %v, want the one whose status differs", got)
+	}
+}
+
+// TestRecheckBeyondTheBound finds a policy whose condition Effective changes although the entries that the status has room for do not.
+func TestRecheckBeyondTheBound(t *testing.T) {
+	t.Parallel()
+	places := func(isLocal bool) *enforcementstatus.Places {
+		return enforcementstatus.NewPlaces(enforcementstatus.Facts{
+			InnerDoor: &enforcementstatus.InnerDoor{Probed: true, Writes: []enforcementstatus.Writes{
+				{Resource: schema.GroupResource{Resource: "secrets"}, Verbs: []string{"update"}},
+				{Resource: schema.GroupResource{Resource: "secrets"}, Subresource: "status", Verbs: []string{"update"}},
+				{Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Verbs: []string{"update"}},
+			}},
+			Versions: map[string]map[string]bool{"": {"v1": true}, "apps": {"v1": isLocal}},
+		})
+	}
+	s := newStepper(t)
+	s.accepting()
+	current := places(true)
+	s.config.Server = enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return current }, Coverage: func(authorizer.Attributes, []string) (enforced, folded sets.Set[string]) {
+		return sets.New("update"), nil
+	}}
+	key := engine.Key{Name: "p"}
+	s.put(t, key, "u", policyv1alpha1.PolicyEffectAllow, `object.metadata.name == "a"`)
+	p := s.get(key)
+	rule := policyv1alpha1.PolicyRule{APIGroups: []string{"", demo.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}, Verbs: []string{"update"}}
+	p.spec.Rules = slices.Repeat([]policyv1alpha1.PolicyRule{rule}, policy.MaxRuleEnforcements/2)
+	rule.APIGroups, rule.Resources = []string{"apps"}, []string{"deployments"}
+	p.spec.Rules = append(p.spec.Rules, rule)
+	s.publish(t.Context())
+	for _, want := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		if got := s.outdated(); len(got) != 1 {
+			t.Fatalf("Recheck enqueues %v, want the policy, whose condition Effective becomes %s", got, want)
+		}
+		if err := s.writeStatus(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		status, _ := s.written(t, key)
+		if effective := meta.FindStatusCondition(status.Conditions, policyv1alpha1.PolicyEffective); effective.Status != want || len(status.Enforcement) != policy.MaxRuleEnforcements {
+			t.Errorf("got %+v with %d entries, want %s", effective, len(status.Enforcement), want)
+		}
+		if got := s.outdated(); len(got) > 0 {
+			t.Errorf("Recheck enqueues %v again", got)
+		}
+		current = places(false)
 	}
 }

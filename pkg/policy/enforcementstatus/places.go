@@ -53,6 +53,8 @@ type Facts struct {
 	InnerDoor *InnerDoor
 	// Aggregated are the writes that EnforcementConfigurations name.
 	Aggregated []Aggregated
+	// Unread says that EnforcementConfigurations, or the APIServices that they need, have not been read since the server started.
+	Unread bool
 	// Versions has the versions of each group that are registered with kube-apiserver, and whether kube-apiserver serves them
 	// itself. Groups in which no writes are decided may be missing.
 	Versions map[string]map[string]bool
@@ -96,7 +98,7 @@ func (p *Places) Equal(other *Places) bool {
 
 // areKnown is Server.AreKnown.
 func (p *Places) areKnown() bool {
-	return p == nil || p.facts.InnerDoor == nil || p.facts.InnerDoor.Probed
+	return p == nil || !p.facts.Unread && (p.facts.InnerDoor == nil || p.facts.InnerDoor.Probed)
 }
 
 // matching returns the targets that one entry of a rule describes, and whether it may describe others as well.

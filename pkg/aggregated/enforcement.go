@@ -89,6 +89,12 @@ func configurationOf(s *policyv1alpha1.EnforcementConfiguration) *configuration 
 // IsEmpty reports whether there are no configurations.
 func (e *Enforcement) IsEmpty() bool { return e.Current() == nil || len(e.Current().all) == 0 }
 
+// IsRead reports whether the configurations have been read and, if there are any, the APIServices. Without services, there is nothing
+// to read.
+func (e *Enforcement) IsRead() bool {
+	return e.services == nil || e.Current() != nil && (e.IsEmpty() || e.services.IsKnown())
+}
+
 // Enforces reports whether another server enforces conditions on a request that kube-apiserver passes on.
 func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
 	current := e.Current()

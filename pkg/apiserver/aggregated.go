@@ -56,7 +56,9 @@ func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.
 	return configurations, generic.AddPostStartHook("proviso-enforcement-configurations", func(hook genericapiserver.PostStartHookContext) error {
 		go configurations.Run(hook)
 		if o.services != nil {
-			go o.services.Run(hook, func() bool { return o.folding != nil || !o.enforcement.IsEmpty() })
+			// They are also read while it is not known whether there are configurations, so that a restart folds conditions for as short
+			// as possible.
+			go o.services.Run(hook, func() bool { return o.folding != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty() })
 		}
 		return nil
 	})

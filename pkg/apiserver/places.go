@@ -63,7 +63,7 @@ func (p *places) look(before *enforcementstatus.Places, changed func()) *enforce
 // facts returns what other components do. The versions of groups stay if they are not known any more, because the servers that lack
 // the inner door say enough then.
 func (p *places) facts() enforcementstatus.Facts {
-	var facts enforcementstatus.Facts
+	facts := enforcementstatus.Facts{Unread: !p.aggregated.IsRead()} // first, because the configurations may be loaded meanwhile
 	if p.folding != nil {
 		facts.InnerDoor = &enforcementstatus.InnerDoor{}
 		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.folding.prober.Unknown()

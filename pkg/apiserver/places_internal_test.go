@@ -1,0 +1,78 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
+	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestPlacesAfterAStart checks that the status of policies about resources of other servers is not changed by a restart: it is not
+// known what these servers enforce until the configurations have been loaded and the APIServices have been read.
+func TestPlacesAfterAStart(t *testing.T) {
+	t.Parallel()
+	const list = `{"kind": "APIServiceList", "items": [{"spec": {"group": "things.example.com", "version": "v1",
+		"service": {"namespace": "things", "name": "things"}}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}]}`
+	client, err := kubernetes.NewForConfig(&restclient.Config{Host: "http://kube-apiserver", Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(list))}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := registration.NewServices(client.Discovery().RESTClient())
+	enforcement := aggregated.NewEnforcement(services)
+	p := newPlaces(nil, services, enforcement)
+	server := enforcementstatus.Server{FrontDoor: true, Places: p.current.Load}
+	want := func(when string, areKnown bool) {
+		t.Helper()
+		before := p.look(nil, func() {})
+		p.look(before, func() {})
+		if server.AreKnown() != areKnown {
+			t.Errorf("%s: places are known: %t, want %t", when, !areKnown, areKnown)
+		}
+	}
+	want("before configurations are loaded", false)
+	controller, err := aggregated.NewController(aggregated.Config{
+		Client: fake.NewSimpleClientset(&policyv1alpha1.EnforcementConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "things"}, Spec: policyv1alpha1.EnforcementConfigurationSpec{
+			APIGroup: "things.example.com", APIVersions: []string{"v1"}, Resources: []string{"things"},
+			Service: policyv1alpha1.EnforcementService{Namespace: "things", Name: "things", Port: 443},
+		}}),
+		Enforcement: enforcement, FrontDoor: true, StalenessBound: time.Minute, Revision: func(context.Context) (uint64, error) { return 2, nil }, End: func(error) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go controller.Run(t.Context())
+	for enforcement.Current() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	want("before APIServices are read", false)
+	if err := services.Look(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want("after both", true)
+	if resources := enforcement.Resources(); len(resources) != 1 || !resources[0].IsEnforced {
+		t.Errorf("got %+v", resources)
+	}
+}

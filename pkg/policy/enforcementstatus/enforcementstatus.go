@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -88,9 +89,10 @@ func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []
 				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, reads, false))
 			}
 		}
+		unlisted := sync.OnceValue(func() map[string][]string { return places.unlisted(spec.Effect, rule) })
 		for _, group := range rule.APIGroups {
 			for _, path := range rule.Resources {
-				s.resource(found, places, spec.Effect, reads, group, path, rule)
+				s.resource(found, places, spec.Effect, reads, group, path, rule, unlisted)
 			}
 		}
 		for _, outcome := range found.outcomes() {
@@ -125,10 +127,10 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 }
 
 // resource adds what a rule does to requests for one entry of its resources in one of its groups.
-func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
+func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) {
 	name := qualified(group, path)
 	if servedElsewhere(group, rule.APIVersions) {
-		s.elsewhere(found, places, effect, reads, group, path, rule)
+		s.elsewhere(found, places, effect, reads, group, path, rule, unlisted)
 	}
 	if group != "*" && !slices.Contains(servedGroups, group) {
 		return
@@ -159,13 +161,13 @@ func (s Server) resource(found findings, places *Places, effect policyv1alpha1.P
 }
 
 // elsewhere adds what a rule does to requests that other servers serve.
-func (s Server) elsewhere(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) {
+func (s Server) elsewhere(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) {
 	name, o := qualified(group, path), s.outcome(s.others(), effect, reads, false)
 	if !places.areAsked(reads) {
 		found.addAll(name, rule.Verbs, o)
 		return
 	}
-	left := places.admission(found, effect, reads, group, path, rule)
+	left := places.admission(found, effect, reads, group, path, rule, unlisted)
 	for _, note := range slices.Sorted(maps.Keys(left)) {
 		if o.result != policyv1alpha1.ResultEnforced {
 			o.note = note

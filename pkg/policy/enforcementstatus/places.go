@@ -66,6 +66,8 @@ type Places struct {
 	writes map[target]sets.Set[string]
 	// aggregated has Facts.Aggregated.
 	aggregated map[target][]Aggregated
+	// byGroup has all targets, in order, by group, and those of all groups under *.
+	byGroup map[string][]target
 }
 
 // target is a resource or a subresource.
@@ -75,7 +77,7 @@ type target struct {
 
 // NewPlaces returns Places. It keeps the facts, which must not be changed afterwards.
 func NewPlaces(facts Facts) *Places {
-	p := &Places{facts: facts, writes: map[target]sets.Set[string]{}, aggregated: map[target][]Aggregated{}}
+	p := &Places{facts: facts, writes: map[target]sets.Set[string]{}, aggregated: map[target][]Aggregated{}, byGroup: map[string][]target{}}
 	for _, a := range facts.Aggregated {
 		t := target{a.Resource.Group, a.Resource.Resource, a.Subresource}
 		p.aggregated[t] = append(p.aggregated[t], a)
@@ -84,6 +86,14 @@ func NewPlaces(facts Facts) *Places {
 		for _, w := range facts.InnerDoor.Writes {
 			p.writes[target{w.Resource.Group, w.Resource.Resource, w.Subresource}] = sets.New(w.Verbs...)
 		}
+	}
+	all := sets.KeySet(p.writes).Union(sets.KeySet(p.aggregated)).UnsortedList()
+	slices.SortFunc(all, func(a, b target) int {
+		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.subresource, b.subresource))
+	})
+	p.byGroup["*"] = all
+	for _, t := range all {
+		p.byGroup[t.group] = append(p.byGroup[t.group], t)
 	}
 	return p
 }
@@ -107,20 +117,11 @@ func (p *Places) matching(group, path string) (targets []target, others bool) {
 	if group != "*" && resource != "*" {
 		return []target{{group, resource, subresource}}, false
 	}
-	all := slices.Collect(maps.Keys(p.writes))
-	for t := range p.aggregated {
-		if _, isListed := p.writes[t]; !isListed {
-			all = append(all, t)
-		}
-	}
-	for _, t := range all {
-		if (group == "*" || t.group == group) && (path == "*" || (resource == "*" || t.resource == resource) && t.subresource == subresource) {
+	for _, t := range p.byGroup[group] {
+		if path == "*" || (resource == "*" || t.resource == resource) && t.subresource == subresource {
 			targets = append(targets, t)
 		}
 	}
-	slices.SortFunc(targets, func(a, b target) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.resource, b.resource), cmp.Compare(a.subresource, b.subresource))
-	})
 	return targets, true
 }
 
@@ -176,16 +177,44 @@ func (p *Places) areAsked(reads Reads) bool {
 	return p != nil && (p.facts.InnerDoor != nil || len(p.aggregated) > 0) && reads >= More
 }
 
+// has reports whether other components evaluate conditions on some requests for a target.
+func (p *Places) has(t target) bool {
+	_, isListed := p.writes[t]
+	return isListed || len(p.aggregated[t]) > 0
+}
+
+// unlisted is what admission returns for every resource for which other components evaluate no conditions. A rule may have thousands of
+// resources: they share it.
+func (p *Places) unlisted(effect policyv1alpha1.PolicyEffect, rule *policyv1alpha1.PolicyRule) map[string][]string {
+	if p == nil {
+		return nil
+	}
+	left := map[string][]string{}
+	for _, verb := range resolved(rule.Verbs) {
+		note := p.note(target{}, verb, effect, false)
+		left[note] = append(left[note], verb)
+	}
+	return left
+}
+
 // admission adds what a rule does to requests for which other components evaluate conditions at admission. The front door decides the
-// other requests alone: it returns their verbs, by the note that says why.
-func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) map[string][]string {
+// other requests alone: it returns their verbs, by the note that says why. The caller must not change them. unlisted returns the result
+// of Places.unlisted.
+func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) map[string][]string {
 	targets, others := p.matching(group, path)
+	if !others && !p.has(targets[0]) {
+		return unlisted()
+	}
 	left := map[string][]string{}
 	if others {
 		left[""] = rule.Verbs
 	}
+	areLocal := make([]locality, len(targets)) // a rule may have many versions, and many verbs
+	for i, t := range targets {
+		areLocal[i].some, areLocal[i].every = p.local(t.group, rule.APIVersions)
+	}
 	for _, verb := range resolved(rule.Verbs) {
-		for _, t := range targets {
+		for i, t := range targets {
 			isEnforced, isWhole, problem := p.atServer(t, verb, rule.APIVersions)
 			if isEnforced && reads.level() == More {
 				found.addAll(qualified(group, path), []string{verb}, outcome{at: policyv1alpha1.EnforcedAtAggregatedServer, result: policyv1alpha1.ResultEnforced})
@@ -193,14 +222,14 @@ func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, r
 					continue
 				}
 			}
-			o, isAtAdmission := p.outcome(t, verb, effect, reads, rule.APIVersions)
+			o, isAtAdmission := p.outcome(t, verb, effect, reads, areLocal[i].some)
 			if isAtAdmission {
 				found.addAll(qualified(group, path), []string{verb}, o)
 			}
 			if p.isImpossible(t, verb) && slices.ContainsFunc(resolved(rule.Verbs), p.writes[t].Has) {
 				continue // such a rule means the other verbs
 			}
-			if _, all := p.local(t.group, rule.APIVersions); !others && (!isAtAdmission || o.note != noteUnseen && !all) {
+			if all := areLocal[i].every; !others && (!isAtAdmission || o.note != noteUnseen && !all) {
 				note := cmp.Or(problem, p.note(t, verb, effect, all))
 				left[note] = append(left[note], verb)
 			}
@@ -209,21 +238,24 @@ func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, r
 	return left
 }
 
-// outcome returns what a policy does to requests with a verb at the inner door. It returns false if the front door decides all of
-// them alone.
-func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffect, reads Reads, versions []string) (o outcome, ok bool) {
+// locality is the result of Places.local.
+type locality struct{ some, every bool }
+
+// outcome returns what a policy does to requests with a verb at the inner door. isLocal says that kube-apiserver serves one of their
+// versions itself. It returns false if the front door decides all of them alone.
+func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffect, reads Reads, isLocal bool) (o outcome, ok bool) {
 	if !p.writes[t].Has(verb) {
 		return outcome{}, false
 	}
 	const at = policyv1alpha1.EnforcedAtInnerDoor
-	switch some, _ := p.local(t.group, versions); {
+	switch {
 	case effect == policyv1alpha1.PolicyEffectAllow && reads.hasUnseen():
 		return outcome{at, policyv1alpha1.ResultGrantsNothing, noteUnseen}, true
 	case reads.level() < More || effect != policyv1alpha1.PolicyEffectAllow && effect != policyv1alpha1.PolicyEffectNoOpinion:
 		return outcome{}, false
 	case reads.hasUnseen():
 		return outcome{at, policyv1alpha1.ResultWithholdsUnconditionally, noteUnseen}, true
-	case !some:
+	case !isLocal:
 		return outcome{}, false
 	}
 	if note := p.facts.InnerDoor.lacking(); note != "" {
@@ -241,18 +273,21 @@ func (p *Places) atServer(t target, verb string, versions []string) (some, every
 	}
 	for _, a := range p.aggregated[t] {
 		switch {
-		case !describes(a.Version) || !slices.Contains(a.Verbs, verb):
+		case !slices.Contains(a.Verbs, verb) || !describes(a.Version):
 		case a.IsEnforced:
 			enforced.Insert(a.Version)
 		default:
 			problem = fmt.Sprintf("EnforcementConfiguration %q does not count at the moment, as its status says", a.Configuration)
 		}
 	}
+	if len(enforced) == 0 {
+		return false, false, problem
+	}
 	every = true
 	for version := range p.facts.Versions[t.group] {
 		every = every && (!describes(version) || enforced.Has(version))
 	}
-	return len(enforced) > 0, every && len(enforced) > 0, problem
+	return true, every, problem
 }
 
 // writeVerbs are the verbs of requests that reach admission.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -282,6 +283,35 @@ func TestAggregatedServers(t *testing.T) {
 		isEvaluated, problem := enforcementstatus.NewPlaces(all).Reviewed("create", version, schema.GroupResource{Group: "things.io", Resource: "things"}, "", true)
 		if isEvaluated != (want == "") || strings.Contains(problem, "does not count") != (want == "does not count") {
 			t.Errorf("a review of %s: got %t, %q", version, isEvaluated, problem)
+		}
+	}
+}
+
+// TestManyResources checks that the places do not multiply what the largest rules cost. A user who may write policies of a namespace
+// chooses the rules, and each write of a policy and each change of the places evaluates them.
+func TestManyResources(t *testing.T) {
+	t.Parallel()
+	names := func(format string) (all []string) {
+		for i := range policy.MaxRuleEntries {
+			all = append(all, fmt.Sprintf(format, i))
+		}
+		return all
+	}
+	facts := enforcementstatus.Facts{InnerDoor: &enforcementstatus.InnerDoor{Probed: true}, Versions: map[string]map[string]bool{"g0": {"v1": true}}}
+	for _, resource := range names("r%d") {
+		facts.InnerDoor.Writes = append(facts.InnerDoor.Writes, enforcementstatus.Writes{Resource: schema.GroupResource{Group: "g0", Resource: resource}, Verbs: []string{"create", "update", "patch", "delete"}})
+	}
+	places := enforcementstatus.NewPlaces(facts)
+	for name, resources := range map[string][]string{"names": names("r%d"), "subresources of any resource": names("*/s%d")} {
+		rule := policyv1alpha1.PolicyRule{APIGroups: names("g%d"), Resources: resources, Verbs: names("v%d"), APIVersions: names("v%d")}
+		spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectAllow, Rules: slices.Repeat([]policyv1alpha1.PolicyRule{rule}, 16)}
+		took := func(p *enforcementstatus.Places) time.Duration {
+			server, start := enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return p }}, time.Now()
+			server.Of(spec, enforcementstatus.More)
+			return time.Since(start)
+		}
+		if without, with := took(nil), took(places); with > 10*without {
+			t.Errorf("%s: %s with places, %s without", name, with, without)
 		}
 	}
 }

@@ -138,6 +138,8 @@ type Resource struct {
 	Resource      schema.GroupResource
 	Subresource   string
 	Verbs         []string
+	// Serving says which server serves the version.
+	Serving registration.Serving
 	// IsEnforced says that conditions on these requests are enforced.
 	IsEnforced bool
 }
@@ -151,12 +153,13 @@ func (e *Enforcement) Resources() []Resource {
 	var resources []Resource
 	for _, c := range current.all {
 		for _, version := range c.versions {
-			isEnforced := !isStale && e.serving(c, version) == registration.ServingRegistered
+			serving := e.serving(c, version)
+			isEnforced := !isStale && serving == registration.ServingRegistered
 			for _, path := range c.resources {
 				resource, subresource, _ := strings.Cut(path, "/")
 				resources = append(resources, Resource{
 					Configuration: c.name, Version: version, Resource: schema.GroupResource{Group: c.group, Resource: resource}, Subresource: subresource,
-					Verbs: verbsOf(path), IsEnforced: isEnforced,
+					Verbs: verbsOf(path), Serving: serving, IsEnforced: isEnforced,
 				})
 			}
 		}

@@ -79,7 +79,7 @@ func (p *places) facts() enforcementstatus.Facts {
 		groups = append(groups, r.Resource.Group)
 		facts.Aggregated = append(facts.Aggregated, enforcementstatus.Aggregated{
 			Writes:  enforcementstatus.Writes{Resource: r.Resource, Subresource: r.Subresource, Verbs: r.Verbs},
-			Version: r.Version, Configuration: r.Configuration, IsEnforced: r.IsEnforced,
+			Version: r.Version, Configuration: r.Configuration, Serving: string(r.Serving), IsEnforced: r.IsEnforced,
 		})
 	}
 	p.readVersions(groups)

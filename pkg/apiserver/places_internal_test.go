@@ -7,6 +7,7 @@ package apiserver
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -32,8 +33,9 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // known what these servers enforce until the configurations have been loaded and the APIServices have been read.
 func TestPlacesAfterAStart(t *testing.T) {
 	t.Parallel()
-	const list = `{"kind": "APIServiceList", "items": [{"spec": {"group": "things.example.com", "version": "v1",
-		"service": {"namespace": "things", "name": "things"}}, "status": {"conditions": [{"type": "Available", "status": "True"}]}}]}`
+	const format = `{"kind": "APIServiceList", "items": [{"spec": {"group": "things.example.com", "version": "v1",
+		"service": {"namespace": "things", "name": %q}}, "status": {"conditions": [{"type": "Available", "status": %q}]}}]}`
+	list := fmt.Sprintf(format, "things", "True")
 	client, err := kubernetes.NewForConfig(&restclient.Config{Host: "http://kube-apiserver", Transport: roundTripper(func(*http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(list))}, nil
 	})})
@@ -44,10 +46,11 @@ func TestPlacesAfterAStart(t *testing.T) {
 	enforcement := aggregated.NewEnforcement(services)
 	p := newPlaces(nil, services, enforcement)
 	server := enforcementstatus.Server{FrontDoor: true, Places: p.current.Load}
+	changes := 0
 	want := func(when string, areKnown bool) {
 		t.Helper()
 		before := p.look(nil, func() {})
-		p.look(before, func() {})
+		p.look(before, func() { changes++ })
 		if server.AreKnown() != areKnown {
 			t.Errorf("%s: places are known: %t, want %t", when, !areKnown, areKnown)
 		}
@@ -74,5 +77,15 @@ func TestPlacesAfterAStart(t *testing.T) {
 	want("after both", true)
 	if resources := enforcement.Resources(); len(resources) != 1 || !resources[0].IsEnforced {
 		t.Errorf("got %+v", resources)
+	}
+	// The status of the configuration has the reason.
+	for i, answer := range []string{fmt.Sprintf(format, "other", "True"), fmt.Sprintf(format, "things", "False"), fmt.Sprintf(format, "other", "False")} {
+		list, changes = answer, 0
+		if err := services.Look(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if want("after a change", true); changes != 1 {
+			t.Errorf("change %d: it is reported %d times, want once", i, changes)
+		}
 	}
 }

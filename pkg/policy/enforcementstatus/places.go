@@ -43,6 +43,8 @@ type Aggregated struct {
 	Version string
 	// Configuration is the name of the EnforcementConfiguration.
 	Configuration string
+	// Serving says which server serves the version. The status of the configuration has it, so that a change is a change of the places.
+	Serving string
 	// IsEnforced says that the server is known to evaluate conditions on them.
 	IsEnforced bool
 }

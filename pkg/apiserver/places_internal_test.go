@@ -15,6 +15,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 
@@ -83,6 +85,10 @@ func TestPlacesAfterAStart(t *testing.T) {
 		list, changes = answer, 0
 		if err := services.Look(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		isEvaluated, problem := p.reviewed(authorizer.AttributesRecord{Verb: "create", APIGroup: "things.example.com", APIVersion: "v1", Resource: "things", ResourceRequest: true, User: &user.DefaultInfo{Name: "a"}}, false)
+		if isEvaluated || strings.Contains(problem, "inner door") || problem == "" {
+			t.Errorf("change %d, before it shows: a review says %t, %q", i, isEvaluated, problem)
 		}
 		if want("after a change", true); changes != 1 {
 			t.Errorf("change %d: it is reported %d times, want once", i, changes)

@@ -68,7 +68,7 @@ type Places struct {
 	writes map[target]sets.Set[string]
 	// aggregated has Facts.Aggregated.
 	aggregated map[target][]Aggregated
-	// byGroup has all targets, in order, by group, and those of all groups under *.
+	// byGroup has the targets of each group, in order. The group * has all targets.
 	byGroup map[string][]target
 }
 

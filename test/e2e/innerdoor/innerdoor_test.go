@@ -390,6 +390,11 @@ func TestInnerDoor(t *testing.T) {
 		return first == http.StatusCreated && second == http.StatusCreated
 	})
 
+	eventually(t, "the version of widgets is known", func() bool {
+		code, _ := r.send(t, "dana", "POST", widgetsV2+"?dryRun=All", jsonType, widget("v2", "x", "2"))
+		return code == http.StatusCreated
+	})
+
 	for i, row := range requests {
 		name := row.name
 		if name == "" {

@@ -162,6 +162,14 @@ func TestEnforces(t *testing.T) {
 func TestResources(t *testing.T) {
 	t.Parallel()
 	e := NewEnforcement(newServices())
+	late := stored("c", nil)
+	e.publish([]*policyv1alpha1.EnforcementConfiguration{stored("b", nil), stored("a", nil), late})
+	late.Spec.APIVersions[0], late.Spec.Resources[0], late.Spec.Service.Port = "v3", "*", 443
+	for _, r := range e.Resources()[8:] {
+		if r.Version == "v3" || r.Resource.Resource == "*" || r.IsEnforced != (r.Version == "v1") {
+			t.Errorf("what changes after it is published counts: %+v", r)
+		}
+	}
 	e.publish([]*policyv1alpha1.EnforcementConfiguration{stored("b", nil), stored("a", nil)})
 	resources := e.Resources()
 	if len(resources) != 8 || resources[0].Configuration != "a" || resources[7].Configuration != "b" {

@@ -217,21 +217,23 @@ func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, r
 	}
 	for _, verb := range resolved(rule.Verbs) {
 		for i, t := range targets {
-			isEnforced, isWhole, problem := p.atServer(t, verb, rule.APIVersions)
+			locality := areLocal[i]
+			isEnforced, remaining, problem := p.atServer(t, verb, rule.APIVersions)
 			if isEnforced && reads.level() == More {
 				found.addAll(qualified(group, path), []string{verb}, outcome{at: policyv1alpha1.EnforcedAtAggregatedServer, result: policyv1alpha1.ResultEnforced})
-				if isWhole {
+				if len(remaining) == 0 {
 					continue
 				}
+				locality.some, locality.every = p.local(t.group, remaining)
 			}
-			o, isAtAdmission := p.outcome(t, verb, effect, reads, areLocal[i].some)
+			o, isAtAdmission := p.outcome(t, verb, effect, reads, locality.some)
 			if isAtAdmission {
 				found.addAll(qualified(group, path), []string{verb}, o)
 			}
 			if p.isImpossible(t, verb) && slices.ContainsFunc(resolved(rule.Verbs), p.writes[t].Has) {
 				continue // such a rule means the other verbs
 			}
-			if all := areLocal[i].every; !others && (!isAtAdmission || o.note != noteUnseen && !all) {
+			if all := locality.every; !others && (!isAtAdmission || o.note != noteUnseen && !all) {
 				note := cmp.Or(problem, p.note(t, verb, effect, all))
 				left[note] = append(left[note], verb)
 			}
@@ -266,9 +268,9 @@ func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffe
 	return outcome{at: at, result: policyv1alpha1.ResultEnforced}, true
 }
 
-// atServer reports whether another aggregated server evaluates conditions on requests with a verb, in some versions of a rule at least,
-// and in all that are registered. The problem names a configuration that does not count.
-func (p *Places) atServer(t target, verb string, versions []string) (some, every bool, problem string) {
+// atServer reports whether another aggregated server evaluates conditions on requests with a verb, in some versions of a rule at least.
+// The remaining versions are those that are registered and in which it does not. The problem names a configuration that does not count.
+func (p *Places) atServer(t target, verb string, versions []string) (some bool, remaining []string, problem string) {
 	enforced := sets.New[string]()
 	describes := func(version string) bool {
 		return len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version)
@@ -283,13 +285,14 @@ func (p *Places) atServer(t target, verb string, versions []string) (some, every
 		}
 	}
 	if len(enforced) == 0 {
-		return false, false, problem
+		return false, nil, problem
 	}
-	every = true
 	for version := range p.facts.Versions[t.group] {
-		every = every && (!describes(version) || enforced.Has(version))
+		if describes(version) && !enforced.Has(version) {
+			remaining = append(remaining, version)
+		}
 	}
-	return true, every, problem
+	return true, remaining, problem
 }
 
 // writeVerbs are the verbs of requests that reach admission.

@@ -214,11 +214,19 @@ func TestReviewed(t *testing.T) {
 		{name: "a server that lacks it", facts: facts("https://a"), verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
 		{name: "not probed", facts: notProbed, verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
 		{name: "no inner door", verb: "create", version: "v1", resource: claims},
+		{name: "a Deny in a version of another server", facts: facts(), verb: "create", version: "v2", resource: widgets, isDenial: true, problem: "one of them could deny"},
+		{name: "a write that no request is", facts: facts(), verb: "create", version: "v1", resource: claims, subresource: "status"},
+		{name: "a Deny of what is not decided", facts: facts(), verb: "get", version: "v1", resource: claims, isDenial: true},
+		{name: "no version", facts: facts(), verb: "create", resource: claims, problem: noteNotLocal},
 	} {
 		got, problem := enforcementstatus.NewPlaces(tc.facts).Reviewed(tc.verb, tc.version, tc.resource, tc.subresource, tc.isDenial)
 		if got != tc.want || !strings.Contains(problem, tc.problem) || (problem == "") != (tc.problem == "") || strings.Contains(problem, "https://") {
 			t.Errorf("%s: got %t, %q, want %t, %q", tc.name, got, problem, tc.want, tc.problem)
 		}
+	}
+	var none *enforcementstatus.Places
+	if got, problem := none.Reviewed("create", "v1", claims, "", true); got || problem != "" {
+		t.Errorf("nothing is known: got %t, %q", got, problem)
 	}
 }
 
@@ -313,5 +321,111 @@ func TestManyResources(t *testing.T) {
 		if without, with := took(nil), took(places); with > 10*without {
 			t.Errorf("%s: %s with places, %s without", name, with, without)
 		}
+	}
+}
+
+// aggregated are writes to a resource of another server.
+func aggregated(group, resource, version string, isEnforced bool) enforcementstatus.Aggregated {
+	return enforcementstatus.Aggregated{
+		Writes:  enforcementstatus.Writes{Resource: schema.GroupResource{Group: group, Resource: resource}, Verbs: []string{"create", "update"}},
+		Version: version, Configuration: "of-" + version, IsEnforced: isEnforced,
+	}
+}
+
+// TestAreKnown has what is known before and after kube-apiservers have been probed.
+func TestAreKnown(t *testing.T) {
+	t.Parallel()
+	notProbed := facts()
+	notProbed.InnerDoor.Probed = false
+	for _, tc := range []struct {
+		name      string
+		places    func() *enforcementstatus.Places
+		frontDoor bool
+		want      bool
+	}{
+		{name: "no other components", frontDoor: true, want: true},
+		{name: "nil", frontDoor: true, places: func() *enforcementstatus.Places { return nil }, want: true},
+		{name: "no inner door", frontDoor: true, places: func() *enforcementstatus.Places { return enforcementstatus.NewPlaces(enforcementstatus.Facts{}) }, want: true},
+		{name: "probed", frontDoor: true, places: func() *enforcementstatus.Places { return enforcementstatus.NewPlaces(facts()) }, want: true},
+		{name: "probed, and a server lacks it", frontDoor: true, places: func() *enforcementstatus.Places { return enforcementstatus.NewPlaces(facts("https://a")) }, want: true},
+		{name: "not probed", frontDoor: true, places: func() *enforcementstatus.Places { return enforcementstatus.NewPlaces(notProbed) }},
+		{name: "not probed, without a front door", places: func() *enforcementstatus.Places { return enforcementstatus.NewPlaces(notProbed) }, want: true},
+	} {
+		if got := (enforcementstatus.Server{FrontDoor: tc.frontDoor, Places: tc.places}).AreKnown(); got != tc.want {
+			t.Errorf("%s: got %t, want %t", tc.name, got, tc.want)
+		}
+	}
+}
+
+// TestBothComponents has groups that kube-apiserver and another server serve, in one version each, and rules that match several groups,
+// resources or versions.
+func TestBothComponents(t *testing.T) {
+	t.Parallel()
+	const more, unseen = enforcementstatus.More, enforcementstatus.Unseen
+	both := facts()
+	both.Versions["things.io"] = map[string]bool{"v1": false, "v2": false}
+	both.Aggregated = []enforcementstatus.Aggregated{aggregated("example.com", "widgets", "v2", true), aggregated("things.io", "things", "v1", true), aggregated("things.io", "things", "v2", true), aggregated("things.io", "later", "v3", true)}
+	third := both
+	third.Versions = map[string]map[string]bool{"example.com": {"v1": true, "v2": false, "v3": false}}
+	notProbed := facts()
+	notProbed.InnerDoor.Probed, notProbed.Versions = false, nil
+	withoutDoor := enforcementstatus.Facts{Aggregated: both.Aggregated, Versions: both.Versions}
+	for _, tc := range []struct {
+		name     string
+		facts    enforcementstatus.Facts
+		effect   policyv1alpha1.PolicyEffect
+		reads    enforcementstatus.Reads
+		rule     policyv1alpha1.PolicyRule
+		want     []string
+		message  string
+		unwanted string // is in no message
+	}{
+		{name: "both versions", facts: both, effect: allow, reads: more, rule: rule("create", "example.com", "widgets", "v1", "v2"),
+			want: []string{"create widgets.example.com AggregatedServer Enforced", "create widgets.example.com InnerDoor Enforced"}},
+		{name: "no versions are all versions", facts: both, effect: allow, reads: more, rule: rule("create", "example.com", "widgets"),
+			want: []string{"create widgets.example.com AggregatedServer Enforced", "create widgets.example.com InnerDoor Enforced"}},
+		{name: "no versions, of another server alone", facts: both, effect: deny, reads: more, rule: rule("create", "things.io", "things"), want: []string{"create things.things.io AggregatedServer Enforced"}},
+		{name: "a verb that only the inner door knows", facts: both, effect: allow, reads: more, rule: rule("delete", "example.com", "widgets", "v1"), want: []string{"delete widgets.example.com InnerDoor Enforced"}},
+		{name: "a version that is not registered, though it counts", facts: both, effect: allow, reads: more, rule: rule("create", "things.io", "later", "v3"), want: []string{"create later.things.io AggregatedServer Enforced"}},
+		{name: "a resource without that version", facts: both, effect: deny, reads: more, rule: rule("create", "things.io", "later", "*"),
+			want: []string{"create later.things.io AggregatedServer Enforced", "create later.things.io FrontDoor DeniesUnconditionally"}},
+		{name: "every resource of a group, with a subresource", facts: both, effect: allow, reads: more, rule: rule("update", "", "*", "v1"), want: []string{"update * InnerDoor Enforced", "update * FrontDoor GrantsNothing"}},
+		{name: "every group of a resource that one has", facts: both, effect: allow, reads: more, rule: rule("create", "*", "things", "*"),
+			want: []string{"create things.* AggregatedServer Enforced", "create things.* FrontDoor GrantsNothing"}},
+		{name: "every resource of a group without any", facts: both, effect: deny, reads: more, rule: rule("create", "none.io", "*", "*"), want: []string{"create *.none.io FrontDoor DeniesUnconditionally"}},
+		{name: "every subresource status of a group without any", facts: both, effect: deny, reads: more, rule: rule("update", "things.io", "*/status", "*"), want: []string{"update *.things.io/status FrontDoor DeniesUnconditionally"}},
+		{name: "Allow without an inner door", facts: withoutDoor, effect: allow, reads: more, rule: rule("create", "example.com", "widgets", "v1"), want: []string{"create widgets.example.com FrontDoor GrantsNothing"}, unwanted: "inner door"},
+		{name: "Deny of what no component knows", facts: both, effect: deny, reads: more, rule: rule("create", "", "secrets", "v1"), want: []string{"create secrets FrontDoor DeniesUnconditionally"}, unwanted: "inner door"},
+		{name: "a read of what the inner door knows", facts: both, effect: allow, reads: more, rule: rule("get", "", "claims", "v1"), want: []string{"get claims FrontDoor GrantsNothing"}, unwanted: "inner door"},
+		{name: "a read of a subresource", facts: both, effect: allow, reads: more, rule: rule("get,update", "", "claims/status", "v1"), want: []string{"update claims/status InnerDoor Enforced", "get claims/status FrontDoor GrantsNothing"}},
+		{name: "a resource that is only created, and its updates", facts: facts(), effect: allow, reads: more, rule: rule("create,update", "gone.example.com", "things", "v1"),
+			want: []string{"create things.gone.example.com FrontDoor GrantsNothing", "update things.gone.example.com FrontDoor GrantsNothing"}},
+		{name: "not probed, and no versions are known", facts: notProbed, effect: allow, reads: more, rule: rule("create", "example.com", "widgets", "v2"), want: []string{"create widgets.example.com InnerDoor InnerDoorUnknown"},
+			message: "no kube-apiserver has been probed yet", unwanted: "not known to serve"},
+		{name: "four servers", facts: facts("https://a", "https://b", "https://c", "https://d"), effect: allow, reads: more, rule: rule("create", "", "claims", "v1"), want: []string{"create claims InnerDoor InnerDoorUnknown"},
+			message: "https://a, https://b, https://c and 1 more"},
+		{name: "selectors, in the version of another server", facts: both, effect: noOpinion, reads: more | unseen, rule: rule("create", "example.com", "widgets", "v2"), want: []string{"create widgets.example.com AggregatedServer Enforced"}},
+		{name: "selectors, in both versions", facts: both, effect: noOpinion, reads: more | unseen, rule: rule("create", "example.com", "widgets", "*"),
+			want: []string{"create widgets.example.com AggregatedServer Enforced", "create widgets.example.com InnerDoor WithholdsUnconditionally"}, message: "not seen at admission"},
+		{name: "a third version of a server that enforces nothing", facts: third, effect: allow, reads: more, rule: rule("create", "example.com", "widgets", "*"),
+			want: []string{"create widgets.example.com AggregatedServer Enforced", "create widgets.example.com InnerDoor Enforced", "create widgets.example.com FrontDoor GrantsNothing"}, message: "not known to serve these versions itself"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			places := enforcementstatus.NewPlaces(tc.facts)
+			server := enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return places }}
+			entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}, tc.reads)
+			if got := text(entries); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			if got := enforcementstatus.Effective(entries).Message; !strings.Contains(got, tc.message) {
+				t.Errorf("got %q, want %q", got, tc.message)
+			}
+			for _, e := range entries {
+				if tc.unwanted != "" && strings.Contains(e.Message, tc.unwanted) {
+					t.Errorf("got %q, want nothing about %q", e.Message, tc.unwanted)
+				}
+			}
+		})
 	}
 }

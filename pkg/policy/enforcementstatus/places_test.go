@@ -365,6 +365,8 @@ func TestBothComponents(t *testing.T) {
 	both := facts()
 	both.Versions["things.io"] = map[string]bool{"v1": false, "v2": false}
 	both.Aggregated = []enforcementstatus.Aggregated{aggregated("example.com", "widgets", "v2", true), aggregated("things.io", "things", "v1", true), aggregated("things.io", "things", "v2", true), aggregated("things.io", "later", "v3", true)}
+	statusOnly := facts()
+	statusOnly.InnerDoor.Writes = statusOnly.InnerDoor.Writes[1:2]
 	third := both
 	third.Versions = map[string]map[string]bool{"example.com": {"v1": true, "v2": false, "v3": false}}
 	notProbed := facts()
@@ -404,6 +406,10 @@ func TestBothComponents(t *testing.T) {
 			message: "no kube-apiserver has been probed yet", unwanted: "not known to serve"},
 		{name: "four servers", facts: facts("https://a", "https://b", "https://c", "https://d"), effect: allow, reads: more, rule: rule("create", "", "claims", "v1"), want: []string{"create claims InnerDoor InnerDoorUnknown"},
 			message: "https://a, https://b, https://c and 1 more"},
+		{name: "no versions, of kube-apiserver alone", facts: facts(), effect: allow, reads: more, rule: rule("create", "apps", "deployments"), want: []string{"create deployments.apps InnerDoor Enforced"}},
+		{name: "no versions, of two servers", facts: facts(), effect: allow, reads: more, rule: rule("create", "example.com", "widgets"),
+			want: []string{"create widgets.example.com InnerDoor Enforced", "create widgets.example.com FrontDoor GrantsNothing"}},
+		{name: "every resource, where only a subresource is known", facts: statusOnly, effect: allow, reads: more, rule: rule("update", "", "*", "v1"), want: []string{"update * InnerDoor Enforced", "update * FrontDoor GrantsNothing"}},
 		{name: "selectors, in the version of another server", facts: both, effect: noOpinion, reads: more | unseen, rule: rule("create", "example.com", "widgets", "v2"), want: []string{"create widgets.example.com AggregatedServer Enforced"}},
 		{name: "selectors, in both versions", facts: both, effect: noOpinion, reads: more | unseen, rule: rule("create", "example.com", "widgets", "*"),
 			want: []string{"create widgets.example.com AggregatedServer Enforced", "create widgets.example.com InnerDoor WithholdsUnconditionally"}, message: "not seen at admission"},

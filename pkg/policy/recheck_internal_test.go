@@ -72,7 +72,7 @@ func TestOutdated(t *testing.T) {
 		{name: "other components", condition: readsObject, change: func(_ *testing.T, _ *stepper, d *door, _ engine.Key) { d.set(true, "https://a") }, want: true},
 		{name: "other components, for requests without a condition", change: func(_ *testing.T, _ *stepper, d *door, _ engine.Key) { d.set(true, "https://a") }},
 		{name: "more entries than a status has", condition: readsObject, rules: policyapi.MaxRuleEnforcements/2 + 1, change: func(*testing.T, *stepper, *door, engine.Key) {}},
-		{name: "does not compile", condition: "object.", change: func(t *testing.T, s *stepper, d *door, key engine.Key) {
+		{name: "does not compile", condition: "object.", change: func(_ *testing.T, s *stepper, d *door, key engine.Key) {
 			d.set(true, "https://a")
 			s.get(key).status.Enforcement = []policyv1alpha1.RuleEnforcement{{Message: "old"}}
 		}},
@@ -257,6 +257,42 @@ func TestChangesDoNotWait(t *testing.T) {
 	s.replace(t, 0, p)
 	s.observe(p)
 	want("created again, with the status of the deleted one", 1)
+}
+
+// TestStatusOfBrokenChange changes a policy with entries and mistakes in its status so that it does not compile.
+func TestStatusOfBrokenChange(t *testing.T) {
+	t.Parallel()
+	s, key := newStepper(t), engine.Key{Name: "p"}
+	s.accepting()
+	for _, tc := range []struct {
+		condition                 string
+		wantEntries, wantMistakes int
+		wantReason                string
+	}{
+		{condition: `object.a == "x" && 1 == 2`, wantEntries: 1, wantMistakes: 1, wantReason: string(policyv1alpha1.ResultNotEnforced)},
+		{condition: "object.", wantReason: policyv1alpha1.ReasonCompileFailed},
+		{condition: readsObject, wantEntries: 1, wantReason: string(policyv1alpha1.ResultNotEnforced)},
+	} {
+		p := secretsPolicy("p")
+		p.Spec.Condition = tc.condition
+		if before := s.get(key); before != nil {
+			p.Status = *before.status
+		}
+		s.replace(t, 0, p)
+		s.observe(p)
+		s.publish(t.Context())
+		if err := s.writeStatus(t.Context(), key); err != nil {
+			t.Fatal(err)
+		}
+		status, _ := s.written(t, key)
+		mistakes := 0
+		if status.TypeChecking != nil {
+			mistakes = len(status.TypeChecking.ExpressionWarnings)
+		}
+		if got := meta.FindStatusCondition(status.Conditions, policyv1alpha1.PolicyEffective).Reason; len(status.Enforcement) != tc.wantEntries || mistakes != tc.wantMistakes || got != tc.wantReason {
+			t.Errorf("%s: got %+v", tc.condition, status)
+		}
+	}
 }
 
 // noSchemas fails to read schemas.

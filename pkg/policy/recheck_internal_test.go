@@ -246,6 +246,8 @@ func TestChangesDoNotWait(t *testing.T) {
 	}
 	d.set(true)
 	want("other components within the interval", 0)
+	p = p.DeepCopy()
+	p.Status = *s.get(key).status.DeepCopy()
 	if err := s.informers[0].GetIndexer().Delete(p); err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func TestWithheldAnswersAreNegotiated(t *testing.T) {
 	e.must(t, http.MethodPost, machinesPath, hiddenMachine(named))
 	for accept, wantType := range map[string]string{
 		"": "application/json", "application/json": "application/json", "application/yaml": "application/yaml",
-		"application/vnd.kubernetes.protobuf,application/json":                      "application/json", // the types have no protobuf
+		"application/vnd.kubernetes.protobuf,application/json":                      "application/vnd.kubernetes.protobuf", // only a Status has it
 		"application/json;as=Table;v=v1;g=meta.k8s.io,application/json":             "application/json",
 		"application/cbor,application/json;q=0.9":                                   "application/json",
 		"application/vnd.kubernetes.protobuf;q=0.1,application/yaml;q=0.9,*/*;q=.0": "application/yaml",

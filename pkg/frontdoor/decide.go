@@ -101,8 +101,8 @@ func (d *Decider) Ready() error {
 //
 // A request with the delegation marker comes from Proviso, which decides from the same policies
 // itself, at admission or in the inner door, and needs the answer of the other authorizers. Allow and conditional decisions become
-// NoOpinion without a reason; Deny stays. Impersonating the marker is denied, and a client that forges it only
-// loses permissions.
+// NoOpinion without a reason; Deny stays. A client that had the marker would avoid conditions that deny, so that impersonating it is
+// denied, even before policies are loaded.
 //
 // If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
@@ -145,11 +145,12 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 	if d.isCanary(ctx, attributes) {
 		return authorization.Allow(reasonCanary, nil), nil
 	}
-	if d.config.Policies.Snapshot() == nil {
-		return authorization.Decision{}, errNotLoaded
-	}
+	// This needs no policies. The request of a user with the marker of Proviso is not asked about, so that a failure here would count for it.
 	if key := impersonatedReserved(attributes); key != "" {
 		return denyReserved(key), nil
+	}
+	if d.config.Policies.Snapshot() == nil {
+		return authorization.Decision{}, errNotLoaded
 	}
 	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
@@ -229,7 +230,7 @@ func (d *Decider) isEnforcedElsewhere(attributes authorizer.Attributes) bool {
 }
 
 // isMarked reports whether a user has the delegation marker. The comparison ignores case, because
-// keys from headers are lower-cased and others are not. A match only removes permissions.
+// keys from headers are lower-cased and others are not. Nobody but Proviso may have the marker.
 func isMarked(u user.Info) bool {
 	if u == nil {
 		return false
@@ -258,6 +259,9 @@ func denyReserved(key string) authorization.Decision {
 	return authorization.Deny("the user extra "+key+reasonReserved, nil)
 }
 
+// verbConstrained is followed by the mode in the checks of the constrained modes of impersonation about the user (KEP-5284).
+const verbConstrained = "impersonate:"
+
 // impersonatedReserved returns the key if the request is a check for impersonating an extra that is reserved for Proviso. A client
 // that had the delegation marker could make the front door skip Deny conditions that no server behind it enforces, or have
 // kube-apiserver not ask the front door at all. A
@@ -267,7 +271,10 @@ func impersonatedReserved(a authorizer.Attributes) string {
 		return ""
 	}
 	for _, key := range []string{webhook.DelegationMarker, innerdoor.CanaryExtra} {
-		if strings.EqualFold(a.GetSubresource(), key) {
+		// The constrained modes ask about "*" instead of each value of a user with four or more. An Allow would be final. After a Deny
+		// they ask about each value.
+		isAll := a.GetSubresource() == "*" && strings.HasPrefix(a.GetVerb(), verbConstrained)
+		if isAll || strings.EqualFold(a.GetSubresource(), key) {
 			return key
 		}
 	}

@@ -454,6 +454,12 @@ func TestNotLoaded(t *testing.T) {
 	if got, err := door.Decide(t.Context(), asAlice(nil)); err == nil || !got.IsDeny() {
 		t.Errorf("before there are policies: got %s, %v, want an error, and nothing that allows", show(got), err)
 	}
+	reserved := asAlice(func(a *authorizer.AttributesRecord) {
+		a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource, a.Namespace, a.Name = "impersonate", "authentication.k8s.io", "v1", "userextras", webhook.DelegationMarker, "", "proviso"
+	})
+	if got, err := door.Decide(t.Context(), reserved); err != nil || !got.IsDeny() {
+		t.Errorf("impersonating the marker before there are policies: got %s, %v, want Deny", show(got), err)
+	}
 	if err := door.Ready(); err == nil || !strings.Contains(err.Error(), "not been loaded") {
 		t.Errorf("ready: got %v, want that policies are not loaded", err)
 	}

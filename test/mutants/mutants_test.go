@@ -231,6 +231,7 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/frontdoor", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "frontdoor: reserved extras at Proviso", File: "decide.go", Old: "if key := impersonatedReserved(a); key != \"\" {", New: "if key := impersonatedReserved(a); key != \"\" && false {", Test: "^TestReservedExtras$"},
+		{Name: "frontdoor: all extras at once", File: "decide.go", Old: "if isAll || strings", New: "if isAll && false || strings", Test: "^TestReservedExtrasAmongMany$"},
 		{Name: "frontdoor: reasons are found in a slot", File: "large.go", Old: "_ = decision.Reason()", New: "_ = decision.Reason", Test: "^TestReasonsTakeASlot$"},
 		{Name: "frontdoor: large reviews have a slot of evaluations", File: "large.go", Old: "all.Within(large)", New: "slots.New(large)", Test: "^TestEvaluationWithoutSlotIsDenied$"},
 		{Name: "frontdoor: slow namespaces take the slots of a user", File: "large.go", Old: "slowUserShare      = 2", New: "slowUserShare      = 4", Test: "^TestWaitingReviewsHoldNoSlots$"},

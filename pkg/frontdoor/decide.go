@@ -243,8 +243,8 @@ func isMarked(u user.Info) bool {
 	return false
 }
 
-// ReservedExtras denies to impersonate the extras that are reserved for Proviso, and has no opinion on other requests. Servers need it
-// that do not have the front door asked about impersonation.
+// ReservedExtras denies to impersonate the extras that are reserved for Proviso, and has no opinion on other requests. The front door
+// denies it, too.
 type ReservedExtras struct{}
 
 // Decide returns Deny or NoOpinion.
@@ -263,9 +263,8 @@ func denyReserved(key string) authorization.Decision {
 const verbConstrained = "impersonate:"
 
 // impersonatedReserved returns the key if the request is a check for impersonating an extra that is reserved for Proviso. A client
-// that had the delegation marker could make the front door skip Deny conditions that no server behind it enforces, or have
-// kube-apiserver not ask the front door at all. A
-// client that had the extra of the canary could write to the namespace of Proviso where the inner door is not called.
+// that had the delegation marker could make the front door skip Deny conditions that no server behind it enforces. A client
+// that had the extra of the canary could write to the namespace of Proviso where the inner door is not called.
 func impersonatedReserved(a authorizer.Attributes) string {
 	if !a.IsResourceRequest() || a.GetAPIGroup() != authenticationv1.GroupName || a.GetResource() != "userextras" {
 		return ""

@@ -52,7 +52,7 @@ var layers = map[string][]string{
 	"pkg/authorization/engine":       {"apis", "pkg/authorization", "pkg/cel", "pkg/freshness"},
 	"pkg/authorization/node":         {},
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
-	"pkg/innerdoor/manifest":         {"pkg/authorization/webhook", "pkg/innerdoor"},
+	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
 	"pkg/innerdoor/probe":            {"pkg/innerdoor"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},

@@ -351,7 +351,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 	const want = "is reserved for Proviso and cannot be impersonated"
 	for _, user := range []string{"agent", "agent-direct"} {
 		mustKubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra=example.com/x=true")
-		for _, value := range []string{"true", webhook.MarkerOfProviso} {
+		for _, value := range []string{"true", "proviso"} {
 			_, errs, err := kubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra="+webhook.DelegationMarker+"="+value)
 			if err == nil || !strings.Contains(errs, want) {
 				t.Errorf("%s, %s: got %v: %s, want a refusal", user, value, err, errs)

@@ -333,7 +333,6 @@ var suites = []mutation.Suite{
 		{Name: "inner door: PATCH that creates", File: "write.go", Old: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}, {Verb: \"patch\", Named: true}}}", New: "Ways: []Way{{{Verb: \"create\"}}, {{Verb: \"create\", Named: true}}}"},
 	}},
 	{Package: "pkg/innerdoor/manifest", Test: "^Test", Mutants: []mutation.Mutant{
-		{Name: "manifest: any marker", File: "frontdoor.go", Old: "\" && request.extra[\" + strconv.Quote(webhook.DelegationMarker) + \"] == [\" + strconv.Quote(webhook.MarkerOfProviso) + \"])\"", New: "\")\"", Test: "^TestChecksOfProviso$"},
 		{Name: "manifest: the version of questions", File: "manifest.go", Old: "\".labelSelector('\" + OtherAuthorizersKey + \"')", New: "\""},
 		{Name: "manifest: the namespace of a namespace", File: "manifest.go", Old: "(\" + isNamespace + \" ? \" + nameOfRequest + \" : has", New: "(has"},
 		{Name: "manifest: fails closed", File: "manifest.go", Old: "ptr.To(admissionregistrationv1.Fail)", New: "ptr.To(admissionregistrationv1.Ignore)"},

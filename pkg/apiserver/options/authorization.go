@@ -119,8 +119,6 @@ func (o *AuthorizationOptions) kubeAPIServer(allowTTL, denyTTL time.Duration, at
 		AllowCacheTTL: allowTTL,
 		DenyCacheTTL:  denyTTL,
 		Backoff:       backoff,
-
-		DecidesByPolicies: true, // every chain with this member has the policies before it
 	})
 }
 

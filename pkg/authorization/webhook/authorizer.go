@@ -38,10 +38,6 @@ import (
 // permissions.
 const DelegationMarker = "authorization.proviso.dev/delegated"
 
-// MarkerOfProviso is the value of the marker in the checks of a server that decides by the policies itself. With the matchConditions
-// in artifacts/, kube-apiserver does not ask the front door about these checks.
-const MarkerOfProviso = "proviso"
-
 const (
 	// cacheSize bounds the number of cached decisions. It is the bound of the webhook authorizer
 	// of Kubernetes.
@@ -64,9 +60,6 @@ type Config struct {
 	// AllowCacheTTL and DenyCacheTTL are how long decisions are cached. Zero disables caching.
 	// Errors are never cached.
 	AllowCacheTTL, DenyCacheTTL time.Duration
-	// DecidesByPolicies says that the caller denies what policies deny, whatever kube-apiserver answers. kube-apiserver then need not ask
-	// the front door about the checks, which has the same policies.
-	DecidesByPolicies bool
 	// Backoff is the schedule for retries of calls with a transient error.
 	Backoff wait.Backoff
 }
@@ -105,7 +98,7 @@ type answer struct {
 // cache. If kube-apiserver rejects the check as invalid, it returns Deny without an error. If the
 // check fails in another way, it returns Deny and the error.
 func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attributes) (authorizer.Decision, string, error) {
-	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes, a.config.DecidesByPolicies)}
+	review := &authorizationv1.SubjectAccessReview{Spec: specOf(attributes)}
 	// JSON would have one text for all names that are not UTF-8.
 	key, err := review.Spec.Marshal()
 	if err != nil {

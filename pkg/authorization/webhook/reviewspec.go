@@ -35,13 +35,10 @@ func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]au
 	return extra
 }
 
-// specOf returns the spec of a check that kube-apiserver answers, with the delegation marker. Config describes decidesByPolicies.
-func specOf(attributes authorizer.Attributes, decidesByPolicies bool) authorizationv1.SubjectAccessReviewSpec {
+// specOf returns the spec of a check that kube-apiserver answers, with the delegation marker.
+func specOf(attributes authorizer.Attributes) authorizationv1.SubjectAccessReviewSpec {
 	spec := reviewSpecOf(attributes)
 	spec.Extra = marked(spec.Extra, 1)
-	if decidesByPolicies {
-		spec.Extra[DelegationMarker] = authorizationv1.ExtraValue{MarkerOfProviso}
-	}
 	return spec
 }
 

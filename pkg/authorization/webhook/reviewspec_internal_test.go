@@ -110,7 +110,7 @@ func TestReviewsOfRequests(t *testing.T) {
 		if diff := cmp.Diff(tc.want, string(got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
-		check := specOf(tc.attributes, false)
+		check := specOf(tc.attributes)
 		if diff := cmp.Diff(authorizationv1.ExtraValue{"true"}, check.Extra[DelegationMarker]); diff != "" {
 			t.Errorf("%s: the marker (-want +got):\n%s", tc.name, diff)
 		}

@@ -113,7 +113,7 @@ func TestKubeAPIServerReadsThem(t *testing.T) {
 		t.Fatalf("got the authorizers %+v", authorization.Authorizers)
 	}
 	hook := authorization.Authorizers[0].Webhook
-	if hook.CacheAuthorizedRequests || hook.CacheUnauthorizedRequests || len(hook.MatchConditions) != 3 || hook.FailurePolicy != apiserver.FailurePolicyNoOpinion || hook.Timeout.Seconds() != 3 {
+	if hook.CacheAuthorizedRequests || hook.CacheUnauthorizedRequests || len(hook.MatchConditions) != 2 || hook.FailurePolicy != apiserver.FailurePolicyNoOpinion || hook.Timeout.Seconds() != 3 {
 		t.Errorf("got the webhook %+v", hook)
 	}
 	kubeconfig, err := clientcmd.LoadFromFile(*hook.ConnectionInfo.KubeConfigFile)

@@ -5,11 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 package manifest
 
-import (
-	"strconv"
-
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-)
+import "strconv"
 
 // notMarked is true unless a review is a question of the manifest: its version is "*", and its only selector is the label selector that
 // CEL's function labelSelector makes of OtherAuthorizersKey. The key alone would not do: kube-apiserver copies the label
@@ -26,16 +22,11 @@ var notMarked = "!(has(request.resourceAttributes)" +
 	" && has(r.operator) && r.operator == 'Exists'" +
 	" && (!has(r.values) || size(r.values) == 0)))"
 
-// notOfProviso is true unless a review is a check of Proviso, which decides by the policies itself.
-var notOfProviso = "!(has(request.extra) && " + strconv.Quote(webhook.DelegationMarker) + " in request.extra" +
-	" && request.extra[" + strconv.Quote(webhook.DelegationMarker) + "] == [" + strconv.Quote(webhook.MarkerOfProviso) + "])"
-
 // FrontDoorConditions returns the matchConditions of the front door in kube-apiserver's AuthorizationConfiguration: kube-apiserver
-// does not call it about the identities that are left out, about the checks of Proviso and, if the manifest asks the other authorizers, about
-// these questions.
+// does not call it about the identities that are left out and, if the manifest asks the other authorizers, about these questions.
 func (c Config) FrontDoorConditions() []string {
 	conditions := []string{c.withDefaults().Identities.expression(
-		"(has(request.user) ? request.user : '')", "request.groups", "has(request.groups)"), notOfProviso}
+		"(has(request.user) ? request.user : '')", "request.groups", "has(request.groups)")}
 	if c.AsksOthers {
 		conditions = append(conditions, notMarked)
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -20,7 +19,6 @@ import (
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"sigs.k8s.io/yaml"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 )
 
@@ -57,60 +55,6 @@ func marked(change func(*authorizationv1.ResourceAttributes)) *authorizationv1.S
 	}
 	change(attributes)
 	return &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "alice", Groups: []string{"system:authenticated"}, ResourceAttributes: attributes}}
-}
-
-// TestChecksOfProviso has reviews with user extras. Only the checks of a server that decides by policies itself are left out.
-func TestChecksOfProviso(t *testing.T) {
-	t.Parallel()
-	artifact := struct {
-		Authorizers []struct {
-			Webhook struct {
-				MatchConditions []struct{ Expression string }
-			}
-		}
-	}{}
-	content, err := os.ReadFile(filepath.Join("..", "..", "..", "artifacts", "front-door", "authorization.yaml"))
-	if err == nil {
-		err = yaml.Unmarshal(content, &artifact)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var withoutInnerDoor []string
-	for _, condition := range artifact.Authorizers[0].Webhook.MatchConditions {
-		withoutInnerDoor = append(withoutInnerDoor, condition.Expression)
-	}
-	type extra = map[string]authorizationv1.ExtraValue
-	const key, value = webhook.DelegationMarker, webhook.MarkerOfProviso
-	for name, conditions := range map[string][]string{"manifest": config().FrontDoorConditions(), "front door alone": withoutInnerDoor} {
-		isAsked := asked(t, conditions)
-		for _, tc := range []struct {
-			name  string
-			extra extra
-			want  bool
-		}{
-			{name: "a check of Proviso", extra: extra{key: {value}}},
-			{name: "of a user with extras", extra: extra{key: {value}, "example.com/a": {"b"}}},
-			{name: "no extra", want: true},
-			{name: "another extra", extra: extra{"example.com/a": {value}}, want: true},
-			{name: "another server", extra: extra{key: {"true"}}, want: true},
-			{name: "no value", extra: extra{key: nil}, want: true},
-			{name: "two values", extra: extra{key: {value, value}}, want: true},
-			{name: "another value beside it", extra: extra{key: {"true", value}}, want: true},
-			{name: "in capitals", extra: extra{strings.ToUpper(key): {value}}, want: true},
-			{name: "a longer key", extra: extra{key + "x": {value}}, want: true},
-		} {
-			for _, review := range []authorizationv1.SubjectAccessReviewSpec{
-				{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "pods"}},
-				{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/version", Verb: "get"}},
-			} {
-				review.User, review.Groups, review.Extra = "alice", []string{"system:authenticated"}, tc.extra
-				if got := isAsked(&authorizationv1.SubjectAccessReview{Spec: review}); got != tc.want {
-					t.Errorf("%s, %s: asked %t, want %t", name, tc.name, got, tc.want)
-				}
-			}
-		}
-	}
 }
 
 // TestMarker has reviews about which the front door is not asked, and others that look like them: a client chooses the selectors of

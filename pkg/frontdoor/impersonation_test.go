@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/endpoints/filters/impersonation"
-	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -53,8 +53,8 @@ func TestReservedExtrasAmongMany(t *testing.T) {
 		} {
 			passed := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 			filter := impersonation.WithConstrainedImpersonation(passed, allowsTheRest, scheme.Codecs)
-			ctx := request.WithUser(t.Context(), &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}})
-			ctx = request.WithRequestInfo(ctx, &request.RequestInfo{IsResourceRequest: true, Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: "demo", Name: "x"})
+			ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}})
+			ctx = genericapirequest.WithRequestInfo(ctx, &genericapirequest.RequestInfo{IsResourceRequest: true, Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: "demo", Name: "x"})
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/namespaces/demo/secrets/x", nil)
 			r.Header.Set("Impersonate-User", "alice")
 			r.Header.Add("Impersonate-Extra-"+url.PathEscape(tc.extra), "proviso")

@@ -2077,7 +2077,7 @@ func schema_proviso_apis_policy_v1alpha1_EnforcementConfiguration(ref common.Ref
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "EnforcementConfiguration names resources of another aggregated server that enforces conditions on them with Proviso's library. The front door lets writes to these resources pass on conditions, and leaves conditions that could deny to that server, while the APIServices are those of that server. If a server that enforces nothing is named, these conditions are lost: writing a configuration needs the verb escalate on it.",
+				Description: "EnforcementConfiguration names resources of another aggregated server that enforces conditions on them with Proviso's library. While the APIServices of its versions name that server, the front door lets writes to these resources pass on conditions, and does not deny because of conditions that could deny. If the server evaluates no conditions, the conditions have no effect: to write a configuration, a user needs the verb escalate on it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {

@@ -437,7 +437,7 @@ func (p naivePolicy) matches(a authorizer.AttributesRecord, anyName bool) bool {
 	return p.verb == a.Verb && p.resource == a.Resource+"/"+a.Subresource && (p.namespace == "" || p.namespace == a.Namespace) && (p.name == "" || anyName || p.name == a.Name)
 }
 
-// naive decides by a list of policies, as DESIGN says it.
+// naive decides by a list of policies, as ADR 31 describes it.
 type naive struct {
 	policies []naivePolicy
 	rbac     []string

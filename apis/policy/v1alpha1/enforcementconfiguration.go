@@ -36,9 +36,9 @@ const (
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
 // EnforcementConfiguration names resources of another aggregated server that enforces conditions on them with Proviso's
-// library. The front door lets writes to these resources pass on conditions, and leaves conditions that could deny to that
-// server, while the APIServices are those of that server. If a server that enforces nothing is named, these conditions
-// are lost: writing a configuration needs the verb escalate on it.
+// library. While the APIServices of its versions name that server, the front door lets writes to these resources pass on
+// conditions, and does not deny because of conditions that could deny. If the server evaluates no conditions, the
+// conditions have no effect: to write a configuration, a user needs the verb escalate on it.
 type EnforcementConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is the standard object metadata. The name has at most 63 characters.

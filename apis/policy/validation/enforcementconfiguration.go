@@ -20,7 +20,7 @@ import (
 // ownDomain ends the groups of Proviso, which evaluates conditions on them itself.
 const ownDomain = "proviso.dev"
 
-// GroupsOfKubernetes are the groups with a dot of which kube-apiserver serves a version, or may do so in a later version. All groups
+// GroupsOfKubernetes are the API groups with a dot in their name that kube-apiserver serves in some release. All groups
 // without a dot belong to Kubernetes. An aggregated server may serve other groups of k8s.io, such as metrics.k8s.io.
 var GroupsOfKubernetes = sets.New(
 	"admissionregistration.k8s.io", "apidiscovery.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "authentication.k8s.io",

@@ -232,7 +232,7 @@ func (r *rig) write(t *testing.T, c *policyv1alpha1.EnforcementConfiguration) (*
 	return meta.FindStatusCondition(c.Status.Conditions, policyv1alpha1.EnforcementEffective), n
 }
 
-// TestStatus follows a configuration whose APIServices turn. What the APIServices change is written at most once in an interval.
+// TestStatus follows a configuration whose APIServices change. Such changes are written at most once in an interval.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, true)

@@ -40,8 +40,7 @@ type Config struct {
 	End func(cause error)
 }
 
-// Controller keeps an Enforcement up to date with the configurations that are stored, and writes their status. Run must be called
-// once.
+// Controller publishes the stored configurations to an Enforcement, and writes their status. Run must be called once.
 type Controller struct {
 	*controller.Controller[string]
 	config   Config
@@ -104,8 +103,8 @@ func (c *Controller) probe(ctx context.Context) error {
 	return err
 }
 
-// writeStatus writes the status of a configuration if it differs from the stored status. The status of a generation that has one is
-// written at most once in controller.PaceInterval, and not before APIServices have been read.
+// writeStatus writes the status of a configuration if it differs from the stored status. If the stored status describes the current
+// generation, it is written at most once in controller.PaceInterval, and not before the APIServices have been read.
 func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	obj, exists, err := c.informer.GetIndexer().GetByKey(name)
 	s, ok := obj.(*policyv1alpha1.EnforcementConfiguration)

@@ -3,14 +3,14 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package aggregated follows the EnforcementConfigurations that are stored: it knows for which requests another aggregated server
-// enforces conditions, and writes the status of the configurations.
+// Package aggregated watches EnforcementConfigurations, reports for which requests another aggregated server enforces conditions, and
+// writes the status of the configurations.
 //
 // Invariants:
 //
 //   - A request counts as enforced only in a version whose APIService is known to name the Service of a configuration, and to be
-//     available. What is not known does not count, such as versions while the APIServices or the store cannot be read.
-//   - Only writes count: of subresources only update and patch, since a POST may connect to something.
+//     available. While the APIServices or the store cannot be read, no request counts.
+//   - Only writes count, and for a subresource only update and patch, because a POST may open a connection.
 //   - A configuration that is being deleted does not count.
 //
 // It must not import packages that decide.
@@ -29,7 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// Services says which server serves a version. *registration.Services implements it.
+// Services reports which server serves a version. *registration.Services implements it.
 type Services interface {
 	// Serving compares the server of a version with a Service.
 	Serving(version schema.GroupVersion, by *registration.Service) registration.Serving
@@ -43,13 +43,13 @@ var (
 	subresourceVerbs = []string{"update", "patch"}
 )
 
-// Enforcement says for which requests other servers enforce conditions. Its methods may be called concurrently.
+// Enforcement reports for which requests other servers enforce conditions. Its methods may be called concurrently.
 type Enforcement struct {
 	freshness.Source[configurations]
 	services Services
 }
 
-// configurations are those that are stored, by API group. They are immutable.
+// configurations are the stored configurations by API group. They are immutable.
 type configurations struct {
 	byGroup map[string][]*configuration
 	all     []*configuration
@@ -89,8 +89,8 @@ func configurationOf(s *policyv1alpha1.EnforcementConfiguration) *configuration 
 // IsEmpty reports whether there are no configurations.
 func (e *Enforcement) IsEmpty() bool { return e.Current() == nil || len(e.Current().all) == 0 }
 
-// IsRead reports whether the configurations have been read and, if there are any, the APIServices. Without services, there is nothing
-// to read.
+// IsRead reports whether the configurations have been read, and the APIServices if there are configurations. Without Services it does
+// not wait for APIServices.
 func (e *Enforcement) IsRead() bool {
 	return e.services == nil || e.Current() != nil && (e.IsEmpty() || e.services.IsKnown())
 }
@@ -119,7 +119,7 @@ func verbsOf(path string) []string {
 	return resourceVerbs
 }
 
-// serving says which server serves a version of a configuration.
+// serving compares the server of a version with the Service of a configuration.
 func (e *Enforcement) serving(c *configuration, version string) registration.Serving {
 	switch {
 	case c.isDeleted:
@@ -138,9 +138,9 @@ type Resource struct {
 	Resource      schema.GroupResource
 	Subresource   string
 	Verbs         []string
-	// Serving says which server serves the version.
+	// Serving is the result of comparing the APIService of the version with the configuration.
 	Serving registration.Serving
-	// IsEnforced says that conditions on these requests are enforced.
+	// IsEnforced is true if conditions on these requests are enforced.
 	IsEnforced bool
 }
 

@@ -22,18 +22,18 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// placesInterval is the time between two looks at what other components do. A change that is gone at the next look does not show in
-// the status of policies.
+// placesInterval is the time between two reads of the facts about other components. The status of policies changes only if two reads
+// have the same result.
 const placesInterval = 3 * time.Second
 
-// places keeps what the status of policies and the warnings of reviews say about conditions that other components evaluate.
+// places keeps the enforcementstatus.Places of the server up to date, from which come the status of policies and the warnings of reviews.
 type places struct {
 	folding *folding
-	// services are the APIServices, or nil if there is no client of kube-apiserver.
+	// services has the APIServices. It is nil without a client of kube-apiserver.
 	services *registration.Services
-	// aggregated is what other aggregated servers enforce.
+	// aggregated has the EnforcementConfigurations.
 	aggregated *aggregated.Enforcement
-	// versions are the versions of each group that were known last.
+	// versions has the last known versions of each group.
 	versions map[string]map[string]bool
 	current  atomic.Pointer[enforcementstatus.Places]
 }
@@ -51,7 +51,7 @@ func (p *places) run(ctx context.Context, changed func()) {
 	wait.UntilWithContext(ctx, func(context.Context) { before = p.look(before, changed) }, placesInterval)
 }
 
-// look looks at what other components do, and returns it. If it is the same as before, it becomes current.
+// look reads the facts and returns them as Places. If they equal before, they become current.
 func (p *places) look(before *enforcementstatus.Places, changed func()) *enforcementstatus.Places {
 	now := enforcementstatus.NewPlaces(p.facts())
 	if now.Equal(before) && !now.Equal(p.current.Load()) {
@@ -61,8 +61,8 @@ func (p *places) look(before *enforcementstatus.Places, changed func()) *enforce
 	return now
 }
 
-// facts returns what other components do. The versions of groups stay if they are not known any more, because the servers that lack
-// the inner door say enough then.
+// facts reads the facts about other components. If the versions of a group cannot be read any more, the last known ones stay: at that
+// time no kube-apiserver is known to call the inner door either, and the status says so.
 func (p *places) facts() enforcementstatus.Facts {
 	facts := enforcementstatus.Facts{Unread: !p.aggregated.IsRead()} // first, because the configurations may be loaded meanwhile
 	if p.folding != nil {
@@ -109,7 +109,7 @@ func (p *places) readVersions(groups []string) bool {
 	return len(p.versions) > 0
 }
 
-// reviewed says whether other components evaluate the conditions of an answer to a review, and a problem if they do not.
+// reviewed reports whether other components evaluate the conditions in the answer to a review, and if not, why.
 func (p *places) reviewed(a authorizer.AttributesRecord, isDenial bool) (isEvaluated bool, problem string) {
 	if !a.ResourceRequest {
 		return false, ""

@@ -229,8 +229,7 @@ func isOfKubernetes(domain string) bool {
 	return strings.HasSuffix(domain, "k8s.io") || strings.HasSuffix(domain, "kubernetes.io")
 }
 
-// isMadeOf reports whether a text is not empty, and consists of the bytes of middles, of which the first and the last byte are
-// also in ends.
+// isMadeOf reports whether a text is not empty, has only bytes of middles, and has a byte of ends as its first and last byte.
 func isMadeOf(text string, ends, middles *bytesOf) bool {
 	if text == "" || !ends[text[0]] || !ends[text[len(text)-1]] {
 		return false

@@ -230,7 +230,7 @@ func (d *Decider) isEnforcedElsewhere(attributes authorizer.Attributes) bool {
 }
 
 // isMarked reports whether a user has the delegation marker. The comparison ignores case, because
-// keys from headers are lower-cased and others are not. Nobody but Proviso may have the marker.
+// keys from headers are lower-cased and others are not. Only Proviso may have the marker.
 func isMarked(u user.Info) bool {
 	if u == nil {
 		return false

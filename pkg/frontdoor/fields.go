@@ -25,8 +25,10 @@ const askTimeout = time.Second
 // have no opinion on a write whose conditions this server or the inner door evaluates, the front door checks whether the user has
 // the verb "granular" on the object. The policies decide this check first. If they have no opinion on it either, kube-apiserver is
 // asked once. The front door allows the write if the answer is Allow; this server or the inner door then checks the changed fields
-// at admission. Where the inner door does, the request must also be one that would pass on conditions: see InnerDoor. The question to kube-apiserver carries the delegation marker. kube-apiserver sends a question with the marker
-// back to the front door, which makes no further check for it.
+// at admission. If the inner door checks them, the terms of passesOnFields apply in addition.
+//
+// The check by kube-apiserver carries the delegation marker. kube-apiserver asks the front door about such a check, and the front door
+// makes no further check for it.
 type Fields struct {
 	// Check returns the attributes of the check about a write. It returns false if the
 	// request is not a write, or if no component would check the fields.

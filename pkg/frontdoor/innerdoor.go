@@ -157,7 +157,7 @@ func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes
 	return nil
 }
 
-// undecided returns the first obstacle because of which the inner door may not decide the request, or nil. It makes no check.
+// undecided returns the first reason why the inner door may not decide the request, or nil. It asks no other authorizer.
 func (d *Decider) undecided(ctx context.Context, attributes authorizer.Attributes) *obstacle {
 	door := d.config.InnerDoor
 	switch {

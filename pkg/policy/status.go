@@ -28,7 +28,7 @@ const recheckMistakes = 5 * time.Minute
 // recheckPause is the time that Recheck waits between two policies.
 const recheckPause = 10 * time.Millisecond
 
-// Recheck schedules writing the status of the policies for which Config.Server has another result than before. It may be called
+// Recheck schedules writing the status of the policies whose result of Config.Server has changed. It may be called
 // concurrently with Run.
 func (c *Controller) Recheck() {
 	for i, key := range c.outdated() {
@@ -36,7 +36,7 @@ func (c *Controller) Recheck() {
 	}
 }
 
-// outdated returns the policies whose status does not say what Config.Server does.
+// outdated returns the policies whose status differs from the result of Config.Server.
 func (c *Controller) outdated() (keys []engine.Key) {
 	c.mu.Lock()
 	results := maps.Clone(c.results)
@@ -46,7 +46,7 @@ func (c *Controller) outdated() (keys []engine.Key) {
 		if p == nil || r.failure != nil || !r.isOf(p) {
 			continue // publish enqueues it
 		}
-		// The condition Effective is about all entries, of which the status may have room for some only.
+		// The condition Effective summarizes all entries, also those that do not fit into the status.
 		entries := c.config.Server.Of(p.spec, r.reads)
 		effective, stored := enforcementstatus.Effective(entries), meta.FindStatusCondition(p.status.Conditions, policyv1alpha1.PolicyEffective)
 		if stored == nil || stored.Status != effective.Status || stored.Reason != effective.Reason || stored.Message != effective.Message ||
@@ -57,7 +57,7 @@ func (c *Controller) outdated() (keys []engine.Key) {
 	return keys
 }
 
-// differsByPlaces reports whether a status differs from the stored one only by what other components do.
+// differsByPlaces reports whether only a change of Places can be the reason why a status differs from the stored one.
 func differsByPlaces(p *content, status *policyv1alpha1.AuthorizationPolicyStatus) bool {
 	stored := p.status.DeepCopy()
 	stored.Enforcement = status.Enforcement

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// servicesInterval is the time between two looks at all APIServices. kube-apiserver answers from its cache. It bounds how long
-	// writes may pass on conditions after another server has taken over a version.
+	// servicesInterval is the time between two lists of all APIServices, which kube-apiserver answers from its cache. After another
+	// server has taken over a version, writes may pass on conditions for about this time.
 	servicesInterval = 5 * time.Second
-	// maxServicesAge is how long the result of a look counts if later ones fail.
+	// maxServicesAge is how long a list of APIServices is used if later lists fail.
 	maxServicesAge = 3 * servicesInterval
 )
 
-// Services observes all APIServices: which server serves each version. Its methods may be called concurrently.
+// Services lists the APIServices regularly, and reports which server serves each version. Its methods may be called concurrently.
 type Services struct {
 	client rest.Interface
 	now    func() time.Time
@@ -39,7 +39,7 @@ type Services struct {
 // NewServices returns Services that know nothing yet. The client is a client of kube-apiserver.
 func NewServices(client rest.Interface) *Services { return &Services{client: client, now: time.Now} }
 
-// Run looks at the APIServices until ctx ends, if they are needed then.
+// Run lists the APIServices regularly, while they are needed, until ctx ends.
 func (s *Services) Run(ctx context.Context, areNeeded func() bool) {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		if !areNeeded() {
@@ -73,7 +73,7 @@ func (s *Services) Versions(group string) (versions map[string]bool, isKnown boo
 	return versions, true
 }
 
-// Serving is which server serves a version, compared with a Service.
+// Serving is the result of comparing the APIService of a version with a Service.
 type Serving string
 
 // The values of Serving.
@@ -92,7 +92,7 @@ const (
 	ServingRegistered Serving = "Registered"
 )
 
-// Serving compares the server of a version with a Service.
+// Serving compares the APIService of a version with a Service.
 func (s *Services) Serving(version schema.GroupVersion, by *Service) Serving {
 	current := s.current()
 	if current == nil {
@@ -134,7 +134,7 @@ type apiServiceList struct {
 	Items []*apiService `json:"items"`
 }
 
-// Look looks once at all APIServices, and remembers the result. If it fails, the last result stays for some time.
+// Look lists the APIServices once. If that fails, the last list is used for up to maxServicesAge.
 func (s *Services) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

@@ -50,7 +50,7 @@ func selecting(t *testing.T, verb, byLabels, byFields string) authorizer.Attribu
 	return a
 }
 
-// TestHints has lists that are refused, and the selectors with which they are allowed. What is named is true: the same list with these
+// TestHints has refused lists, and the selectors with which they are allowed. The named selectors are right: the same list with these
 // selectors is allowed.
 func TestHints(t *testing.T) {
 	t.Parallel()

@@ -36,19 +36,18 @@ type Server struct {
 	Places func() *Places
 }
 
-// Reads says how much a condition depends on. It is one of the following values, each of which includes those before it, and perhaps
-// Unseen.
+// Reads classifies the data that a condition reads. It is Request, Namespace or More, where each value includes the values before it. The
+// bit Unseen may be set in addition.
 type Reads uint8
 
 const (
-	// Request means that it depends on the request alone, or that there is no condition.
+	// Request means that the condition reads the request alone, or that there is no condition.
 	Request Reads = iota
-	// Namespace means that it depends on the namespace of the request as well.
+	// Namespace means that the condition also reads the namespace of the request.
 	Namespace
-	// More means that it depends on more, such as the object.
+	// More means that the condition also reads other data, such as the object.
 	More
-	// Unseen is a bit that means that it may depend on what an admission webhook does not see of a request: the path and the
-	// selectors.
+	// Unseen means that the condition may read the path or the selectors of the request, which an admission webhook does not receive.
 	Unseen Reads = 1 << 7
 )
 
@@ -115,7 +114,7 @@ func (s Server) places() *Places {
 	return s.Places()
 }
 
-// AreKnown reports whether it is known what other components do. It may be false for some seconds after the start of the server.
+// AreKnown reports whether the server has read the facts about other components. It may be false for some seconds after the start.
 func (s Server) AreKnown() bool { return s.places().areKnown() }
 
 // others is the place where requests to other servers are decided.

@@ -19,7 +19,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
-// Writes are verbs of one resource, or of one subresource.
+// Writes are write requests for a resource or a subresource, by their verbs.
 type Writes struct {
 	Resource schema.GroupResource
 	// Subresource is empty for the resource itself.
@@ -27,13 +27,13 @@ type Writes struct {
 	Verbs       []string
 }
 
-// InnerDoor is what is known about the inner door.
+// InnerDoor describes the inner door of this server.
 type InnerDoor struct {
-	// Writes are the writes that it decides.
+	// Writes are the writes that the inner door decides.
 	Writes []Writes
-	// Probed says that kube-apiservers have been probed, and that Versions is known.
+	// Probed is true if kube-apiservers have been probed and Facts.Versions is known.
 	Probed bool
-	// Lacking are the addresses of the kube-apiservers that are not known to call it, in order.
+	// Lacking are the addresses of the kube-apiservers that are not known to call the inner door, sorted.
 	Lacking []string
 }
 
@@ -43,26 +43,27 @@ type Aggregated struct {
 	Version string
 	// Configuration is the name of the EnforcementConfiguration.
 	Configuration string
-	// Serving says which server serves the version. The status of the configuration has it, so that a change is a change of the places.
+	// Serving is the result of comparing the APIService with the configuration. It is here so that a change of it changes the Places,
+	// and with them the status of the configuration.
 	Serving string
-	// IsEnforced says that the server is known to evaluate conditions on them.
+	// IsEnforced is true if the server is known to evaluate conditions on these writes.
 	IsEnforced bool
 }
 
-// Facts are what may change while the server runs.
+// Facts are the facts about other components that may change while the server runs.
 type Facts struct {
 	// InnerDoor is nil if there is none.
 	InnerDoor *InnerDoor
 	// Aggregated are the writes that EnforcementConfigurations name.
 	Aggregated []Aggregated
-	// Unread says that EnforcementConfigurations, or the APIServices that they need, have not been read since the server started.
+	// Unread is true until the server has read the EnforcementConfigurations and the APIServices that they need.
 	Unread bool
-	// Versions has the versions of each group that are registered with kube-apiserver, and whether kube-apiserver serves them
-	// itself. Groups in which no writes are decided may be missing.
+	// Versions has the registered versions of each API group. The value is true if kube-apiserver itself serves the version. Groups
+	// without writes in InnerDoor or Aggregated may be missing.
 	Versions map[string]map[string]bool
 }
 
-// Places knows which conditions other components evaluate at admission. It is immutable. Nil knows of none.
+// Places reports which conditions other components evaluate at admission. It is immutable. If nil, they evaluate none.
 type Places struct {
 	facts  Facts
 	writes map[target]sets.Set[string]
@@ -100,7 +101,7 @@ func NewPlaces(facts Facts) *Places {
 	return p
 }
 
-// Equal reports whether both know the same.
+// Equal reports whether both have equal facts.
 func (p *Places) Equal(other *Places) bool {
 	if p == nil || other == nil {
 		return p == other
@@ -108,12 +109,12 @@ func (p *Places) Equal(other *Places) bool {
 	return reflect.DeepEqual(p.facts, other.facts)
 }
 
-// areKnown is Server.AreKnown.
+// areKnown implements Server.AreKnown.
 func (p *Places) areKnown() bool {
 	return p == nil || !p.facts.Unread && (p.facts.InnerDoor == nil || p.facts.InnerDoor.Probed)
 }
 
-// matching returns the targets that one entry of a rule describes, and whether it may describe others as well.
+// matching returns the known targets that match a group and an entry of the resources of a rule, and whether other resources may match, too.
 func (p *Places) matching(group, path string) (targets []target, others bool) {
 	resource, subresource, _ := strings.Cut(path, "/")
 	if group != "*" && resource != "*" {
@@ -127,9 +128,8 @@ func (p *Places) matching(group, path string) (targets []target, others bool) {
 	return targets, true
 }
 
-// local reports whether kube-apiserver itself serves one of the versions of a group at least, and all of them. The versions are
-// entries of a rule: those that are not registered do not count, and none or * are all versions. As long as nothing is known, it
-// returns true.
+// local reports whether kube-apiserver itself serves some, and every, of the versions of a group that a rule has. Versions that are not
+// registered do not count. No versions, and *, mean all registered versions. It returns true until the registered versions are known.
 func (p *Places) local(group string, versions []string) (some, every bool) {
 	if p.facts.InnerDoor != nil && !p.facts.InnerDoor.Probed {
 		return true, true
@@ -147,7 +147,7 @@ func (p *Places) local(group string, versions []string) (some, every bool) {
 	return some, some && every
 }
 
-// The notes say why requests are decided as they are.
+// The notes explain results in the message of a status.
 const (
 	noteNotListed = "the inner door is not configured for these writes"
 	noteNotLocal  = "kube-apiserver is not known to serve these versions itself, so that it does not call the inner door"
@@ -159,7 +159,7 @@ const (
 // maxServers bounds how many servers a message lists.
 const maxServers = 3
 
-// lacking returns the note about kube-apiservers that are not known to call the inner door, or "".
+// lacking returns a note that names the kube-apiservers that are not known to call the inner door, or "" if there are none.
 func (i *InnerDoor) lacking() string {
 	if !i.Probed {
 		return noteNotProbed
@@ -185,8 +185,8 @@ func (p *Places) has(t target) bool {
 	return isListed || len(p.aggregated[t]) > 0
 }
 
-// unlisted is what admission returns for every resource for which other components evaluate no conditions. A rule may have thousands of
-// resources: they share it.
+// unlisted returns the result of admission for resources for which other components evaluate no conditions. The result is the same for
+// all of them, and is computed once for a rule, because a rule may have thousands of resources.
 func (p *Places) unlisted(effect policyv1alpha1.PolicyEffect, rule *policyv1alpha1.PolicyRule) map[string][]string {
 	if p == nil {
 		return nil
@@ -199,9 +199,9 @@ func (p *Places) unlisted(effect policyv1alpha1.PolicyEffect, rule *policyv1alph
 	return left
 }
 
-// admission adds what a rule does to requests for which other components evaluate conditions at admission. The front door decides the
-// other requests alone: it returns their verbs, by the note that says why. The caller must not change them. unlisted returns the result
-// of Places.unlisted.
+// admission adds to found the results of a rule where other components evaluate its condition at admission. It returns the verbs of all
+// other requests, which the front door decides alone, by the note that explains it. The caller must not change the returned map. unlisted
+// must return the result of Places.unlisted for the rule.
 func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) map[string][]string {
 	targets, others := p.matching(group, path)
 	if !others && !p.has(targets[0]) {
@@ -245,8 +245,8 @@ func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, r
 // locality is the result of Places.local.
 type locality struct{ some, every bool }
 
-// outcome returns what a policy does to requests with a verb at the inner door. isLocal says that kube-apiserver serves one of their
-// versions itself. It returns false if the front door decides all of them alone.
+// outcome returns the result at the inner door of a policy for requests with a verb. isLocal is true if kube-apiserver itself serves one of
+// the versions. It returns false if the front door decides all of these requests alone.
 func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffect, reads Reads, isLocal bool) (o outcome, ok bool) {
 	if !p.writes[t].Has(verb) {
 		return outcome{}, false
@@ -268,8 +268,8 @@ func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffe
 	return outcome{at: at, result: policyv1alpha1.ResultEnforced}, true
 }
 
-// atServer reports whether another aggregated server evaluates conditions on requests with a verb, in some versions of a rule at least.
-// The remaining versions are those that are registered and in which it does not. The problem names a configuration that does not count.
+// atServer reports whether another aggregated server evaluates conditions on requests with a verb in at least one version of a rule.
+// remaining are the other registered versions of the rule. problem names a configuration that has no effect at the moment, or is empty.
 func (p *Places) atServer(t target, verb string, versions []string) (some bool, remaining []string, problem string) {
 	enforced := sets.New[string]()
 	describes := func(version string) bool {
@@ -298,14 +298,14 @@ func (p *Places) atServer(t target, verb string, versions []string) (some bool, 
 // writeVerbs are the verbs of requests that reach admission.
 var writeVerbs = sets.New("create", "update", "patch", "delete", "deletecollection")
 
-// isImpossible reports whether no request has a verb: subresources of the inner door that are updated cannot be created or deleted, for
-// example.
+// isImpossible reports whether kube-apiserver never authorizes a write with a verb for a target. For example, a status can only be updated
+// and patched.
 func (p *Places) isImpossible(t target, verb string) bool {
 	verbs, isListed := p.writes[t]
 	return isListed && t.subresource != "" && writeVerbs.Has(verb) && !verbs.Has(verb)
 }
 
-// note says why the front door decides requests with a verb alone.
+// note explains why the front door alone decides requests with a verb.
 func (p *Places) note(t target, verb string, effect policyv1alpha1.PolicyEffect, isLocal bool) string {
 	isListed := p.writes[t].Has(verb)
 	switch {
@@ -326,9 +326,9 @@ func (p *Places) note(t target, verb string, effect policyv1alpha1.PolicyEffect,
 	return ""
 }
 
-// Reviewed says whether other components evaluate conditions on a request of one verb, version and resource, that an answer to a review
-// has. isDenial says that one of the conditions could deny. The problem is a reason why they do not, or "" if there is none but that
-// they know nothing about such requests.
+// Reviewed reports whether another component evaluates the conditions in the answer to a review about one verb, version and resource.
+// isDenial is true if one of the conditions could deny. If no component evaluates them, problem explains why; it is empty for requests
+// that no other component decides.
 func (p *Places) Reviewed(verb, version string, resource schema.GroupResource, subresource string, isDenial bool) (isEvaluated bool, problem string) {
 	t := target{resource.Group, resource.Resource, subresource}
 	if p == nil {

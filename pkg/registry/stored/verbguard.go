@@ -23,7 +23,7 @@ type VerbGuard struct {
 	// Authors decides who has the verb.
 	Authors authorizer.UnconditionalAuthorizer
 	Verb    string
-	// Resource and Version are those of the objects.
+	// Resource and Version are the resource and the version that the check names.
 	Resource schema.GroupResource
 	Version  string
 	// Writes says in a refusal what needs the verb, such as "change a mapping, which …".

@@ -249,7 +249,7 @@ func testControllers(t *testing.T, r *rig, namespace string) {
 	eventually(t, "the namespace is gone", gone(base))
 }
 
-// owners are the policies and roles of users of whom nobody may both update and delete by RBAC: olga may update by a policy,
+// owners are the policies and roles of users who may not both update and delete by RBAC: olga may update by a policy,
 // and ruth by RBAC. otto and rita may do the same, and delete what has a label by a policy.
 const owners = `
 apiVersion: policy.proviso.dev/v1alpha1

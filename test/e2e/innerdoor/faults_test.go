@@ -46,7 +46,7 @@ metadata: {name: secrets}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: secrets}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 `)
-	eventually(t, "the Deny policy is in force", func() bool {
+	eventually(t, "the Deny policy is in effect", func() bool {
 		code, answer := r.send(t, "rob", "GET", core+"secrets", "", "")
 		return code == http.StatusForbidden && strings.Contains(answer, "policy=rob-no-secrets")
 	})
@@ -128,7 +128,7 @@ spec:
 `
 	r.apply(t, policy)
 	secret := labelled("Secret", "late", "blue", "")
-	eventually(t, "the policy is in force", func() bool {
+	eventually(t, "the policy is in effect", func() bool {
 		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, secret)
 		return code == http.StatusCreated
 	})
@@ -195,7 +195,7 @@ func TestInnerDoorForEverybody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "policies and roles are in force", func() bool {
+	eventually(t, "policies and roles are in effect", func() bool {
 		first, _ := r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		return first == http.StatusCreated && second == http.StatusCreated
@@ -231,7 +231,7 @@ spec:
   rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
   condition: object.metadata.?labels["team"].orValue("") == "red"
 `)
-		eventually(t, "the Deny policy is in force", func() bool { // the front door folds it
+		eventually(t, "the Deny policy is in effect", func() bool { // the front door folds it
 			code, _ := r.send(t, "rob", "POST", maps+"?dryRun=All", jsonType, labelled("ConfigMap", "b", "blue", ""))
 			return code == http.StatusForbidden
 		})

@@ -287,7 +287,7 @@ func TestFields(t *testing.T) {
 	if code, answer := r.send(t, "admin", "POST", deploys+"?fieldManager=setup", jsonType, object); code != http.StatusCreated {
 		t.Fatalf("got %d %s", code, answer)
 	}
-	eventually(t, "policies and roles are in force", func() bool {
+	eventually(t, "policies and roles are in effect", func() bool {
 		for _, user := range []string{"alice", "olga"} {
 			if code, _ := r.send(t, user, "PATCH", deployD+"?dryRun=All", mergeType, `{"metadata": {"labels": {"super.safe.com/x": "1"}}}`); code != http.StatusOK {
 				return false

@@ -384,7 +384,7 @@ func TestInnerDoor(t *testing.T) {
 		}
 	}
 	eventually(t, "widgets are served", func() bool { code, _ := r.send(t, "admin", "GET", widgetsV2, "", ""); return code == 200 })
-	eventually(t, "policies and roles are in force", func() bool {
+	eventually(t, "policies and roles are in effect", func() bool {
 		first, _ := r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		return first == http.StatusCreated && second == http.StatusCreated

@@ -30,21 +30,21 @@ const (
 	betweenChanges = 100 * time.Millisecond
 )
 
-// period is a time in which policies may have been in force.
+// period is a span of time.
 type period struct {
 	from, to time.Time
 }
 
-// history has when each generation of the policy may have been in force in the store.
+// history has when each generation of the policy may have been in effect in the store.
 type history struct {
 	mu sync.Mutex
 	// allowed are the periods by generation. The last one of the current generation has no end yet.
 	allowed map[int][]period
-	// current is the generation that is in force, or was last.
+	// current is the generation that is in effect, or was last.
 	current int
 	// began has when each generation began.
 	began []time.Time
-	// ages are those of the generations of some of the last writes that passed.
+	// ages are the ages of the generations by which some of the last writes passed.
 	ages [8]time.Duration
 }
 
@@ -62,7 +62,7 @@ func (h *history) age() time.Duration {
 	return h.ages[rand.IntN(len(h.ages))]
 }
 
-// begin records that a write, which was sent at a time, puts a generation in force. It may be in force from then on.
+// begin records that a write, which was sent at a time, puts a generation in effect. It may be in effect from then on.
 func (h *history) begin(generation int, sent time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -73,7 +73,7 @@ func (h *history) begin(generation int, sent time.Time) {
 	h.allowed[generation] = append(h.allowed[generation], period{from: sent})
 }
 
-// end records that a generation is not in force any more when a write has been answered.
+// end records that a generation is not in effect any more when a write has been answered.
 func (h *history) end(generation int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *history) end(generation int) {
 	}
 }
 
-// at returns the generation that was in force at a time, or the one before it.
+// at returns the generation that was in effect at a time, or the one before it.
 func (h *history) at(when time.Time) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -95,7 +95,7 @@ func (h *history) at(when time.Time) int {
 	return 0
 }
 
-// since returns for how long a generation has not been in force.
+// since returns for how long a generation has not been in effect.
 func (h *history) since(generation int) time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,7 +106,7 @@ func (h *history) since(generation int) time.Duration {
 	return time.Since(periods[len(periods)-1].to)
 }
 
-// wasAllowed reports whether a generation may have been in force in the store within a period.
+// wasAllowed reports whether a generation may have been in effect in the store within a period.
 func (h *history) wasAllowed(generation int, from, to time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,7 +207,7 @@ type observation struct {
 
 var generationOf = regexp.MustCompile(`generation == '(\d+)'`)
 
-// observe reads the policy from the cache of the replica, which has what the replica has been told. What is not in force any more in the store has
+// observe reads the policy from the cache of the replica, which has what the replica has been told. What is not in effect any more in the store has
 // lagged since its end.
 func (o *observer) observe(t *testing.T, h *history) {
 	t.Helper()
@@ -418,7 +418,7 @@ func judge(t *testing.T, p *pair, h *history, observed *observer, outcomes []out
 		}
 	}
 	t.Logf("the lagging replica lagged by %s at most", observed.lag(time.Time{}, time.Now()).Round(100*time.Millisecond))
-	t.Logf("status codes: %v; %d passed by the newest replica, %d by the lagging one, of which %d by policies that were not in force any more", codes, passedByNewest, passedByLagging, passedLate)
+	t.Logf("status codes: %v; %d passed by the newest replica, %d by the lagging one, of which %d by policies that were not in effect any more", codes, passedByNewest, passedByLagging, passedLate)
 	if passedByNewest < len(outcomes)/100 || passedByLagging < len(outcomes)/100 || passedLate == 0 {
 		t.Error("too few writes passed to say anything")
 	}

@@ -29,7 +29,7 @@ func serviceAccount(namespace, name string) identity {
 	return identity{"Impersonate-User": "system:serviceaccount:" + namespace + ":" + name, "Impersonate-Group": "system:serviceaccounts"}
 }
 
-// step is a request of a recipe. Its path and body are as in the table, and its code and reason are those of the answer.
+// step is a request of a recipe, with the path and the body as in the table, and the code and the reason of the answer.
 type step struct {
 	method, target, body string
 	code                 int

@@ -53,7 +53,7 @@ func testSelectors(t *testing.T, r *rig) {
 	kubectl := func(args ...string) (string, error) {
 		return r.Kubectl(t.Context(), "", append([]string{"--as", "lisa", "--namespace", demo}, args...)...)
 	}
-	eventually(t, "the policies are in force", func() bool {
+	eventually(t, "the policies are in effect", func() bool {
 		_, err := kubectl("get", "configmaps", "--selector", "team=blue")
 		_, pods := kubectl("get", "pods", "--field-selector", "spec.nodeName=node-1")
 		return err == nil && pods == nil

@@ -15,8 +15,8 @@ import (
 	"syscall"
 )
 
-// frontDoorClient is the common name in the client certificate for the front door of the first kube-apiserver, and frontDoorClients
-// are those of all of them.
+// frontDoorClient is the common name in the client certificate of the first kube-apiserver for the front door. frontDoorClients lists the
+// common names of all kube-apiservers.
 const (
 	frontDoorClient  = "kube-apiserver"
 	frontDoorClients = frontDoorClient + "," + frontDoorClient + "-2"

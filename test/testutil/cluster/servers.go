@@ -69,7 +69,7 @@ func (c *Cluster) EtcdCertificate() (certFile, keyFile string) {
 	return c.pki("etcd-client.crt"), c.pki("etcd-client.key")
 }
 
-// storeArgs returns the arguments of a server that stores its objects in the cluster's etcd, at its URL or that of a proxy.
+// storeArgs returns the arguments of a server that stores its objects in the cluster's etcd. url is the URL of etcd or of a proxy.
 func (c *Cluster) storeArgs(url string) []string {
 	return []string{"--etcd-servers=" + url, "--etcd-cafile=" + c.CAFile(), "--etcd-certfile=" + c.pki("etcd-client.crt"), "--etcd-keyfile=" + c.pki("etcd-client.key")}
 }

@@ -62,7 +62,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// authors lets ann escalate, and nobody else.
+// authors lets only ann escalate.
 var authors = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	switch {
 	case a.GetUser().GetName() == "err":

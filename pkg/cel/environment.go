@@ -24,16 +24,19 @@ type Environment struct {
 
 // NewConditionEnvironment makes the environment of conditions. It has all variables except Request and Variables.
 func NewConditionEnvironment(options ...cel.EnvOption) (*Environment, error) {
-	return newEnvironment(options, unknownVariables)
+	return newEnvironment(options, conditionTypes, unknownVariables)
 }
 
 // NewPolicyEnvironment makes the environment of policies. It has Request and the variables of the environment of conditions.
 func NewPolicyEnvironment(options ...cel.EnvOption) (*Environment, error) {
-	return newEnvironment(options, requestVariables, unknownVariables)
+	return newEnvironment(options, conditionTypes, requestVariables, unknownVariables)
 }
 
-func newEnvironment(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*Environment, error) {
-	env, err := newEnv(options, variables...)
+// conditionTypes are the object types of the variables of conditions and policies.
+var conditionTypes = []*apiservercel.DeclType{namespaceType, impersonatedRequestType, userInfoType, requestType}
+
+func newEnvironment(options []cel.EnvOption, declared []*apiservercel.DeclType, variables ...map[Variable]*cel.Type) (*Environment, error) {
+	env, err := newEnv(options, declared, variables...)
 	if err != nil {
 		return nil, err
 	}
@@ -56,10 +59,10 @@ func (e *Environment) Engine() *engine.Engine { return e.engine }
 // Declares reports whether the environment has a variable of this name.
 func (e *Environment) Declares(name string) bool { return e.variables[name] }
 
-// newEnv builds the environment of cel-go with the given variables. Expressions come from
+// newEnv builds the environment of cel-go with the given object types and variables. Expressions come from
 // authorizers that may be newer than this server, so everything that the Kubernetes
 // libraries can do is admitted, as for expressions that are already stored.
-func newEnv(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*cel.Env, error) {
+func newEnv(options []cel.EnvOption, declared []*apiservercel.DeclType, variables ...map[Variable]*cel.Type) (*cel.Env, error) {
 	for _, group := range variables {
 		for name, t := range group {
 			options = append(options, cel.Variable(string(name), t))
@@ -70,7 +73,7 @@ func newEnv(options []cel.EnvOption, variables ...map[Variable]*cel.Type) (*cel.
 			// The variables have existed for as long as the environment has.
 			IntroducedVersion: version.MajorMinor(1, 0),
 			EnvOptions:        options,
-			DeclTypes:         []*apiservercel.DeclType{namespaceType, impersonatedRequestType, userInfoType, requestType},
+			DeclTypes:         declared,
 		},
 		environment.StrictCostOpt,
 	)

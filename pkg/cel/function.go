@@ -44,7 +44,7 @@ type FunctionCompiler struct {
 
 // NewFunctionCompiler makes a FunctionCompiler.
 func NewFunctionCompiler(signature Signature) (*FunctionCompiler, error) {
-	env, err := newEnv(nil, signature.Variables)
+	env, err := newEnv(nil, conditionTypes, signature.Variables)
 	if err != nil {
 		return nil, err
 	}

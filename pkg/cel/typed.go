@@ -48,7 +48,7 @@ func NewTypedCompiler(object *apiservercel.DeclType, budget *Budget) (compiler *
 	others := maps.Clone(unknownVariables)
 	delete(others, Object)
 	delete(others, OldObject)
-	env, err := newEnv(nil, requestVariables, others)
+	env, err := newEnv(nil, conditionTypes, requestVariables, others)
 	if err != nil {
 		return nil, err
 	}

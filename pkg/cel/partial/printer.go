@@ -119,6 +119,12 @@ func (p *printer) node(n *node, precedence int) {
 		p.omit()
 	case variableNode:
 		p.write(n.name)
+	case textNode:
+		if isText(n.name) {
+			p.write(n.name)
+		} else {
+			p.write("(" + n.name + ")")
+		}
 	case selectNode:
 		if n.test {
 			p.write("has(")

@@ -33,6 +33,8 @@ const (
 	// omittedNode stands for a part of a residual whose text would be longer than the bound of a condition.
 	// A residual with such a node has no text.
 	omittedNode
+	// textNode stands for an expression of another environment, whose text is its name; see Expression.Rewritten.
+	textNode
 )
 
 // node is a part of an expression as it was written: macros are not expanded. Residuals also consist of nodes;

@@ -1,0 +1,191 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"slices"
+
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// NewAdmissionCompiler makes a compiler for expressions of ValidatingAdmissionPolicies.
+func NewAdmissionCompiler() (*Compiler, error) {
+	residuals, err := cel.NewAdmissionEnvironment()
+	if err != nil {
+		return nil, err
+	}
+	environment, err := cel.NewAdmissionEnvironment(celgo.EnableMacroCallTracking())
+	if err != nil {
+		return nil, err
+	}
+	return newCompiler(environment, cel.NewCompilerFor(residuals)), nil
+}
+
+// Reading is a place where an expression reads a variable, or fields of it: variable.field.field.
+type Reading struct {
+	// Variable is the variable.
+	Variable cel.Variable
+	// Fields are the names of the fields that are selected one after the other, as many as there are.
+	Fields []string
+	// IsTest says that the place tests whether the last field exists: has(variable.field).
+	IsTest bool
+	// IsOptional says that the last field is selected as an optional value: variable.?field.
+	IsOptional bool
+}
+
+// Rewritten returns the text of the expression for another environment. At each place where the expression reads a variable,
+// rewrite returns the text that takes its place, and how many of the fields it stands for. The other fields are selected from
+// it. With an empty text, the place stays as it is. rewrite must return constant texts only: they become part of the
+// expression. A test is replaced as a whole if the text stands for all fields; if it stands for the variable and none of its fields, the
+// fields must be selected from it in the same way.
+func (e *Expression) Rewritten(rewrite func(Reading) (text string, fields int)) string {
+	return exactTextOf(e.rewritten(e.tree, rewrite))
+}
+
+func (e *Expression) rewritten(n *node, rewrite func(Reading) (string, int)) *node {
+	if reading, ok := e.readingOf(n); ok {
+		text, fields := rewrite(reading)
+		if text == "" {
+			return n
+		}
+		replaced := &node{kind: textNode, name: text}
+		if reading.IsOptional {
+			if fields == len(reading.Fields) {
+				return &node{kind: textNode, name: "optional.of(" + text + ")"}
+			}
+			last := *n
+			last.args = []*node{selected(replaced, reading.Fields[fields:len(reading.Fields)-1]), n.args[1]}
+			return &last
+		}
+		for i, field := range reading.Fields[fields:] {
+			isLast := fields+i == len(reading.Fields)-1
+			replaced = &node{kind: selectNode, name: field, target: replaced, test: reading.IsTest && isLast}
+		}
+		return replaced
+	}
+	duplicate := *n
+	if n.target != nil {
+		duplicate.target = e.rewritten(n.target, rewrite)
+	}
+	duplicate.args = make([]*node, 0, len(n.args))
+	for _, arg := range n.args {
+		duplicate.args = append(duplicate.args, e.rewritten(arg, rewrite))
+	}
+	return &duplicate
+}
+
+func selected(n *node, fields []string) *node {
+	for _, field := range fields {
+		n = &node{kind: selectNode, name: field, target: n}
+	}
+	return n
+}
+
+// readingOf returns what a node reads if it is a variable of the environment or a selection from one. Macros bind no variable with
+// the name of one of the environment.
+func (e *Expression) readingOf(n *node) (Reading, bool) {
+	switch {
+	case n.kind == variableNode && e.compiler.environment.Declares(n.name):
+		return Reading{Variable: cel.Variable(n.name)}, true
+	case n.kind == callNode && n.name == operators.OptSelect:
+		reading, ok := e.readingOf(n.args[0])
+		reading.Fields = append(reading.Fields, string(n.args[1].value.(types.String)))
+		reading.IsOptional = true
+		return reading, ok && n.args[0].kind != callNode
+	case n.kind != selectNode || n.target.kind == callNode:
+		return Reading{}, false
+	}
+	reading, ok := e.readingOf(n.target)
+	reading.Fields = append(reading.Fields, n.name)
+	reading.IsTest = n.test
+	return reading, ok
+}
+
+// quiet are the operators and functions whose errors quote no operand, if the index of an index operator is a constant.
+var quiet = map[string]bool{
+	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true, operators.Conditional: true,
+	operators.Equals: true, operators.NotEquals: true, operators.In: true,
+	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
+	operators.Add: true, operators.Subtract: true, operators.Multiply: true, operators.Divide: true, operators.Modulo: true, operators.Negate: true,
+	operators.OptSelect: true, operators.OptIndex: true,
+	"optional.of": true, "optional.ofNonZeroValue": true, "optional.none": true, "hasValue": true, "value": true, "orValue": true, "or": true,
+	"size": true, "dyn": true, "type": true, "contains": true, "startsWith": true, "endsWith": true,
+	"lowerAscii": true, "upperAscii": true, "trim": true,
+	"sets.contains": true, "sets.equivalent": true, "sets.intersects": true, "isSorted": true, "sum": true, "min": true, "max": true,
+	"isIP": true, "isCIDR": true, "isURL": true, "isQuantity": true,
+	"group": true, "resource": true, "subresource": true, "namespace": true, "name": true, "path": true, "check": true, "allowed": true, "serviceAccount": true,
+}
+
+// MayQuote returns the name of an operator or a function in the expression whose error may quote a value that depends on one of the
+// variables, or an empty string if there is none.
+func (e *Expression) MayQuote(variables ...cel.Variable) string {
+	secret := map[string]bool{}
+	for _, v := range variables {
+		secret[string(v)] = true
+	}
+	return mayQuote(e.tree, secret)
+}
+
+func mayQuote(n *node, secret map[string]bool) string {
+	inner := secret
+	switch {
+	case !dependsOn(n, secret):
+		return ""
+	case n.kind == callNode && n.name == operators.Index:
+		if dependsOn(n.args[1], secret) {
+			return "[]"
+		}
+	case n.kind == callNode && n.name == "matches":
+		if pattern := n.args[len(n.args)-1]; dependsOn(pattern, secret) {
+			return n.name
+		}
+	case n.kind == callNode && !quiet[n.name]:
+		return n.name
+	case n.kind == mapNode:
+		return "{}" // an error quotes a key that is there twice
+	case n.kind == macroNode && n.name == "transformMapEntry":
+		return n.name
+	case n.kind == macroNode && dependsOn(n.target, secret):
+		inner = map[string]bool{}
+		for name := range secret {
+			inner[name] = true
+		}
+		for _, binder := range n.binders {
+			inner[binder] = true
+		}
+	}
+	if n.target != nil {
+		if name := mayQuote(n.target, secret); name != "" {
+			return name
+		}
+	}
+	for _, arg := range n.args {
+		if name := mayQuote(arg, inner); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+func dependsOn(n *node, variables map[string]bool) bool {
+	for name := range n.free {
+		if variables[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// isText reports whether a text is one identifier or a chain of selections, which need no parentheses.
+func isText(text string) bool {
+	return !slices.ContainsFunc([]byte(text), func(c byte) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.'
+	})
+}

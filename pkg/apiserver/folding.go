@@ -24,6 +24,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -69,18 +70,25 @@ func newFolding(config FoldingConfig, kubeAPIServer *restclient.Config, services
 	if err != nil {
 		return nil, fmt.Errorf("client of the inner door: %w", err)
 	}
-	servers, sharesName := probe.EndpointsOf(client), true
-	if len(config.Servers) > 0 {
-		servers, sharesName = func(context.Context) ([]string, error) { return slices.Clone(config.Servers), nil }, false
-	}
+	list, clients := serversOf(kubeAPIServer, client, config.Servers)
 	prober, err := probe.New(probe.Config{
-		Namespace: config.Namespace, Digest: config.Digest, Interval: config.Interval, Servers: servers, Alive: probe.LeasesOf(client, clock.RealClock{}),
-		Client: func(server string) (*http.Client, error) { return clientOf(kubeAPIServer, server, sharesName) },
+		Namespace: config.Namespace, Digest: config.Digest, Interval: config.Interval, Servers: list, Alive: kubeapiservers.LeasesOf(client, clock.RealClock{}, kubeapiservers.AliveFor),
+		Client: clients,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &folding{config: config, prober: prober, services: services}, nil
+}
+
+// serversOf returns functions that list the kube-apiservers, which are given or else the endpoints of the Service kubernetes, and that
+// return a client of each.
+func serversOf(kubeAPIServer *restclient.Config, client kubernetes.Interface, given []string) (list func(context.Context) ([]string, error), clients func(string) (*http.Client, error)) {
+	list, sharesName := kubeapiservers.EndpointsOf(client), true
+	if len(given) > 0 {
+		list, sharesName = func(context.Context) ([]string, error) { return slices.Clone(given), nil }, false
+	}
+	return list, func(server string) (*http.Client, error) { return clientOf(kubeAPIServer, server, sharesName) }
 }
 
 // clientOf returns a client of one kube-apiserver. Endpoints of a Service are addresses, and their certificates may be for the name of

@@ -18,7 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/installation"
-	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // FrontDoorOptions are the options of the listener for kube-apiserver's authorization webhook. Its
@@ -81,7 +81,7 @@ func (o *FrontDoorOptions) Validate() []error {
 	}
 	seen := map[string]bool{}
 	for _, text := range o.KubeAPIServers {
-		switch address, err := probe.Address(text); {
+		switch address, err := kubeapiservers.Address(text); {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--kube-apiserver-servers %q %w", text, err))
 		case seen[address]:

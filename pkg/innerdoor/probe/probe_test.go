@@ -29,6 +29,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 const (
@@ -651,11 +652,11 @@ func TestTooManyServers(t *testing.T) {
 	c := newCluster(t, "one", "two")
 	p := c.newReplica(t, nil)
 	c.connect(p)
-	for i := range probe.MaxServers {
+	for i := range kubeapiservers.MaxServers {
 		c.listed = append(c.listed, fmt.Sprintf("http://127.0.0.1:1/%d", i))
 	}
 	p.Round(t.Context())
-	if got := knows(p, "one", "two"); got != "" || len(p.States()) != probe.MaxServers+2 {
+	if got := knows(p, "one", "two"); got != "" || len(p.States()) != kubeapiservers.MaxServers+2 {
 		t.Errorf("got %q of %d servers", got, len(p.States()))
 	}
 }
@@ -791,18 +792,4 @@ func TestCertificatesThatMove(t *testing.T) {
 			t.Errorf("the certificate is known, although two servers run and one is listed\n%s", statesOf(p))
 		}
 	})
-}
-
-// TestAddress has the ways to write the address of a server.
-func TestAddress(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		"https://a:6443": "https://a:6443", "https://A:6443/": "https://a:6443", "https://a.:6443": "https://a:6443", "https://a": "https://a:443", "https://a:443/": "https://a:443",
-		"https://[FD00::1]": "https://[fd00::1]:443", "https://10.0.0.1:6443//": "https://10.0.0.1:6443",
-		"": "", "a:6443": "", "http://a:6443": "", "https://": "", "https://:6443": "", "https://a:": "", "https://u@a": "", "https://a/b": "", "https://a?b": "", "https://a?": "", "https://a#b": "", "https://[": "",
-	} {
-		if got, err := probe.Address(text); got != want || (err == nil) != (want != "") {
-			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
-		}
-	}
 }

@@ -21,13 +21,12 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 const (
 	// DefaultInterval is the time between two rounds. A manifest that is taken away is noticed within it.
 	DefaultInterval = 5 * time.Second
-	// MaxServers bounds the number of kube-apiservers. The others of a longer list are not known.
-	MaxServers = 64
 
 	// boundIntervals is for how many intervals the result of a round counts.
 	boundIntervals = 3
@@ -62,6 +61,8 @@ type Config struct {
 // Prober probes kube-apiservers. Its methods may be called concurrently, except for Round.
 type Prober struct {
 	config Config
+	// cluster finds the servers.
+	cluster *kubeapiservers.Servers
 	// wanted asks for a round before its time.
 	wanted chan struct{}
 	// measured are the servers that metrics have. Only Round uses it.
@@ -84,7 +85,6 @@ type Prober struct {
 
 // server is a kube-apiserver.
 type server struct {
-	client *http.Client
 	// last is the outcome of the last round, which began at lastAt.
 	last   outcome
 	lastAt time.Time
@@ -107,7 +107,8 @@ func New(config Config) (*Prober, error) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	return &Prober{config: config, wanted: make(chan struct{}, 1), rounds: map[string]*round{}, servers: map[string]*server{}}, nil
+	cluster := kubeapiservers.New(kubeapiservers.Config{List: config.Servers, Alive: config.Alive, Client: config.Client, Clock: config.Clock})
+	return &Prober{config: config, cluster: cluster, wanted: make(chan struct{}, 1), rounds: map[string]*round{}, servers: map[string]*server{}}, nil
 }
 
 // Run probes all servers again and again until ctx ends.
@@ -144,8 +145,7 @@ func (p *Prober) pause(ctx context.Context, began time.Time) {
 func (p *Prober) Round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Interval)
 	defer cancel()
-	p.list(ctx)
-	p.count(ctx)
+	p.look(ctx)
 	var group errgroup.Group
 	group.SetLimit(maxParallel)
 	for _, address := range p.addresses() {
@@ -161,64 +161,36 @@ func (p *Prober) Round(ctx context.Context) {
 	p.measure()
 }
 
-// list reads the list of servers. If that fails, the last list stays, and counts for some time.
-func (p *Prober) list(ctx context.Context) {
-	now := p.config.Clock.Now()
-	addresses, err := p.config.Servers(ctx)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot list the kube-apiservers")
-		return
-	}
-	addresses = slices.Clone(addresses)
-	for i, address := range addresses {
-		if written, err := Address(address); err == nil {
-			addresses[i] = written
-		}
-	}
-	slices.Sort(addresses)
-	addresses = slices.Compact(addresses)
-	if len(addresses) > MaxServers {
-		klog.FromContext(ctx).Info("Too many kube-apiservers: some of them are not probed", "servers", len(addresses), "most", MaxServers)
-	}
+// look finds the servers. If they cannot be listed, the last list stays, and counts for some time.
+func (p *Prober) look(ctx context.Context) {
+	state := p.cluster.Look(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listed, p.listedAt = addresses, now
-	for _, address := range addresses[:min(len(addresses), MaxServers)] {
+	p.listed, p.listedAt, p.alive, p.aliveAt = state.Listed, state.ListedAt, state.Alive, state.AliveAt
+	for _, address := range state.Addresses() {
 		if p.servers[address] == nil {
 			p.servers[address] = &server{}
 		}
 	}
 	for address, s := range p.servers {
-		if !slices.Contains(addresses, address) && now.Sub(s.tiedAt) > memory {
+		if !slices.Contains(p.listed, address) && p.listedAt.Sub(s.tiedAt) > memory {
 			delete(p.servers, address)
+			p.cluster.Forget(address)
 		}
 	}
-}
-
-// count reads how many servers run.
-func (p *Prober) count(ctx context.Context) {
-	now := p.config.Clock.Now()
-	alive, err := p.config.Alive(ctx)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Cannot find out how many kube-apiservers run")
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.alive, p.aliveAt = alive, now
 }
 
 // addresses returns the servers to probe.
 func (p *Prober) addresses() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.listed[:min(len(p.listed), MaxServers)])
+	return slices.Clone(p.listed[:min(len(p.listed), kubeapiservers.MaxServers)])
 }
 
 // probe makes a round at a server.
 func (p *Prober) probe(ctx context.Context, address string) {
 	began, r := p.config.Clock.Now(), newRound()
-	client, err := p.clientOf(address)
+	client, err := p.cluster.Client(address)
 	if err != nil {
 		p.ended(ctx, address, began, r, outcome{result: Failed, message: shortened(err.Error())})
 		return
@@ -231,24 +203,6 @@ func (p *Prober) probe(ctx context.Context, address string) {
 	delete(p.rounds, r.nonce)
 	p.mu.Unlock()
 	p.ended(ctx, address, began, r, result)
-}
-
-// clientOf returns the client of a server. It follows no redirects, because only the server itself counts.
-func (p *Prober) clientOf(address string) (*http.Client, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s := p.servers[address]
-	if s.client != nil {
-		return s.client, nil
-	}
-	client, err := p.config.Client(address)
-	if err != nil {
-		return nil, err
-	}
-	own := *client
-	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	s.client = &own
-	return s.client, nil
 }
 
 // ended records the outcome of a round.

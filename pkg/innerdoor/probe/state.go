@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // Known reports whether the kube-apiserver that has a certificate is known to call the inner door. If the certificate was never
@@ -87,7 +89,7 @@ func (p *Prober) mayBeShared(certificate string) bool {
 		case s.certificate == "" || age > memory:
 		case s.certificate == certificate:
 			same++
-		case slices.Contains(p.listed, address) || age <= aliveFor+boundIntervals*p.config.Interval:
+		case slices.Contains(p.listed, address) || age <= kubeapiservers.AliveFor+boundIntervals*p.config.Interval:
 			others++
 		}
 	}
@@ -132,7 +134,7 @@ func (p *Prober) untiedCall() (known bool, reason string) {
 func (p *Prober) reasonOf(s *server) string {
 	switch {
 	case s == nil:
-		return fmt.Sprintf("there are more than %d servers", MaxServers)
+		return fmt.Sprintf("there are more than %d servers", kubeapiservers.MaxServers)
 	case s.lastAt.IsZero():
 		return "it has not been probed yet"
 	case !p.isFresh(s.lastAt):

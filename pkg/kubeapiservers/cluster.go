@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package probe
+package kubeapiservers
 
 import (
 	"context"
@@ -25,11 +25,11 @@ const (
 	// leasePrefix begins the names of the Leases of kube-apiservers, in leaseNamespace.
 	leasePrefix    = "apiserver-"
 	leaseNamespace = metav1.NamespaceSystem
-	// aliveFor is how long a kube-apiserver counts as running after it renewed its Lease. It renews it every ten seconds.
-	aliveFor = time.Minute
+	// AliveFor is how long a kube-apiserver counts as running after it renewed its Lease. It renews it every ten seconds.
+	AliveFor = time.Minute
 )
 
-// EndpointsOf returns a function for Config.Servers that lists the endpoints of the Service kubernetes.
+// EndpointsOf returns a function for Config.List that lists the endpoints of the Service kubernetes.
 func EndpointsOf(client kubernetes.Interface) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		slices, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
@@ -79,9 +79,9 @@ func Address(text string) (string, error) {
 	return "https://" + net.JoinHostPort(host, port), nil
 }
 
-// LeasesOf returns a function for Config.Alive that counts the kube-apiservers that have renewed their Lease within a
-// minute.
-func LeasesOf(client kubernetes.Interface, now clock.PassiveClock) func(context.Context) (int, error) {
+// LeasesOf returns a function for Config.Alive that counts the kube-apiservers that have renewed their Lease within
+// a time.
+func LeasesOf(client kubernetes.Interface, now clock.PassiveClock, within time.Duration) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {
 		leases, err := client.CoordinationV1().Leases(leaseNamespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -90,7 +90,7 @@ func LeasesOf(client kubernetes.Interface, now clock.PassiveClock) func(context.
 		alive := 0
 		for i := range leases.Items {
 			lease := &leases.Items[i]
-			if strings.HasPrefix(lease.Name, leasePrefix) && lease.Spec.RenewTime != nil && now.Since(lease.Spec.RenewTime.Time) <= aliveFor {
+			if strings.HasPrefix(lease.Name, leasePrefix) && lease.Spec.RenewTime != nil && now.Since(lease.Spec.RenewTime.Time) <= within {
 				alive++
 			}
 		}

@@ -24,12 +24,23 @@ const (
 	PolicyEffectNoOpinion PolicyEffect = "NoOpinion"
 )
 
+// PolicyEnforcement says whether a policy decides requests.
+type PolicyEnforcement string
+
+const (
+	// PolicyEnforcementEnforce means that the policy decides requests.
+	PolicyEnforcementEnforce PolicyEnforcement = "Enforce"
+	// PolicyEnforcementAudit means that the policy decides nothing. The requests that it would decide are counted in the status and
+	// annotated in audit events, and clients are warned of a denial.
+	PolicyEnforcementAudit PolicyEnforcement = "Audit"
+)
+
 // The types of the conditions in the status of a policy.
 const (
 	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
 	// PolicyEffective is True if the policy decides all requests that its rules describe, with its condition. Its
-	// reason is Enforced, CompileFailed, or the worst result of status.enforcement.
+	// reason is Enforced, CompileFailed, Audit, or the worst result of status.enforcement.
 	PolicyEffective = "Effective"
 )
 
@@ -46,6 +57,8 @@ const (
 	EnforcedAtInnerDoor EnforcementPlace = "InnerDoor"
 	// EnforcedAtAggregatedServer means another aggregated server, which an EnforcementConfiguration names.
 	EnforcedAtAggregatedServer EnforcementPlace = "AggregatedServer"
+	// EnforcedAtBarrier means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.
+	EnforcedAtBarrier EnforcementPlace = "Barrier"
 	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
 	EnforcedAtReviews EnforcementPlace = "Reviews"
 )
@@ -56,6 +69,9 @@ type EnforcementResult string
 const (
 	// ResultEnforced means that the effect applies to the requests for which the condition is true.
 	ResultEnforced EnforcementResult = "Enforced"
+	// ResultPending means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has
+	// loaded the barrier of the policy. Until then, an earlier version of the policy may apply, or none.
+	ResultPending EnforcementResult = "Pending"
 	// ResultInnerDoorUnknown means that the effect applies to the requests for which the condition is true, except through
 	// kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.
 	ResultInnerDoorUnknown EnforcementResult = "InnerDoorUnknown"
@@ -69,6 +85,9 @@ const (
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
 	// ResultNotEnforced means that the policy decides no request.
 	ResultNotEnforced EnforcementResult = "NotEnforced"
+	// ResultAudited means that the policy, whose enforcement is Audit, decides no request, and that the requests to which it
+	// would apply are counted.
+	ResultAudited EnforcementResult = "Audited"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -135,6 +154,8 @@ type AuthorizationPolicySpec struct {
 	Description string
 	// Effect is Allow, Deny or NoOpinion.
 	Effect PolicyEffect
+	// Enforcement is Enforce or Audit. Only a policy with Enforce decides requests.
+	Enforcement PolicyEnforcement
 	// Subjects are the users, groups and service accounts whose requests match; at most 256.
 	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	Subjects []rbacv1.Subject
@@ -195,6 +216,23 @@ type AuthorizationPolicyStatus struct {
 	// Enforcement says what the rules do, and where; at most MaxRuleEnforcements entries. It is empty for a policy that does
 	// not compile.
 	Enforcement []RuleEnforcement
+	// Audit counts what a policy with the enforcement Audit would have decided.
+	Audit *PolicyAuditStatus
+}
+
+// PolicyAuditStatus counts the requests to which a policy with the enforcement Audit would have applied. All servers add their
+// counts to it.
+type PolicyAuditStatus struct {
+	// ObservedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
+	ObservedGeneration int64
+	// Decided is how often the policy would have applied to a request, errors included.
+	Decided int64
+	// Errors is how often the condition could not be evaluated.
+	Errors int64
+	// Undetermined is how often the result is not known, because the request was refused before its object was read.
+	Undetermined int64
+	// LastTime is when the policy would have applied to a request for the last time.
+	LastTime *metav1.Time
 }
 
 // RuleEnforcement is what one rule does to some of the requests that it describes.

@@ -65,6 +65,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionParameterApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("FieldPermissionResource"):
 		return &applyconfigurationpolicyv1alpha1.FieldPermissionResourceApplyConfiguration{}
+	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyAuditStatus"):
+		return &applyconfigurationpolicyv1alpha1.PolicyAuditStatusApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("PolicyRule"):
 		return &applyconfigurationpolicyv1alpha1.PolicyRuleApplyConfiguration{}
 	case policyv1alpha1.SchemeGroupVersion.WithKind("RuleEnforcement"):

@@ -71,6 +71,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		policyv1alpha1.FieldPermissionMappingStatus{}.OpenAPIModelName():    schema_proviso_apis_policy_v1alpha1_FieldPermissionMappingStatus(ref),
 		policyv1alpha1.FieldPermissionParameter{}.OpenAPIModelName():        schema_proviso_apis_policy_v1alpha1_FieldPermissionParameter(ref),
 		policyv1alpha1.FieldPermissionResource{}.OpenAPIModelName():         schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref),
+		policyv1alpha1.PolicyAuditStatus{}.OpenAPIModelName():               schema_proviso_apis_policy_v1alpha1_PolicyAuditStatus(ref),
 		policyv1alpha1.PolicyRule{}.OpenAPIModelName():                      schema_proviso_apis_policy_v1alpha1_PolicyRule(ref),
 		policyv1alpha1.RuleEnforcement{}.OpenAPIModelName():                 schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref),
 		policyv1alpha1.TypeChecking{}.OpenAPIModelName():                    schema_proviso_apis_policy_v1alpha1_TypeChecking(ref),
@@ -1828,6 +1829,14 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							Enum:        []interface{}{"Allow", "Deny", "NoOpinion"},
 						},
 					},
+					"enforcement": {
+						SchemaProps: spec.SchemaProps{
+							Description: "enforcement is Enforce or Audit; Enforce if omitted. A policy with Audit decides nothing: requests have the same outcome as without it. The requests to which it would apply are counted in status.audit and annotated in audit events, and clients are warned of what it would deny.\n\nPossible enum values:\n - `\"Audit\"` means that the policy decides nothing. The requests that it would decide are counted in the status and annotated in audit events, and clients are warned of a denial.\n - `\"Enforce\"` means that the policy decides requests.",
+							Type:        []string{"string"},
+							Format:      "",
+							Enum:        []interface{}{"Audit", "Enforce"},
+						},
+					},
 					"subjects": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -1964,11 +1973,17 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 							},
 						},
 					},
+					"audit": {
+						SchemaProps: spec.SchemaProps{
+							Description: "audit counts what a policy with the enforcement Audit would have decided.",
+							Ref:         ref(policyv1alpha1.PolicyAuditStatus{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			policyv1alpha1.RuleEnforcement{}.OpenAPIModelName(), policyv1alpha1.TypeChecking{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
+			policyv1alpha1.PolicyAuditStatus{}.OpenAPIModelName(), policyv1alpha1.RuleEnforcement{}.OpenAPIModelName(), policyv1alpha1.TypeChecking{}.OpenAPIModelName(), metav1.Condition{}.OpenAPIModelName()},
 	}
 }
 
@@ -2714,6 +2729,58 @@ func schema_proviso_apis_policy_v1alpha1_FieldPermissionResource(ref common.Refe
 	}
 }
 
+func schema_proviso_apis_policy_v1alpha1_PolicyAuditStatus(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "PolicyAuditStatus counts the requests to which a policy with the enforcement Audit would have applied. All servers add their counts to it.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"observedGeneration": {
+						SchemaProps: spec.SchemaProps{
+							Description: "observedGeneration is the generation of the policy that the counts are about. They begin again with each generation.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"decided": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decided is how often the policy would have applied to a request, errors included.",
+							Default:     0,
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"errors": {
+						SchemaProps: spec.SchemaProps{
+							Description: "errors is how often the condition could not be evaluated.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"undetermined": {
+						SchemaProps: spec.SchemaProps{
+							Description: "undetermined is how often the result is not known, because the request was refused before its object was read.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+					"lastTime": {
+						SchemaProps: spec.SchemaProps{
+							Description: "lastTime is when the policy would have applied to a request for the last time.",
+							Ref:         ref(metav1.Time{}.OpenAPIModelName()),
+						},
+					},
+				},
+				Required: []string{"observedGeneration", "decided"},
+			},
+		},
+		Dependencies: []string{
+			metav1.Time{}.OpenAPIModelName()},
+	}
+}
+
 func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback) common.OpenAPIDefinition {
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
@@ -2897,20 +2964,20 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"at": {
 						SchemaProps: spec.SchemaProps{
-							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"AggregatedServer\"` means another aggregated server, which an EnforcementConfiguration names.\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
+							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"AggregatedServer\"` means another aggregated server, which an EnforcementConfiguration names.\n - `\"Barrier\"` means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"AggregatedServer", "FrontDoor", "InnerDoor", "Reviews", "Server"},
+							Enum:        []interface{}{"AggregatedServer", "Barrier", "FrontDoor", "InnerDoor", "Reviews", "Server"},
 						},
 					},
 					"result": {
 						SchemaProps: spec.SchemaProps{
-							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"InnerDoorUnknown\"` means that the effect applies to the requests for which the condition is true, except through kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
+							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"Audited\"` means that the policy, whose enforcement is Audit, decides no request, and that the requests to which it would apply are counted.\n - `\"DeniesUnconditionally\"` means that a Deny policy applies without its condition, which cannot be evaluated: every request for which the condition is not false already at authorization is denied.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that an Allow policy allows no request, because its condition cannot be evaluated.\n - `\"InnerDoorUnknown\"` means that the effect applies to the requests for which the condition is true, except through kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.\n - `\"NotEnforced\"` means that the policy decides no request.\n - `\"Pending\"` means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has loaded the barrier of the policy. Until then, an earlier version of the policy may apply, or none.\n - `\"WithholdsUnconditionally\"` means that a NoOpinion policy applies without its condition, which cannot be evaluated: Allow policies allow no request.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"DeniesUnconditionally", "Enforced", "GrantsNothing", "InnerDoorUnknown", "NotEnforced", "WithholdsUnconditionally"},
+							Enum:        []interface{}{"Audited", "DeniesUnconditionally", "Enforced", "GrantsNothing", "InnerDoorUnknown", "NotEnforced", "Pending", "WithholdsUnconditionally"},
 						},
 					},
 					"message": {

@@ -54,8 +54,11 @@ func ModeOf(attributes authorizer.Attributes) Mode {
 // CallerOf returns the user who sent the review. It returns nil for attributes that are not of a review
 // whose answer is shown to a caller.
 func CallerOf(attributes authorizer.Attributes) user.Info {
-	if a, ok := attributes.(Attributes); ok {
+	switch a := attributes.(type) {
+	case Attributes:
 		return a.Caller
+	case withAudit:
+		return CallerOf(a.Attributes)
 	}
 	return nil
 }

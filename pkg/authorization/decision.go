@@ -232,6 +232,41 @@ func (d Decision) CanBecomeAllowed() bool { return d.possible()&canAllow != 0 }
 // CanBecomeDenied reports whether some data could make the decision Deny.
 func (d Decision) CanBecomeDenied() bool { return d.possible()&canDeny != 0 }
 
+// WithoutDeny returns the decision without those Deny conditions of one member of the chain that another component enforces, and the
+// conditions that it leaves out. enforced reports whether another component refuses the request at admission if the condition
+// denies it or cannot be evaluated. Conditions are left out only of a set that has Deny conditions alone, and is directly in the chain
+// under the name of the member: other members may use the same IDs.
+//
+// For all data for which the conditions that are left out are false, the result evaluates to what d evaluates to. For other data the
+// caller relies on the other component.
+func (d Decision) WithoutDeny(authorizerName string, enforced func(Condition) bool) (rest Decision, leftOut []Condition) {
+	if d.kind != kindChain {
+		return d, nil
+	}
+	sets := slices.Clone(d.chain)
+	for i := range sets {
+		set := &sets[i]
+		if set.AuthorizerName != authorizerName || set.Decision.kind != kindConditions || slices.ContainsFunc(set.Decision.conditions, Condition.isNoDeny) {
+			continue
+		}
+		var kept []Condition
+		for _, c := range set.Decision.conditions {
+			if enforced(c) {
+				leftOut = append(leftOut, c)
+			} else {
+				kept = append(kept, c)
+			}
+		}
+		set.Decision = Decision{kind: kindConditions, conditions: kept}
+	}
+	if len(leftOut) == 0 {
+		return d, nil
+	}
+	return Decision{kind: kindChain, chain: sets}.simplify(), leftOut
+}
+
+func (c Condition) isNoDeny() bool { return c.Effect != EffectDeny }
+
 // Fold makes the decision unconditional for a request whose conditions no server evaluates, and for any other caller that
 // does not support conditions: Deny if it could deny, NoOpinion otherwise (KEP-5681, "Authorizer requirements"). The reason
 // names the conditions that could deny. If there are none, it names the conditions that could keep Allow policies from allowing

@@ -9,6 +9,7 @@ package fuzzer
 
 import (
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtimeserializer "k8s.io/apimachinery/pkg/runtime/serializer"
 	"sigs.k8s.io/randfill"
 
@@ -22,6 +23,19 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(subject)
 			// An empty API group of a user or group would be defaulted.
 			subject.APIGroup = rbacv1.GroupName
+		},
+		func(spec *policy.AuthorizationPolicySpec, c randfill.Continue) {
+			c.FillNoCustom(spec)
+			if spec.Enforcement == "" { // it would be defaulted
+				spec.Enforcement = policy.PolicyEnforcementEnforce
+			}
+		},
+		func(audit *policy.PolicyAuditStatus, c randfill.Continue) {
+			c.FillNoCustom(audit)
+			if c.Bool() { // a pointer to a time is not filled by itself
+				at := metav1.Unix(c.Int63n(1<<32), 0)
+				audit.LastTime = &at
+			}
 		},
 		func(service *policy.EnforcementService, c randfill.Continue) {
 			c.FillNoCustom(service)

@@ -7,8 +7,12 @@ package v1alpha1
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// SetDefaults_AuthorizationPolicySpec sets the API group of subjects by their kind, as in RBAC.
+// SetDefaults_AuthorizationPolicySpec sets the enforcement to Enforce if it is omitted, and the API group of subjects by their
+// kind, as in RBAC.
 func SetDefaults_AuthorizationPolicySpec(spec *AuthorizationPolicySpec) {
+	if spec.Enforcement == "" {
+		spec.Enforcement = PolicyEnforcementEnforce
+	}
 	for i := range spec.Subjects {
 		subject := &spec.Subjects[i]
 		if subject.APIGroup != "" {

@@ -25,12 +25,24 @@ const (
 	PolicyEffectNoOpinion PolicyEffect = "NoOpinion"
 )
 
+// PolicyEnforcement says whether a policy decides requests.
+// +enum
+type PolicyEnforcement string
+
+const (
+	// PolicyEnforcementEnforce means that the policy decides requests.
+	PolicyEnforcementEnforce PolicyEnforcement = "Enforce"
+	// PolicyEnforcementAudit means that the policy decides nothing. The requests that it would decide are counted in the status and
+	// annotated in audit events, and clients are warned of a denial.
+	PolicyEnforcementAudit PolicyEnforcement = "Audit"
+)
+
 // The types of the conditions in the status of a policy.
 const (
 	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
 	// PolicyEffective is True if the policy decides all requests that its rules describe, with its condition. Its
-	// reason is Enforced, CompileFailed, or the worst result of status.enforcement.
+	// reason is Enforced, CompileFailed, Audit, or the worst result of status.enforcement.
 	PolicyEffective = "Effective"
 )
 
@@ -48,6 +60,8 @@ const (
 	EnforcedAtInnerDoor EnforcementPlace = "InnerDoor"
 	// EnforcedAtAggregatedServer means another aggregated server, which an EnforcementConfiguration names.
 	EnforcedAtAggregatedServer EnforcementPlace = "AggregatedServer"
+	// EnforcedAtBarrier means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.
+	EnforcedAtBarrier EnforcementPlace = "Barrier"
 	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
 	EnforcedAtReviews EnforcementPlace = "Reviews"
 )
@@ -59,6 +73,9 @@ type EnforcementResult string
 const (
 	// ResultEnforced means that the effect applies to the requests for which the condition is true.
 	ResultEnforced EnforcementResult = "Enforced"
+	// ResultPending means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has
+	// loaded the barrier of the policy. Until then, an earlier version of the policy may apply, or none.
+	ResultPending EnforcementResult = "Pending"
 	// ResultInnerDoorUnknown means that the effect applies to the requests for which the condition is true, except through
 	// kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.
 	ResultInnerDoorUnknown EnforcementResult = "InnerDoorUnknown"
@@ -72,9 +89,12 @@ const (
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
 	// ResultNotEnforced means that the policy decides no request.
 	ResultNotEnforced EnforcementResult = "NotEnforced"
+	// ResultAudited means that the policy, whose enforcement is Audit, decides no request, and that the requests to which it
+	// would apply are counted.
+	ResultAudited EnforcementResult = "Audited"
 )
 
-// The reasons of the condition Ready of a policy or a mapping.
+// The reasons of the condition Ready of a policy or a mapping, and of the condition Effective of a policy.
 const (
 	// ReasonCompiled means that the current version of the object is applied.
 	ReasonCompiled = "Compiled"
@@ -83,6 +103,8 @@ const (
 	ReasonCompileFailed = "CompileFailed"
 	// ReasonContradicted means that a part of a mapping contradicts another mapping.
 	ReasonContradicted = "Contradicted"
+	// ReasonAudit is the reason of the condition Effective of a policy with the enforcement Audit, which decides no request.
+	ReasonAudit = "Audit"
 )
 
 // +genclient
@@ -159,6 +181,11 @@ type AuthorizationPolicySpec struct {
 	Description string `json:"description,omitempty"`
 	// effect is what the policy does to the requests that match and for which the condition is true.
 	Effect PolicyEffect `json:"effect"`
+	// enforcement is Enforce or Audit; Enforce if omitted. A policy with Audit decides nothing: requests have the same
+	// outcome as without it. The requests to which it would apply are counted in status.audit and annotated in audit
+	// events, and clients are warned of what it would deny.
+	// +optional
+	Enforcement PolicyEnforcement `json:"enforcement,omitempty"`
 	// subjects are the users, groups and service accounts whose requests match; at most 256, with
 	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	// +optional
@@ -275,6 +302,27 @@ type AuthorizationPolicyStatus struct {
 	// +optional
 	// +listType=atomic
 	Enforcement []RuleEnforcement `json:"enforcement,omitempty"`
+	// audit counts what a policy with the enforcement Audit would have decided.
+	// +optional
+	Audit *PolicyAuditStatus `json:"audit,omitempty"`
+}
+
+// PolicyAuditStatus counts the requests to which a policy with the enforcement Audit would have applied. All servers add their
+// counts to it.
+type PolicyAuditStatus struct {
+	// observedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
+	ObservedGeneration int64 `json:"observedGeneration"`
+	// decided is how often the policy would have applied to a request, errors included.
+	Decided int64 `json:"decided"`
+	// errors is how often the condition could not be evaluated.
+	// +optional
+	Errors int64 `json:"errors,omitempty"`
+	// undetermined is how often the result is not known, because the request was refused before its object was read.
+	// +optional
+	Undetermined int64 `json:"undetermined,omitempty"`
+	// lastTime is when the policy would have applied to a request for the last time.
+	// +optional
+	LastTime *metav1.Time `json:"lastTime,omitempty"`
 }
 
 // RuleEnforcement is what one rule does to some of the requests that it describes.

@@ -111,6 +111,11 @@ func (in FieldPermissionResource) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in PolicyAuditStatus) OpenAPIModelName() string {
+	return "dev.proviso.policy.v1alpha1.PolicyAuditStatus"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in PolicyRule) OpenAPIModelName() string {
 	return "dev.proviso.policy.v1alpha1.PolicyRule"
 }

@@ -98,6 +98,9 @@ func validateName(name string, prefix bool) []string {
 
 var effects = sets.New(policy.PolicyEffectAllow, policy.PolicyEffectDeny, policy.PolicyEffectNoOpinion)
 
+// enforcements are the values of spec.enforcement. An empty value, which only an object that is made in process has, is Enforce.
+var enforcements = sets.New(policy.PolicyEnforcementEnforce, policy.PolicyEnforcementAudit)
+
 func validateSpec(spec *policy.AuthorizationPolicySpec, in scope, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(spec.Description) > policy.MaxDescriptionBytes {
@@ -108,6 +111,9 @@ func validateSpec(spec *policy.AuthorizationPolicySpec, in scope, path *field.Pa
 		errs = append(errs, field.Required(path.Child("effect"), "one of Allow, Deny and NoOpinion"))
 	case !effects.Has(spec.Effect):
 		errs = append(errs, field.NotSupported(path.Child("effect"), spec.Effect, sets.List(effects)))
+	}
+	if spec.Enforcement != "" && !enforcements.Has(spec.Enforcement) {
+		errs = append(errs, field.NotSupported(path.Child("enforcement"), spec.Enforcement, sets.List(enforcements)))
 	}
 	errs = append(errs, validateSubjects(spec.Subjects, spec.Effect, path.Child("subjects"))...)
 	errs = append(errs, validateRules(spec.Rules, spec.Effect, in, path.Child("rules"))...)
@@ -125,7 +131,23 @@ func validateStatusUpdate(meta, oldMeta *metav1.ObjectMeta, status, oldStatus *p
 	if status.TypeChecking != nil {
 		errs = append(errs, validateWarnings(status.TypeChecking.ExpressionWarnings, field.NewPath("status", "typeChecking", "expressionWarnings"))...)
 	}
-	return append(errs, validateEnforcement(status.Enforcement, field.NewPath("status", "enforcement"))...)
+	errs = append(errs, validateEnforcement(status.Enforcement, field.NewPath("status", "enforcement"))...)
+	return append(errs, validateAudit(status.Audit, meta.Generation, field.NewPath("status", "audit"))...)
+}
+
+// validateAudit checks that counts are not negative and belong to a generation that exists.
+func validateAudit(audit *policy.PolicyAuditStatus, generation int64, path *field.Path) field.ErrorList {
+	if audit == nil {
+		return nil
+	}
+	errs := apivalidation.ValidateNonnegativeField(audit.Decided, path.Child("decided"))
+	errs = append(errs, apivalidation.ValidateNonnegativeField(audit.Errors, path.Child("errors"))...)
+	errs = append(errs, apivalidation.ValidateNonnegativeField(audit.Undetermined, path.Child("undetermined"))...)
+	errs = append(errs, apivalidation.ValidateNonnegativeField(audit.ObservedGeneration, path.Child("observedGeneration"))...)
+	if audit.ObservedGeneration > generation {
+		errs = append(errs, field.Invalid(path.Child("observedGeneration"), audit.ObservedGeneration, fmt.Sprintf("must not be greater than metadata.generation, %d", generation)))
+	}
+	return errs
 }
 
 // validateEnforcement does not check the values of At and Result: later versions have more of them.

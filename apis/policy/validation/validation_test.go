@@ -112,6 +112,9 @@ func TestValidateSpec(t *testing.T) {
 		{"no opinion", func(s *spec) { s.Effect = "NoOpinion" }, nil},
 		{"no effect", func(s *spec) { s.Effect = "" }, []string{"spec.effect: Required value: one of Allow"}},
 		{"another effect", func(s *spec) { s.Effect = "allow" }, []string{`spec.effect: Unsupported value: "allow": supported values: "Allow", "Deny", "NoOpinion"`}},
+		{"enforce", func(s *spec) { s.Enforcement = "Enforce" }, nil},
+		{"audit", func(s *spec) { s.Enforcement = "Audit" }, nil},
+		{"another enforcement", func(s *spec) { s.Enforcement = "audit" }, []string{`spec.enforcement: Unsupported value: "audit": supported values: "Audit", "Enforce"`}},
 		{"the longest description", func(s *spec) { s.Description = strings.Repeat("x", 1024) }, nil},
 		{"too long a description", func(s *spec) { s.Description = strings.Repeat("x", 1025) }, []string{"spec.description: Too long"}},
 		{"no rules", func(s *spec) { s.Rules = nil }, []string{"spec.rules: Required"}},
@@ -248,6 +251,12 @@ func TestValidateStatusUpdate(t *testing.T) {
 		{"enforcement out of bounds", status{ObservedGeneration: 2, Enforcement: []policy.RuleEnforcement{{
 			Verbs: repeat("get", 65), Resources: []string{"", strings.Repeat("x", 1025)}, At: "A", Result: "B", Message: strings.Repeat("x", 1025),
 		}}}, []string{"status.enforcement[0].verbs: Too many: 65", "status.enforcement[0].resources[0]: Required", "status.enforcement[0].resources[1]: Too long", "status.enforcement[0].message: Too long"}},
+		{"counts", status{ObservedGeneration: 2, Audit: &policy.PolicyAuditStatus{ObservedGeneration: 3, Decided: 7, Errors: 1}}, nil},
+		{"no counts yet", status{ObservedGeneration: 2, Audit: &policy.PolicyAuditStatus{}}, nil},
+		{"negative counts", status{ObservedGeneration: 2, Audit: &policy.PolicyAuditStatus{ObservedGeneration: -1, Decided: -1, Errors: -1, Undetermined: -1}},
+			[]string{"status.audit.decided: Invalid value: -1", "status.audit.errors: Invalid value: -1", "status.audit.undetermined: Invalid value: -1", "status.audit.observedGeneration: Invalid value: -1"}},
+		{"counts of a generation of the future", status{ObservedGeneration: 2, Audit: &policy.PolicyAuditStatus{ObservedGeneration: 4}},
+			[]string{"status.audit.observedGeneration: Invalid value: 4: must not be greater"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

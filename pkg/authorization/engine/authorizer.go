@@ -7,6 +7,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,11 +81,20 @@ const reasonNotLoaded = "the policies have not been loaded yet"
 // stronger effect: Deny is stronger than NoOpinion, and NoOpinion than Allow. It returns
 // NoOpinion if no policy matches, and Deny if there is no snapshot yet. The attributes must not
 // change as long as the decision is used.
+//
+// Policies with the enforcement Audit do not decide. They are added to the Audit of the attributes, if there is one.
 func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
 	s := a.Source.StateOf(ctx)
 	if s.Value == nil {
 		return authorization.Deny(reasonNotLoaded, nil)
 	}
+	decision, heldBack := a.decide(ctx, s, attributes)
+	a.audit(ctx, attributes, s, heldBack || s.Stale != "")
+	return decision
+}
+
+// decide returns the decision of the policies that are enforced. heldBack says that they keep all Allow policies from granting.
+func (a *Authorizer) decide(ctx context.Context, s state, attributes authorizer.Attributes) (decision authorization.Decision, heldBack bool) {
 	x := &s.Value.granting
 	if a.Part == Restricting {
 		x = &s.Value.restricting
@@ -92,20 +102,22 @@ func (a *Authorizer) Decide(ctx context.Context, attributes authorizer.Attribute
 	var buffer [8]matching
 	found := x.find(attributes, buffer[:0])
 	if len(found) == 0 {
-		return authorization.NoOpinion("", nil)
+		return authorization.NoOpinion("", nil), false
 	}
+	heldBack = slices.ContainsFunc(found, matching.holdsBackAlways)
 	e := &evaluation{stage: a.Stage, ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx), unseen: authorization.UnseenOf(ctx)}
 	defer e.observe()
 	switch a.Part {
 	case Granting:
-		return e.grant(found, s.Stale)
+		decision = e.grant(found, s.Stale)
 	case GrantingCluster:
-		return e.grantCluster(found, s.Stale)
+		decision = e.grantCluster(found, s.Stale)
 	case GrantingNamespaced:
-		return e.grantNamespaced(found, s.Stale)
+		decision = e.grantNamespaced(found, s.Stale)
 	default:
-		return e.restrict(found)
+		decision = e.restrict(found)
 	}
+	return decision, heldBack || e.heldBack
 }
 
 // evaluation decides one request.
@@ -161,6 +173,11 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 	return authorization.Conditions(conditions...)
 }
 
+// holdsBackAlways reports whether a NoOpinion policy applies whatever the object is.
+func (m matching) holdsBackAlways() bool {
+	return m.policy.conditionEffect() == authorization.EffectNoOpinion && !m.isConditional()
+}
+
 // isConditional reports whether the condition of a policy decides whether it applies. An Allow policy for some versions
 // only is conditional in a review about all versions, even without a condition.
 func (m matching) isConditional() bool {
@@ -209,7 +226,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 		return &d
 	}
 	for _, m := range found {
-		if m.policy.conditionEffect() == authorization.EffectNoOpinion && !m.isConditional() {
+		if m.holdsBackAlways() {
 			m.policy.countUnconditional()
 			return nil, decide(m.policy, nil)
 		}

@@ -120,7 +120,9 @@ func (e *evaluation) mayRead(p *Policy) bool {
 // budget of its context.
 func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 	return func(ctx context.Context, data authorizer.ConditionsData) (outcome authorization.Outcome) {
-		defer func() { p.count(resultOf(outcome)) }()
+		if p.audit == nil { // otherwise the result counts for the whole request
+			defer func() { p.count(resultOf(outcome)) }()
+		}
 		reader := &cel.ObjectReader{}
 		values, err := celeval.ValuesOf(data, reader)
 		if err != nil {

@@ -25,9 +25,9 @@ const (
 	maxHints = 8
 	// maxHintBytes bounds the selector in a reason.
 	maxHintBytes = 256
-	// maxHintRequirements bounds the requirements of a request for which a hint is looked for: the selector in the hint has them, too, and
-	// they are converted again for each evaluation, which is not in its cost.
-	maxHintRequirements = 32
+	// maxHintRequirements bounds the requirements of a request for which a hint is looked for, and maxHintValues the values of their labels:
+	// the selector in the hint has them, too, and they are converted again for each evaluation, which is not in its cost.
+	maxHintRequirements, maxHintValues = 32, 128
 )
 
 // selectable are the verbs of requests that have selectors.
@@ -41,7 +41,7 @@ func (e *evaluation) hint(p *Policy) string {
 		!slices.Contains(selectable, e.request.GetVerb()) || !p.condition.readsSelector() {
 		return ""
 	}
-	if e.hints++; e.hints > maxReportedPolicies {
+	if e.hints++; e.hints > maxReportedPolicies || hasManyValues(e.request.Attributes) {
 		return ""
 	}
 	wanted, cost := p.condition.expression.WantedSelectors(e.ctx, e.request.known(), e.budgets.LeftToExplain())
@@ -53,6 +53,16 @@ func (e *evaluation) hint(p *Policy) string {
 		}
 	}
 	return ""
+}
+
+// hasManyValues reports whether the label selector of a request has more than maxHintValues values.
+func hasManyValues(a authorizer.Attributes) bool {
+	requirements, _ := a.GetLabelSelector() // there is no hint if it cannot be parsed
+	count := 0
+	for i := range requirements {
+		count += len(requirements[i].ValuesUnsorted())
+	}
+	return count > maxHintValues
 }
 
 func (c *condition) readsSelector() bool {

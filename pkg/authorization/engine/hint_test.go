@@ -28,6 +28,15 @@ func team(value string) string {
 	return looksFor("labelSelector", fmt.Sprintf(`r.key == "team" && r.operator == "In" && r.values == [%q]`, value))
 }
 
+// values returns as many further values of a requirement.
+func values(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, ",v%d", i)
+	}
+	return text.String()
+}
+
 // selectorIn finds the selectors that a reason names.
 var selectorIn = regexp.MustCompile(`use (?:the label selector (.+?))?(?: and )?(?:the field selector (.+?))?(?:; |$)`)
 
@@ -101,6 +110,8 @@ func TestHints(t *testing.T) {
 		{name: "a value that no label has", condition: looksFor("labelSelector", `r.key == "team" && r.values == ["no label!"]`), want: part},
 		{name: "a long selector", condition: looksFor("fieldSelector", `r.key == "`+strings.Repeat("a", 300)+`" && r.values == ["b"]`), want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
 		{name: "instead of many that are selected", condition: team("blue"), labels: strings.TrimSuffix(strings.Repeat("team=red,", 33), ","), want: part},
+		{name: "instead of many values that are selected", condition: team("blue"), labels: "team in (red" + values(128) + ")", want: part},
+		{name: "instead of some values that are selected", condition: team("blue"), labels: "team in (red" + values(127) + ")", want: part + blue},
 		{name: "a value of a field that a reason cannot show", condition: looksFor("fieldSelector", `r.key == "spec.nodeName" && r.values == ["n\u202ek"]`), want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
 		{name: "a field that looks like another reason", condition: looksFor("fieldSelector", `r.key == "policy=b" && r.values == ["n"]`), want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},
 		{name: "no name in place of one", condition: `request.name == "n" && ` + looksFor("fieldSelector", `r.key == "metadata.name" && r.operator == "NotIn" && r.values == ["m"]`), fields: "metadata.name=n", want: "policy=a reason=NotMet: failed part reads request.fieldSelector"},

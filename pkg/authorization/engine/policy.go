@@ -71,6 +71,8 @@ type Policy struct {
 	failure error
 	// tally counts evaluations. Builder.Apply sets it.
 	tally *tally
+	// audit counts what the policy would have done. It is nil for a policy that decides requests.
+	audit *AuditCounts
 }
 
 // New compiles a policy. It returns an error for an unknown effect, and an error that wraps
@@ -106,7 +108,8 @@ func NewWithCost(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler
 }
 
 // Broken makes a policy that could not be compiled and has no earlier compilation. With the effect Deny or NoOpinion it
-// denies all requests that its subjects and rules match, and with the effect Allow it grants nothing. If a subject has an
+// denies all requests that its subjects and rules match, and with the effect Allow it grants nothing. With the enforcement Audit it
+// denies nothing. If a subject has an
 // unknown kind, the policy is about all users.
 func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error) *Policy {
 	p := newPolicy(key, spec)
@@ -123,6 +126,9 @@ func newPolicy(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) *Policy {
 	p := &Policy{
 		key: key, id: key.ConditionID(), effect: spec.Effect, description: spec.Description,
 		subjects: subjectsOf(spec), rules: rulesOf(spec),
+	}
+	if isAudit(spec) {
+		p.audit = &AuditCounts{}
 	}
 	p.reason = p.explain(map[policyv1alpha1.PolicyEffect]authorization.Word{
 		policyv1alpha1.PolicyEffectAllow: authorization.WordAllowed, policyv1alpha1.PolicyEffectDeny: authorization.WordDenied,
@@ -179,6 +185,24 @@ func (p *Policy) conditionEffect() authorization.Effect {
 type subject struct {
 	group bool
 	name  string
+}
+
+// Subjects are the users that a policy is about.
+type Subjects struct{ subjects []subject }
+
+// SubjectsOf returns the subjects of a specification, for code that must match users as policies do.
+func SubjectsOf(spec *policyv1alpha1.AuthorizationPolicySpec) Subjects {
+	return Subjects{subjectsOf(spec)}
+}
+
+// Have reports whether the policy is about a user. It returns false for nil.
+func (s Subjects) Have(u user.Info) bool {
+	if u == nil {
+		return false
+	}
+	return len(s.subjects) == 0 || slices.ContainsFunc(s.subjects, func(of subject) bool {
+		return !of.group && of.name == u.GetName() || of.group && slices.Contains(u.GetGroups(), of.name)
+	})
 }
 
 func hasUnknownKind(s rbacv1.Subject) bool {

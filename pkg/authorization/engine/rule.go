@@ -195,3 +195,34 @@ func (p *Policy) matches(a authorizer.Attributes) match {
 	}
 	return best
 }
+
+// Rules are the rules of a specification, for code that must match requests as policies do.
+type Rules struct {
+	namespace string
+	rules     []rule
+}
+
+// RulesOf returns the rules of a policy in the order of the specification. Of the reviews, which are served in two groups, they match
+// only those in the group that the policy names.
+func RulesOf(key Key, spec *policyv1alpha1.AuthorizationPolicySpec) Rules {
+	rules := Rules{namespace: key.Namespace}
+	for i := range spec.Rules {
+		rules.rules = append(rules.rules, newRule(&spec.Rules[i], spec.Effect))
+	}
+	return rules
+}
+
+// Matching returns the indexes of the rules that match a request. A rule for other versions also matches if the effect of the policy
+// is not Allow.
+func (r Rules) Matching(a authorizer.Attributes) []int {
+	if r.namespace != "" && (!a.IsResourceRequest() || a.GetNamespace() != r.namespace) {
+		return nil
+	}
+	var matching []int
+	for i := range r.rules {
+		if r.rules[i].matches(a) != noMatch {
+			matching = append(matching, i)
+		}
+	}
+	return matching
+}

@@ -23,6 +23,10 @@ type AuthorizationPolicySpecApplyConfiguration struct {
 	Description *string `json:"description,omitempty"`
 	// effect is what the policy does to the requests that match and for which the condition is true.
 	Effect *policyv1alpha1.PolicyEffect `json:"effect,omitempty"`
+	// enforcement is Enforce or Audit; Enforce if omitted. A policy with Audit decides nothing: requests have the same
+	// outcome as without it. The requests to which it would apply are counted in status.audit and annotated in audit
+	// events, and clients are warned of what it would deny.
+	Enforcement *policyv1alpha1.PolicyEnforcement `json:"enforcement,omitempty"`
 	// subjects are the users, groups and service accounts whose requests match; at most 256, with
 	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.
 	Subjects []v1.Subject `json:"subjects,omitempty"`
@@ -82,6 +86,14 @@ func (b *AuthorizationPolicySpecApplyConfiguration) WithDescription(value string
 // If called multiple times, the Effect field is set to the value of the last call.
 func (b *AuthorizationPolicySpecApplyConfiguration) WithEffect(value policyv1alpha1.PolicyEffect) *AuthorizationPolicySpecApplyConfiguration {
 	b.Effect = &value
+	return b
+}
+
+// WithEnforcement sets the Enforcement field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Enforcement field is set to the value of the last call.
+func (b *AuthorizationPolicySpecApplyConfiguration) WithEnforcement(value policyv1alpha1.PolicyEnforcement) *AuthorizationPolicySpecApplyConfiguration {
+	b.Enforcement = &value
 	return b
 }
 

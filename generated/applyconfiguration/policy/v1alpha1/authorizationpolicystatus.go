@@ -26,6 +26,8 @@ type AuthorizationPolicyStatusApplyConfiguration struct {
 	TypeChecking *TypeCheckingApplyConfiguration `json:"typeChecking,omitempty"`
 	// enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.
 	Enforcement []RuleEnforcementApplyConfiguration `json:"enforcement,omitempty"`
+	// audit counts what a policy with the enforcement Audit would have decided.
+	Audit *PolicyAuditStatusApplyConfiguration `json:"audit,omitempty"`
 }
 
 // AuthorizationPolicyStatusApplyConfiguration constructs a declarative configuration of the AuthorizationPolicyStatus type for use with
@@ -73,5 +75,13 @@ func (b *AuthorizationPolicyStatusApplyConfiguration) WithEnforcement(values ...
 		}
 		b.Enforcement = append(b.Enforcement, *values[i])
 	}
+	return b
+}
+
+// WithAudit sets the Audit field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Audit field is set to the value of the last call.
+func (b *AuthorizationPolicyStatusApplyConfiguration) WithAudit(value *PolicyAuditStatusApplyConfiguration) *AuthorizationPolicyStatusApplyConfiguration {
+	b.Audit = value
 	return b
 }

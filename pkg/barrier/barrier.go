@@ -1,0 +1,87 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier
+
+import (
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+)
+
+const (
+	// ManagedByLabel is a label of the objects of barriers.
+	ManagedByLabel = "app.kubernetes.io/managed-by"
+	// ManagedBy is its value.
+	ManagedBy = "proviso"
+	// PolicyAnnotation has the name of the policy from which a barrier comes: NAME, or NAMESPACE/NAME.
+	PolicyAnnotation = "policy.proviso.dev/policy"
+)
+
+// Barrier is what a policy compiles to. It is immutable, except for Policy and Binding, which are the caller's own.
+type Barrier struct {
+	// Key is the policy.
+	Key engine.Key
+	// Policy and Binding have the same name. Both are nil if no rule can be translated.
+	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// Report has, in the order of the rules, which verbs of each rule are translated.
+	Report []RuleReport
+
+	isAudit bool
+	exempt  manifest.Identities
+	rules   engine.Rules
+	// covered are the verbs with a translation, by rule, for connections and for other requests.
+	covered map[int]map[bool][]string
+	// excludesNamespaces says that the barrier does not see namespaces.
+	excludesNamespaces bool
+}
+
+// RuleReport says whether some verbs of a rule are translated.
+type RuleReport struct {
+	// Rule is the index of the rule in spec.rules, from 0.
+	Rule int
+	// Resources are the resources of the rule that the entry is about, with their group if the group is the reason.
+	Resources []string
+	// Verbs are verbs of the rule, sorted. The verb * is resolved to the verbs that admission sees: create, update, patch, delete,
+	// deletecollection.
+	Verbs []string
+	// Reason says why the verbs are not translated. It is empty if they are.
+	Reason string
+}
+
+// Covers reports whether the barrier refuses a request if the policy denies it, wherever kube-apiserver serves the request itself.
+// The attributes must name one version. Covers returns false for a request that the policy does not match, and for a user who is
+// exempt. It also returns false for a policy in Audit.
+func (b *Barrier) Covers(a authorizer.Attributes) bool { return !b.isAudit && b.Sees(a) }
+
+// Sees reports whether the barrier evaluates the policy for a request. Unlike Covers, it does so for a policy in Audit, too.
+func (b *Barrier) Sees(a authorizer.Attributes) bool {
+	if b.Policy == nil || !a.IsResourceRequest() || isUnseen(a) || isExempt(b.exempt, a.GetUser()) {
+		return false
+	}
+	if b.excludesNamespaces && a.GetAPIGroup() == "" && a.GetResource() == namespaces {
+		return false
+	}
+	if slices.Contains(createdByName, a.GetSubresource()) && a.GetVerb() != "create" {
+		return false
+	}
+	connects := slices.Contains(connected, a.GetSubresource())
+	if !connects && a.GetSubresource() != "" && !slices.Contains(written, a.GetSubresource()) {
+		return false
+	}
+	matching := b.rules.Matching(a)
+	return len(matching) > 0 && !slices.ContainsFunc(matching, func(rule int) bool { return !slices.Contains(b.covered[rule][connects], a.GetVerb()) })
+}
+
+func isExempt(exempt manifest.Identities, u user.Info) bool {
+	return u == nil || slices.Contains(exempt.Users, u.GetName()) ||
+		slices.ContainsFunc(u.GetGroups(), func(group string) bool { return slices.Contains(exempt.Groups, group) })
+}

@@ -1,0 +1,465 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier_test
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
+)
+
+var everyWrite = []string{"create", "update", "patch", "delete", "deletecollection"}
+
+func ruleFor(verbs []string, resources ...string) policyv1alpha1.PolicyRule {
+	return policyv1alpha1.PolicyRule{Verbs: verbs, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: resources}
+}
+
+func denial(condition string, rules ...policyv1alpha1.PolicyRule) *policyv1alpha1.AuthorizationPolicySpec {
+	return &policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Rules: rules, Condition: condition}
+}
+
+func compile(tb testing.TB, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) *barrier.Barrier {
+	tb.Helper()
+	compiled, err := newCompiler().Compile(key, spec)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return compiled
+}
+
+func TestReport(t *testing.T) {
+	const alike = "update and patch look the same at admission: name both"
+	for _, test := range []struct {
+		name      string
+		key       engine.Key
+		condition string
+		rule      policyv1alpha1.PolicyRule
+		// want has a text of the reason by verb. It is empty for a verb with a translation.
+		want map[string]string
+	}{
+		{
+			name: "writes", condition: `object.metadata.name == "a"`, rule: ruleFor(everyWrite, "secrets"),
+			want: map[string]string{"create": "", "update": "", "patch": "", "delete": "", "deletecollection": ""},
+		},
+		{
+			name: "all verbs", rule: ruleFor([]string{"*"}, "secrets"),
+			want: map[string]string{"create": "", "update": "", "patch": "", "delete": "", "deletecollection": "", "get": "requests that read", "list": "requests that read", "watch": "requests that read"},
+		},
+		{name: "verbs that admission does not see", rule: ruleFor([]string{"get", "impersonate"}, "secrets"), want: map[string]string{"get": "admission sees", "impersonate": "admission sees"}},
+		{name: "update alone", rule: ruleFor([]string{"update"}, "secrets/status"), want: map[string]string{"update": alike}},
+		{name: "patch alone", rule: ruleFor([]string{"patch"}, "secrets/status"), want: map[string]string{"patch": alike}},
+		{
+			name: "a condition that differs between update and patch", condition: `request.verb == "patch"`, rule: ruleFor([]string{"create", "update", "patch"}, "secrets/status"),
+			want: map[string]string{"create": "", "update": "differs between update and patch", "patch": "differs between update and patch"},
+		},
+		{
+			name: "updates that create", condition: `object.metadata.name == "a"`, rule: ruleFor([]string{"update", "patch"}, "secrets"),
+			want: map[string]string{"update": "can also create the object", "patch": "can also create the object"},
+		},
+		{
+			name: "updates that create and are not denied then", condition: `operation == "UPDATE" && object.metadata.name == "a"`, rule: ruleFor([]string{"update", "patch"}, "secrets"),
+			want: map[string]string{"update": "", "patch": ""},
+		},
+		{name: "updates of a subresource create nothing", condition: `object.metadata.name == "a"`, rule: ruleFor([]string{"update", "patch"}, "pods/status"), want: map[string]string{"update": "", "patch": ""}},
+		{
+			name: "updates that create in another version", condition: `oldObject != null`,
+			rule: policyv1alpha1.PolicyRule{Verbs: []string{"update", "patch"}, APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+			want: map[string]string{"update": "in a version that the rule does not name", "patch": "in a version that the rule does not name"},
+		},
+		{
+			name: "names of what is created", rule: policyv1alpha1.PolicyRule{Verbs: []string{"create", "delete"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a"}},
+			want: map[string]string{"create": "resourceNames", "delete": ""},
+		},
+		{
+			name: "the name in the condition", condition: `request.name == "a"`, rule: ruleFor([]string{"create", "delete"}, "secrets"),
+			want: map[string]string{"create": "reads request.name", "delete": ""},
+		},
+		{name: "a subresource that is created by name", condition: `request.name == "a"`, rule: ruleFor([]string{"create"}, "serviceaccounts/token"), want: map[string]string{"create": ""}},
+		{name: "a test for a field that every request has", condition: `has(request.userInfo.uid) && has(request.name)`, rule: ruleFor([]string{"delete"}, "secrets"), want: map[string]string{"delete": ""}},
+		{name: "the path", condition: `request.path == "/"`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": "reads request.path"}},
+		{name: "a selector", condition: `request.labelSelector.requirements.size() > 0`, rule: ruleFor([]string{"deletecollection"}, "secrets"), want: map[string]string{"deletecollection": "reads a selector"}},
+		{name: "the user as a whole", condition: `dyn(request.userInfo) == object.user`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": "as a whole"}},
+		{name: "impersonation", condition: `impersonatedUser.username == "a"`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": "impersonation"}},
+		{name: "the UID of the namespace", condition: `namespaceObject.metadata.uid == "a"`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": "reads more of namespaceObject"}},
+		{name: "the labels of the namespace", condition: `namespaceObject.metadata.labels.tier == "a"`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": ""}},
+		{name: "the namespace of namespaces", condition: `namespaceObject.metadata.name == "a"`, rule: ruleFor([]string{"delete"}, "namespaces"), want: map[string]string{"delete": "includes namespaces"}},
+		{name: "the name of the namespace that is created", condition: `request.namespace == "a"`, rule: ruleFor([]string{"create"}, "namespaces"), want: map[string]string{"create": "request.namespace of namespaces"}},
+		{name: "namespaces in a policy of one", key: engine.Key{Namespace: "demo", Name: "p"}, rule: ruleFor([]string{"create", "delete"}, "namespaces"), want: map[string]string{"create": "is in no namespace", "delete": ""}},
+		{name: "values in errors, of what is created", condition: `int(object.metadata.labels.number) > 1`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": ""}},
+		{
+			name: "values in errors, of what is stored", condition: `int(oldObject.metadata.labels.number) > 1`, rule: ruleFor([]string{"delete"}, "secrets"),
+			want: map[string]string{"delete": "an error of int would quote stored data"},
+		},
+		{
+			name: "keys in errors", condition: `oldObject.metadata.labels.exists(k, oldObject.metadata.annotations[k] == "a")`, rule: ruleFor([]string{"delete"}, "secrets"),
+			want: map[string]string{"delete": "an error of [] would quote stored data"},
+		},
+		{name: "connections with one verb", rule: ruleFor([]string{"create"}, "pods/exec"), want: map[string]string{"create": "a connection is made with get or create"}},
+		{name: "connections", condition: `object.container == "a"`, rule: ruleFor([]string{"create", "get"}, "pods/exec"), want: map[string]string{"create": "", "get": ""}},
+		{name: "proxies", rule: ruleFor([]string{"create", "get"}, "services/proxy"), want: map[string]string{"create": "not known to pass through admission", "get": "not known to pass through admission"}},
+		{
+			name: "paths", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}},
+			want: map[string]string{"get": "requests for paths"},
+		},
+		{
+			name: "reviews", rule: policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}},
+			want: map[string]string{"create": "do not see reviews"},
+		},
+		{
+			name: "what Proviso serves", rule: policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"policy.proviso.dev"}, Resources: []string{"*"}},
+			want: map[string]string{"create": "Proviso serves it"},
+		},
+		{
+			name: "admission policies", rule: policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"admissionregistration.k8s.io"}, Resources: []string{"validatingadmissionpolicies"}},
+			want: map[string]string{"create": "do not see"},
+		},
+		{name: "a condition that is longer when it is translated", condition: strings.Repeat(`request.userInfo.username == "a" || `, 200) + "false", rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": "longer than 10240 bytes"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.key.Name == "" {
+				test.key.Name = "p"
+			}
+			got := map[string]string{}
+			for _, entry := range compile(t, test.key, denial(test.condition, test.rule)).Report {
+				for _, verb := range entry.Verbs {
+					if reason, ok := got[verb]; ok && reason != entry.Reason {
+						t.Errorf("%s has two reasons, %q and %q", verb, reason, entry.Reason)
+					}
+					got[verb] = entry.Reason
+				}
+			}
+			if len(got) != len(test.want) {
+				t.Errorf("report %v, want %v", got, test.want)
+			}
+			for verb, want := range test.want {
+				if reason, ok := got[verb]; !ok || (want == "") != (reason == "") || !strings.Contains(reason, want) {
+					t.Errorf("%s: reason %q, want %q", verb, reason, want)
+				}
+			}
+		})
+	}
+}
+
+// TestReportOfSeveralRules has rules that have a translation alone, and none beside another rule.
+func TestReportOfBindings(t *testing.T) {
+	report := compile(t, engine.Key{Name: "p"}, denial("", ruleFor([]string{"create", "update", "patch"}, "resourceclaims/status", "resourceclaims/binding"))).Report
+	want := []barrier.RuleReport{
+		{Verbs: []string{"create", "patch", "update"}, Resources: []string{"resourceclaims/status"}},
+		{Verbs: []string{"create"}, Resources: []string{"resourceclaims/binding"}},
+		{Verbs: []string{"patch", "update"}, Resources: []string{"resourceclaims/binding"}, Reason: "kube-apiserver authorizes them without a request that passes through admission"},
+	}
+	if diff := cmp.Diff(want, report); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestReportOfSeveralRules(t *testing.T) {
+	some := policyv1alpha1.PolicyRule{Verbs: everyWrite, APIGroups: []string{"example.com"}, APIVersions: []string{"v1"}, Resources: []string{"widgets"}}
+	creating := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"*"}, Resources: []string{"widgets"}}
+	updating := policyv1alpha1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{"example.com"}, Resources: []string{"*"}}
+	elsewhere := policyv1alpha1.PolicyRule{Verbs: []string{"create", "update"}, APIGroups: []string{"example.com"}, Resources: []string{"gadgets"}}
+	for _, test := range []struct {
+		name  string
+		other policyv1alpha1.PolicyRule
+		want  string
+	}{
+		{"a rule that creates in all versions", creating, "in a version for which only another rule names the verb create"},
+		{"a rule without translation", updating, "another rule for the same requests cannot be translated"},
+		{"a rule for another resource", elsewhere, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for _, entry := range compile(t, engine.Key{Name: "p"}, denial(`dryRun`, some, test.other)).Report {
+				if entry.Rule != 0 || !slices.Contains(entry.Verbs, "update") {
+					continue
+				}
+				if (entry.Reason == "") != (test.want == "") || !strings.Contains(entry.Reason, test.want) {
+					t.Errorf("report %+v, want %q", entry, test.want)
+				}
+			}
+		})
+	}
+}
+
+func TestCovers(t *testing.T) {
+	alice := &user.DefaultInfo{Name: "alice"}
+	spec := denial(`oldObject != null && oldObject.metadata.name == "a"`,
+		ruleFor([]string{"update", "patch", "delete", "get"}, "secrets", "pods/exec"), ruleFor([]string{"update"}, "configmaps"), ruleFor([]string{"*"}, "services", "services/*"))
+	covered := compile(t, engine.Key{Name: "p"}, spec)
+	request := func(verb, resource string) authorizer.AttributesRecord {
+		resource, subresource, _ := strings.Cut(resource, "/")
+		return authorizer.AttributesRecord{User: alice, Verb: verb, APIVersion: "v1", Resource: resource, Subresource: subresource, Namespace: "demo", Name: "a", ResourceRequest: true}
+	}
+	with := func(a authorizer.AttributesRecord, change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
+		change(&a)
+		return a
+	}
+	for _, test := range []struct {
+		name    string
+		request authorizer.AttributesRecord
+		want    bool
+	}{
+		{"an update", request("update", "secrets"), true},
+		{"a patch", request("patch", "secrets"), true},
+		{"a deletion", request("delete", "secrets"), true},
+		{"a verb that the rules do not name", request("create", "secrets"), false},
+		{"a verb that admission does not see", request("get", "secrets"), false},
+		{"a resource that no rule names", request("update", "pods"), false},
+		{"a connection with one of its verbs", request("get", "pods/exec"), false},
+		{"an update without patch", request("update", "configmaps"), false},
+		{"a patch beside an update without translation", request("patch", "configmaps"), false},
+		{"a rule for all verbs", request("deletecollection", "services"), true},
+		{"a read by a rule for all verbs", request("list", "services"), false},
+		{"another version, where the policy denies without its condition", with(request("delete", "secrets"), func(a *authorizer.AttributesRecord) { a.APIVersion = "v2" }), true},
+		{"a privileged user", with(request("update", "secrets"), func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "admin", Groups: []string{user.SystemPrivilegedGroup}}
+		}), false},
+		{"an exempt user", with(request("update", "secrets"), func(a *authorizer.AttributesRecord) { a.User = &user.DefaultInfo{Name: "system:kube-scheduler"} }), false},
+		{"no user", with(request("update", "secrets"), func(a *authorizer.AttributesRecord) { a.User = nil }), false},
+		{"a path", authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/metrics"}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if got := covered.Covers(test.request); got != test.want {
+				t.Errorf("Covers returns %v, want %v", got, test.want)
+			}
+		})
+	}
+
+	spec.Enforcement = policyv1alpha1.PolicyEnforcementAudit
+	if compile(t, engine.Key{Name: "p"}, spec).Covers(request("update", "secrets")) {
+		t.Error("a policy in Audit covers a request")
+	}
+	if unseen := compile(t, engine.Key{Name: "p"}, denial("", policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}})); true {
+		for _, path := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
+			if a := request("update", path); unseen.Covers(with(a, func(a *authorizer.AttributesRecord) { a.APIGroup = "admissionregistration.k8s.io" })) {
+				t.Errorf("a barrier covers %s, which admission policies do not see", path)
+			}
+		}
+		for _, path := range []string{"pods/eviction", "nodes/proxy", "pods/whatever"} {
+			if unseen.Covers(request("create", path)) {
+				t.Errorf("a barrier covers %s, which components authorize without a request", path)
+			}
+		}
+		// An update of the status of a ResourceClaim is authorized as one of this subresource, too, and admission never sees that.
+		for _, compiled := range []*barrier.Barrier{unseen, compile(t, engine.Key{Name: "p"}, denial("", policyv1alpha1.PolicyRule{
+			Verbs: []string{"create", "update", "patch"}, APIGroups: []string{"resource.k8s.io"}, Resources: []string{"resourceclaims/status", "resourceclaims/binding"},
+		}))} {
+			for subresource, want := range map[string]bool{"binding": false, "status": true} {
+				a := request("update", "resourceclaims/"+subresource)
+				if a.APIGroup = "resource.k8s.io"; compiled.Covers(a) != want {
+					t.Errorf("resourceclaims/%s: Covers returns %v: %+v", subresource, !want, compiled.Report)
+				}
+			}
+		}
+		if !unseen.Covers(request("create", "pods/binding")) {
+			t.Error("a barrier does not cover the binding of pods")
+		}
+		if !unseen.Covers(with(request("update", "validatingwebhookconfigurations"), func(a *authorizer.AttributesRecord) { a.APIGroup = "admissionregistration.k8s.io" })) {
+			t.Error("a barrier does not cover webhook configurations")
+		}
+	}
+}
+
+// TestNamespaceSelector verifies that a barrier of a policy of one namespace sees the requests of no other namespace, so that its author
+// slows none, and that it never goes by the labels of the object.
+func TestNamespaceSelector(t *testing.T) {
+	key := engine.Key{Namespace: "demo", Name: "p"}
+	for _, resources := range [][]string{{"secrets"}, {"*"}, {"*/status"}, {"secrets", "namespaces"}} {
+		compiled := compile(t, key, denial("", ruleFor(everyWrite, resources...)))
+		constraints := compiled.Policy.Spec.MatchConstraints
+		if selector := constraints.NamespaceSelector; selector == nil || selector.MatchLabels["kubernetes.io/metadata.name"] != "demo" {
+			t.Errorf("%q: selector %v", resources, selector)
+		}
+		for _, rule := range constraints.ResourceRules {
+			if rule.Scope == nil || *rule.Scope != admissionregistrationv1.NamespacedScope || slices.Contains(rule.Resources, "namespaces") {
+				t.Errorf("%q: rule %+v", resources, rule)
+			}
+		}
+		namespace := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice"}, Verb: "update", APIVersion: "v1", Resource: "namespaces", Name: "demo", Namespace: "demo", ResourceRequest: true}
+		for _, namespace.Subresource = range []string{"", "status"} {
+			if compiled.Covers(namespace) {
+				t.Errorf("%q: the barrier covers namespaces/%s", resources, namespace.Subresource)
+			}
+		}
+		isReported := slices.ContainsFunc(compiled.Report, func(r barrier.RuleReport) bool { return strings.Contains(r.Reason, "the namespace itself") })
+		if wantReported := !slices.Equal(resources, []string{"secrets"}); isReported != wantReported {
+			t.Errorf("%q: report %+v", resources, compiled.Report)
+		}
+	}
+	for _, resource := range []string{"namespaces", "namespaces/status"} {
+		if selector := compile(t, key, denial("", ruleFor(everyWrite, resource))).Policy.Spec.MatchConstraints.NamespaceSelector; selector != nil {
+			t.Errorf("%s: selector %v", resource, selector)
+		}
+	}
+}
+
+func TestAuditRefusesNothing(t *testing.T) {
+	spec := denial("", ruleFor([]string{"delete"}, "secrets"))
+	spec.Enforcement = policyv1alpha1.PolicyEnforcementAudit
+	compiled := compile(t, engine.Key{Name: "p"}, spec)
+	if *compiled.Policy.Spec.FailurePolicy != admissionregistrationv1.Ignore {
+		t.Error("the policy does not ignore failures")
+	}
+	if want := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit, admissionregistrationv1.Warn}; !slices.Equal(compiled.Binding.Spec.ValidationActions, want) {
+		t.Errorf("actions %v, want %v", compiled.Binding.Spec.ValidationActions, want)
+	}
+}
+
+func TestCompileErrors(t *testing.T) {
+	for name, spec := range map[string]*policyv1alpha1.AuthorizationPolicySpec{
+		"Allow":                   {Effect: policyv1alpha1.PolicyEffectAllow, Rules: []policyv1alpha1.PolicyRule{ruleFor(everyWrite, "secrets")}},
+		"a syntax error":          denial("object.", ruleFor(everyWrite, "secrets")),
+		"a variable that is none": denial("variables.x", ruleFor(everyWrite, "secrets")),
+	} {
+		if compiled, err := newCompiler().Compile(engine.Key{Name: "p"}, spec); err == nil || compiled != nil {
+			t.Errorf("%s: compiled %v, error %v", name, compiled, err)
+		}
+	}
+	if _, err := barrier.NewCompiler(barrier.Config{}); err == nil {
+		t.Error("a compiler without a compiler of policies")
+	}
+}
+
+// TestBounds compiles policies of the largest sizes. They have no barrier, or one within the bounds of kube-apiserver.
+func TestBounds(t *testing.T) {
+	long := denial("object.x in ["+strings.Repeat(`"aaaaaaaaaaaaaaaa", `, 480)+`"b"]`, ruleFor(everyWrite, "secrets"))
+	if compiled := compile(t, engine.Key{Name: "p"}, long); compiled.Policy == nil || len(compiled.Policy.Spec.Variables[0].Expression) < 9000 {
+		t.Errorf("a condition of ten thousand bytes has no barrier: %+v", compiled.Report)
+	}
+	huge := denial("")
+	for i := range 64 {
+		rule := ruleFor(everyWrite, "secrets")
+		rule.Verbs = []string{"delete"}
+		for j := range 256 {
+			rule.ResourceNames = append(rule.ResourceNames, fmt.Sprintf("name-%d-%d", i, j))
+		}
+		huge.Rules = append(huge.Rules, rule)
+	}
+	compiled := compile(t, engine.Key{Name: "p"}, huge)
+	if compiled.Policy != nil || compiled.Covers(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "a"}, Verb: "delete", APIVersion: "v1", Resource: "secrets", Name: "name-1-1", ResourceRequest: true}) {
+		t.Error("a policy over the bound has a barrier")
+	}
+	if len(compiled.Report) != 64 || !strings.Contains(compiled.Report[0].Reason, "more than") {
+		t.Errorf("report %+v", compiled.Report)
+	}
+	described := denial("", ruleFor([]string{"delete"}, "secrets"))
+	described.Description = strings.Repeat("ä\n", 3000)
+	message := compile(t, engine.Key{Name: "p"}, described).Policy.Spec.Validations[0].Message
+	if len(message) > 5*1024 || strings.Contains(message, "\n") || !utf8.ValidString(message) {
+		t.Errorf("message of %d bytes", len(message))
+	}
+}
+
+// TestBoundsOfCompiling compiles policies of the largest sizes, whose rules are for some versions: for each of them, an expression has the
+// matches of all others. Their author must not use up the memory or the time of a replica.
+func TestBoundsOfCompiling(t *testing.T) {
+	entries := func(prefix string, rule, number, size int) (list []string) {
+		for i := range number {
+			list = append(list, fmt.Sprintf("%s%d-%d", prefix, rule, i)+strings.Repeat("a", size))
+		}
+		return list
+	}
+	verbs := [][]string{{"create", "update", "patch", "delete"}, {"delete", "deletecollection"}, {"create", "update", "patch"}, everyWrite}
+	large, chain := denial("object.x == oldObject.x"), denial("object.x == oldObject.x")
+	for i := range 64 {
+		rule := ruleFor(verbs[i%len(verbs)], entries("r", i, 64, 100)...)
+		rule.APIGroups = append(entries("g", i, 63, 100), "shared")
+		large.Rules = append(large.Rules, rule)
+		// Each rule shares a resource with the next. The last has no translation, so that none has, one after the other.
+		linked := ruleFor(everyWrite, append(entries("", i, 30, 0), fmt.Sprintf("s%d", i), fmt.Sprintf("s%d", i+1))...)
+		linked.APIGroups = append(entries("", i, 30, 0), "shared")
+		if i == 63 {
+			linked.ResourceNames = []string{"a"}
+		}
+		chain.Rules = append(chain.Rules, linked)
+	}
+	for name, spec := range map[string]*policyv1alpha1.AuthorizationPolicySpec{"large": large, "a chain": chain} {
+		compiler := newCompiler()
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		began := time.Now()
+		if _, err := compiler.Compile(engine.Key{Namespace: "demo", Name: "p"}, spec); err != nil {
+			t.Fatal(err)
+		}
+		runtime.ReadMemStats(&after)
+		allocated := (after.TotalAlloc - before.TotalAlloc) >> 20
+		t.Logf("%s: %d MiB in %v", name, allocated, time.Since(began))
+		if allocated > 200 {
+			t.Errorf("%s: compiling allocates %d MiB", name, allocated)
+		}
+	}
+}
+
+// TestNames verifies that no two policies share a barrier, and that kube-apiserver accepts the names.
+func TestNames(t *testing.T) {
+	names := map[string]engine.Key{}
+	for _, key := range []engine.Key{{Name: "a"}, {Namespace: "a", Name: "a"}, {Name: "a.a.namespace"}, {Namespace: "b", Name: "a.a"}, {Name: "b.a"}, {Namespace: "a", Name: "b"}, {Name: strings.Repeat("x", 63), Namespace: strings.Repeat("y", 63)}} {
+		name := barrier.Name(key)
+		if other, ok := names[name]; ok || len(name) > 253 || strings.ContainsAny(name, "/_ ") {
+			t.Errorf("%v has the name %q, and so does %v", key, name, other)
+		}
+		names[name] = key
+	}
+}
+
+// TestDeterministic compiles policies twice.
+func TestDeterministic(t *testing.T) {
+	for i := range 50 {
+		g := barrierlaw.NewGenerator(*lawSeed, uint64(i))
+		key, spec := g.Policy()
+		before := spec.DeepCopy()
+		first, second := compile(t, key, spec), compile(t, key, spec)
+		if diff := cmp.Diff(first.Policy, second.Policy); diff != "" {
+			t.Errorf("compiled again: %s", diff)
+		}
+		if diff := cmp.Diff(before, spec); diff != "" {
+			t.Errorf("the specification has changed: %s", diff)
+		}
+	}
+}
+
+// FuzzNames verifies that no name in a policy becomes syntax of its barrier: the barrier refuses the user, and only the user, whom the
+// policy names.
+func FuzzNames(f *testing.F) {
+	for _, text := range []string{"alice", `' || 'a' == 'a`, `"`, "\\", "\n", "\\u0041", "ä\u2028", "\x00", "{}"} {
+		f.Add(text)
+	}
+	l := newLaw(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		if !utf8.ValidString(text) || text == "" {
+			return
+		}
+		spec := denial(fmt.Sprintf("object.metadata.name in [%q, 'x'] || true", "a"), ruleFor([]string{"create", "delete"}, "secrets"))
+		spec.Subjects, spec.Description = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: text}, {Kind: rbacv1.GroupKind, Name: text}}, text
+		spec.Rules = append(spec.Rules, policyv1alpha1.PolicyRule{Verbs: []string{"delete"}, APIGroups: []string{text}, APIVersions: []string{text}, Resources: []string{text}, ResourceNames: []string{text}})
+		var writes []*barrierlaw.Write
+		for _, u := range []user.Info{&user.DefaultInfo{Name: text}, &user.DefaultInfo{Name: "other", Groups: []string{text}}, &user.DefaultInfo{Name: "other"}} {
+			writes = append(writes, &barrierlaw.Write{
+				AttributesRecord: authorizer.AttributesRecord{User: u, Verb: "delete", APIVersion: "v1", Resource: "secrets", Namespace: "demo", Name: "a", ResourceRequest: true},
+				Operation:        admission.Delete, ObjectName: "a", OldObject: &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, Options: &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "DeleteOptions"}},
+			})
+			writes[len(writes)-1].Kind.Version, writes[len(writes)-1].Kind.Kind = "v1", "Secret"
+		}
+		l.compare(t, engine.Key{Name: "p"}, spec, writes)
+	})
+}

@@ -1,0 +1,64 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier
+
+import (
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+)
+
+// EqualPolicies reports whether two policies decide the same: whether their specifications are equal once kube-apiserver has set
+// defaults.
+func EqualPolicies(a, b *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
+	return apiequality.Semantic.DeepEqual(DefaultedPolicy(a), DefaultedPolicy(b))
+}
+
+// EqualBindings reports whether two bindings bind the same policy to the same requests, as EqualPolicies does.
+func EqualBindings(a, b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
+	return apiequality.Semantic.DeepEqual(DefaultedBinding(a), DefaultedBinding(b))
+}
+
+// DefaultedPolicy returns a specification with the defaults of kube-apiserver.
+func DefaultedPolicy(policy *admissionregistrationv1.ValidatingAdmissionPolicy) *admissionregistrationv1.ValidatingAdmissionPolicySpec {
+	spec := policy.Spec.DeepCopy()
+	if spec.FailurePolicy == nil {
+		spec.FailurePolicy = ptr.To(admissionregistrationv1.Fail)
+	}
+	setDefaults(spec.MatchConstraints)
+	return spec
+}
+
+// DefaultedBinding returns a specification with the defaults of kube-apiserver.
+func DefaultedBinding(binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) *admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec {
+	spec := binding.Spec.DeepCopy()
+	setDefaults(spec.MatchResources)
+	return spec
+}
+
+// setDefaults sets the defaults of match criteria, which may be nil.
+func setDefaults(resources *admissionregistrationv1.MatchResources) {
+	if resources == nil {
+		return
+	}
+	if resources.MatchPolicy == nil {
+		resources.MatchPolicy = ptr.To(admissionregistrationv1.Equivalent)
+	}
+	if resources.NamespaceSelector == nil {
+		resources.NamespaceSelector = &metav1.LabelSelector{}
+	}
+	if resources.ObjectSelector == nil {
+		resources.ObjectSelector = &metav1.LabelSelector{}
+	}
+	for _, rules := range [][]admissionregistrationv1.NamedRuleWithOperations{resources.ResourceRules, resources.ExcludeResourceRules} {
+		for i := range rules {
+			if rules[i].Scope == nil {
+				rules[i].Scope = ptr.To(admissionregistrationv1.AllScopes)
+			}
+		}
+	}
+}

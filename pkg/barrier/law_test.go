@@ -1,0 +1,138 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier_test
+
+import (
+	"flag"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
+)
+
+var (
+	lawPolicies = flag.Int("law-policies", 400, "the number of random policies that TestLaw compares with their barriers")
+	lawRequests = flag.Int("law-requests", 100, "the number of requests for each policy")
+	lawSeed     = flag.Uint64("law-seed", 5681, "the seed of the policies")
+)
+
+// law compares the decisions of policies with what their barriers refuse.
+type law struct {
+	policies *partial.Compiler
+	barriers *barrier.Compiler
+	cluster  *admissionCluster
+	checks   authorizer.UnconditionalAuthorizer
+	// refused, covered and total count requests.
+	refused, covered, total atomic.Int64
+}
+
+func newLaw(tb testing.TB) *law {
+	tb.Helper()
+	residuals, err := cel.NewCompiler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	policies, err := partial.NewPolicyCompiler(residuals)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	barriers, err := barrier.NewCompiler(barrier.Config{Policies: policies})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &law{policies: policies, barriers: barriers, cluster: newAdmissionCluster(tb, barrierlaw.NamesWithA{}, barrierlaw.Namespaces...), checks: barrierlaw.NamesWithA{}}
+}
+
+// compare compares one policy with its barrier for some writes.
+func (l *law) compare(tb testing.TB, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, writes []*barrierlaw.Write) {
+	tb.Helper()
+	compiled, err := l.barriers.Compile(key, spec)
+	if err != nil {
+		tb.Fatalf("%v: %+v", err, spec)
+	}
+	policy, err := engine.New(key, spec, l.policies)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	source := &engine.Source{}
+	source.Publish(engine.NewBuilder().Apply(map[engine.Key]*engine.Policy{key: policy}))
+	policies := &engine.Authorizer{Source: source, Part: engine.Restricting, Checks: l.checks}
+	var loaded *plugin
+	if compiled.Policy != nil {
+		loaded = l.cluster.load(tb, compiled)
+		defer loaded.close()
+	}
+	for _, w := range writes {
+		var denied, mustRefuse, covered bool
+		for _, check := range w.Checks() {
+			deniesCheck, coversCheck := barrierlaw.Denies(tb, policies, w, check), compiled.Covers(check)
+			denied, covered, mustRefuse = denied || deniesCheck, covered || coversCheck, mustRefuse || deniesCheck && coversCheck
+		}
+		var refusal error
+		if loaded != nil {
+			refusal = loaded.Validate(tb.Context(), w.Attributes(), objectInterfaces{})
+		}
+		l.total.Add(1)
+		if refusal != nil {
+			l.refused.Add(1)
+		}
+		if covered {
+			l.covered.Add(1)
+		}
+		if refusal != nil && !denied || mustRefuse && refusal == nil {
+			tb.Errorf("policy denies: %v, barrier refuses: %v\nwrite: %v\nspec: %+v\nbarrier: %+v\nreport: %+v", denied, refusal, w, spec, denialOf(compiled), compiled.Report)
+			return
+		}
+	}
+}
+
+func denialOf(b *barrier.Barrier) string {
+	if b.Policy == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s\n%+v", b.Policy.Spec.Variables[0].Expression, b.Policy.Spec.MatchConstraints.ResourceRules)
+}
+
+func TestLaw(t *testing.T) {
+	l := newLaw(t)
+	began := time.Now()
+	var workers errgroup.Group
+	workers.SetLimit(lawWorkers)
+	for i := range *lawPolicies {
+		if t.Failed() {
+			break
+		}
+		workers.Go(func() error {
+			g := barrierlaw.NewGenerator(*lawSeed, uint64(i)) //nolint:gosec // an index
+			key, spec := g.Policy()
+			writes := make([]*barrierlaw.Write, 0, *lawRequests)
+			for range *lawRequests {
+				writes = append(writes, g.Write(spec))
+			}
+			l.compare(t, key, spec, writes)
+			return nil
+		})
+	}
+	_ = workers.Wait()
+	total, refused, covered := l.total.Load(), l.refused.Load(), l.covered.Load()
+	t.Logf("%d requests, %d refused, %d covered, %v", total, refused, covered, time.Since(began).Round(time.Second))
+	if refused*20 < total || covered*8 < total {
+		t.Errorf("of %d requests %d were refused and %d covered: the test compares too little", total, refused, covered)
+	}
+}
+
+// lawWorkers is the number of policies at a time. A plugin waits a tenth of a second before it is ready.
+const lawWorkers = 32

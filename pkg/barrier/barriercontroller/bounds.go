@@ -1,0 +1,118 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"cmp"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// The bounds of barriers. Each kube-apiserver compiles every barrier and keeps it in memory, and evaluates those that match a request.
+// The text of one barrier is bounded by barrier.MaxTextBytes.
+const (
+	// MaxPerNamespace is the number of barriers for the policies of one namespace.
+	MaxPerNamespace = 100
+	// MaxTextPerNamespace is the number of bytes of their expressions together.
+	MaxTextPerNamespace = 1 << 20
+	// MaxOfCluster and MaxTextOfCluster are the same for cluster-scoped policies.
+	MaxOfCluster     = 2000
+	MaxTextOfCluster = 32 << 20
+)
+
+func boundsOf(namespace string) (number, text int) {
+	if namespace == "" {
+		return MaxOfCluster, MaxTextOfCluster
+	}
+	return MaxPerNamespace, MaxTextPerNamespace
+}
+
+// overBound returns why a policy is to have no barrier because of older policies of its namespace, or "". Older policies come first, so
+// that a new policy never takes the barrier of another one.
+func (c *Controller) overBound(p *policy, size int) string {
+	maxNumber, maxText := boundsOf(p.key.Namespace)
+	number, text := 1, size
+	for _, older := range c.policiesOf(p.key.Namespace) {
+		if older.key == p.key || !older.wantsBarrier() || !comesBefore(older, p) {
+			continue
+		}
+		if olderSize, hasBarrier := c.sizeOf(older.key); hasBarrier {
+			number, text = number+1, text+olderSize
+		}
+	}
+	whose := "cluster-scoped policies have"
+	if p.key.Namespace != "" {
+		whose = "policies of the namespace have"
+	}
+	switch {
+	case number > maxNumber:
+		return fmt.Sprintf("older %s %d barriers, the most that they may have", whose, maxNumber)
+	case text > maxText:
+		return fmt.Sprintf("the barriers of older %s so many expressions that this one would exceed %d bytes in all", whose, maxText)
+	}
+	return ""
+}
+
+// comesBefore orders policies by age and name.
+func comesBefore(a, b *policy) bool {
+	created, than := a.meta.CreationTimestamp, b.meta.CreationTimestamp
+	return cmp.Or(created.Compare(than.Time), cmp.Compare(a.key.Name, b.key.Name)) < 0
+}
+
+// policiesOf returns the policies of a namespace in the cache, or the cluster-scoped ones.
+func (c *Controller) policiesOf(namespace string) []*policy {
+	var objects []any
+	if namespace == "" {
+		objects = c.informers[0].GetStore().List()
+	} else {
+		objects, _ = c.informers[1].GetIndexer().ByIndex(namespaceIndex, namespace)
+	}
+	result := make([]*policy, 0, len(objects))
+	for _, obj := range objects {
+		if p, ok := policyOf(obj); ok {
+			result = append(result, p)
+		}
+	}
+	return result
+}
+
+const namespaceIndex = "namespace"
+
+// indexNamespace is the index function of namespaceIndex.
+func indexNamespace(obj any) ([]string, error) {
+	if p, ok := obj.(*policyv1alpha1.AuthorizationPolicy); ok {
+		return []string{p.Namespace}, nil
+	}
+	return nil, nil
+}
+
+// sizeOf returns the number of bytes in the expressions of the barrier of a policy, and false if it has none. A policy that has not been
+// compiled yet may have one.
+func (c *Controller) sizeOf(key engine.Key) (size int, hasBarrier bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := c.compiled[key]
+	return r.size, !ok || r.barrier != nil && r.barrier.Policy != nil
+}
+
+// textSize returns the number of bytes in the expressions of a policy.
+func textSize(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {
+	size := 0
+	for _, m := range policy.Spec.MatchConditions {
+		size += len(m.Expression)
+	}
+	for _, v := range policy.Spec.Variables {
+		size += len(v.Expression)
+	}
+	for _, v := range policy.Spec.Validations {
+		size += len(v.Expression)
+	}
+	return size
+}

@@ -1,0 +1,334 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/controller"
+	"github.com/proviso-authz/proviso/pkg/freshness"
+)
+
+// Config configures a Controller. All fields are needed unless stated otherwise.
+type Config struct {
+	// Policies reaches the policies of this server. It must read from the store if no resource version is requested.
+	Policies versioned.Interface
+	// KubeAPIServer writes barriers, events and the Lease.
+	KubeAPIServer kubernetes.Interface
+	// Informers makes the informers of both kinds of objects. The caller starts it.
+	Informers informers.SharedInformerFactory
+	// Compile compiles a Deny policy.
+	Compile func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
+	// Namespace is the namespace of the Lease, and of the Leases that the sentinel refuses.
+	Namespace string
+	// StalenessBound is how long the store may be out of reach before no barrier is written. It must be positive.
+	StalenessBound time.Duration
+	// Revision returns the current revision of the store of a resource.
+	Revision func(ctx context.Context, resource string) (uint64, error)
+	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
+	End func(cause error)
+	// Changed is called after a state has changed. It must not block.
+	Changed func()
+	// Events receives the events about policies. If nil, they are sent to kube-apiserver.
+	Events Recorder
+	// Elect calls lead whenever this process is the leader, with a context that ends when it is not any more. If nil, a Lease decides.
+	Elect func(ctx context.Context, lead func(context.Context))
+	// Clock may be nil.
+	Clock clock.WithTicker
+}
+
+// Recorder records events.
+type Recorder interface {
+	Event(regarding *corev1.ObjectReference, eventType, reason, action, note string)
+}
+
+// Controller keeps the barriers of stored policies as they must be. Run must be called once.
+type Controller struct {
+	*controller.Controller[engine.Key]
+	config    Config
+	informers [2]cache.SharedIndexInformer // of cluster-wide and namespaced policies
+	policies  policyKind
+	bindings  bindingKind
+	queue     workqueue.TypedRateLimitingInterface[engine.Key]
+	pace      *pace
+	freshness freshness.Tracker
+	loaded    chan struct{} // closed when policies have been loaded
+	load      func()
+	// lead is the context of the leader, nil if this process is not the leader.
+	lead     atomic.Pointer[context.Context]
+	sentinel sentinel
+	// known is true once each barrier has been compared with its policy for the first time.
+	known atomic.Bool
+
+	mu       sync.Mutex
+	states   map[engine.Key]State
+	compiled map[engine.Key]compiled
+	// names has the policies in the cache by the name of their barrier.
+	names map[string]engine.Key
+	// deleted has the UIDs of policies whose deletion has been seen.
+	deleted map[engine.Key]types.UID
+	// settled has the compiled barriers that have been seen in order, and since the time when one was not.
+	settled map[engine.Key]*barrier.Barrier
+	missing map[engine.Key]time.Time
+	orphans map[string]bool
+}
+
+var errConfig = errors.New("a controller of barriers needs clients, informers, a compiler, a namespace, the revision of the store, and functions")
+
+// New returns a Controller.
+func New(config Config) (c *Controller, err error) {
+	if config.Policies == nil || config.KubeAPIServer == nil || config.Informers == nil || config.Compile == nil || config.Namespace == "" || config.Revision == nil || config.Changed == nil {
+		return nil, errConfig
+	}
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
+	if config.Events == nil {
+		config.Events = newRecorder(config.KubeAPIServer)
+	}
+	c = &Controller{
+		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock), loaded: make(chan struct{}),
+		states: map[engine.Key]State{}, compiled: map[engine.Key]compiled{}, names: map[string]engine.Key{}, deleted: map[engine.Key]types.UID{},
+		settled: map[engine.Key]*barrier.Barrier{}, missing: map[engine.Key]time.Time{}, orphans: map[string]bool{},
+	}
+	c.load = sync.OnceFunc(func() { close(c.loaded) })
+	if c.config.Elect == nil {
+		c.config.Elect = c.elect
+	}
+	c.makeKinds()
+	if err := c.follow(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// makeKinds makes the clients and the informers of both kinds of objects.
+func (c *Controller) makeKinds() {
+	client, shared := c.config.KubeAPIServer.AdmissionregistrationV1(), c.config.Informers.Admissionregistration().V1()
+	c.policies = policyKind{
+		name: "ValidatingAdmissionPolicy", client: client.ValidatingAdmissionPolicies(), informer: shared.ValidatingAdmissionPolicies().Informer(),
+		isEqual: barrier.EqualPolicies, copy: (*admissionregistrationv1.ValidatingAdmissionPolicy).DeepCopy,
+		setSpec: func(object, from *admissionregistrationv1.ValidatingAdmissionPolicy) {
+			object.Spec = *from.Spec.DeepCopy()
+		},
+	}
+	c.bindings = bindingKind{
+		name: "ValidatingAdmissionPolicyBinding", client: client.ValidatingAdmissionPolicyBindings(), informer: shared.ValidatingAdmissionPolicyBindings().Informer(),
+		isEqual: barrier.EqualBindings, copy: (*admissionregistrationv1.ValidatingAdmissionPolicyBinding).DeepCopy,
+		setSpec: func(object, from *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+			object.Spec = *from.Spec.DeepCopy()
+		},
+	}
+}
+
+// follow makes the informers of policies, and observes all informers.
+func (c *Controller) follow() (err error) {
+	c.Controller, err = controller.New(controller.Config[engine.Key]{
+		Name: "barriers", QueueName: "barriers_unused", Objects: "policies for barriers", Client: c.config.Policies,
+		Staleness: &c.freshness, StalenessBound: c.config.StalenessBound,
+		StaleMessage:     "Policies may be out of date: barriers stay as they are until the store can be read",
+		RecoveredMessage: "Policies are up to date again: barriers are written again",
+		Probe:            c.probe, End: c.config.End,
+		Published:   func() bool { return isClosed(c.loaded) },
+		Publish:     func(context.Context) { c.load() },
+		WriteStatus: func(context.Context, engine.Key) error { return nil }, // the controller of policies does
+	})
+	if err != nil {
+		return err
+	}
+	stored := c.config.Policies.PolicyV1alpha1()
+	c.informers[0], err = c.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{},
+		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return stored.ClusterAuthorizationPolicies().List(ctx, options)
+		}, stored.ClusterAuthorizationPolicies().Watch, c.revisionOf("clusterauthorizationpolicies"), c.observe)
+	if err != nil {
+		return err
+	}
+	c.informers[1], err = c.Follow(&policyv1alpha1.AuthorizationPolicy{},
+		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			return stored.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, options)
+		}, stored.AuthorizationPolicies(metav1.NamespaceAll).Watch, c.revisionOf("authorizationpolicies"), c.observe)
+	if err != nil {
+		return err
+	}
+	if err := c.informers[1].AddIndexers(cache.Indexers{namespaceIndex: indexNamespace}); err != nil {
+		return err
+	}
+	for _, informer := range c.informers {
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.observeDeletion}); err != nil {
+			return err
+		}
+	}
+	for _, informer := range []cache.SharedIndexInformer{c.policies.informer, c.bindings.informer} {
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: c.observeObject, UpdateFunc: func(_, obj any) { c.observeObject(obj) }, DeleteFunc: c.observeObject,
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Controller) revisionOf(resource string) controller.Revision {
+	return func(ctx context.Context) (uint64, error) { return c.config.Revision(ctx, resource) }
+}
+
+// probe returns an error if policies of one of the two kinds cannot be listed.
+func (c *Controller) probe(ctx context.Context) error {
+	stored, one := c.config.Policies.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
+	if _, err := stored.ClusterAuthorizationPolicies().List(ctx, one); err != nil {
+		return err
+	}
+	_, err := stored.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one)
+	return err
+}
+
+// observe enqueues a policy that has changed.
+func (c *Controller) observe(obj any) {
+	p, ok := policyOf(obj)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	c.names[barrier.Name(p.key)] = p.key
+	c.mu.Unlock()
+	c.queue.Add(p.key)
+}
+
+// observeDeletion remembers a policy that was deleted through the API: the finalizer was taken from it before, or with its last
+// update. A policy that is missing in a list, or that vanished with its finalizer, may have been lost together with its store.
+func (c *Controller) observeDeletion(obj any) {
+	p, ok := policyOf(obj) // not cache.DeletedFinalStateUnknown
+	if !ok || p.hasFinalizer() && p.meta.DeletionTimestamp == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deleted[p.key] = p.meta.UID
+}
+
+// observeObject enqueues the policy of an object that has changed.
+func (c *Controller) observeObject(obj any) {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = tombstone.Obj
+	}
+	stored, ok := obj.(metav1.Object)
+	if !ok {
+		return
+	}
+	if stored.GetName() == barrier.SentinelName {
+		c.sentinel.want()
+		return
+	}
+	c.mu.Lock()
+	key, ok := ownerOf(stored, c.names)
+	c.mu.Unlock()
+	if ok {
+		c.queue.Add(key)
+		c.sentinel.want()
+	}
+}
+
+// enqueueAll enqueues all policies, and the policies of all objects.
+func (c *Controller) enqueueAll() {
+	for _, informer := range c.informers {
+		for _, obj := range informer.GetStore().List() {
+			if p, ok := policyOf(obj); ok {
+				c.queue.Add(p.key)
+			}
+		}
+	}
+	for _, informer := range []cache.SharedIndexInformer{c.policies.informer, c.bindings.informer} {
+		for _, obj := range informer.GetStore().List() {
+			c.observeObject(obj)
+		}
+	}
+}
+
+// IsKnown reports whether each barrier has been compared with its policy. It returns false for some seconds after the start, or until
+// kube-apiserver and the store can be read.
+func (c *Controller) IsKnown() bool { return c.known.Load() }
+
+// resyncInterval is the time between two comparisons of all barriers with all policies.
+const resyncInterval = time.Minute
+
+// measureInterval is the time between two updates of the gauges.
+const measureInterval = time.Second
+
+// Run keeps barriers as they must be until ctx ends.
+func (c *Controller) Run(ctx context.Context) {
+	var group wait.Group
+	defer group.Wait()
+	defer c.queue.ShutDown()
+	group.StartWithContext(ctx, c.Controller.Run)
+	select {
+	case <-c.loaded:
+	case <-ctx.Done():
+		return
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), c.policies.informer.HasSynced, c.bindings.informer.HasSynced) {
+		return
+	}
+	klog.FromContext(ctx).V(2).Info("Barriers are loaded")
+	c.enqueueAll()
+	c.noteKnown() // if there are none
+	group.StartWithContext(ctx, func(ctx context.Context) {
+		for c.next(ctx) {
+		}
+	})
+	group.StartWithContext(ctx, func(ctx context.Context) {
+		wait.UntilWithContext(ctx, func(context.Context) {
+			c.enqueueAll()
+			c.pace.purge()
+		}, resyncInterval)
+	})
+	group.StartWithContext(ctx, c.runSentinel)
+	group.StartWithContext(ctx, func(ctx context.Context) {
+		wait.UntilWithContext(ctx, func(context.Context) { c.measure() }, measureInterval)
+	})
+	c.config.Elect(ctx, func(ctx context.Context) {
+		c.lead.Store(&ctx)
+		leading.Set(1)
+		defer leading.Set(0)
+		defer c.lead.Store(nil)
+		klog.FromContext(ctx).Info("Writing barriers")
+		c.sentinel.want() // an earlier leader may have ended before it
+		c.enqueueAll()
+		<-ctx.Done()
+	})
+	<-ctx.Done()
+	c.queue.ShutDown()
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

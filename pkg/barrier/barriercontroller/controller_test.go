@@ -1,0 +1,458 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	clienttesting "k8s.io/client-go/testing"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
+)
+
+// TestLife follows a policy from its creation to its deletion.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c, _ := r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
+	eventually(t, "the state is known", func() bool { return phaseOf(c, "a") == barriercontroller.Written })
+	stored, err := r.policies.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	vap := r.vap(t, "a")
+	if !slices.Contains(stored.Finalizers, barriercontroller.Finalizer) || vap.Annotations[barriercontroller.UIDAnnotation] != string(stored.UID) ||
+		vap.Annotations[barriercontroller.RevisionAnnotation] != stored.ResourceVersion || vap.Annotations[barrier.PolicyAnnotation] != "a" {
+		t.Errorf("got the finalizers %v of the policy (%s, %s) and the annotations %v", stored.Finalizers, stored.UID, stored.ResourceVersion, vap.Annotations)
+	}
+	if !r.recorder.has("a BarrierWritten") {
+		t.Error("got no event")
+	}
+	var number int64
+	eventually(t, "the sentinel is written", func() bool { number = r.sentinel(t); return number > 0 })
+
+	r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Spec.Condition = "2" })
+	eventually(t, "the barrier changes", func() bool { return r.isBarred(t, "a", "2") })
+	eventually(t, "the sentinel is written again", func() bool { return r.sentinel(t) > number })
+
+	r.delete(t, "a")
+	eventually(t, "the barrier is gone", func() bool { return r.vap(t, "a") == nil && r.binding(t, "a") == nil })
+	eventually(t, "the policy is gone", func() bool { return !r.exists(t, "a") })
+	if _, ok := c.State(engine.Key{Name: "a"}); ok {
+		t.Error("the state is still known")
+	}
+	log := r.kube.writes()
+	if vap, binding := slices.Index(log, "create validatingadmissionpolicies "+vap.Name), slices.Index(log, "create validatingadmissionpolicybindings "+vap.Name); vap < 0 || binding < vap {
+		t.Errorf("got the writes %q, want the policy before the binding", log)
+	}
+	if vap, binding := slices.Index(log, "delete validatingadmissionpolicies "+vap.Name), slices.Index(log, "delete validatingadmissionpolicybindings "+vap.Name); binding < 0 || vap < binding {
+		t.Errorf("got the writes %q, want the binding deleted before the policy", log)
+	}
+}
+
+// TestPolicyOutlivesNoBarrier checks that a deleted policy stays as long as its barrier cannot be removed.
+func TestPolicyOutlivesNoBarrier(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
+	var mu sync.Mutex
+	isDown, refused := true, 0
+	r.kube.mu.Lock()
+	r.kube.before = func(verb, _, _ string, _ bool) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if isDown && verb == "delete" {
+			refused++
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+	r.kube.mu.Unlock()
+	r.delete(t, "a")
+	eventually(t, "the removal is tried", func() bool { mu.Lock(); defer mu.Unlock(); return refused > 1 })
+	if !r.exists(t, "a") || r.binding(t, "a") == nil {
+		t.Fatal("the policy is gone before its barrier")
+	}
+	mu.Lock()
+	isDown = false
+	mu.Unlock()
+	eventually(t, "the policy is gone", func() bool { return !r.exists(t, "a") && r.vap(t, "a") == nil })
+}
+
+// TestUnwanted has policies that need no barrier any more.
+func TestUnwanted(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*policyv1alpha1.ClusterAuthorizationPolicy){
+		"another effect":     func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Spec.Effect = policyv1alpha1.PolicyEffectAllow },
+		"not translatable":   func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Spec.Condition = "untranslatable" },
+		"the finalizer gone": nil, // and then the policy
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.start(t, lead)
+			r.create(t, policy("a", "1"))
+			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
+			if change == nil {
+				// An administrator takes the finalizer from a policy that is being deleted.
+				r.kube.mu.Lock()
+				r.kube.before = func(verb, _, _ string, _ bool) error {
+					if verb == "delete" && r.exists(t, "a") {
+						return errors.New("connection refused")
+					}
+					return nil
+				}
+				r.kube.mu.Unlock()
+				r.delete(t, "a")
+				r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Finalizers = nil })
+			} else {
+				r.change(t, "a", change)
+			}
+			eventually(t, "the barrier is gone", func() bool { return r.vap(t, "a") == nil && r.binding(t, "a") == nil })
+			if change != nil {
+				eventually(t, "the policy can be deleted", func() bool {
+					p, err := r.policies.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), "a", metav1.GetOptions{})
+					return err == nil && len(p.Finalizers) == 0
+				})
+			}
+		})
+	}
+}
+
+// TestTampering has changes of a barrier by others. Each is undone, and an event says so.
+func TestTampering(t *testing.T) {
+	t.Parallel()
+	type objects struct {
+		policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+		binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(objects)
+		// deletePolicy and deleteBinding delete the object, after change.
+		deletePolicy, deleteBinding bool
+	}{
+		{name: "condition", change: func(o objects) { o.policy.Spec.Validations[0].Expression = "true" }},
+		{name: "failure policy", change: func(o objects) {
+			ignore := admissionregistrationv1.Ignore
+			o.policy.Spec.FailurePolicy = &ignore
+		}},
+		{name: "binding to another policy", change: func(o objects) { o.binding.Spec.PolicyName = "other" }},
+		{name: "finalizer", change: func(o objects) { o.policy.Finalizers = nil }},
+		{name: "finalizer of the binding", change: func(o objects) { o.binding.Finalizers = nil }},
+		{name: "another finalizer", change: func(o objects) { o.policy.Finalizers = append(o.policy.Finalizers, "example.com/stay") }},
+		{name: "label", change: func(o objects) { o.policy.Labels = nil }},
+		{name: "annotation", change: func(o objects) { o.policy.Annotations = nil }},
+		{name: "annotation of another policy", change: func(o objects) { o.policy.Annotations[barrier.PolicyAnnotation] = "b" }},
+		{name: "revision of the far future", change: func(o objects) {
+			o.policy.Annotations[barriercontroller.RevisionAnnotation] = "99999999999"
+			o.policy.Spec.Validations[0].Expression = "true"
+		}},
+		{name: "owner reference", change: func(o objects) {
+			o.policy.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "gone"}}
+		}},
+		{name: "deletion", deletePolicy: true},
+		{name: "deletion of the binding", deleteBinding: true},
+		{name: "deletion without finalizer", change: func(o objects) { o.policy.Finalizers = nil }, deletePolicy: true},
+		{name: "all marks and the condition", change: func(o objects) {
+			o.policy.Finalizers, o.policy.Labels, o.policy.Annotations = nil, nil, nil
+			o.policy.Spec.Validations[0].Expression = "true"
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			c, _ := r.start(t, lead)
+			r.create(t, policy("a", "1"))
+			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") && phaseOf(c, "a") == barriercontroller.Written })
+			client := r.kubeClient.AdmissionregistrationV1()
+			o := objects{r.vap(t, "a"), r.binding(t, "a")}
+			if tc.change != nil {
+				tc.change(o)
+				if _, err := client.ValidatingAdmissionPolicies().Update(t.Context(), o.policy, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := client.ValidatingAdmissionPolicyBindings().Update(t.Context(), o.binding, metav1.UpdateOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.deletePolicy {
+				if err := client.ValidatingAdmissionPolicies().Delete(t.Context(), o.policy.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.deleteBinding {
+				if err := client.ValidatingAdmissionPolicyBindings().Delete(t.Context(), o.policy.Name, metav1.DeleteOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			eventually(t, "an event tells", func() bool { return r.recorder.has("a BarrierRestored: Others had changed") })
+			eventually(t, "the barrier is as it was", func() bool {
+				return r.isBarred(t, "a", "1") && r.vap(t, "a").Annotations[barrier.PolicyAnnotation] == "a"
+			})
+		})
+	}
+}
+
+// TestTamperingAtOnce checks that a barrier counts as changed by others also if they removed it before the cache had all of it.
+func TestTamperingAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	removed := false
+	r.kubeClient.PrependReactor("create", "validatingadmissionpolicybindings", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		create, ok := action.(clienttesting.CreateActionImpl)
+		if name := barrier.Name(engine.Key{Name: "a"}); !ok || removed || len(create.CreateOptions.DryRun) > 0 || accessorOf(create.Object).GetName() != name {
+			return false, nil, nil
+		}
+		removed = true
+		handled, created, err := r.kube.react(action)
+		resource := admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicies")
+		if deleteErr := r.kube.tracker.Delete(resource, "", accessorOf(created).GetName()); deleteErr != nil {
+			t.Error(deleteErr)
+		}
+		return handled, created, err
+	})
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the barrier is written again", func() bool { return r.isBarred(t, "a", "1") })
+	eventually(t, "an event tells", func() bool { return r.recorder.has("a BarrierRestored: Others had changed") })
+}
+
+// TestForeignObjects checks that objects of other tools are neither changed nor removed.
+func TestForeignObjects(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	name := barrier.Name(engine.Key{Name: "a"})
+	client := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	foreign := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/managed-by": "gatekeeper"}}}
+	foreign.Spec.Validations = []admissionregistrationv1.Validation{{Expression: "theirs"}}
+	if _, err := client.Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	c, _ := r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the state tells", func() bool { return phaseOf(c, "a") == barriercontroller.NameTaken })
+	if state, _ := c.State(engine.Key{Name: "a"}); !strings.Contains(state.Message, "belongs to another tool") || !r.recorder.has("a BarrierRefused") {
+		t.Errorf("got %q, and the events %q", state.Message, r.recorder.events)
+	}
+	r.delete(t, "a")
+	eventually(t, "the policy is gone", func() bool { return !r.exists(t, "a") })
+	if got := r.vap(t, "a"); got == nil || got.Spec.Validations[0].Expression != "theirs" || len(got.Finalizers) > 0 || r.binding(t, "a") != nil {
+		t.Errorf("got %v, and the binding %v", got, r.binding(t, "a"))
+	}
+}
+
+// TestRenderedObjects checks that manifests that were rendered and applied before are taken over.
+func TestRenderedObjects(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	rendered, err := compile(engine.Key{Name: "a"}, &policy("a", "0").Spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rendered.Policy.Labels = map[string]string{barrier.ManagedByLabel: barrier.ManagedBy}
+	rendered.Policy.Annotations = map[string]string{barrier.PolicyAnnotation: "a"}
+	if _, err := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), rendered.Policy, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "it is taken over", func() bool { return r.isBarred(t, "a", "1") })
+}
+
+// TestRefusal checks that a barrier that kube-apiserver refuses is not written, that the earlier one stays, and that the reason is told.
+func TestRefusal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.kube.before = func(_, resource, name string, dryRun bool) error {
+		if !strings.HasPrefix(name, "bad") {
+			return nil
+		}
+		if !dryRun {
+			return errors.New("not after a dry run that fails")
+		}
+		return apierrors.NewInvalid(schema.GroupKind{Kind: resource}, name, nil)
+	}
+	c, _ := r.start(t, lead)
+	r.create(t, policy("bad", "1"))
+	r.create(t, policy("good", "1"))
+	eventually(t, "the other barrier is written", func() bool { return r.isBarred(t, "good", "1") })
+	eventually(t, "the refusal is told", func() bool { return phaseOf(c, "bad") == barriercontroller.Refused })
+	state, _ := c.State(engine.Key{Name: "bad"})
+	if !strings.Contains(state.Message, "is invalid") || strings.Contains(state.Message, "good") || len(state.Message) > 1024 || !r.recorder.has("bad BarrierRefused") {
+		t.Errorf("got %q, and the events %q", state.Message, r.recorder.events)
+	}
+	if r.vap(t, "bad") != nil || r.binding(t, "bad") != nil {
+		t.Error("it was written")
+	}
+
+	r.kube.mu.Lock()
+	r.kube.before = func(_, resource, name string, dryRun bool) error {
+		if dryRun && strings.HasPrefix(name, "good") {
+			return apierrors.NewInvalid(schema.GroupKind{Kind: resource}, name, nil)
+		}
+		return nil
+	}
+	r.kube.mu.Unlock()
+	r.change(t, "good", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Spec.Condition = "2" })
+	eventually(t, "the refusal is told", func() bool { return phaseOf(c, "good") == barriercontroller.Refused })
+	if !r.isBarred(t, "good", "1") {
+		t.Error("the earlier barrier is gone")
+	}
+	r.change(t, "good", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Spec.Condition = "broken" })
+	eventually(t, "the failure is told", func() bool {
+		return phaseOf(c, "good") == barriercontroller.Broken || phaseOf(c, "good") == barriercontroller.Refused
+	})
+	if !r.isBarred(t, "good", "1") {
+		t.Error("the earlier barrier is gone")
+	}
+}
+
+// TestFollower checks that a replica that does not lead knows the state of barriers, and writes nothing.
+func TestFollower(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, stop := r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
+	stop()
+	before := len(r.kube.writes())
+	c, _ := r.start(t, follow)
+	eventually(t, "the state is known", func() bool { return phaseOf(c, "a") == barriercontroller.Written })
+	r.create(t, policy("b", "1"))
+	r.delete(t, "a")
+	time.Sleep(100 * time.Millisecond)
+	if got := len(r.kube.writes()); got != before || !r.exists(t, "a") {
+		t.Errorf("got %q", r.kube.writes()[before:])
+	}
+}
+
+// TestLostStore checks that no barrier is removed because the store does not have its policy.
+func TestLostStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, stop := r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	r.create(t, policy("b", "1"))
+	eventually(t, "the barriers are written", func() bool { return r.isBarred(t, "a", "1") && r.isBarred(t, "b", "1") })
+	stop()
+	lost := newRig(t)
+	lost.kube, lost.kubeClient = r.kube, r.kubeClient
+	lost.create(t, policy("b", "2")) // with another UID
+	lost.start(t, lead)
+	eventually(t, "the policy that exists has its barrier", func() bool { return lost.isBarred(t, "b", "2") })
+	eventually(t, "the orphan is told", func() bool { return lost.recorder.has("BarrierOrphaned") })
+	if !lost.isBarred(t, "a", "1") {
+		t.Error("the barrier is gone")
+	}
+	// A key that vanishes from the store without the API is no deletion.
+	if err := lost.policies.Tracker().Delete(policyv1alpha1.SchemeGroupVersion.WithResource("clusterauthorizationpolicies"), "", "b"); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(100 * time.Millisecond)
+	if !lost.isBarred(t, "b", "2") {
+		t.Error("the barrier of the vanished policy is gone")
+	}
+	// The same name again takes the barrier over.
+	lost.create(t, policy("a", "3"))
+	eventually(t, "the barrier is taken over", func() bool { return lost.isBarred(t, "a", "3") })
+	lost.delete(t, "a")
+	eventually(t, "it is removed with its policy", func() bool { return lost.vap(t, "a") == nil })
+}
+
+// TestBounds checks that a namespace has no more barriers than it may have, the oldest ones, and that this is told.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	client := r.policies.PolicyV1alpha1()
+	for i := range barriercontroller.MaxPerNamespace + 2 {
+		p := &policyv1alpha1.AuthorizationPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("p%d", i), CreationTimestamp: metav1.Time{Time: time.Unix(int64(10000-i), 0)}},
+			Spec:       policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Condition: "1"},
+		}
+		if _, err := client.AuthorizationPolicies("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.create(t, policy("a", "1"))
+	c, _ := r.start(t, lead)
+	eventually(t, "others are not delayed", func() bool { return r.isBarred(t, "a", "1") })
+	over := func(i int) bool {
+		state, _ := c.State(engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)})
+		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "older policies of the namespace have 100 barriers")
+	}
+	eventually(t, "the youngest have none", func() bool { return over(0) && over(1) })
+	if over(2) {
+		t.Error("an older one has none")
+	}
+}
+
+// TestText checks the bound on the text of all barriers of a namespace.
+func TestText(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 3 {
+		p := &policyv1alpha1.AuthorizationPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("p%d", i), CreationTimestamp: metav1.Time{Time: time.Unix(int64(10000+i), 0)}},
+			Spec:       policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Condition: strings.Repeat("1", barriercontroller.MaxTextPerNamespace/2)},
+		}
+		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _ := r.start(t, lead)
+	eventually(t, "the youngest has none", func() bool {
+		state, _ := c.State(engine.Key{Namespace: "team", Name: "p2"})
+		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "bytes in all")
+	})
+	eventually(t, "the others have theirs", func() bool {
+		state, _ := c.State(engine.Key{Namespace: "team", Name: "p1"})
+		return state.Phase == barriercontroller.Written
+	})
+}
+
+// TestCoalescing checks that a policy that changes all the time is written once in a second, and its last text in the end.
+func TestCoalescing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.start(t, lead)
+	r.create(t, policy("a", "0"))
+	eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "0") })
+	started := time.Now()
+	const changes = 60
+	for i := range changes {
+		r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Spec.Condition = fmt.Sprint(i + 1) })
+		time.Sleep(2 * time.Millisecond) // the watch of the fake has room for 100 events
+	}
+	eventually(t, "the last text is written", func() bool { return r.isBarred(t, "a", fmt.Sprint(changes)) })
+	name, written := barrier.Name(engine.Key{Name: "a"}), 0
+	for _, w := range r.kube.writes() {
+		if w == "update validatingadmissionpolicies "+name {
+			written++
+		}
+	}
+	if most := int(time.Since(started)/time.Second) + 2; written > most {
+		t.Errorf("got %d writes in %s, want %d at most", written, time.Since(started), most)
+	}
+}

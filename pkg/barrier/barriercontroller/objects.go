@@ -1,0 +1,307 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+)
+
+const (
+	// Finalizer is on both objects of a barrier, and on the policy in the store of this server. A policy whose deletion was requested
+	// stays until its barrier is gone.
+	Finalizer = "policy.proviso.dev/barrier"
+	// UIDAnnotation has the UID of the policy.
+	UIDAnnotation = "policy.proviso.dev/policy-uid"
+	// RevisionAnnotation has the resource version of the policy in the store of this server.
+	RevisionAnnotation = "policy.proviso.dev/store-revision"
+	// fieldManager is the manager of the fields of both objects.
+	fieldManager = "proviso-barriers"
+)
+
+// object is a ValidatingAdmissionPolicy or a ValidatingAdmissionPolicyBinding.
+type object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// client writes objects of one kind. The clients of client-go implement it.
+type client[T object] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, object T, options metav1.UpdateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// kind is one of the two kinds.
+type kind[T object] struct {
+	// name is for messages.
+	name     string
+	client   client[T]
+	informer cache.SharedIndexInformer
+	isEqual  func(a, b T) bool
+	// setSpec sets the specification of an object.
+	setSpec func(object, from T)
+	copy    func(T) T
+	// uids has the UID of each object that has been seen as it must be, by name.
+	uids sync.Map
+}
+
+type (
+	policyKind  = kind[*admissionregistrationv1.ValidatingAdmissionPolicy]
+	bindingKind = kind[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]
+)
+
+// cached returns an object from the cache, and false if it has none.
+func (k *kind[T]) cached(name string) (object T, ok bool) {
+	obj, exists, err := k.informer.GetStore().GetByKey(name)
+	if err != nil || !exists {
+		return object, false
+	}
+	object, ok = obj.(T)
+	return object, ok
+}
+
+// stored returns an object from kube-apiserver, and false if it does not exist.
+func (k *kind[T]) stored(ctx context.Context, name string) (object T, ok bool, err error) {
+	object, err = k.client.Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return object, false, nil
+	}
+	return object, err == nil, err
+}
+
+// policyText is the text of a key in PolicyAnnotation.
+func policyText(key engine.Key) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}
+
+// isOurs reports whether an object with the name of a barrier is one, also if others have changed it. Rendered manifests have the label
+// and the annotation, and nothing else.
+func isOurs(stored metav1.Object, key engine.Key) bool {
+	return slices.Contains(stored.GetFinalizers(), Finalizer) || stored.GetAnnotations()[UIDAnnotation] != "" ||
+		stored.GetLabels()[barrier.ManagedByLabel] == barrier.ManagedBy && stored.GetAnnotations()[barrier.PolicyAnnotation] == policyText(key)
+}
+
+// isOurs is the function isOurs, and also knows the objects that this process has seen before others took all marks from them.
+func (k *kind[T]) isOurs(stored T, key engine.Key) bool {
+	uid, _ := k.uids.Load(stored.GetName())
+	return isOurs(stored, key) || stored.GetUID() != "" && uid == stored.GetUID()
+}
+
+// isInOrder reports whether the cache has an object as it must be, and remembers the object if so.
+func (k *kind[T]) isInOrder(wanted T) (ok bool, deviation string) {
+	stored, exists := k.cached(wanted.GetName())
+	if !exists {
+		return false, "is missing"
+	}
+	if deviation = k.deviation(stored, wanted); deviation != "" {
+		return false, deviation
+	}
+	k.uids.Store(stored.GetName(), stored.GetUID())
+	return true, ""
+}
+
+// deviation returns in a few words how a stored object differs from the wanted one. It is empty if it does not. The revision in the
+// annotation may be an earlier one.
+func (k *kind[T]) deviation(stored, wanted T) string {
+	switch {
+	case stored.GetDeletionTimestamp() != nil:
+		return "was deleted"
+	case !k.isEqual(stored, wanted):
+		return "was changed"
+	case !slices.Equal(stored.GetFinalizers(), []string{Finalizer}):
+		return "has other finalizers"
+	case len(stored.GetOwnerReferences()) > 0:
+		return "has owner references"
+	}
+	for name, value := range wanted.GetLabels() {
+		if stored.GetLabels()[name] != value {
+			return "lost a label"
+		}
+	}
+	for name, value := range wanted.GetAnnotations() {
+		if name != RevisionAnnotation && stored.GetAnnotations()[name] != value {
+			return "lost an annotation"
+		}
+	}
+	if revisionOf(stored) == 0 {
+		return "lost an annotation"
+	}
+	return ""
+}
+
+// revisionOf returns the revision of the policy from which an object was written, and 0 if it has none.
+func revisionOf(stored metav1.Object) uint64 {
+	revision, err := strconv.ParseUint(stored.GetAnnotations()[RevisionAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
+// foreignError says that another object has the name of a barrier.
+type foreignError struct{ kind, name string }
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("the %s %q belongs to another tool: it is left as it is. Delete it or rename the policy", e.kind, e.name)
+}
+
+// changedError says that kube-apiserver has stored another text than it received.
+type changedError struct{ kind, name string }
+
+func (e *changedError) Error() string {
+	return fmt.Sprintf("kube-apiserver stores the %s %q with other content than it receives: an admission webhook or policy may change it", e.kind, e.name)
+}
+
+// step is one write. It is nil if there is nothing to write.
+type step func(ctx context.Context, dryRun []string) error
+
+// plan returns the step that brings an object into line with the wanted one, after stored was read from kube-apiserver. deviation is
+// how they differ.
+func (k *kind[T]) plan(stored T, exists bool, wanted T, key engine.Key) (write step, deviation string, err error) {
+	if !exists {
+		return func(ctx context.Context, dryRun []string) error { return k.create(ctx, wanted, dryRun) }, "is missing", nil
+	}
+	if !k.isOurs(stored, key) && !k.isEqual(stored, wanted) {
+		return nil, "", &foreignError{k.name, stored.GetName()}
+	}
+	if deviation = k.deviation(stored, wanted); deviation == "" {
+		return nil, "", nil
+	}
+	if stored.GetDeletionTimestamp() != nil {
+		return func(ctx context.Context, dryRun []string) error {
+			if len(dryRun) > 0 {
+				return nil // the object cannot be created before it is gone, and it has been valid
+			}
+			if err := k.release(ctx, stored); err != nil {
+				return err
+			}
+			return k.create(ctx, wanted, nil)
+		}, deviation, nil
+	}
+	return func(ctx context.Context, dryRun []string) error { return k.update(ctx, stored, wanted, dryRun) }, deviation, nil
+}
+
+func (k *kind[T]) create(ctx context.Context, wanted T, dryRun []string) error {
+	created, err := k.client.Create(ctx, k.copy(wanted), metav1.CreateOptions{DryRun: dryRun, FieldManager: fieldManager})
+	return k.check(created, wanted, err)
+}
+
+// update changes an object. It fails with a conflict if the object is not the one that was read.
+func (k *kind[T]) update(ctx context.Context, stored, wanted T, dryRun []string) error {
+	next := k.copy(stored)
+	k.setSpec(next, wanted)
+	next.SetLabels(merged(stored.GetLabels(), wanted.GetLabels()))
+	next.SetAnnotations(merged(stored.GetAnnotations(), wanted.GetAnnotations()))
+	next.SetFinalizers(wanted.GetFinalizers())
+	next.SetOwnerReferences(nil)
+	updated, err := k.client.Update(ctx, next, metav1.UpdateOptions{DryRun: dryRun, FieldManager: fieldManager})
+	return k.check(updated, wanted, err)
+}
+
+func (k *kind[T]) check(written, wanted T, err error) error {
+	if err == nil && k.deviation(written, wanted) != "" {
+		return &changedError{k.name, wanted.GetName()}
+	}
+	return err
+}
+
+func merged(stored, wanted map[string]string) map[string]string {
+	result := map[string]string{}
+	for _, from := range []map[string]string{stored, wanted} {
+		for name, value := range from {
+			result[name] = value
+		}
+	}
+	return result
+}
+
+// release takes the finalizers from an object that is being deleted, so that it is gone.
+func (k *kind[T]) release(ctx context.Context, stored T) error {
+	next := k.copy(stored)
+	next.SetFinalizers(nil)
+	_, err := k.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+var errNotGone = errors.New("the object is still there after its deletion")
+
+// remove deletes an object of a barrier. It reports whether there was one, and leaves the objects of others.
+func (k *kind[T]) remove(ctx context.Context, key engine.Key) (removed bool, err error) {
+	name := barrier.Name(key)
+	stored, exists, err := k.stored(ctx, name)
+	if err != nil || !exists || !k.isOurs(stored, key) {
+		return false, err
+	}
+	return true, k.delete(ctx, stored)
+}
+
+// delete deletes an object that was read from kube-apiserver: first the deletion, which the finalizer holds up, and then the finalizer.
+// An object without a deletion timestamp keeps its finalizer, so that the leader can end in between.
+func (k *kind[T]) delete(ctx context.Context, stored T) error {
+	if stored.GetDeletionTimestamp() == nil {
+		uid, version := stored.GetUID(), stored.GetResourceVersion()
+		err := k.client.Delete(ctx, stored.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	left, exists, err := k.stored(ctx, stored.GetName())
+	if err != nil || !exists || left.GetUID() != stored.GetUID() {
+		return err
+	}
+	if left.GetDeletionTimestamp() == nil {
+		return errNotGone
+	}
+	return k.release(ctx, left)
+}
+
+// wantedObjects returns the objects of a barrier as they must be stored.
+func wantedObjects(compiled *barrier.Barrier, uid types.UID, revision string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	policy, binding := compiled.Policy.DeepCopy(), compiled.Binding.DeepCopy()
+	for _, meta := range []*metav1.ObjectMeta{&policy.ObjectMeta, &binding.ObjectMeta} {
+		meta.Labels = merged(meta.Labels, map[string]string{barrier.ManagedByLabel: barrier.ManagedBy})
+		meta.Annotations = merged(meta.Annotations, map[string]string{
+			barrier.PolicyAnnotation: policyText(compiled.Key), UIDAnnotation: string(uid), RevisionAnnotation: revision,
+		})
+		meta.Finalizers = []string{Finalizer}
+	}
+	return policy, binding
+}
+
+// ownerOf returns the key of the policy of an object, and false if it is not the object of a barrier. An object whose annotation was
+// changed belongs to the policy that its name says, if it is one of known.
+func ownerOf(stored metav1.Object, known map[string]engine.Key) (engine.Key, bool) {
+	if key, ok := known[stored.GetName()]; ok {
+		return key, true
+	}
+	key := keyOf(stored.GetAnnotations()[barrier.PolicyAnnotation])
+	return key, barrier.Name(key) == stored.GetName() && isOurs(stored, key)
+}

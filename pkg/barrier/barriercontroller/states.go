@@ -1,0 +1,93 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"reflect"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+)
+
+// Phase is the phase of a barrier.
+type Phase string
+
+// The phases of a barrier. They are the values of a label of a metric.
+const (
+	// Pending means that the barrier is still to be written, or written again.
+	Pending Phase = "pending"
+	// Written means that both objects are stored as they must be. Whether kube-apiservers have loaded them is another question.
+	Written Phase = "written"
+	// Refused means that kube-apiserver refuses the barrier.
+	Refused Phase = "refused"
+	// OverBound means that the namespace has more barriers, or more text, than it may have.
+	OverBound Phase = "over_bound"
+	// NameTaken means that another object has the name.
+	NameTaken Phase = "name_taken"
+	// Untranslated means that no rule can be translated.
+	Untranslated Phase = "untranslated"
+	// Broken means that the policy does not compile. The barrier of its last good specification stays.
+	Broken Phase = "broken"
+)
+
+var phases = []Phase{Pending, Written, Refused, OverBound, NameTaken, Untranslated, Broken}
+
+// State is the state of the barrier of a policy.
+type State struct {
+	Phase Phase
+	// Message explains the phase. It has no text of another policy.
+	Message string
+	// Report says which rules the barrier enforces once it is loaded.
+	Report []barrier.RuleReport
+	// of is the compiled barrier that was refused or is to be written. It is nil in the other phases.
+	of *barrier.Barrier
+}
+
+// State returns the state of the barrier of a policy, and false if the policy has none or is not known.
+func (c *Controller) State(key engine.Key) (State, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	state, ok := c.states[key]
+	return state, ok
+}
+
+// setState records the state of a barrier, and calls Config.Changed if it has changed.
+func (c *Controller) setState(key engine.Key, state State) {
+	c.mu.Lock()
+	before, known := c.states[key]
+	c.states[key] = state
+	isChanged := !known || before.Phase != state.Phase || before.Message != state.Message || !reflect.DeepEqual(before.Report, state.Report)
+	c.mu.Unlock()
+	if isChanged {
+		c.config.Changed()
+	}
+}
+
+// dropState forgets the state of a policy that has no barrier.
+func (c *Controller) dropState(key engine.Key) {
+	c.mu.Lock()
+	_, known := c.states[key]
+	delete(c.states, key)
+	c.mu.Unlock()
+	if known {
+		c.config.Changed()
+	}
+}
+
+// measure sets the gauges.
+func (c *Controller) measure() {
+	counts := map[Phase]int{}
+	c.mu.Lock()
+	for _, state := range c.states {
+		counts[state.Phase]++
+	}
+	orphans := len(c.orphans)
+	c.mu.Unlock()
+	for _, phase := range phases {
+		barriers.WithLabelValues(string(phase)).Set(float64(counts[phase]))
+	}
+	orphaned.Set(float64(orphans))
+}

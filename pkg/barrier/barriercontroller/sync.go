@@ -1,0 +1,368 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+)
+
+// compiled is the outcome of compiling a policy.
+type compiled struct {
+	uid  types.UID
+	spec *policyv1alpha1.AuthorizationPolicySpec
+	// barrier is of the last specification that compiles. It is nil if there is none.
+	barrier *barrier.Barrier
+	// size is the number of bytes in its expressions.
+	size int
+	// failure says why spec does not compile.
+	failure error
+}
+
+// The reasons of events.
+const (
+	reasonWritten   = "BarrierWritten"
+	reasonRestored  = "BarrierRestored"
+	reasonRemoved   = "BarrierRemoved"
+	reasonRefused   = "BarrierRefused"
+	reasonOverBound = "BarrierOverBound"
+	reasonOrphaned  = "BarrierOrphaned"
+)
+
+const (
+	// outdatedRetry is how long the cache of policies usually needs to catch up with the store.
+	outdatedRetry = 100 * time.Millisecond
+	// staleRetry is the time after which the controller looks again whether the store can be read.
+	staleRetry = time.Second
+	// grace is how long a replica that is not the leader waits for the leader before it finds out itself whether kube-apiserver
+	// refuses a barrier, for the status.
+	grace = 10 * time.Second
+)
+
+// next brings the barrier of the next policy in the queue into line. It returns false once the queue is shut down.
+func (c *Controller) next(ctx context.Context) bool {
+	key, shutdown := c.queue.Get()
+	if shutdown {
+		return false
+	}
+	defer c.queue.Done(key)
+	if ctx.Err() != nil {
+		return true
+	}
+	err := c.sync(ctx, key)
+	c.noteKnown()
+	switch {
+	case err == nil:
+		c.queue.Forget(key)
+	case errors.Is(err, errOutdated), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
+		if !errors.Is(err, errOutdated) {
+			writes.WithLabelValues(resultConflict).Inc()
+		}
+		c.queue.AddAfter(key, outdatedRetry)
+	case errors.Is(err, errStale):
+		c.queue.AddAfter(key, staleRetry)
+	default:
+		if ctx.Err() == nil && c.leader() != nil {
+			writes.WithLabelValues(resultFailed).Inc()
+			klog.FromContext(ctx).Error(err, "Cannot bring a barrier into line", "policy", klog.KRef(key.Namespace, key.Name))
+		}
+		c.queue.AddRateLimited(key)
+	}
+	return true
+}
+
+// noteKnown notes that all barriers are known once no policy waits for its first comparison.
+func (c *Controller) noteKnown() {
+	if !c.known.Load() && c.queue.Len() == 0 {
+		c.known.Store(true)
+		c.config.Changed()
+	}
+}
+
+// leader returns the context of the leader, nil if this process is not the leader.
+func (c *Controller) leader() context.Context {
+	if lead := c.lead.Load(); lead != nil && (*lead).Err() == nil {
+		return *lead
+	}
+	return nil
+}
+
+// sync brings the barrier of a policy into line. If this process is not the leader, it only finds out the state.
+func (c *Controller) sync(ctx context.Context, key engine.Key) error {
+	p := c.cachedPolicy(key)
+	if p == nil {
+		return c.syncGone(key)
+	}
+	if !p.wantsBarrier() {
+		return c.syncUnwanted(p)
+	}
+	r := c.compile(ctx, p)
+	if r.barrier == nil {
+		c.setState(key, State{Phase: Broken, Message: "the policy does not compile"})
+		return nil
+	}
+	if r.barrier.Policy == nil {
+		c.setState(key, State{Phase: Untranslated, Message: "no rule can be enforced by kube-apiserver alone", Report: r.barrier.Report})
+		return c.syncUnwanted(p)
+	}
+	return c.syncWanted(ctx, p, r)
+}
+
+// compile compiles a policy, unless it has not changed since it was last compiled.
+func (c *Controller) compile(ctx context.Context, p *policy) compiled {
+	c.mu.Lock()
+	before := c.compiled[p.key]
+	c.mu.Unlock()
+	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
+		return before
+	}
+	result := compiled{uid: p.meta.UID, spec: p.spec}
+	compiledBarrier, err := c.config.Compile(p.key, p.spec)
+	switch {
+	case err == nil:
+		result.barrier = compiledBarrier
+		if compiledBarrier.Policy != nil {
+			result.size = textSize(compiledBarrier.Policy)
+		}
+	case before.uid == p.meta.UID:
+		result.barrier, result.size = before.barrier, before.size
+	}
+	if result.failure = err; err != nil {
+		klog.FromContext(ctx).Error(err, "No barrier can be compiled from a policy", "policy", klog.KRef(p.key.Namespace, p.key.Name))
+	}
+	c.mu.Lock()
+	c.compiled[p.key] = result
+	c.mu.Unlock()
+	return result
+}
+
+// inOrder returns the state of a barrier that is stored as it must be.
+func (r compiled) inOrder() State {
+	if r.failure != nil {
+		return State{Phase: Broken, Message: "the policy does not compile: the barrier of its last good specification stays", Report: r.barrier.Report}
+	}
+	return State{Phase: Written, Report: r.barrier.Report}
+}
+
+// syncWanted brings the barrier of a policy into line that is to have one.
+func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) error {
+	policy, binding := wantedObjects(r.barrier, p.meta.UID, p.meta.ResourceVersion)
+	policyInOrder, _ := c.policies.isInOrder(policy)
+	bindingInOrder, _ := c.bindings.isInOrder(binding)
+	c.mu.Lock()
+	wasInOrder := c.settled[p.key] == r.barrier
+	c.mu.Unlock()
+	if policyInOrder && bindingInOrder {
+		c.settle(p.key, r.barrier)
+		c.setState(p.key, r.inOrder())
+		if p.hasFinalizer() {
+			return nil
+		}
+	} else if reason := c.overBound(p, r.size); reason != "" && !wasInOrder {
+		c.tell(p, State{Phase: OverBound, Message: reason, Report: r.barrier.Report, of: r.barrier}, reasonOverBound)
+		return nil
+	}
+	if stale := c.freshness.Stale(); stale != "" {
+		return errStale
+	}
+	lead := c.leader()
+	if lead == nil {
+		if policyInOrder && bindingInOrder || !c.isDue(p.key) {
+			return nil
+		}
+		lead = ctx
+	}
+	if wait := c.pace.wait(p.key); wait > 0 {
+		c.pending(p, r)
+		c.queue.AddAfter(p.key, wait)
+		return nil
+	}
+	return c.write(lead, p, r, wasInOrder)
+}
+
+var errStale = errors.New("policies may be out of date")
+
+// settle records that a barrier is stored as it must be.
+func (c *Controller) settle(key engine.Key, b *barrier.Barrier) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settled[key] = b
+	delete(c.missing, key)
+}
+
+// isDue reports whether the leader has had long enough to write a barrier. It schedules another attempt if not.
+func (c *Controller) isDue(key engine.Key) bool {
+	now := c.config.Clock.Now()
+	c.mu.Lock()
+	since, ok := c.missing[key]
+	if !ok {
+		c.missing[key], since = now, now
+	}
+	c.mu.Unlock()
+	if left := grace - now.Sub(since); left > 0 {
+		c.queue.AddAfter(key, left)
+		return false
+	}
+	return true
+}
+
+// pending sets the state of a barrier that is still to be written, unless the same barrier was refused before.
+func (c *Controller) pending(p *policy, r compiled) {
+	if state, ok := c.State(p.key); !ok || state.of != r.barrier {
+		c.setState(p.key, State{Phase: Pending, Message: "the barrier is about to be written", Report: r.barrier.Report, of: r.barrier})
+	}
+}
+
+// tell sets a state that needs an author, and records an event if the state is another one than before.
+func (c *Controller) tell(p *policy, state State, reason string) {
+	before, ok := c.State(p.key)
+	c.setState(p.key, state)
+	if c.leader() != nil && (!ok || before.Phase != state.Phase || before.Message != state.Message) {
+		c.config.Events.Event(p.reference(), corev1.EventTypeWarning, reason, "WriteBarrier", eventNotes[reason])
+	}
+}
+
+// eventNotes explain events. They have no text of the policy, because others may read events than may read policies.
+var eventNotes = map[string]string{
+	reasonRefused:   "The barrier of the policy cannot be written: see the status of the policy",
+	reasonOverBound: "The policy has no barrier, because of the bounds for its namespace: see the status of the policy",
+	reasonWritten:   "The barrier of the policy is written",
+	reasonRemoved:   "The barrier of the policy is removed",
+}
+
+// syncUnwanted removes the barrier of a policy that needs none, and then takes the finalizer from the policy.
+func (c *Controller) syncUnwanted(p *policy) error {
+	if !p.wantsBarrier() {
+		c.forget(p.key)
+	}
+	if !p.hasFinalizer() && !c.hasObjects(p.key) {
+		return nil
+	}
+	lead := c.leader()
+	if lead == nil {
+		return nil
+	}
+	if c.freshness.Stale() != "" {
+		return errStale
+	}
+	if wait := c.pace.wait(p.key); wait > 0 {
+		c.queue.AddAfter(p.key, wait)
+		return nil
+	}
+	current, err := c.readPolicy(lead, p.key)
+	if err != nil {
+		return err
+	}
+	if current == nil || !current.isSame(p) {
+		return errOutdated
+	}
+	if err := c.remove(lead, p.key, p.meta.UID); err != nil {
+		return err
+	}
+	return letGo(lead, c.config.Policies, current)
+}
+
+// remove removes both objects of a barrier, the binding first.
+func (c *Controller) remove(ctx context.Context, key engine.Key, uid types.UID) error {
+	hadBinding, err := c.bindings.remove(ctx, key)
+	if err != nil {
+		return err
+	}
+	hadPolicy, err := c.policies.remove(ctx, key)
+	if err != nil {
+		return err
+	}
+	if hadBinding || hadPolicy {
+		writes.WithLabelValues(resultRemoved).Inc()
+		klog.FromContext(ctx).Info("Removed a barrier", "policy", klog.KRef(key.Namespace, key.Name))
+		c.config.Events.Event(referenceOf(key, uid), corev1.EventTypeNormal, reasonRemoved, "RemoveBarrier", eventNotes[reasonRemoved])
+	}
+	return nil
+}
+
+// hasObjects reports whether the cache has an object of a barrier.
+func (c *Controller) hasObjects(key engine.Key) bool {
+	name := barrier.Name(key)
+	policy, hasPolicy := c.policies.cached(name)
+	binding, hasBinding := c.bindings.cached(name)
+	return hasPolicy && c.policies.isOurs(policy, key) || hasBinding && c.bindings.isOurs(binding, key)
+}
+
+// forget forgets the compiled barrier of a policy, and its state.
+func (c *Controller) forget(key engine.Key) {
+	c.dropState(key)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.compiled, key)
+	delete(c.settled, key)
+	delete(c.missing, key)
+}
+
+// syncGone removes the barrier of a policy that is not in the cache, if its deletion was seen. Otherwise the barrier is an orphan.
+func (c *Controller) syncGone(key engine.Key) error {
+	c.forget(key)
+	name := barrier.Name(key)
+	if !c.hasObjects(key) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.names, name)
+		delete(c.deleted, key)
+		delete(c.orphans, name)
+		return nil
+	}
+	lead := c.leader()
+	if lead == nil {
+		return nil
+	}
+	if c.freshness.Stale() != "" {
+		return errStale
+	}
+	current, err := c.readPolicy(lead, key)
+	if err != nil {
+		return err
+	}
+	if current != nil {
+		return errOutdated
+	}
+	uid := c.uidOf(name)
+	c.mu.Lock()
+	isDeleted, isKnown := c.deleted[key] == uid && uid != "", c.orphans[name]
+	if !isDeleted {
+		c.orphans[name] = true
+	}
+	c.mu.Unlock()
+	if isDeleted {
+		return c.remove(lead, key, uid)
+	}
+	if !isKnown {
+		klog.FromContext(lead).Error(nil, "The policy of a barrier is not in the store: the barrier stays. If the policy was deleted on purpose, remove the barrier with the command remove-barriers", "policy", klog.KRef(key.Namespace, key.Name), "barrier", name)
+		c.config.Events.Event(&corev1.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy", Name: name},
+			corev1.EventTypeWarning, reasonOrphaned, "KeepBarrier", "The policy of the barrier is not in the store of Proviso, so that the barrier stays")
+	}
+	return nil
+}
+
+// uidOf returns the UID of the policy from which the objects with a name were written.
+func (c *Controller) uidOf(name string) types.UID {
+	if policy, ok := c.policies.cached(name); ok {
+		return types.UID(policy.Annotations[UIDAnnotation])
+	}
+	if binding, ok := c.bindings.cached(name); ok {
+		return types.UID(binding.Annotations[UIDAnnotation])
+	}
+	return ""
+}

@@ -1,0 +1,152 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/barrier"
+)
+
+// maxRefusalBytes bounds the text of kube-apiserver in a state.
+const maxRefusalBytes = 512
+
+// write writes the barrier of a policy: first as a dry run of both objects, then the policy, then the binding. Both objects are read
+// before the policy of this server is read from the store, so that an object cannot be newer than the policy. A process that is not the
+// leader makes the dry runs only.
+//
+// wasInOrder says that this process has seen the same barrier in order, so that others have changed it since.
+func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrder bool) error {
+	name := barrier.Name(p.key)
+	storedPolicy, hasPolicy, err := c.policies.stored(ctx, name)
+	if err != nil {
+		return c.failed(p, r, err)
+	}
+	storedBinding, hasBinding, err := c.bindings.stored(ctx, name)
+	if err != nil {
+		return c.failed(p, r, err)
+	}
+	current, err := c.readPolicy(ctx, p.key)
+	switch {
+	case err != nil:
+		return err
+	case current == nil || !current.isSame(p):
+		return errOutdated
+	}
+	isLeader := c.leader() != nil
+	if isLeader {
+		if current, err = c.hold(ctx, current); err != nil {
+			return c.failed(p, r, &holdError{err})
+		}
+	}
+	policy, binding := wantedObjects(r.barrier, current.meta.UID, current.meta.ResourceVersion)
+	writePolicy, deviation, err := c.policies.plan(storedPolicy, hasPolicy, policy, p.key)
+	if err != nil {
+		return c.failed(p, r, err)
+	}
+	writeBinding, ofBinding, err := c.bindings.plan(storedBinding, hasBinding, binding, p.key)
+	if err != nil {
+		return c.failed(p, r, err)
+	}
+	steps := []step{writePolicy, writeBinding}
+	for _, write := range steps {
+		if write == nil {
+			continue
+		}
+		if err := write(ctx, []string{metav1.DryRunAll}); err != nil {
+			return c.failed(p, r, err)
+		}
+	}
+	if !isLeader {
+		return nil
+	}
+	c.pending(p, r)
+	written := false
+	for _, write := range steps {
+		if write == nil {
+			continue
+		}
+		if err := write(ctx, nil); err != nil {
+			return c.failed(p, r, err)
+		}
+		written = true
+	}
+	c.settle(p.key, r.barrier) // the cache may see it only after others have changed it
+	if written {
+		c.tellWritten(ctx, p, wasInOrder, name, deviation, ofBinding)
+	}
+	return nil
+}
+
+// tellWritten records that a barrier was written, or written again after others had changed it.
+func (c *Controller) tellWritten(ctx context.Context, p *policy, wasInOrder bool, name, deviation, ofBinding string) {
+	kind := c.policies.name
+	if deviation == "" {
+		kind, deviation = c.bindings.name, ofBinding
+	}
+	logger := klog.FromContext(ctx).WithValues("policy", klog.KRef(p.key.Namespace, p.key.Name), "barrier", name)
+	if !wasInOrder {
+		writes.WithLabelValues(resultWritten).Inc()
+		logger.Info("Wrote a barrier")
+		c.config.Events.Event(p.reference(), corev1.EventTypeNormal, reasonWritten, "WriteBarrier", eventNotes[reasonWritten])
+		return
+	}
+	writes.WithLabelValues(resultRestored).Inc()
+	logger.Error(nil, "Restored a barrier that others had changed", "kind", kind, "deviation", deviation)
+	c.config.Events.Event(p.reference(), corev1.EventTypeWarning, reasonRestored, "RestoreBarrier", fmt.Sprintf("Others had changed the barrier of the policy: the %s %q %s", kind, name, deviation))
+}
+
+// failed sets the state of a barrier that cannot be written, and returns the error that the queue needs: nil if there is nothing to
+// try again soon.
+func (c *Controller) failed(p *policy, r compiled, err error) error {
+	var foreign *foreignError
+	var changed *changedError
+	switch {
+	case errors.As(err, &foreign):
+		c.tell(p, State{Phase: NameTaken, Message: err.Error(), Report: r.barrier.Report, of: r.barrier}, reasonRefused)
+	case errors.As(err, &changed), isRefusal(err):
+		writes.WithLabelValues(resultRefused).Inc()
+		message := "kube-apiserver refuses the barrier: "
+		if hold := (*holdError)(nil); errors.As(err, &hold) {
+			message = "the policy cannot have the finalizer that its barrier needs: "
+		}
+		c.tell(p, State{Phase: Refused, Message: message + shortened(err.Error()), Report: r.barrier.Report, of: r.barrier}, reasonRefused)
+	default:
+		c.pending(p, r)
+		return err
+	}
+	return nil // enqueueAll comes back to it
+}
+
+// holdError says that a policy cannot have the finalizer.
+type holdError struct{ error }
+
+func (e *holdError) Unwrap() error { return e.error }
+
+// isRefusal reports whether kube-apiserver refuses an object, so that the same request would fail again.
+func isRefusal(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// shortened returns the first maxRefusalBytes of a text.
+func shortened(text string) string {
+	if len(text) <= maxRefusalBytes {
+		return text
+	}
+	end := maxRefusalBytes
+	for !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}

@@ -1,0 +1,67 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rollout
+
+import (
+	"sync"
+
+	"k8s.io/component-base/metrics"
+	"k8s.io/component-base/metrics/legacyregistry"
+)
+
+const (
+	metricsNamespace = "proviso"
+	metricsSubsystem = "barrier_rollout"
+)
+
+var (
+	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "policies", StabilityLevel: metrics.ALPHA,
+		Help: "Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active.",
+	}, []string{"phase"})
+	isLoaded = metrics.NewGaugeVec(&metrics.GaugeOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "server_loaded", StabilityLevel: metrics.ALPHA,
+		Help: "Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.",
+	}, []string{"server"})
+	probes = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "probes_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of rounds of probes at one kube-apiserver, by result: loaded, behind (it has not loaded the last barriers yet), passed (it enforces no barriers) or failed.",
+	}, []string{"result"})
+)
+
+var registerMetrics = sync.OnceFunc(func() {
+	legacyregistry.MustRegister(policies, isLoaded, probes)
+	for _, o := range outcomes {
+		probes.WithLabelValues(string(o)).Add(0)
+	}
+})
+
+// measure sets the gauges, and removes the gauges of servers that do not count any more.
+func (r *Rollout) measure() {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	counts := map[Phase]int{}
+	for _, e := range r.entries {
+		counts[r.state(e).Phase]++
+	}
+	for _, phase := range phases {
+		policies.WithLabelValues(string(phase)).Set(float64(counts[phase]))
+	}
+	gone := r.measured
+	r.measured = map[string]bool{}
+	for address, s := range r.servers {
+		value := 0.0
+		if r.last > 0 && s.shown >= r.last {
+			value = 1
+		}
+		isLoaded.WithLabelValues(address).Set(value)
+		r.measured[address] = true
+		delete(gone, address)
+	}
+	for address := range gone {
+		isLoaded.Delete(map[string]string{"server": address})
+	}
+}

@@ -1,0 +1,314 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rollout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+)
+
+const (
+	// DefaultInterval is the time between two rounds of probes if all servers have shown the last number.
+	DefaultInterval = 5 * time.Second
+	// firstPause is the time between the first two rounds after a new number. It doubles up to the interval.
+	firstPause = 100 * time.Millisecond
+	// boundIntervals is for how many intervals a list of servers counts.
+	boundIntervals = 3
+	// LeftFor is for how long a server counts after it has left the list, or has renewed its Lease. A server that was stalled may come
+	// back with an old state.
+	LeftFor = 5 * time.Minute
+	// maxMarks bounds the numbers of the sentinel that are remembered.
+	maxMarks = 64
+	// maxTexts bounds the texts of one barrier that servers may have. With more, none is active.
+	maxTexts = 16
+)
+
+// Compiled is a policy as it is compiled to a barrier.
+type Compiled struct {
+	// Policy and Binding are nil if no rule can be translated.
+	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// Sees reports whether the barrier evaluates the policy for a request of one of its subjects.
+	Sees func(authorizer.Attributes) bool
+}
+
+// Config configures a Rollout.
+type Config struct {
+	// Namespace has the Leases of the probes: the namespace of Proviso.
+	Namespace string
+	// Compile compiles a Deny policy as the replica does that writes barriers. If it returns an error, the barrier stays as it was.
+	Compile func(engine.Key, *policyv1alpha1.AuthorizationPolicySpec) (*Compiled, error)
+	// Servers returns the kube-apiservers, as https://host:port. Each address must lead to one server.
+	Servers func(context.Context) ([]string, error)
+	// Alive returns how many kube-apiservers have renewed their Lease within LeftFor.
+	Alive func(context.Context) (int, error)
+	// Client returns a client of a server that authenticates as Proviso. It is called once for each server.
+	Client func(server string) (*http.Client, error)
+	// Number reads the number of the binding of the sentinel that is stored now.
+	Number func(context.Context) (int64, error)
+	// Interval is the time between two rounds of probes. If zero, DefaultInterval is.
+	Interval time.Duration
+	// Clock tells the time. If nil, the real time is used.
+	Clock clock.WithTicker
+}
+
+// Rollout knows which barriers are active. Its methods may be called concurrently, except for Round.
+type Rollout struct {
+	config  Config
+	cluster *kubeapiservers.Servers
+	// wanted asks for a round before its time.
+	wanted chan struct{}
+	// measured are the servers that metrics have. Only Round uses it.
+	measured map[string]bool
+
+	mu sync.RWMutex
+	// entries are the Deny policies. byID has them by the ID of their condition.
+	entries map[engine.Key]*entry
+	byID    map[string]*entry
+	// policies and bindings are the stored objects, by name.
+	policies map[string]*admissionregistrationv1.ValidatingAdmissionPolicy
+	bindings map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// sentinel has the numbers of the sentinel that have been seen, in ascending order.
+	sentinel []mark
+	// numbers are the numbers of the binding of the sentinel that have been seen, in ascending order.
+	numbers []int64
+	// last is the number of the last mark, or 0.
+	last    int64
+	servers map[string]*server
+	// cause is why servers that are listed may not be all, or empty. It changes with each round.
+	cause string
+	// synced says that all objects have been received once.
+	synced bool
+}
+
+// New returns a Rollout that knows nothing. It returns an error if config is incomplete.
+func New(config Config) (*Rollout, error) {
+	if config.Namespace == "" || config.Compile == nil || config.Servers == nil || config.Alive == nil || config.Client == nil || config.Number == nil {
+		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Servers, Alive, Client and Number")
+	}
+	if config.Interval < 0 {
+		return nil, fmt.Errorf("the interval of the probes of barriers is %s", config.Interval)
+	}
+	if config.Interval == 0 {
+		config.Interval = DefaultInterval
+	}
+	if config.Clock == nil {
+		config.Clock = clock.RealClock{}
+	}
+	return &Rollout{
+		config: config, wanted: make(chan struct{}, 1), cause: causeNotListed,
+		cluster: kubeapiservers.New(kubeapiservers.Config{List: config.Servers, Alive: config.Alive, Client: config.Client, Clock: config.Clock}),
+		entries: map[engine.Key]*entry{}, byID: map[string]*entry{}, servers: map[string]*server{},
+		policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}, bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
+	}, nil
+}
+
+// Covers reports whether a barrier that is active refuses a request if the policy denies it. The policy is the one from which the
+// condition with the ID comes. It presumes that kube-apiserver serves the request itself, and that barriers do not leave out the user.
+func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) (covers bool) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			klog.Background().Error(errPanicked, "A barrier covers no requests", "condition", conditionID, "panic", panicked)
+			covers = false
+		}
+	}()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e := r.byID[conditionID]
+	return e != nil && e.covers(a)
+}
+
+// Audits reports whether the barrier of a policy in Audit evaluates the policy for a request, on the terms of Covers. kube-apiserver may not have
+// loaded the barrier yet.
+func (r *Rollout) Audits(conditionID string, a authorizer.Attributes) (audits bool) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			audits = false
+		}
+	}()
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	e := r.byID[conditionID]
+	return e != nil && e.wanted != nil && e.wanted.exists() && !e.wanted.refuses() && e.wanted.sees(a)
+}
+
+var errPanicked = errors.New("the barrier of a policy panicked")
+
+// SetPolicy records a policy that is stored. A policy with another effect than Deny has no barrier.
+func (r *Rollout) SetPolicy(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) {
+	if spec.Effect != policyv1alpha1.PolicyEffectDeny {
+		r.DeletePolicy(key)
+		return
+	}
+	compiled, err := r.compile(key, spec)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.entries[key]
+	if e == nil {
+		e = &entry{key: key}
+		r.entries[key], r.byID[key.ConditionID()] = e, e
+	}
+	if e.broken = err != nil; e.broken {
+		return
+	}
+	e.want(&text{Compiled: compiled, subjects: engine.SubjectsOf(spec)})
+	e.receive(r.policies, r.bindings)
+	r.settle(e)
+}
+
+// compile is Config.Compile, and returns an error if it panics.
+func (r *Rollout) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (compiled *Compiled, err error) {
+	defer func() {
+		if panicked := recover(); panicked != nil {
+			compiled, err = nil, fmt.Errorf("%w: %v", errPanicked, panicked)
+		}
+	}()
+	return r.config.Compile(key, spec)
+}
+
+// DeletePolicy records that a policy is not stored any more.
+func (r *Rollout) DeletePolicy(key engine.Key) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.entries, key)
+	delete(r.byID, key.ConditionID())
+}
+
+// SetAdmissionPolicy records a ValidatingAdmissionPolicy that is stored: of a barrier, or of the sentinel. Others have no effect.
+func (r *Rollout) SetAdmissionPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	r.change(p.Name, func() { r.policies[p.Name] = p })
+}
+
+// DeleteAdmissionPolicy records that a ValidatingAdmissionPolicy is not stored any more.
+func (r *Rollout) DeleteAdmissionPolicy(name string) {
+	r.change(name, func() { delete(r.policies, name) })
+}
+
+// SetBinding records a ValidatingAdmissionPolicyBinding that is stored.
+func (r *Rollout) SetBinding(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	r.change(b.Name, func() { r.bindings[b.Name] = b })
+}
+
+// DeleteBinding records that a ValidatingAdmissionPolicyBinding is not stored any more.
+func (r *Rollout) DeleteBinding(name string) {
+	r.change(name, func() { delete(r.bindings, name) })
+}
+
+// change changes a stored object.
+func (r *Rollout) change(name string, change func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	change()
+	if name == barrier.SentinelName {
+		r.see()
+		r.mark()
+		r.settleAll()
+		return
+	}
+	for _, e := range r.entries {
+		if e.name() == name {
+			e.receive(r.policies, r.bindings)
+			r.settle(e)
+		}
+	}
+}
+
+// SetSynced records that all stored objects have been received. Before, no barrier is active.
+func (r *Rollout) SetSynced() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.synced = true
+	r.settleAll()
+}
+
+// see records the number of the binding of the sentinel: the one with which a Lease is refused.
+func (r *Rollout) see() {
+	number, ok := NumberOf(r.bindings[barrier.SentinelName])
+	if !ok || len(r.numbers) > 0 && r.numbers[len(r.numbers)-1] == number {
+		return
+	}
+	r.numbers = slices.DeleteFunc(r.numbers, func(known int64) bool { return known >= number })
+	r.numbers = append(r.numbers, number)
+	r.numbers = r.numbers[max(0, len(r.numbers)-maxMarks):]
+}
+
+// mark records the number of the sentinel, if both objects are stored as they must be. Otherwise the last number stays: probes tell
+// whether servers still have it.
+func (r *Rollout) mark() {
+	policy, binding := r.policies[barrier.SentinelName], r.bindings[barrier.SentinelName]
+	if policy == nil || binding == nil {
+		return
+	}
+	number, ok := barrier.NumberOf(policy)
+	if !ok {
+		return
+	}
+	wantedPolicy, wantedBinding := barrier.Sentinel(r.config.Namespace, number)
+	extent, ok := barrier.ExtentOf(policy)
+	// In the history before a restore, greater resource versions were stored than now.
+	r.sentinel = slices.DeleteFunc(r.sentinel, func(known mark) bool {
+		return known.extent.Policies > extent.Policies || known.extent.Bindings > extent.Bindings
+	})
+	if !ok || !barrier.EqualPolicies(policy, wantedPolicy) || !barrier.EqualBindings(binding, wantedBinding) {
+		return
+	}
+	if number < r.last {
+		// The store of kube-apiserver was restored, or the sentinel was forged. What servers have shown is about another history.
+		for _, s := range r.servers {
+			s.shown = 0
+		}
+		for _, e := range r.entries {
+			e.active = nil
+		}
+	}
+	// A mark with the same number or a greater one says nothing any more.
+	r.sentinel = slices.DeleteFunc(r.sentinel, func(known mark) bool { return known.number >= number })
+	r.sentinel = append(r.sentinel, mark{number, extent})
+	r.sentinel = r.sentinel[max(0, len(r.sentinel)-maxMarks):]
+	if number != r.last {
+		r.last = number
+		r.want()
+	}
+}
+
+// want asks for a round before its time.
+func (r *Rollout) want() {
+	select {
+	case r.wanted <- struct{}{}:
+	default: // a round is wanted already
+	}
+}
+
+func (r *Rollout) settleAll() {
+	for _, e := range r.entries {
+		r.settle(e)
+	}
+}
+
+// settle has the wanted text of an entry come into force if all servers have loaded it.
+func (r *Rollout) settle(e *entry) {
+	if e.isActive() {
+		return
+	}
+	if message, _ := r.obstacle(e); message == "" {
+		e.enter()
+	}
+}

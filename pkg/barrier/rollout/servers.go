@@ -1,0 +1,282 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+)
+
+const (
+	// maxParallel bounds how many servers are probed at the same time.
+	maxParallel = 16
+	// maxNumbers bounds how many numbers one server is probed for in a round.
+	maxNumbers = 16
+	// maxPassed is how often in a row a server may let all probes pass while it may be behind all numbers that are probed.
+	maxPassed = 3
+
+	causeNotListed = "the kube-apiservers cannot be listed"
+)
+
+// server is a kube-apiserver.
+type server struct {
+	// shown is the greatest number of the sentinel that the server has shown, or 0.
+	shown int64
+	// passed counts the rounds in a row in which the server let all probes pass.
+	passed int
+	// listedAt is when the server was listed last.
+	listedAt time.Time
+	// last is the result of the last round.
+	last result
+}
+
+// result is the result of a round at one server.
+type result struct {
+	outcome outcome
+	// message says why the server has not shown the last number.
+	message string
+}
+
+// Run probes all servers again and again until ctx ends: quickly while a server has not shown the last number, and otherwise at
+// intervals.
+func (r *Rollout) Run(ctx context.Context) {
+	registerMetrics()
+	pause := firstPause
+	for ctx.Err() == nil {
+		began, number := r.config.Clock.Now(), r.number()
+		r.Round(ctx)
+		if r.isBehind() {
+			pause = min(2*pause, r.config.Interval)
+		} else {
+			pause = r.config.Interval
+		}
+		if r.number() != number {
+			pause = firstPause
+		}
+		if r.pause(ctx, pause-r.config.Clock.Since(began)) {
+			pause = firstPause
+		}
+	}
+}
+
+// pause waits until the next round. It returns true if there is a new number.
+func (r *Rollout) pause(ctx context.Context, pause time.Duration) (isNew bool) {
+	timer := r.config.Clock.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C():
+	case <-r.wanted:
+		return true
+	}
+	return false
+}
+
+// number returns the last number of the sentinel that is stored, or 0.
+func (r *Rollout) number() int64 {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.last
+}
+
+// isBehind reports whether a server has not shown the last number.
+func (r *Rollout) isBehind() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, s := range r.servers {
+		if s.shown < r.last {
+			return true
+		}
+	}
+	return false
+}
+
+// Round probes all servers once, each for at most an interval.
+func (r *Rollout) Round(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.config.Interval)
+	defer cancel()
+	r.look(ctx)
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for _, address := range r.addresses() {
+		group.Go(func() error {
+			r.probe(ctx, address)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+	r.measure()
+}
+
+// look finds the servers. The list is read again after a second, since rounds may follow each other more quickly.
+func (r *Rollout) look(ctx context.Context) {
+	now, state := r.config.Clock.Now(), r.cluster.State()
+	if now.Sub(state.ListedAt) >= time.Second || now.Sub(state.AliveAt) >= time.Second {
+		state = r.cluster.Look(ctx)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, address := range state.Addresses() {
+		if r.servers[address] == nil {
+			r.servers[address] = &server{}
+		}
+		r.servers[address].listedAt = state.ListedAt
+	}
+	for address, s := range r.servers {
+		if !slices.Contains(state.Listed, address) && now.Sub(s.listedAt) > LeftFor {
+			delete(r.servers, address)
+			r.cluster.Forget(address)
+		}
+	}
+	r.cause = r.causeOf(state)
+	r.settleAll()
+}
+
+// causeOf says why a kube-apiserver may be missing in the list. It returns "" if none is.
+func (r *Rollout) causeOf(state kubeapiservers.State) string {
+	isFresh := func(at time.Time) bool {
+		return !at.IsZero() && r.config.Clock.Since(at) <= boundIntervals*r.config.Interval
+	}
+	switch {
+	case !isFresh(state.ListedAt) || len(state.Listed) == 0:
+		return causeNotListed
+	case len(state.Listed) > kubeapiservers.MaxServers:
+		return fmt.Sprintf("there are more than %d kube-apiservers", kubeapiservers.MaxServers)
+	case !isFresh(state.AliveAt):
+		return "the Leases of the kube-apiservers cannot be read"
+	case state.Alive < 1:
+		return "no kube-apiserver has renewed its Lease lately"
+	case len(state.Listed) < state.Alive:
+		return fmt.Sprintf("%d kube-apiservers have renewed a Lease lately, and the addresses of %d are known", state.Alive, len(state.Listed))
+	}
+	return ""
+}
+
+// addresses returns the servers that count.
+func (r *Rollout) addresses() []string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	addresses := make([]string, 0, len(r.servers))
+	for address := range r.servers {
+		addresses = append(addresses, address)
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+// numbersFor returns the numbers for which a server is probed, in ascending order: one of them is loaded, unless the server has lost
+// the sentinel or is further behind. isAll says that it is not further behind.
+func (r *Rollout) numbersFor(address string) (numbers []int64, isAll bool) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	s := r.servers[address]
+	if s == nil {
+		return nil, false
+	}
+	if s.shown > 0 {
+		numbers = append(numbers, s.shown)
+	}
+	for _, number := range r.numbers {
+		if number > s.shown {
+			numbers = append(numbers, number)
+		}
+	}
+	if len(numbers) <= maxNumbers {
+		return numbers, true
+	}
+	return append(numbers[:1:1], numbers[len(numbers)-maxNumbers+1:]...), false
+}
+
+// probe probes a server for the numbers, until it refuses one. A server takes up numbers in ascending order, and so do the probes: a
+// server that changes meanwhile refuses one of them, unless its number is greater than all.
+func (r *Rollout) probe(ctx context.Context, address string) {
+	numbers, isAll := r.numbersFor(address)
+	if len(numbers) == 0 {
+		return
+	}
+	client, err := r.cluster.Client(address)
+	if err != nil {
+		r.ended(ctx, address, 0, result{failed, shortened(err.Error())})
+		return
+	}
+	for _, number := range numbers {
+		refusedWith, found := send(ctx, client, address, r.config.Namespace, number)
+		if found.outcome != passed {
+			r.ended(ctx, address, min(number, refusedWith), found)
+			return
+		}
+	}
+	stored, err := r.config.Number(ctx)
+	found := result{passed, "it does not refuse the probe"}
+	switch {
+	case err != nil:
+		found = result{failed, shortened("the number of the sentinel cannot be read: " + err.Error())}
+	case stored > numbers[len(numbers)-1]: // the server may be ahead of this replica
+		if refusedWith, ahead := send(ctx, client, address, r.config.Namespace, stored); ahead.outcome != passed {
+			r.ended(ctx, address, min(stored, refusedWith), ahead)
+			return
+		}
+		found = result{behind, "it has not loaded one of the last numbers"}
+	case !isAll:
+		found = result{behind, "it has not loaded one of the last numbers"}
+	}
+	r.ended(ctx, address, 0, found)
+}
+
+// ended records the result of a round at a server.
+func (r *Rollout) ended(ctx context.Context, address string, number int64, found result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.servers[address]
+	if s == nil {
+		return
+	}
+	before := *s
+	s.passed++
+	switch {
+	case found.outcome == failed:
+		s.passed = before.passed
+	case found.outcome == loaded:
+		s.passed = 0
+		if number < s.shown {
+			r.end(ctx, address, fmt.Sprintf("it has shown the number %d, and %d before", number, s.shown))
+		}
+		if s.shown = number; number < r.last {
+			found = result{behind, fmt.Sprintf("it has loaded the number %d of %d", number, r.last)}
+		}
+	case found.outcome == passed || s.passed >= maxPassed:
+		found.outcome = passed
+		if s.shown = 0; before.shown > 0 || before.last.outcome != passed {
+			r.end(ctx, address, found.message)
+		}
+	}
+	probes.WithLabelValues(string(found.outcome)).Inc()
+	if found != before.last {
+		klog.FromContext(ctx).Info("Probed which barriers are loaded", "server", address, "result", found.outcome, "before", before.last.outcome, "message", found.message)
+	}
+	s.last = found
+	r.settleAll()
+}
+
+// end ends what is active: a server does not enforce it.
+func (r *Rollout) end(ctx context.Context, address, message string) {
+	for _, e := range r.entries {
+		if len(e.active) > 0 {
+			klog.FromContext(ctx).Info("No barrier is active any more", "server", address, "message", message)
+			break
+		}
+	}
+	for _, e := range r.entries {
+		e.active = nil
+	}
+}

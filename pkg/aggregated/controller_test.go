@@ -163,7 +163,7 @@ func TestStatusIsWrittenLater(t *testing.T) {
 	turn(registration.ServingMissing)
 	r.eventually(t, "the first change", func() bool { return r.reason(t) == policyv1alpha1.ReasonMissing })
 	begun := r.now
-	r.set(begun.Add(controller.PaceInterval-300*time.Millisecond), nil)
+	r.set(begun.Add(controller.PaceInterval-2*time.Second), nil)
 	turn(registration.ServingUnavailable)
 	asks := func() int {
 		r.mu.Lock()

@@ -58,7 +58,9 @@ func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.
 		if o.services != nil {
 			// They are also read while it is not known whether there are configurations, so that a restart folds conditions for as short
 			// as possible.
-			go o.services.Run(hook, func() bool { return o.folding != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty() })
+			go o.services.Run(hook, func() bool {
+				return o.folding != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
+			})
 		}
 		return nil
 	})

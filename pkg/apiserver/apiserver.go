@@ -73,6 +73,8 @@ type ExtraConfig struct {
 	EnableDemoAPI bool
 	// FrontDoor configures the front door on a listener of its own. Nil disables it.
 	FrontDoor *FrontDoorConfig
+	// Barriers configures the barriers of Deny policies, which the server writes to kube-apiserver. Nil disables them.
+	Barriers *BarriersConfig
 	// Mappings say which permissions fields need, and the server keeps them up to date. Nil
 	// means that it stores none.
 	Mappings *mapping.Source
@@ -265,16 +267,20 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	barriers, err := c.newBarriers(others.services)
+	if err != nil {
+		return nil, err
+	}
 	places := newPlaces(others.folding, others.services, others.enforcement)
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
 	}
-	policies, revisions, err := c.policyGroup(types, places)
+	policies, revisions, err := c.policyGroup(types, places, barriers)
 	if err != nil {
 		return nil, err
 	}
-	groups := append(c.reviewGroups(places), policies)
+	groups := append(c.reviewGroups(places, barriers), policies)
 	if c.extra.EnableDemoAPI {
 		demo, err := c.demoGroup()
 		if err != nil {
@@ -289,7 +295,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
-	if err := c.runPolicies(generic, revisions, types, places, others); err != nil {
+	if err := c.runPolicies(generic, revisions, types, places, others, barriers); err != nil {
 		return nil, err
 	}
 	watcher, err := c.runRegistration(others.client, generic)
@@ -299,7 +305,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := others.folding.install(generic); err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(watcher, others.folding, others.enforcement)
+	frontDoor, err := c.newFrontDoor(watcher, others.folding, barriers, others.enforcement)
 	if err != nil {
 		return nil, err
 	}
@@ -308,7 +314,7 @@ func (c CompletedConfig) New() (*Server, error) {
 
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *places, others *others) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *places, others *others, barriers *barriers) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
@@ -323,7 +329,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	}
 	policies, err := policy.NewController(policy.Config{
 		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
-		Server: c.enforcementServer(places), End: c.extra.End,
+		Server: c.enforcementServer(places, barriers), End: c.extra.End,
 		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
 	if err != nil {
@@ -332,14 +338,13 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	if err := generic.AddReadyzChecks(policies.Ready()); err != nil {
 		return fmt.Errorf("readiness of policies: %w", err)
 	}
+	if err := barriers.run(c, generic, client, revisions, policies.Recheck); err != nil {
+		return fmt.Errorf("barriers: %w", err)
+	}
 	return generic.AddPostStartHook("proviso-policies", func(hook genericapiserver.PostStartHookContext) error {
 		go func() {
-			if c.extra.LoadPolicies != nil {
-				select {
-				case <-c.extra.LoadPolicies:
-				case <-hook.Done():
-					return
-				}
+			if !c.waitForPolicies(hook) {
+				return
 			}
 			go places.run(hook, func() {
 				policies.Recheck()
@@ -352,8 +357,12 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 }
 
 // enforcementServer describes to the status of policies where requests are decided.
-func (c CompletedConfig) enforcementServer(places *places) enforcementstatus.Server {
-	return enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load}
+func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) enforcementstatus.Server {
+	server := enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load}
+	if barriers != nil {
+		server.Barrier, server.BarriersAreKnown = barriers.describe, barriers.areKnown
+	}
+	return server
 }
 
 // typeChecker returns a checker that uses the schemas and the resources of this server and of kube-apiserver. Without a client
@@ -374,8 +383,8 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 }
 
 // reviewGroups returns the two groups of reviews, which have the same storages.
-func (c CompletedConfig) reviewGroups(places *places) []*genericapiserver.APIGroupInfo {
-	storages := c.reviewStorages(places)
+func (c CompletedConfig) reviewGroups(places *places, barriers *barriers) []*genericapiserver.APIGroupInfo {
+	storages := c.reviewStorages(places, barriers)
 	groups := make([]*genericapiserver.APIGroupInfo, 0, len(reviewVersions))
 	for _, version := range reviewVersions {
 		group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
@@ -385,8 +394,8 @@ func (c CompletedConfig) reviewGroups(places *places) []*genericapiserver.APIGro
 	return groups
 }
 
-func (c CompletedConfig) reviewStorages(places *places) map[string]rest.Storage {
-	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers, Elsewhere: places.reviewed, Versions: c.extra.Enforcer.Versions}
+func (c CompletedConfig) reviewStorages(places *places, barriers *barriers) map[string]rest.Storage {
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers, Elsewhere: places.reviewed, Unenforced: barriers.unenforced(), Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
@@ -422,8 +431,8 @@ type revision = func(context.Context) (uint64, error)
 
 // policyGroup returns the API group of policies, and of mappings if the server stores them. It also returns, for each resource,
 // the function for the current revision of its store.
-func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
-	checker := policy.NewChecker(c.policies, c.enforcementServer(places), types)
+func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places, barriers *barriers) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
+	checker := barriers.checker(policy.NewChecker(c.policies, c.enforcementServer(places, barriers), types))
 	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
 	if err != nil {
 		return nil, nil, err

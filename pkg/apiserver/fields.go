@@ -49,6 +49,7 @@ var withFields = []struct {
 	{version: demov1alpha1.SchemeGroupVersion, resource: "virtualmachines", object: &demov1alpha1.VirtualMachine{}},
 	{version: policyv1alpha1.SchemeGroupVersion, resource: "clusterauthorizationpolicies", object: &policyv1alpha1.ClusterAuthorizationPolicy{}},
 	{version: policyv1alpha1.SchemeGroupVersion, resource: "authorizationpolicies", object: &policyv1alpha1.AuthorizationPolicy{}},
+	{version: policyv1alpha1.SchemeGroupVersion, resource: "enforcementconfigurations", object: &policyv1alpha1.EnforcementConfiguration{}},
 	{version: policyv1alpha1.SchemeGroupVersion, resource: "fieldpermissionmappings", object: &policyv1alpha1.FieldPermissionMapping{}},
 }
 

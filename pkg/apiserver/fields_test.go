@@ -61,6 +61,24 @@ func TestFieldsOfMachines(t *testing.T) {
 	}
 }
 
+// TestFieldsOfStoredKinds expects a schema of each kind of policy.proviso.dev that is stored. Without one, the elements of its lists have
+// no keys, so that no permission on a condition of the status applies.
+func TestFieldsOfStoredKinds(t *testing.T) {
+	t.Parallel()
+	fields, err := apiserver.NewFields(openAPI(generatedopenapi.GetOpenAPIDefinitions), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, is := range apiserver.Scheme.KnownTypes(policyv1alpha1.SchemeGroupVersion) {
+		if _, isKind := is.FieldByName("Spec"); !isKind {
+			continue
+		}
+		if _, err := fields.Types.TypeOf(t.Context(), policyv1alpha1.SchemeGroupVersion.WithKind(name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestMalformedMarkersKeepTheServerFromStarting and say where they are.
 func TestMalformedMarkersKeepTheServerFromStarting(t *testing.T) {
 	t.Parallel()

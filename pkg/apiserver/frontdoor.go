@@ -40,7 +40,7 @@ var errNoClientCA = errors.New("the front door needs a CA for client certificate
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *folding, elsewhere *aggregated.Enforcement) (*frontdoor.Server, error) {
+func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *folding, barriers *barriers, elsewhere *aggregated.Enforcement) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -49,8 +49,8 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *fo
 		return nil, errNoClientCA
 	}
 	decider, err := frontdoor.New(frontdoor.Config{
-		InnerDoor: folding.innerDoor(),
-		Chain:     c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), EnforcedElsewhere: elsewhere.Enforces, Namespaces: config.Namespaces,
+		InnerDoor: folding.innerDoor(), Barriers: barriers.forFrontDoor(),
+		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Serves: c.servesBehind(watcher), EnforcedElsewhere: elsewhere.Enforces, Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {

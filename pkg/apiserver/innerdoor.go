@@ -14,7 +14,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
-	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
@@ -41,7 +41,12 @@ func (c CompletedConfig) innerDoor(config *InnerDoorConfig) (frontdoor.Route, er
 		return frontdoor.Route{}, fmt.Errorf("manifest of the inner door: %w", err)
 	}
 	handler, err := innerdoor.NewHandler(innerdoor.HandlerConfig{
-		Decider:   &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.Manifest.OwnerReferences},
+		Decider: &innerdoor.Decider{
+			Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.Manifest.OwnerReferences,
+			FrontDoor: func(ctx context.Context) context.Context {
+				return engine.WithNamespaces(ctx, c.extra.FrontDoor.Namespaces)
+			},
+		},
 		Namespace: config.Namespace, Digest: digest, Trail: c.fieldTrail(),
 	})
 	if err != nil {
@@ -63,21 +68,7 @@ func (c CompletedConfig) fieldTrail() func(context.Context) (context.Context, fu
 
 // evaluatorAtInnerDoor returns an evaluator for conditions in CEL that other authorizers wrote. It belongs to one write.
 func (c CompletedConfig) evaluatorAtInnerDoor(data authorizer.ConditionsData) authorization.ConditionEvaluator {
-	evaluator := &celeval.Evaluator{
-		Compiler: c.extra.Compilers.Conditions, Bound: c.extra.Compilers.Bound,
-		Secondary: &celeval.SecondaryChecks{Authorizer: c.extra.Chains.Checks, User: data.GetUserInfo(), Resource: data},
+	return &celeval.DataEvaluator{
+		Compiler: c.extra.Compilers.Conditions, Bound: c.extra.Compilers.Bound, Checks: c.extra.Chains.Checks, Data: data,
 	}
-	return authorization.ConditionEvaluatorFunc(func(ctx context.Context, condition authorization.Condition) authorization.Outcome {
-		reader := &cel.ObjectReader{}
-		values, err := celeval.ValuesOf(data, reader)
-		if err != nil {
-			return authorization.Failed(err)
-		}
-		evaluator.Values = values
-		outcome := evaluator.EvaluateCondition(ctx, condition)
-		if err := reader.Err(); err != nil {
-			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
-		}
-		return outcome
-	})
 }

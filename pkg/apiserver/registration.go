@@ -60,3 +60,15 @@ func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(auth
 		return c.extra.Enforcer.Covers(a) && (watcher == nil || watcher.Serves(version))
 	}
 }
+
+// servesBehind returns a function that reports whether kube-apiserver passes a request on to this server, whether or not it enforces
+// conditions on the request.
+func (c CompletedConfig) servesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
+	return func(a authorizer.Attributes) bool {
+		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
+		if watcher == nil && slices.Contains(reviewVersions, version) {
+			return false
+		}
+		return slices.Contains(c.extra.Enforcer.Versions(a), version.Version) && (watcher == nil || watcher.Serves(version))
+	}
+}

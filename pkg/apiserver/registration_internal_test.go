@@ -83,6 +83,7 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				}
 			}
 			behind := CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer}}}.enforcesBehind(watcher)
+			serves := CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer}}}.servesBehind(watcher)
 			for _, version := range servedVersions {
 				group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
 				group.VersionedResourcesStorageMap[version.Version] = map[string]rest.Storage{"subjectaccessreviews": accessreview.NewSubjectREST(nil)}
@@ -95,13 +96,21 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				if got, ok := want[version.Group]; behind(a) != (got || !ok) {
 					t.Errorf("%s: enforced behind kube-apiserver: %v", version, behind(a))
 				}
-				a.Verb = "list"
+				enforced := behind(a)
+				if a.Verb = "list"; serves(a) != enforced {
+					t.Errorf("%s: served behind kube-apiserver: %v", version, !enforced)
+				}
 				if behind(a) {
 					t.Errorf("%s: a request that this server does not cover counts as enforced", version)
 				}
 			}
 			if a := (authorizer.AttributesRecord{Verb: "create", APIGroup: demov1alpha1.GroupName, APIVersion: "*", Resource: "subjectaccessreviews", ResourceRequest: true}); behind(a) {
 				t.Error("a request for all versions counts as enforced")
+			}
+			for _, version := range []string{"v1", "*"} {
+				if a := (authorizer.AttributesRecord{Verb: "create", APIVersion: version, Resource: "pods", ResourceRequest: true}); serves(a) || behind(a) {
+					t.Errorf("pods in %s count as served", version)
+				}
 			}
 		})
 	}

@@ -35,7 +35,7 @@ type requestData struct {
 	read [][]string
 
 	// cel evaluates CEL conditions of other authorizers within one budget.
-	cel *celeval.Evaluator
+	cel *celeval.DataEvaluator
 }
 
 var (

@@ -20,7 +20,6 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
-	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 var (
@@ -61,11 +60,13 @@ func Enforce(ctx context.Context, a admission.Attributes, o admission.ObjectInte
 		result.add(r, decision)
 		if !decision.IsAllow() {
 			s.settle(result)
+			s.auditObject(ctx, decision, data)
 			return refusal(r.attributes, decision, data)
 		}
 	}
 	s.settle(result)
 	s.setAllowed(true)
+	s.auditObject(ctx, authorization.Allow("", nil), data)
 	return nil
 }
 
@@ -127,25 +128,10 @@ func (e *Enforcer) evaluatorFor(data *requestData) authorization.ConditionEvalua
 	if e.config.Conditions == nil {
 		return nil
 	}
-	return authorization.ConditionEvaluatorFunc(func(ctx context.Context, c authorization.Condition) authorization.Outcome {
-		if data.cel == nil {
-			data.cel = &celeval.Evaluator{
-				Compiler: e.config.Conditions, Bound: e.config.Bound,
-				Secondary: &celeval.SecondaryChecks{Authorizer: e.config.Checks, User: data.GetUserInfo(), Resource: data},
-			}
-		}
-		reader := &cel.ObjectReader{}
-		values, err := celeval.ValuesOf(data, reader)
-		if err != nil {
-			return authorization.Failed(err)
-		}
-		data.cel.Values = values
-		outcome := data.cel.EvaluateCondition(ctx, c)
-		if err := reader.Err(); err != nil {
-			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
-		}
-		return outcome
-	})
+	if data.cel == nil {
+		data.cel = &celeval.DataEvaluator{Compiler: e.config.Conditions, Bound: e.config.Bound, Checks: e.config.Checks, Data: data}
+	}
+	return data.cel
 }
 
 // admits reports whether the request at admission is the one that the record is about.

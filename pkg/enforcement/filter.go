@@ -41,11 +41,18 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		return authorizer.DecisionDeny, reasonReserved, nil
 	}
 	s := slotFrom(ctx)
-	if s == nil || !describesRequest(ctx, a) {
+	if s == nil {
 		return forbidden(f.folding.Authorize(ctx, a))
+	}
+	if !describesRequest(ctx, a) {
+		verdict, reason, err := forbidden(f.folding.Authorize(ctx, authorization.Audited(a, &s.audit)))
+		s.audit.Settle(ctx)
+		s.audit.Seal()
+		return verdict, reason, err
 	}
 	request, decision := s.enforcer.decide(ctx, a, nil)
 	if request == nil {
+		s.auditAuthorization(ctx, nil, s.enforcer.Covers(a))
 		decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
 		return forbidden(decision.Concrete())
 	}
@@ -53,6 +60,7 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if attributes, needed := s.enforcer.createOfConnection(a); needed {
 		var also authorization.Decision
 		if connect, also = s.enforcer.decide(ctx, attributes, request); connect == nil {
+			s.auditAuthorization(ctx, nil, s.enforcer.Covers(a))
 			decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
 			verdict, reason, err := forbidden(also.Concrete())
 			return verdict, "a connection also needs the verb create: " + reason, err
@@ -61,6 +69,7 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 	if !s.recordRequest(request, connect) {
 		return authorizer.DecisionDeny, "the request has been authorized before", nil
 	}
+	s.auditAuthorization(ctx, request, request.lazy != nil)
 	if request.isConditional() || connect.isConditional() {
 		decisions.WithContext(ctx).WithLabelValues(labelConditional).Inc()
 		audit.AddAuditAnnotation(ctx, auditConditional, "true")
@@ -106,18 +115,22 @@ func describesRequest(ctx context.Context, a authorizer.Attributes) bool {
 // folded. The record is nil if the decision cannot become Allow; the decision is then unconditional
 // and has the reason.
 func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier *record) (*record, authorization.Decision) {
+	var audit *authorization.Audit
+	if s := slotFrom(ctx); s != nil {
+		audit = &s.audit
+	}
 	ctx, chain := e.chainFor(ctx, a, earlier)
 	if !e.Covers(a) {
 		if earlier != nil && earlier.lazy != nil {
 			ctx = earlier.lazy.Pin(ctx)
 		}
-		decision := chain.Decide(ctx, a).Fold()
+		decision := chain.Decide(ctx, authorization.Audited(a, audit)).Fold()
 		if !decision.IsAllow() {
 			return nil, decision
 		}
 		return &record{attributes: a, decided: decision}, decision
 	}
-	attributes := conditionsAware{a}
+	attributes := authorization.Audited(conditionsAware{a}, audit)
 	var lazy *authorization.Lazy
 	if earlier != nil && earlier.lazy != nil {
 		lazy = earlier.lazy.ForAttributes(ctx, attributes)

@@ -64,8 +64,11 @@ func (s *slot) isDenied() bool {
 	return s.outcome.denied
 }
 
-// annotate adds the recorded outcome of the conditions to the audit event. It adds nothing if none was evaluated.
+// annotate adds the recorded outcome of the conditions to the audit event, and what policies with the enforcement Audit would have
+// done. It adds nothing if none was evaluated.
 func (s *slot) annotate(ctx context.Context) {
+	s.audit.Finish(authorization.RemainderNone)
+	audit.AddAuditAnnotations(ctx, s.audit.Annotations()...)
 	s.mu.Lock()
 	result := s.outcome
 	s.mu.Unlock()

@@ -40,6 +40,8 @@ func (r *record) isConditional() bool { return r != nil && r.conditional }
 // recorded once and not replaced.
 type slot struct {
 	enforcer *Enforcer
+	// audit has the policies with the enforcement Audit that match the request.
+	audit authorization.Audit
 
 	mu sync.Mutex
 	// request is the decision about the request itself.
@@ -77,7 +79,9 @@ func slotFrom(ctx context.Context) *slot {
 // handler finds a slot.
 func (e *Enforcer) WithSlot(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), slotKey{}, &slot{enforcer: e})))
+		s := &slot{enforcer: e}
+		defer s.audit.Finish(authorization.RemainderNone) // of a request that was not authorized
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), slotKey{}, s)))
 	})
 }
 

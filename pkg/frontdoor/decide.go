@@ -37,6 +37,9 @@ type Config struct {
 	// conditions on it at admission. It must return false for attributes that stand for more than
 	// one kind of request.
 	Enforces func(authorizer.Attributes) bool
+	// Serves reports whether this server, and no other, serves the request, so that it authorizes it again. If nil, it does so for what
+	// it enforces.
+	Serves func(authorizer.Attributes) bool
 	// EnforcedElsewhere reports whether another server behind kube-apiserver serves the request and evaluates conditions on it at
 	// admission. It is not called for attributes that stand for more than one kind of request. If nil, no other server does.
 	EnforcedElsewhere func(authorizer.Attributes) bool
@@ -55,6 +58,8 @@ type Config struct {
 	// InnerDoor lets writes pass on conditions that kube-apiserver has Proviso evaluate at admission. If nil, conditions on what this
 	// server does not enforce are folded.
 	InnerDoor *InnerDoor
+	// Barriers says which Deny conditions kube-apiserver enforces itself. If nil, it enforces none.
+	Barriers *Barriers
 }
 
 // New returns a Decider. It returns an error if config is incomplete.
@@ -66,6 +71,8 @@ func New(config Config) (*Decider, error) {
 		return nil, errors.New("the fields of a front door need Check and KubeAPIServer")
 	case config.InnerDoor != nil && !config.InnerDoor.isComplete():
 		return nil, errors.New("the inner door of a front door needs all its functions")
+	case config.Barriers != nil && !config.Barriers.isComplete():
+		return nil, errors.New("the barriers of a front door need all their functions")
 	}
 	return &Decider{config: config}, nil
 }
@@ -99,6 +106,8 @@ func (d *Decider) Ready() error {
 //     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
 //     how to see them.
 //
+// Deny conditions that kube-apiserver itself enforces, as Barriers says, are left out before that.
+//
 // A request with the delegation marker comes from Proviso, which decides from the same policies
 // itself, at admission or in the inner door, and needs the answer of the other authorizers. Allow and conditional decisions become
 // NoOpinion without a reason; Deny stays. A client that had the marker would avoid conditions that deny, so that impersonating it is
@@ -108,6 +117,16 @@ func (d *Decider) Ready() error {
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
 func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
 	return d.decide(ctx, attributes, unlimited{})
+}
+
+// decide is Decide with limited evaluations.
+func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+	audit := &authorization.Audit{}
+	decision, err := d.decideAudited(ctx, attributes, audit, within)
+	if err == nil {
+		d.audit(ctx, attributes, audit, decision)
+	}
+	return decision, err
 }
 
 // limit bounds the evaluations for a request. Other steps of its decision, such as the check by
@@ -140,8 +159,9 @@ func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attribut
 	return within.decision(func() authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
 }
 
-// decide is Decide with limited evaluations.
-func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+// decideAudited decides a request. It adds the policies with the enforcement Audit that match the request to audit, and evaluates none of
+// them.
+func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attributes, audit *authorization.Audit, within limit) (authorization.Decision, error) {
 	if d.isCanary(ctx, attributes) {
 		return authorization.Allow(reasonCanary, nil), nil
 	}
@@ -155,17 +175,21 @@ func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, 
 	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
 	if !marked && d.isListed(attributes) {
-		return d.decideListed(ctx, attributes, within)
+		return d.decideListed(ctx, attributes, audit, within)
 	}
-	decision, err := d.byPolicies(ctx, attributes, within)
+	if marked {
+		audit = nil // it is no request
+	}
+	decision, err := d.byPolicies(ctx, authorization.Audited(attributes, audit), within)
 	if err != nil {
 		return authorization.Decision{}, err
 	}
 	if !decision.IsUnconditional() {
 		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
-		decision = d.unconditional(decision, attributes, enforced, marked)
+		left, atBarriers := d.withoutBarriers(decision, attributes)
+		decision = withBarriers(d.unconditional(left, attributes, enforced, marked), atBarriers)
 		if !marked {
-			observeConditional(decision, enforced)
+			observeConditional(decision, enforced, left)
 		}
 	}
 	if marked && !decision.IsDeny() {
@@ -197,6 +221,8 @@ const (
 // unconditional converts a conditional decision as Decide describes.
 func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
 	switch {
+	case decision.IsUnconditional(): // barriers enforce all conditions
+		return decision
 	case enforced && decision.CanBecomeAllowed():
 		if !d.config.Enforces(attributes) {
 			return authorization.Allow(reasonElsewhere+strings.Join(decision.Labels(), "; "), nil)

@@ -33,6 +33,8 @@ type policy struct {
 	effect    policyv1alpha1.PolicyEffect
 	condition string
 	rule      policyv1alpha1.PolicyRule
+	// enforcement is Enforce if it is empty.
+	enforcement policyv1alpha1.PolicyEnforcement
 }
 
 const (
@@ -66,7 +68,7 @@ func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.P
 		}
 		if result[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: p.effect, Condition: p.condition, Rules: []policyv1alpha1.PolicyRule{p.rule},
-			Subjects: []rbacv1.Subject{subject},
+			Subjects: []rbacv1.Subject{subject}, Enforcement: p.enforcement,
 		}, compiler); err != nil {
 			tb.Fatal(err)
 		}
@@ -357,14 +359,22 @@ func TestConditionalAnswersAreCounted(t *testing.T) {
 		{"Allow on conditions about every version", onCondition, everyVersion, "folded_to_no_opinion"},
 		{"Deny on conditions elsewhere", unlessIt, configMaps("create"), "folded_to_denied"},
 		{"a check of Proviso", onCondition, marked(webhook.DelegationMarker), ""},
+		{"Deny on conditions that kube-apiserver enforces", map[string]policy{"d": onVerbs(deny, "dryRun", "*")}, configMaps("create"), "left_to_barrier"},
+		{"Allow, and Deny on conditions that kube-apiserver enforces", map[string]policy{"a": {effect: allow}, "d": onVerbs(deny, "dryRun", "*")}, configMaps("create"), "left_to_barrier"},
+		{"Allow on conditions, and Deny on conditions that kube-apiserver enforces", map[string]policy{"a": onVerbs(allow, "dryRun", "*"), "d": onVerbs(deny, "dryRun", "*")}, configMaps("create"), "folded_to_no_opinion"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			before := conditionalAnswers(t)
-			if _, err := newDoor(t, publish(t, tc.policies), enforcesMachines).Decide(t.Context(), asAlice(tc.change)); err != nil {
+			source := publish(t, tc.policies)
+			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, Barriers: newBarriers("d")})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := door.Decide(t.Context(), asAlice(tc.change)); err != nil {
 				t.Fatal(err)
 			}
 			after := conditionalAnswers(t)
-			for _, answer := range []string{"allowed_on_conditions", "allowed_on_fields", "left_to_server", "folded_to_denied", "folded_to_no_opinion"} {
+			for _, answer := range []string{"allowed_on_conditions", "allowed_on_fields", "left_to_server", "left_to_barrier", "folded_to_denied", "folded_to_no_opinion"} {
 				want := 0.0
 				if answer == tc.want {
 					want = 1

@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
 // The paths of the listener.
@@ -54,7 +55,7 @@ func NewHandler(decider *Decider, clients *Clients, others ...Route) http.Handle
 func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes, others ...Route) http.Handler {
 	RegisterMetrics()
 	own := http.NewServeMux()
-	own.Handle(AuthorizePath, &reviewHandler{decider: decider, limits: newLimits(), attributesOf: attributesOf})
+	own.Handle(AuthorizePath, &reviewHandler{decider: decider, limits: newLimits(), audits: newAudits(), attributesOf: attributesOf})
 	own.HandleFunc(ReadyPath, decider.ready)
 	mux := http.NewServeMux()
 	mux.Handle("/", withDeadline(own))
@@ -68,6 +69,8 @@ func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpe
 type reviewHandler struct {
 	decider *Decider
 	limits  *limits
+	// audits bounds the requests whose policies with the enforcement Audit are evaluated.
+	audits *slots.Slots
 	// attributesOf returns the request that a review asks about.
 	attributesOf func(*reviewSpec) authorizer.Attributes
 }
@@ -153,6 +156,7 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (aut
 type decided struct {
 	decision authorization.Decision
 	err      error
+	audit    *authorization.Audit
 }
 
 // decide decides a review that has been read. It returns at the deadline even if the decision is
@@ -164,6 +168,7 @@ func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within l
 		result := h.contained(ctx, review, within)
 		release()
 		results <- result
+		h.auditLater(ctx, review, result)
 	}()
 	late, cancel := untilDeadline(ctx)
 	defer cancel()
@@ -190,8 +195,9 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
-	decision, err := h.decider.decide(ctx, h.attributesOf(review), within)
-	return decided{decision: decision, err: err}
+	audit := &authorization.Audit{}
+	decision, err := h.decider.decideAudited(ctx, h.attributesOf(review), audit, within)
+	return decided{decision: decision, err: err, audit: audit}
 }
 
 // untilDeadline returns a context that ends at the deadline of ctx, but not when the client

@@ -83,16 +83,17 @@ var (
 
 // decideListed decides a request that the inner door decides again. There its path and its selectors are not seen, so that policies
 // that read them grant nothing on their own.
-func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attributes, audit *authorization.Audit, within limit) (authorization.Decision, error) {
 	unseenCtx, unseen := authorization.WithUnseen(ctx)
-	decision, err := d.byPolicies(unseenCtx, attributes, within)
+	decision, err := d.byPolicies(unseenCtx, authorization.Audited(attributes, audit), within)
 	if err != nil {
 		return authorization.Decision{}, err
 	}
-	onConditions := decision.CanBecomeAllowed() && !decision.IsAllow()
+	left, atBarriers := d.withoutBarriers(decision, attributes)
+	onConditions := left.CanBecomeAllowed() && !left.IsAllow()
 	if !decision.IsUnconditional() {
-		decision = d.passesOnConditions(ctx, decision, attributes, within)
-		observeConditional(decision, false)
+		decision = withBarriers(d.passesOnConditions(ctx, left, attributes, within), atBarriers)
+		observeConditional(decision, false, left)
 	}
 	if decision.IsNoOpinion() && !onConditions {
 		// An obstacle to conditions would be one to fields, too.
@@ -109,7 +110,7 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 // the inner door decides the request again. Otherwise the decision is folded.
 //
 // Of a decision that can become Deny only the Deny is left, because kube-apiserver does not call the inner door for what another
-// authorizer allows.
+// authorizer allows. Conditions that barriers enforce have been left out of the decision.
 func (d *Decider) passesOnConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
 	folded := decision.Fold()
 	if !folded.IsNoOpinion() || !decision.CanBecomeAllowed() {
@@ -176,8 +177,14 @@ func (d *Decider) undecided(ctx context.Context, attributes authorizer.Attribute
 // sent.
 func (d *Decider) isRestrictedOtherwise(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
 	mayDeny := func(check innerdoor.Check) bool {
-		decision, err := d.byPolicies(ctx, withCheck(attributes, check), within)
-		return err != nil || decision.CanBecomeDenied()
+		other := withCheck(attributes, check)
+		decision, err := d.byPolicies(ctx, other, within)
+		if err != nil {
+			return true
+		}
+		// A barrier decides about what it sees at admission, which is the same however the request was sent.
+		left, _ := d.withoutBarriers(decision, other)
+		return left.CanBecomeDenied()
 	}
 	isDenied := func(check innerdoor.Check) bool {
 		decision, err := d.byPolicies(ctx, withCheck(attributes, check), within)

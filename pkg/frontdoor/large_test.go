@@ -101,6 +101,8 @@ func (b *bubble) evaluated(a authorizer.Attributes) authorizer.Attributes {
 	case slowInNamespace:
 		var once sync.Once
 		return during{a, func() { once.Do(func() { time.Sleep(2 * namespaceTimeout) }) }}
+	case heldInAudit:
+		return selecting{a, func() { <-b.open }}
 	case panics:
 		return panicking{a, 0}
 	case panicsLate:

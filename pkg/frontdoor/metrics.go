@@ -34,6 +34,7 @@ const (
 	answerAllowedOnConditions = "allowed_on_conditions"
 	answerAllowedOnFields     = "allowed_on_fields"
 	answerLeft                = "left_to_server"
+	answerLeftToBarrier       = "left_to_barrier"
 	answerDenied              = "folded_to_denied"
 	answerNoOpinion           = "folded_to_no_opinion"
 )
@@ -61,13 +62,17 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "namespaces_unevaluated_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of times that policies of a namespace were not all evaluated for a review, by cause: no_slot (too many reviews about the namespace at the same time) or too_late. They then count as over their budget.",
 	}, []string{"cause"})
+	unaudited = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "unaudited_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of reviews that match policies with the enforcement Audit and are not counted for them, because too many others are evaluated at the same time.",
+	})
 	checks = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "granular_checks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of checks of the front door for the verb granular, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
 	}, []string{"result"})
 	conditionalAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "conditional_answers_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (Proviso evaluates the conditions or checks the fields at admission), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
+		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (Proviso evaluates the conditions or checks the fields at admission), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), left_to_barrier (kube-apiserver enforces all conditions, by ValidatingAdmissionPolicies), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
 	}, []string{"answer"})
 	innerDoorAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_answers_total", StabilityLevel: metrics.ALPHA,
@@ -86,7 +91,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, denials, unevaluated, checks, conditionalAnswers, innerDoorAnswers, reads, duration)
+	legacyregistry.MustRegister(requests, unaudited, refusals, denials, unevaluated, checks, conditionalAnswers, innerDoorAnswers, reads, duration)
 })
 
 func observeCheck(decision authorizer.Decision, err error) { observeAnswer(checks, decision, err) }
@@ -104,10 +109,13 @@ func observeAnswer(counter *metrics.CounterVec, decision authorizer.Decision, er
 	counter.WithLabelValues(result).Inc()
 }
 
-// observeConditional counts the answer to which a conditional decision was converted.
-func observeConditional(decision authorization.Decision, enforced bool) {
+// observeConditional counts the answer to which a conditional decision was converted. left is the decision without the conditions that
+// barriers enforce.
+func observeConditional(decision authorization.Decision, enforced bool, left authorization.Decision) {
 	answer := answerNoOpinion
 	switch {
+	case left.IsUnconditional() && !left.IsDeny():
+		answer = answerLeftToBarrier
 	case decision.IsAllow():
 		answer = answerAllowedOnConditions
 	case decision.IsDeny():

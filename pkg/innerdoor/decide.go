@@ -36,6 +36,9 @@ type Decider struct {
 	// changes the owners of an object needs the permission to delete it, too. The plugin asks the front door for it, which
 	// may have allowed it on conditions.
 	OwnerReferences bool
+	// FrontDoor returns a context in which policies with the enforcement Audit are evaluated as the front door has evaluated them. It
+	// counts the results that are known there. It may be nil.
+	FrontDoor func(context.Context) context.Context
 }
 
 // Decide returns Allow if all checks of one way to send the write are allowed for its objects, and Deny otherwise. All
@@ -50,6 +53,10 @@ type verdict struct {
 	// withheld is the reason for a user who may not read the stored object, to whom the reason of the decision could show something of
 	// it. It is empty if the reason of the decision may be shown.
 	withheld string
+	// audit has the policies with the enforcement Audit that match the write. Nothing has been evaluated.
+	audit *authorization.Audit
+	// isDenied says that an authorizer denies the write, whatever others say.
+	isDenied bool
 }
 
 func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
@@ -60,32 +67,39 @@ func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
 			result = verdict{Decision: authorization.Deny("the write could not be decided", errPanicked)}
 		}
 	}()
-	m := &moment{decider: d, write: write}
+	m := &moment{decider: d, write: write, evaluator: d.evaluatorFor(write)}
 	ctx, _ = authorization.WithUnseen(authorization.WithBudget(ctx))
 	var reasons []string
 	var errs []error
+	all := &authorization.Audit{}
 	for _, way := range write.Ways() {
-		decision := m.decideWay(ctx, way)
+		audit := &authorization.Audit{}
+		decision := m.decideWay(ctx, way, audit)
 		if decision.IsAllow() {
-			return verdict{Decision: decision}
+			return verdict{Decision: decision, audit: audit}
 		}
+		all.Take(audit)
 		if reason := decision.Reason(); reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 		errs = append(errs, decision.Err())
 	}
 	refusal := authorization.Deny(cmp.Or(strings.Join(reasons, "; "), reasonNever), errors.Join(errs...))
-	return verdict{Decision: refusal, withheld: m.withheld(ctx)}
+	return verdict{Decision: refusal, withheld: m.withheld(ctx), audit: all, isDenied: m.isDenied}
 }
 
 // moment decides the checks of one write from the same policies.
 type moment struct {
 	decider *Decider
 	write   *Write
+	// evaluator evaluates the conditions of all checks, after the objects have been decoded.
+	evaluator authorization.ConditionEvaluator
 	// first is the first decision, whose policies the others share. It is nil before.
 	first *authorization.Lazy
 	// conditions names the conditions that were evaluated, as far as they were known before the objects were.
 	conditions []string
+	// isDenied says that an authorizer has denied a check.
+	isDenied bool
 	// comparesOwners says that the owners of the old and the new object were compared, and differ.
 	comparesOwners bool
 }
@@ -99,12 +113,14 @@ func (m *moment) begin(ctx context.Context, attributes authorizer.Attributes) *a
 	return m.first.ForAttributes(ctx, attributes)
 }
 
-// decideWay returns the first decision that is not Allow, or Allow. The objects are decoded only if all checks can become allowed.
-func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecord) (decision authorization.Decision) {
+// decideWay returns the first decision that is not Allow, or Allow. The objects are decoded only if all checks can become allowed. It adds
+// the policies with the enforcement Audit that match the way to audit.
+func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecord, audit *authorization.Audit) (decision authorization.Decision) {
 	var begun []*authorization.Lazy
 	for _, attributes := range way {
-		lazy := m.begin(ctx, attributes)
+		lazy := m.begin(ctx, authorization.Audited(attributes, audit))
 		if decision := lazy.Decision(); !decision.CanBecomeAllowed() {
+			m.isDenied = m.isDenied || decision.IsDeny()
 			return never(decision)
 		}
 		begun = append(begun, lazy)
@@ -117,11 +133,12 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 	}
 	if m.decider.OwnerReferences && m.write.changesOwners() {
 		m.comparesOwners = true
-		begun = append(begun, m.begin(ctx, m.write.attributes(Check{Verb: "delete", Named: true})))
+		begun = append(begun, m.begin(ctx, authorization.Audited(m.write.attributes(Check{Verb: "delete", Named: true}), audit)))
 	}
 	for _, lazy := range begun {
-		decision = lazy.Evaluate(ctx, authorization.WithoutValues(authorization.EvaluatorFor(&data{m.write}, m.decider.evaluatorFor(m.write))))
+		decision = lazy.Evaluate(ctx, m.evaluator)
 		if !decision.IsAllow() {
+			m.isDenied = m.isDenied || decision.IsDeny()
 			return decision
 		}
 		if err := ctx.Err(); err != nil {
@@ -156,9 +173,11 @@ func never(decision authorization.Decision) authorization.Decision {
 	return authorization.Deny("", nil) // its conditions could only deny
 }
 
+// evaluatorFor returns the evaluator of conditions on a write.
 func (d *Decider) evaluatorFor(write *Write) authorization.ConditionEvaluator {
-	if d.Evaluator == nil {
-		return nil
+	var others authorization.ConditionEvaluator
+	if d.Evaluator != nil {
+		others = d.Evaluator(&data{write})
 	}
-	return d.Evaluator(&data{write})
+	return authorization.WithoutValues(authorization.EvaluatorFor(&data{write}, others))
 }

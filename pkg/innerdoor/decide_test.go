@@ -41,9 +41,18 @@ type policy struct {
 	names     []string
 	resource  string
 	condition string
+	// enforcement is Enforce if it is empty.
+	enforcement policyv1alpha1.PolicyEnforcement
 }
 
 func sourceOf(tb testing.TB, policies []policy) *engine.Source {
+	tb.Helper()
+	source, _ := compiledOf(tb, policies)
+	return source
+}
+
+// compiledOf returns a source of policies, and the policies.
+func compiledOf(tb testing.TB, policies []policy) (*engine.Source, map[engine.Key]*engine.Policy) {
 	tb.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
@@ -60,7 +69,7 @@ func sourceOf(tb testing.TB, policies []policy) *engine.Source {
 		}
 		key := engine.Key{Name: "p" + string(rune('0'+i))}
 		if compiled[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
-			Effect: p.effect, Condition: p.condition, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
+			Effect: p.effect, Condition: p.condition, Enforcement: p.enforcement, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
 			Rules: []policyv1alpha1.PolicyRule{{Verbs: p.verbs, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{p.resource}, ResourceNames: p.names}},
 		}, compiler); err != nil {
 			tb.Fatal(err)
@@ -68,7 +77,7 @@ func sourceOf(tb testing.TB, policies []policy) *engine.Source {
 	}
 	source := &engine.Source{}
 	source.Publish(engine.NewBuilder().Apply(compiled))
-	return source
+	return source, compiled
 }
 
 func deciderOf(tb testing.TB, source *engine.Source) *innerdoor.Decider {

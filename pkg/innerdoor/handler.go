@@ -173,10 +173,13 @@ func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 		return h.denied(request, decision, nil)
 	}
 	observe(decision.IsAllow(), time.Since(started))
+	audit := h.config.Decider.endAudit(ctx, write, decision)
+	annotations := append(trail(), audit.Annotations()...)
 	if decision.IsAllow() {
-		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision.Decision, trail())}
+		// Warnings show nothing of an object to a user who may not read it: only writes of users who may read it get here.
+		return &admissionv1.AdmissionResponse{UID: request.UID, Allowed: true, AuditAnnotations: annotationsOf(decision.Decision, annotations), Warnings: audit.Warnings()}
 	}
-	return h.denied(request, decision, trail())
+	return h.denied(request, decision, annotations)
 }
 
 // withTrail begins the record of a decision.

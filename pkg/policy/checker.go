@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -33,6 +34,8 @@ type Checker struct {
 	types        *typechecking.Checker
 	// typeChecks bounds the checks against schemas at the same time, also those that no write waits for any more.
 	typeChecks chan struct{}
+	// barriers compiles the barriers of policies. It is nil if the server writes none.
+	barriers *barrier.Compiler
 }
 
 const (
@@ -54,13 +57,19 @@ func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, typ
 	}
 }
 
+// WithBarriers makes the Checker warn of what barriers do not enforce. It returns the Checker, and must be called before it is used.
+func (c *Checker) WithBarriers(barriers *barrier.Compiler) *Checker {
+	c.barriers = barriers
+	return c
+}
+
 // Check returns the errors in the expressions of a specification, and the errors in its rules
 // that its condition causes, for example that apiVersions are missing although the condition
 // reads an object. The warnings say where the policy is not enforced, or not on its condition.
 // The specification must be valid in structure.
 func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList) {
 	if spec.Condition == "" {
-		return c.enforcementWarnings(spec, enforcementstatus.Request), nil
+		return c.enforcementWarnings(spec, enforcementstatus.Request, namespaced), nil
 	}
 	c.compilations <- struct{}{}
 	defer func() { <-c.compilations }()
@@ -73,7 +82,7 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		errs = append(errs, missingVersions(spec.Rules)...)
 	}
-	return c.enforcementWarnings(spec, readsOf(expression)), errs
+	return c.enforcementWarnings(spec, readsOf(expression), namespaced), errs
 }
 
 // readsOf returns what a condition depends on. Nil is no condition.
@@ -90,8 +99,9 @@ func readsOf(expression *partial.Expression) enforcementstatus.Reads {
 
 // Warn returns the mistakes that the status of a policy will show in typeChecking: the specification is valid, but does not
 // do what it says. Warn waits for the check against schemas for typeCheckWait at most, and not after ctx has ended. If the check
-// is not complete by then, a warning says that the status will show its result.
-func (c *Checker) Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string {
+// is not complete by then, a warning says that the status will show its result. Other warnings are about the barrier of the policy with
+// this key.
+func (c *Checker) Warn(ctx context.Context, key engine.Key, spec *policy.AuthorizationPolicySpec) []string {
 	stored := &policyv1alpha1.AuthorizationPolicySpec{}
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec.DeepCopy(), stored, nil); err != nil {
 		return nil
@@ -105,7 +115,7 @@ func (c *Checker) Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec
 	if err != nil {
 		warnings = append(warnings, "spec: not checked completely against the resources and schemas of the cluster: the status of the policy will show the result in typeChecking")
 	}
-	return warnings
+	return append(c.barrierWarnings(ctx, key, stored), warnings...)
 }
 
 func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.AuthorizationPolicySpec, stored *policyv1alpha1.AuthorizationPolicySpec) []policyv1alpha1.ExpressionWarning {
@@ -159,19 +169,30 @@ func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.Authoriza
 }
 
 // enforcementWarnings returns warnings that say where the policy is not enforced, or not on its condition.
-func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, reads enforcementstatus.Reads) []string {
+func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, reads enforcementstatus.Reads, namespaced bool) []string {
 	var stored policyv1alpha1.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, &stored, nil); err != nil {
 		return nil
 	}
+	prefix := ""
+	if stored.Enforcement == policyv1alpha1.PolicyEnforcementAudit { // that it decides nothing is what the author wants
+		stored.Enforcement, prefix = policyv1alpha1.PolicyEnforcementEnforce, "with the enforcement Enforce: "
+	}
+	namespace := ""
+	if namespaced {
+		namespace = anyNamespace
+	}
 	var warnings []string
-	for _, e := range c.server.Of(&stored, reads) {
+	for _, e := range c.server.OfPolicy(namespace, "", &stored, reads) {
 		if e.Result != policyv1alpha1.ResultEnforced {
-			warnings = append(warnings, "spec."+enforcementstatus.Text(&e))
+			warnings = append(warnings, prefix+"spec."+enforcementstatus.Text(&e))
 		}
 	}
 	return warnings
 }
+
+// anyNamespace stands for the namespace of a policy, which makes no difference for the warnings about it.
+const anyNamespace = "default"
 
 // refusals returns errors for a condition that compiles: every evaluation would exceed the cost limit, or a restriction reads
 // request.name although a rule describes requests without a name.

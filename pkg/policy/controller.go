@@ -59,6 +59,8 @@ type Controller struct {
 	informers [2]cache.SharedIndexInformer // cluster-wide and namespaced policies
 	// pace is for statuses that change because other components evaluate other conditions than before.
 	pace controller.Pace[engine.Key]
+	// auditPace is for statuses that change because of what policies with the enforcement Audit would have decided.
+	auditPace controller.Pace[engine.Key]
 
 	mu      sync.Mutex
 	dirty   map[engine.Key]bool
@@ -82,6 +84,8 @@ type result struct {
 	// mistakes returns the mistakes that show without any server. Only the first call looks for them, which may take some tenths
 	// of a second. It is nil if the specification does not compile.
 	mistakes func() []policyv1alpha1.ExpressionWarning
+	// counts are the counts of a policy with the enforcement Audit, and nil for other policies.
+	counts *engine.AuditCounts
 }
 
 // NewController returns a Controller. It returns an error if config lacks a required part.
@@ -195,7 +199,8 @@ func (c *Controller) takeDirty() map[engine.Key]bool {
 
 // compile compiles a policy. It returns false if its specification has not changed since it was last compiled. If
 // compilation fails, compile returns the last good compilation, or a policy that fails closed if there is none. The last
-// good compilation of a deleted policy is never used for a new policy with the same name.
+// good compilation of a deleted policy is never used for a new policy with the same name, nor is the last good compilation of a policy
+// whose enforcement has changed: a policy that is to be enforced would decide nothing.
 func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (compiled *engine.Policy, cost uint64, ok bool) {
 	c.mu.Lock()
 	before, known := c.results[key]
@@ -209,10 +214,9 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		compileFailures.Inc()
 		next.failure = err
 		hasGood := known && before.uid == p.meta.UID && (before.failure == nil || before.lastGood)
-		if last := c.builder.Get(key); last != nil && hasGood {
+		compiled = engine.Broken(key, p.spec, err)
+		if last := c.builder.Get(key); last != nil && hasGood && (last.AuditCounts() == nil) == (compiled.AuditCounts() == nil) {
 			compiled, next.lastGood = last, true
-		} else {
-			compiled = engine.Broken(key, p.spec, err)
 		}
 		klog.FromContext(ctx).Error(err, "Policy cannot be compiled", "policy", klog.KRef(key.Namespace, key.Name), "lastGoodInForce", next.lastGood)
 	}
@@ -220,6 +224,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		next.reads = readsOf(compiled.Expression())
 		next.mistakes = sync.OnceValue(func() []policyv1alpha1.ExpressionWarning { return mistakesOf(ctx, next.spec, compiled.Expression()) })
 	}
+	next.counts = compiled.AuditCounts()
 	c.mu.Lock()
 	c.results[key] = next
 	c.mu.Unlock()
@@ -231,6 +236,7 @@ func (c *Controller) forget(key engine.Key) {
 	defer c.mu.Unlock()
 	delete(c.results, key)
 	c.pace.Forget(key)
+	c.auditPace.Forget(key)
 }
 
 // probe returns an error if policies of one of the two kinds cannot be listed. It lists both kinds, because this server has a

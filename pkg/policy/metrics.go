@@ -48,32 +48,46 @@ var (
 
 const helpOfEvaluations = "Number of times that a decision or the enforcement of conditions evaluated a policy that matches a request, by policy, by the effect of the policy, and by result: true (its condition is true, or it has none), false, residual (it depends on data that is not known yet) or error. A ClusterAuthorizationPolicy has no policy_namespace. Policies beyond a bound are counted together, under the name _other."
 
+const helpOfAudited = "Number of requests that match a policy with the enforcement Audit, by policy, by the effect of the policy, and by result: true (the policy would have applied), false, residual (not known, because the request was refused before its object was read, or the time for policies with the enforcement Audit was over) or error. A ClusterAuthorizationPolicy has no policy_namespace. Policies beyond a bound are counted together, under the name _other."
+
 // evaluations is collected from the counts of the policies, so that it has no series of deleted policies.
 var evaluations = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_evaluations_total",
 	helpOfEvaluations,
 	[]string{"policy_namespace", "policy", "effect", "result"}, nil, metrics.ALPHA, "")
 
-// collector collects evaluations.
+// audited is collected like evaluations.
+var audited = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_audited_requests_total",
+	helpOfAudited,
+	[]string{"policy_namespace", "policy", "effect", "result"}, nil, metrics.ALPHA, "")
+
+// collector collects evaluations and audited.
 type collector struct {
 	metrics.BaseStableCollector
 
-	// tallies are the counts of the latest Controller.
-	tallies atomic.Pointer[engine.Tallies]
+	// tallies and audits are the counts of the latest Controller.
+	tallies, audits atomic.Pointer[engine.Tallies]
 }
 
 var collected collector
 
 // DescribeWithStability implements metrics.StableCollector.
-func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- evaluations }
+func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) {
+	ch <- evaluations
+	ch <- audited
+}
 
 // CollectWithStability implements metrics.StableCollector.
 func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
-	tallies := c.tallies.Load()
+	collect(ch, evaluations, c.tallies.Load())
+	collect(ch, audited, c.audits.Load())
+}
+
+func collect(ch chan<- metrics.Metric, desc *metrics.Desc, tallies *engine.Tallies) {
 	if tallies == nil {
 		return
 	}
 	for _, n := range tallies.Counts() {
-		ch <- metrics.NewLazyConstMetric(evaluations, metrics.CounterValue, float64(n.Value), n.Policy.Namespace, n.Policy.Name, string(n.Effect), n.Result)
+		ch <- metrics.NewLazyConstMetric(desc, metrics.CounterValue, float64(n.Value), n.Policy.Namespace, n.Policy.Name, string(n.Effect), n.Result)
 	}
 }
 
@@ -103,6 +117,7 @@ func (c *Controller) measure(snapshot *engine.Snapshot) {
 		policies.WithLabelValues(state).Set(float64(n))
 	}
 	collected.tallies.Store(c.builder.Tallies())
+	collected.audits.Store(c.builder.Audits())
 	snapshotRevision.Set(float64(snapshot.Revision()))
 	snapshotTimestamp.SetToCurrentTime()
 }

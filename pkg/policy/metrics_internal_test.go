@@ -56,3 +56,20 @@ func TestEvaluationsByPolicy(t *testing.T) {
 	s.publish(t.Context())
 	expect(restrict)
 }
+
+// TestAuditedByPolicy compares the exposition of the counts of policies with the enforcement Audit, which are not among the others.
+func TestAuditedByPolicy(t *testing.T) {
+	t.Parallel()
+	s := newStepper(t)
+	s.putAs(t, 1, "Audit", `request.verb == "get"`, policyv1alpha1.AuthorizationPolicyStatus{})
+	s.ask(t, 2)
+	registry, own := metrics.NewKubeRegistry(), &collector{}
+	registry.CustomMustRegister(own)
+	own.tallies.Store(s.builder.Tallies())
+	own.audits.Store(s.builder.Audits())
+	want := "# HELP proviso_policy_audited_requests_total [ALPHA] " + helpOfAudited + "\n# TYPE proviso_policy_audited_requests_total counter\n" +
+		`proviso_policy_audited_requests_total{effect="Deny",policy="p",policy_namespace="",result="true"} 2` + "\n"
+	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "proviso_policy_audited_requests_total", "proviso_policy_evaluations_total"); err != nil {
+		t.Error(err)
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	api "github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
@@ -149,7 +150,7 @@ func TestMistakesInConditions(t *testing.T) {
 			if tc.effect != "" {
 				s.Effect = tc.effect
 			}
-			if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), s)); diff != "" {
+			if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), engine.Key{Name: "p"}, s)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
@@ -206,7 +207,7 @@ func TestMistakesInNames(t *testing.T) {
 	} {
 		s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: []api.PolicyRule{podRule("create")}}
 		tc.change(s)
-		got := checker.Warn(t.Context(), s)
+		got := checker.Warn(t.Context(), engine.Key{Name: "p"}, s)
 		if len(got) != len(tc.want) || (len(got) > 0 && !strings.HasPrefix(got[0], tc.want[0])) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
@@ -223,12 +224,12 @@ func TestMistakesAreBounded(t *testing.T) {
 		rules = append(rules, rule)
 	}
 	s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: rules, Condition: `request.resource == "x"`}
-	if got := newChecker(t).Warn(t.Context(), s); len(got) != 0 {
+	if got := newChecker(t).Warn(t.Context(), engine.Key{Name: "p"}, s); len(got) != 0 {
 		t.Errorf("got %q", got)
 	}
 	for n, want := range map[int]int{4: 4, 16: 16, 17: 0} {
 		s.Rules = rules[:n]
-		if got := newChecker(t).Warn(t.Context(), s); len(got) != want {
+		if got := newChecker(t).Warn(t.Context(), engine.Key{Name: "p"}, s); len(got) != want {
 			t.Errorf("with %d kinds of requests: got %d warnings, want %d", n, len(got), want)
 		}
 	}
@@ -280,7 +281,7 @@ func TestWritesDoNotWaitForSchemas(t *testing.T) {
 				s := &api.AuthorizationPolicySpec{Effect: "Allow", Rules: []api.PolicyRule{podRule("create")}, Condition: "object.sise == 1"}
 				for range 4 { // of which two still wait in the background
 					began := time.Now()
-					if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), s)); diff != "" {
+					if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), engine.Key{Name: "p"}, s)); diff != "" {
 						t.Errorf("warnings (-want +got):\n%s", diff)
 					}
 					if waited := time.Since(began); waited != tc.wait {

@@ -126,7 +126,10 @@ func (c *Controller) postpone(w waiting, changes map[engine.Key]*engine.Policy) 
 		return
 	}
 	c.pending[w.key] = w.spec
-	changes[w.key] = engine.Broken(w.key, w.spec, errPending)
+	changes[w.key] = nil // a policy with the enforcement Audit decides nothing, and would count errors
+	if w.spec.Enforcement != policyv1alpha1.PolicyEnforcementAudit {
+		changes[w.key] = engine.Broken(w.key, w.spec, errPending)
+	}
 }
 
 // leastCostOf returns the least cost of compiling a policy.

@@ -47,7 +47,7 @@ func (c *Controller) outdated() (keys []engine.Key) {
 			continue // publish enqueues it
 		}
 		// The condition Effective summarizes all entries, also those that do not fit into the status.
-		entries := c.config.Server.Of(p.spec, r.reads)
+		entries := c.config.Server.OfPolicy(p.meta.Namespace, p.meta.Name, p.spec, r.reads)
 		effective, stored := enforcementstatus.Effective(entries), meta.FindStatusCondition(p.status.Conditions, policyv1alpha1.PolicyEffective)
 		if stored == nil || stored.Status != effective.Status || stored.Reason != effective.Reason || stored.Message != effective.Message ||
 			!apiequality.Semantic.DeepEqual(enforcementstatus.Bounded(entries), p.status.Enforcement) {
@@ -81,19 +81,24 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if status.TypeChecking != nil {
 		c.EnqueueAfter(key, recheckMistakes)
 	}
+	isPlaced := !apiequality.Semantic.DeepEqual(status, p.status) && differsByPlaces(p, status)
+	switch wait := c.pace.Wait(key); {
+	case isPlaced && !c.config.Server.AreKnown():
+		status, isPlaced = p.status.DeepCopy(), false // Recheck follows
+	case isPlaced && wait > 0:
+		c.EnqueueAfter(key, wait)
+		status, isPlaced = p.status.DeepCopy(), false
+	}
+	counted := c.addCounts(key, r, status)
 	if apiequality.Semantic.DeepEqual(status, p.status) {
 		return incomplete
 	}
-	isPlaced := differsByPlaces(p, status)
-	if isPlaced && !c.config.Server.AreKnown() {
-		return incomplete // Recheck follows
-	}
-	if wait := c.pace.Wait(key); isPlaced && wait > 0 {
-		c.EnqueueAfter(key, wait)
-		return incomplete
-	}
 	if err := c.updateStatus(ctx, key, p, status); err != nil {
+		r.counts.Return(counted)
 		return err
+	}
+	if !counted.IsZero() {
+		c.auditPace.Wrote(key)
 	}
 	if isPlaced {
 		c.pace.Wrote(key)
@@ -116,13 +121,14 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 	effective := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionFalse, Reason: policyv1alpha1.ReasonCompileFailed, Message: "see the condition Ready"}
 	status.Enforcement = nil
 	if r.failure == nil {
-		enforcement := c.config.Server.Of(p.spec, r.reads)
+		enforcement := c.config.Server.OfPolicy(p.meta.Namespace, p.meta.Name, p.spec, r.reads)
 		status.Enforcement, effective = enforcementstatus.Bounded(enforcement), enforcementstatus.Effective(enforcement)
 	}
 	for _, condition := range []metav1.Condition{ready, effective} {
 		condition.ObservedGeneration = p.meta.Generation
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+	status.Audit = auditOf(p)
 	status.TypeChecking = nil
 	var incomplete error
 	if r.failure == nil { // what does not compile has no types

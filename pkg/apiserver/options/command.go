@@ -35,7 +35,9 @@ It authenticates and authorizes its callers with kube-apiserver, and denies
 requests that it cannot check.
 
 The command inner-door-config writes the files that kube-apiserver needs to
-enforce conditions on the resources that it serves itself.`,
+enforce conditions on the resources that it serves itself. The command
+barrier-guard prints a manifest that protects barriers, and remove-barriers removes
+them before Proviso is uninstalled.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -58,7 +60,7 @@ enforce conditions on the resources that it serves itself.`,
 	columns, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, sections, columns)
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.AddCommand(newInnerDoorConfigCommand())
+	cmd.AddCommand(newInnerDoorConfigCommand(), newBarrierGuardCommand(), newRemoveBarriersCommand())
 	return cmd
 }
 

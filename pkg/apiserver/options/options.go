@@ -56,6 +56,7 @@ type Options struct {
 	Generic        *genericoptions.ServerRunOptions
 	SecureServing  *genericoptions.SecureServingOptionsWithLoopback
 	FrontDoor      *FrontDoorOptions
+	Barriers       *BarrierOptions
 	Etcd           *genericoptions.EtcdOptions
 	Authentication *genericoptions.DelegatingAuthenticationOptions
 	Authorization  *AuthorizationOptions
@@ -97,6 +98,7 @@ func NewOptions() *Options {
 		Generic:        genericoptions.NewServerRunOptionsForComponent(basecompatibility.DefaultKubeComponent, compatibility.DefaultComponentGlobalsRegistry),
 		SecureServing:  serving.WithLoopback(),
 		FrontDoor:      NewFrontDoorOptions(),
+		Barriers:       NewBarrierOptions(),
 		Etcd:           genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(etcdPrefix, codec)),
 		Authentication: genericoptions.NewDelegatingAuthenticationOptions(),
 		Authorization:  NewAuthorizationOptions(),
@@ -141,6 +143,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 	serving.StringSliceVar(&o.SelfMadeCertHosts, "self-made-cert-hosts", o.SelfMadeCertHosts,
 		"DNS names and IP addresses of the self-made serving certificate.")
 	o.FrontDoor.AddFlags(fss.FlagSet("front door"))
+	o.Barriers.AddFlags(fss.FlagSet("barriers"))
 	o.Etcd.AddFlags(fss.FlagSet("etcd"))
 	authentication := fss.FlagSet("authentication")
 	o.Authentication.AddFlags(authentication)
@@ -209,11 +212,14 @@ func (o CompletedOptions) Validate() []error {
 	if o.PolicyStalenessBound < minStalenessBound {
 		errs = append(errs, fmt.Errorf("--policy-staleness-bound must be at least %s", minStalenessBound))
 	}
+	if len(o.FrontDoor.KubeAPIServers) > 0 && o.FrontDoor.InnerDoorConfig == "" && !o.Barriers.Enabled {
+		errs = append(errs, errors.New("--kube-apiserver-servers needs --inner-door-config or --barriers"))
+	}
 	if slices.Contains(o.Authorization.AlwaysAllowGroups, "") {
 		errs = append(errs, errors.New("the groups that are always allowed must not include an empty name"))
 	}
 	for _, validate := range []func() []error{
-		o.Generic.Validate, o.SecureServing.Validate, o.FrontDoor.Validate, o.Etcd.Validate, o.Authentication.Validate,
+		o.Generic.Validate, o.SecureServing.Validate, o.FrontDoor.Validate, o.Barriers.Validate, o.Etcd.Validate, o.Authentication.Validate,
 		o.Authorization.Validate, o.CoreAPI.Validate, o.Audit.Validate, o.Features.Validate,
 		o.Admission.Validate, o.EgressSelector.Validate, o.Traces.Validate, o.validateEnforcement,
 	} {
@@ -273,8 +279,15 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 	}
 	generic.ExternalAddress = externalAddress(generic)
 	var err error
-	config.ExtraConfig.FrontDoor, err = o.FrontDoor.config(*o.SecureServing.SecureServingOptions)
-	return err
+	if config.ExtraConfig.FrontDoor, err = o.FrontDoor.config(*o.SecureServing.SecureServingOptions); err != nil {
+		return err
+	}
+	var innerDoor *apiserver.InnerDoorConfig
+	if config.ExtraConfig.FrontDoor != nil {
+		innerDoor = config.ExtraConfig.FrontDoor.InnerDoor
+	}
+	config.ExtraConfig.Barriers = o.Barriers.config(innerDoor, o.FrontDoor.KubeAPIServers)
+	return nil
 }
 
 // externalAddress returns the address for discovery. Clients reach the server through
@@ -382,6 +395,7 @@ func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
+	addMutatingPolicies(generic.SharedInformerFactory)
 	err = o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, client, dynamicClient,
 		generic.FeatureGate, generic.EffectiveVersion, exclusions{},
 		authorizationconditionsenforcer.Initializer{Enforcer: config.ExtraConfig.Enforcer})

@@ -61,6 +61,7 @@ func TestValidate(t *testing.T) {
 		{"an empty name", []string{"--webhook-secure-port=8444", "--webhook-client-ca-file=a", "--webhook-allowed-names=,a"}, []string{"empty name"}},
 		{"an inner door", []string{"--webhook-secure-port=8444", "--webhook-client-ca-file=a", "--inner-door-config=a"}, nil},
 		{"servers of an inner door that there is not", []string{"--kube-apiserver-servers=https://a:6443"}, []string{"--kube-apiserver-servers needs --inner-door-config"}},
+		{"servers for barriers", []string{"--kube-apiserver-servers=https://a:6443", "--barriers"}, nil},
 		{"a server without https", []string{"--kube-apiserver-servers=http://a:6443"}, []string{`--kube-apiserver-servers "http://a:6443" must be https://host:port`, "needs --inner-door-config"}},
 		{"one server twice", []string{"--kube-apiserver-servers=https://a,https://A:443/"}, []string{`--kube-apiserver-servers has "https://a:443" twice`, "needs --inner-door-config"}},
 		{"an inner door without a front door", []string{"--inner-door-config=a"}, []string{"--inner-door-config needs --webhook-secure-port"}},

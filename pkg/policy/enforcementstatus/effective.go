@@ -25,6 +25,8 @@ func message(o outcome, reads Reads) string {
 		switch {
 		case o.at == policyv1alpha1.EnforcedAtInnerDoor:
 			return "the condition is evaluated at admission, by the inner door"
+		case o.at == policyv1alpha1.EnforcedAtBarrier:
+			return strings.TrimSuffix("kube-apiserver evaluates the condition at admission, by the barrier of the policy: "+o.note, ": ")
 		case o.at == policyv1alpha1.EnforcedAtAggregatedServer:
 			return "the condition is evaluated at admission, by the server of the resource"
 		case reads.level() == Request:
@@ -34,7 +36,7 @@ func message(o outcome, reads Reads) string {
 		default:
 			return "the condition is evaluated at admission"
 		}
-	case policyv1alpha1.ResultInnerDoorUnknown:
+	case policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultPending:
 		return o.note
 	case policyv1alpha1.ResultGrantsNothing:
 		return o.reason() + ", so that the policy allows none of them"
@@ -43,8 +45,20 @@ func message(o outcome, reads Reads) string {
 	case policyv1alpha1.ResultDeniesUnconditionally:
 		return o.reason() + ", so that all of them are denied for which the request alone does not make the condition false"
 	default:
-		return "the front door is disabled, so that only reviews show the policy"
+		return notEnforced(o)
 	}
+}
+
+// notEnforced explains that no request is decided.
+func notEnforced(o outcome) string {
+	const reviewsOnly = "the front door is disabled, so that only reviews show the policy"
+	switch {
+	case o.note == "":
+		return reviewsOnly
+	case o.at == policyv1alpha1.EnforcedAtBarrier:
+		return o.note
+	}
+	return o.note + ", and " + reviewsOnly
 }
 
 // reason says why a condition is not evaluated.
@@ -65,6 +79,11 @@ func Effective(entries []policyv1alpha1.RuleEnforcement) metav1.Condition {
 	worst := worstOf(entries)
 	if len(worst) == 0 {
 		condition.Message = "all requests that the rules describe are decided by the policy"
+		return condition
+	}
+	if worst[0].Result == policyv1alpha1.ResultAudited {
+		condition.Status, condition.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonAudit
+		condition.Message = "spec.enforcement is Audit: the policy decides no request, and status.audit counts the requests to which it would apply"
 		return condition
 	}
 	condition.Status, condition.Reason = metav1.ConditionFalse, string(worst[0].Result)

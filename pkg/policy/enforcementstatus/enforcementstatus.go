@@ -34,6 +34,11 @@ type Server struct {
 	FrontDoor bool
 	// Places returns which conditions other components evaluate at admission. If nil, they evaluate none.
 	Places func() *Places
+	// Barrier returns the barrier of a Deny policy with a namespace and a name, or nil if it has none. Without a name, it returns the barrier
+	// that a policy with the specification would have. If Barrier is nil, no policy has a barrier.
+	Barrier func(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec) *Barrier
+	// BarriersAreKnown reports whether Barrier knows the state of stored barriers. If nil, it does.
+	BarriersAreKnown func() bool
 }
 
 // Reads classifies the data that a condition reads. It is Request, Namespace or More, where each value includes the values before it. The
@@ -75,9 +80,21 @@ var servedGroups = []string{authorization.GroupName, authorization.ProvisoGroupN
 // standardVerbs are the verbs that * of a rule is resolved to.
 var standardVerbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
-// Of returns what the rules of a policy do, in the order of the rules. reads says on what the condition of the policy depends.
-// The number of entries is not bounded; see Bounded.
+// Of is OfPolicy for a policy without a barrier.
 func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
+	return s.of(spec, reads, nil)
+}
+
+// OfPolicy returns what the rules of a policy do, in the order of the rules. reads says on what the condition of the policy depends. The
+// name is empty if the policy is not stored yet. The number of entries is not bounded; see Bounded.
+func (s Server) OfPolicy(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
+	if s.Barrier == nil || spec.Effect != policyv1alpha1.PolicyEffectDeny {
+		return s.of(spec, reads, nil)
+	}
+	return s.of(spec, reads, s.Barrier(namespace, name, spec))
+}
+
+func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b *Barrier) []policyv1alpha1.RuleEnforcement {
 	var entries []policyv1alpha1.RuleEnforcement
 	places := s.places()
 	for i := range spec.Rules {
@@ -89,9 +106,10 @@ func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []
 			}
 		}
 		unlisted := sync.OnceValue(func() map[string][]string { return places.unlisted(spec.Effect, rule) })
+		barred := s.barred(b, i, rule, reads)
 		for _, group := range rule.APIGroups {
 			for _, path := range rule.Resources {
-				s.resource(found, places, spec.Effect, reads, group, path, rule, unlisted)
+				s.resource(found, places, spec.Effect, reads, group, path, rule, unlisted, barred)
 			}
 		}
 		for _, outcome := range found.outcomes() {
@@ -103,7 +121,36 @@ func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []
 			}
 		}
 	}
+	if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
+		audited(entries)
+	}
 	return entries
+}
+
+// The messages of a policy with the enforcement Audit.
+const (
+	inAudit          = "the requests to which the policy would apply are counted. With the enforcement Enforce: "
+	inAuditAtBarrier = "kube-apiserver warns about the requests to which the policy would apply, and annotates their audit events, but no request is counted. With the enforcement Enforce: "
+	nothingCounts    = "the front door is disabled, so that no request to other servers is counted"
+)
+
+// audited changes entries to what they are with the enforcement Audit: the policy decides nothing.
+func audited(entries []policyv1alpha1.RuleEnforcement) {
+	for i := range entries {
+		e := &entries[i]
+		if e.Result == policyv1alpha1.ResultNotEnforced {
+			e.Message = nothingCounts
+			continue
+		}
+		prefix := inAudit
+		if e.At == policyv1alpha1.EnforcedAtBarrier {
+			prefix = inAuditAtBarrier
+		}
+		e.Result, e.Message = policyv1alpha1.ResultAudited, prefix+e.Message
+		if len(e.Message) > policy.MaxEnforcementMessageBytes {
+			e.Message = strings.ToValidUTF8(e.Message[:policy.MaxEnforcementMessageBytes-len("…")], "") + "…"
+		}
+	}
 }
 
 // places returns what is known about other components. Without the front door, they are not asked.
@@ -115,7 +162,9 @@ func (s Server) places() *Places {
 }
 
 // AreKnown reports whether the server has read the facts about other components. It may be false for some seconds after the start.
-func (s Server) AreKnown() bool { return s.places().areKnown() }
+func (s Server) AreKnown() bool {
+	return s.places().areKnown() && (s.BarriersAreKnown == nil || s.BarriersAreKnown())
+}
 
 // others is the place where requests to other servers are decided.
 func (s Server) others() policyv1alpha1.EnforcementPlace {
@@ -126,9 +175,9 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 }
 
 // resource adds what a rule does to requests for one entry of its resources in one of its groups.
-func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) {
+func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string, barred *barred) {
 	name := qualified(group, path)
-	if servedElsewhere(group, rule.APIVersions) {
+	if servedElsewhere(group, rule.APIVersions) && !s.atBarrier(found, places, effect, reads, group, path, rule, barred) {
 		s.elsewhere(found, places, effect, reads, group, path, rule, unlisted)
 	}
 	if group != "*" && !slices.Contains(servedGroups, group) {

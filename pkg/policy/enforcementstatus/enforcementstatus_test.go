@@ -441,3 +441,33 @@ func TestInputsStay(t *testing.T) {
 		t.Errorf("the verbs of the rule are %q now", got)
 	}
 }
+
+// TestAudit has the same entries with the enforcement Audit as with Enforce, but none of them says that a request is decided.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	for _, frontDoor := range []bool{true, false} {
+		server := enforcementstatus.Server{FrontDoor: frontDoor}
+		spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: []policyv1alpha1.PolicyRule{
+			{Verbs: []string{"create"}, APIGroups: []string{"", "policy.proviso.dev"}, Resources: []string{"secrets"}, APIVersions: []string{"v1"}},
+		}}
+		enforced := server.Of(spec, enforcementstatus.More)
+		spec.Enforcement = policyv1alpha1.PolicyEnforcementAudit
+		audited := server.Of(spec, enforcementstatus.More)
+		if len(audited) != len(enforced) || len(audited) < 2 {
+			t.Fatalf("got %+v, want one for each of %+v", audited, enforced)
+		}
+		for i, e := range audited {
+			want, message := policyv1alpha1.ResultAudited, "are counted. With the enforcement Enforce: "+enforced[i].Message
+			if enforced[i].Result == policyv1alpha1.ResultNotEnforced {
+				want, message = policyv1alpha1.ResultNotEnforced, "no request to other servers is counted"
+			}
+			if e.Result != want || !strings.Contains(e.Message, message) || e.At != enforced[i].At {
+				t.Errorf("got %+v, want %s with %q", e, want, message)
+			}
+		}
+		effective := enforcementstatus.Effective(audited)
+		if effective.Status != "False" || effective.Reason != "Audit" || !strings.Contains(effective.Message, "status.audit") {
+			t.Errorf("got %+v", effective)
+		}
+	}
+}

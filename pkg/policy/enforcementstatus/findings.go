@@ -25,18 +25,19 @@ type outcome struct {
 // The order of places, and of the results in one place, in which a status has them for one rule.
 var (
 	orderOfPlaces = []policyv1alpha1.EnforcementPlace{
-		policyv1alpha1.EnforcedAtServer, policyv1alpha1.EnforcedAtAggregatedServer, policyv1alpha1.EnforcedAtInnerDoor, policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.EnforcedAtReviews,
+		policyv1alpha1.EnforcedAtServer, policyv1alpha1.EnforcedAtAggregatedServer, policyv1alpha1.EnforcedAtInnerDoor, policyv1alpha1.EnforcedAtBarrier, policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.EnforcedAtReviews,
 	}
 	orderOfResults = []policyv1alpha1.EnforcementResult{
-		policyv1alpha1.ResultEnforced, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,
+		policyv1alpha1.ResultEnforced, policyv1alpha1.ResultPending, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,
 		policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally, policyv1alpha1.ResultNotEnforced,
+		policyv1alpha1.ResultAudited,
 	}
 )
 
 // severity orders results: the greatest one among the entries is the reason of the condition Effective.
 var severity = []policyv1alpha1.EnforcementResult{
-	policyv1alpha1.ResultEnforced, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,
-	policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally,
+	policyv1alpha1.ResultEnforced, policyv1alpha1.ResultPending, policyv1alpha1.ResultNotEnforced, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,
+	policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally, policyv1alpha1.ResultAudited,
 }
 
 // findings are the verbs of each resource that have an outcome, in the order in which they were found.

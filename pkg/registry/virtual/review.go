@@ -31,6 +31,8 @@ type Reviewer struct {
 	// Elsewhere reports whether other components evaluate the conditions of an answer, and a problem if they usually do but not
 	// now. isDenial says that one of the conditions could deny. If nil, no other component does.
 	Elsewhere func(record authorizer.AttributesRecord, isDenial bool) (isEvaluated bool, problem string)
+	// Unenforced returns a decision without the conditions that kube-apiserver enforces itself. If nil, it enforces none.
+	Unenforced func(record authorizer.AttributesRecord, decision authorization.Decision) authorization.Decision
 	// Versions returns the versions in which this server serves the resource that attributes name. With a mode, a review
 	// without a version is answered for them. If nil, or if there are none, the answer of such a review is folded.
 	Versions func(attributes authorizer.Attributes) []string
@@ -50,7 +52,8 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	if caller, ok := genericapirequest.UserFrom(ctx); ok {
 		attributes.Caller = caller
 	}
-	decision := r.Chain.Decide(ctx, attributes)
+	audit := &authorization.Audit{}
+	decision := r.Chain.Decide(ctx, authorization.Audited(attributes, audit))
 	var (
 		warnings []string
 		hint     string
@@ -77,7 +80,20 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 		}
 		status.EvaluationError += message
 	}
+	if status.Allowed || len(status.ConditionsChain) > 0 {
+		warnings = append(warnings, auditWarnings(ctx, audit)...)
+	}
 	return status, warnings
+}
+
+// auditWarnings returns a warning for each Deny policy with the enforcement Audit that would deny the request already at authorization. A
+// review is no request, and does not count.
+func auditWarnings(ctx context.Context, audit *authorization.Audit) []string {
+	audit.Settle(ctx)
+	audit.Seal()
+	audit.CountedBefore()
+	audit.Finish(authorization.RemainderNone)
+	return audit.Warnings()
 }
 
 const (
@@ -91,6 +107,11 @@ const (
 // evaluates them.
 func (r *Reviewer) warningsOf(record authorizer.AttributesRecord, decision authorization.Decision) []string {
 	warnings := r.Warnings(record)
+	if r.Unenforced != nil && len(warnings) > 0 {
+		if decision = r.Unenforced(record, decision); decision.IsUnconditional() {
+			return nil
+		}
+	}
 	if len(warnings) == 0 || r.Elsewhere == nil {
 		return warnings
 	}

@@ -8,12 +8,14 @@ package virtual_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -140,12 +142,25 @@ func TestElsewhere(t *testing.T) {
 		}
 	}
 	const standard = "this server does not enforce conditions on create things"
+	to := func(rest authorization.Decision) func(authorizer.AttributesRecord, authorization.Decision) authorization.Decision {
+		return func(a authorizer.AttributesRecord, _ authorization.Decision) authorization.Decision {
+			if a.Verb != "create" || a.Resource != "things" {
+				t.Errorf("asked about %+v", a)
+			}
+			return rest
+		}
+	}
 	for _, tc := range []struct {
-		name      string
-		decision  authorization.Decision
-		elsewhere func(authorizer.AttributesRecord, bool) (bool, string)
-		want      string
+		name       string
+		decision   authorization.Decision
+		elsewhere  func(authorizer.AttributesRecord, bool) (bool, string)
+		unenforced func(authorizer.AttributesRecord, authorization.Decision) authorization.Decision
+		want       string
 	}{
+		{name: "kube-apiserver itself", decision: denyIf, elsewhere: elsewhere(true, ""), unenforced: to(authorization.NoOpinion("", nil))},
+		{name: "kube-apiserver itself, and nobody else", decision: denyIf, unenforced: to(authorization.NoOpinion("", nil))},
+		{name: "kube-apiserver itself, one of several", decision: denyIf, elsewhere: elsewhere(true, ""), unenforced: to(denyIf), want: "conditions on create things are not evaluated: it could deny"},
+		{name: "kube-apiserver itself and another component", decision: denyIf, elsewhere: elsewhere(true, ""), unenforced: to(allowIf)},
 		{name: "nobody", decision: allowIf, want: standard},
 		{name: "another component", decision: allowIf, elsewhere: elsewhere(true, "")},
 		{name: "another component, a Deny", decision: denyIf, elsewhere: elsewhere(true, ""), want: "conditions on create things are not evaluated: it could deny"},
@@ -153,13 +168,67 @@ func TestElsewhere(t *testing.T) {
 		{name: "not this request", decision: allowIf, elsewhere: elsewhere(false, ""), want: standard},
 		{name: "unconditional", decision: authorization.Allow("", nil), elsewhere: elsewhere(false, "it is away")},
 	} {
-		r := &virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: true, Elsewhere: tc.elsewhere}
+		r := &virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: true, Elsewhere: tc.elsewhere, Unenforced: tc.unenforced}
 		_, warnings := r.Review(t.Context(), record, config)
 		if got := strings.Join(warnings, "; "); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 		if got := r.Warnings(record); len(got) != 1 || !strings.HasPrefix(got[0], standard) {
 			t.Errorf("%s: an impersonation gets %q", tc.name, got)
+		}
+	}
+}
+
+// auditing adds a policy with the enforcement Audit to each decision.
+type auditing struct {
+	decision authorization.Decision
+	known    authorization.Outcome
+	counted  *int
+	callers  *[]string
+}
+
+func (a auditing) Decide(_ context.Context, attributes authorizer.Attributes) authorization.Decision {
+	if caller := authorization.CallerOf(attributes); caller != nil {
+		*a.callers = append(*a.callers, caller.GetName())
+	}
+	authorization.AuditOf(attributes).Add(authorization.AuditPolicy{
+		ID: "cluster.policy.proviso.dev/p", Effect: authorization.EffectDeny,
+		Known: func(context.Context, *authorization.PolicyBudgets) authorization.Outcome { return a.known },
+		Count: func(authorization.AuditResult) { *a.counted++ },
+	})
+	return a.decision
+}
+
+// TestAudit checks that a review warns of a Deny policy with the enforcement Audit, that it does not count for it, and that the answer
+// is the same.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	const warned = "would be denied: policy=p reason=Denied: it denies the request"
+	for _, tc := range []struct {
+		name     string
+		decision authorization.Decision
+		known    authorization.Outcome
+		want     []string
+	}{
+		{"allowed", authorization.Allow("", nil), authorization.True(), []string{warned}},
+		{"allowed, and the condition is false", authorization.Allow("", nil), authorization.False(), nil},
+		{"allowed, and the condition is about the object", authorization.Allow("", nil), authorization.Residual(authorization.Condition{}), nil},
+		{"denied", authorization.Deny("", nil), authorization.True(), nil},
+		{"no opinion", authorization.NoOpinion("", nil), authorization.True(), nil},
+	} {
+		counted, callers := 0, []string{}
+		chain, err := authorization.NewChain(authorization.Member{Name: "a", Decider: auditing{tc.decision, tc.known, &counted, &callers}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reviewer := &virtual.Reviewer{Chain: chain, Conditional: true}
+		ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "carol"})
+		status, warnings := reviewer.Review(ctx, authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "pods", ResourceRequest: true}, nil)
+		if status.Allowed != tc.decision.IsAllow() || status.Denied != tc.decision.IsDeny() || !slices.Equal(warnings, tc.want) {
+			t.Errorf("%s: got %+v with %q, want the warnings %q", tc.name, status, warnings, tc.want)
+		}
+		if counted > 0 || !slices.Equal(callers, []string{"carol"}) {
+			t.Errorf("%s: counted %d times, for the callers %q", tc.name, counted, callers)
 		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
 // held is a checker that does not return for conditions "hold" until it is opened.
@@ -43,7 +44,9 @@ func (h *held) Check(spec *policy.AuthorizationPolicySpec, _ bool) ([]string, fi
 	return nil, nil
 }
 
-func (h *held) Warn(context.Context, *policy.AuthorizationPolicySpec) []string { return nil }
+func (h *held) Warn(context.Context, engine.Key, *policy.AuthorizationPolicySpec) []string {
+	return nil
+}
 
 // TestFloodOfWrites has one author write more policies than may wait, in dry runs. The rest is refused at once, and others write.
 func TestFloodOfWrites(t *testing.T) {

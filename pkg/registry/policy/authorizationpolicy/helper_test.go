@@ -32,6 +32,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/install"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
 )
@@ -124,7 +125,7 @@ func (checker) Check(spec *policy.AuthorizationPolicySpec, _ bool) (warnings []s
 	return warnings, errs
 }
 
-func (checker) Warn(_ context.Context, spec *policy.AuthorizationPolicySpec) []string {
+func (checker) Warn(_ context.Context, _ engine.Key, spec *policy.AuthorizationPolicySpec) []string {
 	if strings.Contains(spec.Condition, "mistaken") {
 		return []string{"spec.condition: mistaken"}
 	}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
 )
 
@@ -39,8 +40,8 @@ type Checker interface {
 	// its condition causes them, and warnings for the author. The conditions of namespaced policies
 	// have tighter limits.
 	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
-	// Warn returns other warnings about a specification without errors. It must bound the time that it takes.
-	Warn(ctx context.Context, spec *policy.AuthorizationPolicySpec) []string
+	// Warn returns other warnings about the policy with a key and a specification without errors. It must bound the time that it takes.
+	Warn(ctx context.Context, key engine.Key, spec *policy.AuthorizationPolicySpec) []string
 }
 
 // Storage holds the endpoints of one kind of policies.
@@ -83,7 +84,10 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
 			return checker.Check(mustParts(obj).Spec, k.namespaced)
 		},
-		Warn:  func(ctx context.Context, obj runtime.Object) []string { return checker.Warn(ctx, mustParts(obj).Spec) },
+		Warn: func(ctx context.Context, obj runtime.Object) []string {
+			parts := mustParts(obj)
+			return checker.Warn(ctx, engine.Key{Namespace: parts.Meta.Namespace, Name: parts.Meta.Name}, parts.Spec)
+		},
 		Begin: stored.NewWrites("policies", k.namespaced).Begin,
 		Guard: &guard{authors: authors, kind: k},
 		Table: table,

@@ -6,6 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package authorizationpolicy
 
 import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -23,11 +28,13 @@ var table = stored.Table{
 	Columns: []metav1.TableColumnDefinition{
 		{Name: "Name", Type: "string", Format: "name", Description: "Name of the policy"},
 		{Name: "Effect", Type: "string", Description: "Effect of the policy on the requests that match"},
+		{Name: "Enforcement", Type: "string", Description: "Whether the policy decides requests (Enforce) or only counts them (Audit)"},
 		{Name: "Subjects", Type: "string", Description: "Users and groups whose requests match"},
 		{Name: "Resources", Type: "string", Description: "Resources and paths of requests that match"},
 		{Name: "Condition", Type: "string", Description: "Condition for the effect, shortened"},
 		{Name: "Ready", Type: "string", Description: "Whether the current version of the policy is applied"},
 		{Name: "Effective", Type: "string", Description: "Whether the policy decides all requests that its rules describe"},
+		{Name: "Audited", Type: "string", Description: "Number of requests that a policy with the enforcement Audit would have decided"},
 		{Name: "Warnings", Type: "integer", Description: "Number of mistakes in status.typeChecking"},
 		{Name: "Age", Type: "string", Description: "Time since the policy was created"},
 		{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the policy"},
@@ -38,11 +45,39 @@ var table = stored.Table{
 			return nil, err
 		}
 		return []any{
-			name, string(p.Spec.Effect), subjectsOf(p.Spec), resourcesOf(p.Spec), shorten(p.Spec.Condition),
-			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), warningsOf(p.Status), age,
+			name, string(p.Spec.Effect), enforcementOf(p.Spec), subjectsOf(p.Spec), resourcesOf(p.Spec), shorten(p.Spec.Condition),
+			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), auditedBy(p), warningsOf(p.Status), age,
 			stored.LineCell(p.Spec.Description),
 		}, nil
 	},
+}
+
+// enforcementOf returns the enforcement of a policy. A policy that was made without it is enforced.
+func enforcementOf(spec *policy.AuthorizationPolicySpec) string {
+	return string(cmp.Or(spec.Enforcement, policy.PolicyEnforcementEnforce))
+}
+
+// auditedBy returns how many requests a policy with the enforcement Audit would have decided, such as "5", or "5 (1 failed, 2
+// undetermined)". It is empty for other policies.
+func auditedBy(p parts) string {
+	if p.Spec.Enforcement != policy.PolicyEnforcementAudit {
+		return ""
+	}
+	counts := policy.PolicyAuditStatus{}
+	if audit := p.Status.Audit; audit != nil && audit.ObservedGeneration == p.Meta.Generation {
+		counts = *audit
+	}
+	var details []string
+	if counts.Errors > 0 {
+		details = append(details, fmt.Sprintf("%d failed", counts.Errors))
+	}
+	if counts.Undetermined > 0 {
+		details = append(details, fmt.Sprintf("%d undetermined", counts.Undetermined))
+	}
+	if len(details) == 0 {
+		return strconv.FormatInt(counts.Decided, 10)
+	}
+	return fmt.Sprintf("%d (%s)", counts.Decided, strings.Join(details, ", "))
 }
 
 // warningsOf returns the number of mistakes that were found.

@@ -63,6 +63,12 @@ func printed() *policy.ClusterAuthorizationPolicyList {
 			},
 			{ObjectMeta: metav1.ObjectMeta{Name: "fits"}, Spec: policy.AuthorizationPolicySpec{Effect: "Allow", Subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:authenticated"}}, Rules: []policy.PolicyRule{rule("a", "b", "c")}, Condition: strings.Repeat("ä", 60)}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "everybody"}, Spec: policy.AuthorizationPolicySpec{Effect: "NoOpinion", Rules: []policy.PolicyRule{rule("*")}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "audited", Generation: 2}, Spec: policy.AuthorizationPolicySpec{Effect: "Deny", Enforcement: "Audit", Rules: []policy.PolicyRule{rule("*")}},
+				Status: policy.AuthorizationPolicyStatus{Audit: &policy.PolicyAuditStatus{ObservedGeneration: 2, Decided: 12}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "audited-in-part", Generation: 2}, Spec: policy.AuthorizationPolicySpec{Effect: "Deny", Enforcement: "Audit", Rules: []policy.PolicyRule{rule("*")}},
+				Status: policy.AuthorizationPolicyStatus{Audit: &policy.PolicyAuditStatus{ObservedGeneration: 2, Decided: 12, Errors: 2, Undetermined: 1}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "audited-before", Generation: 3}, Spec: policy.AuthorizationPolicySpec{Effect: "Deny", Enforcement: "Audit", Rules: []policy.PolicyRule{rule("*")}},
+				Status: policy.AuthorizationPolicyStatus{Audit: &policy.PolicyAuditStatus{ObservedGeneration: 2, Decided: 12}}},
 		},
 	}
 }

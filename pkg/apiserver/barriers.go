@@ -1,0 +1,215 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
+	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/registration"
+)
+
+// BarriersConfig configures the barriers that the server writes to kube-apiserver.
+type BarriersConfig struct {
+	// Namespace is the namespace of Proviso, which has the Lease of the replica that writes.
+	Namespace string
+	// Exempt are the users and groups whose requests no barrier refuses.
+	Exempt manifest.Identities
+	// Servers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service
+	// kubernetes are.
+	Servers []string
+	// Interval is the time between two probes of a kube-apiserver. If zero, it is rollout.DefaultInterval.
+	Interval time.Duration
+}
+
+const (
+	// barrierClientQPS and barrierClientBurst are above the rate of writes that the controller allows itself.
+	barrierClientQPS, barrierClientBurst = 500, 1000
+	// barrierTimeout bounds one request to kube-apiserver.
+	barrierTimeout = 10 * time.Second
+	// barrierStatusInterval is the least time between two comparisons of all statuses because barriers have changed.
+	barrierStatusInterval = time.Second
+)
+
+// barriers writes barriers, and says what they enforce. It is nil if the server writes none.
+type barriers struct {
+	config   BarriersConfig
+	compiler *barrier.Compiler
+	services *registration.Services
+	// frontDoor says that the front door is enabled. It leaves conditions to the barriers that are active.
+	frontDoor bool
+	// rollout knows which barriers the kube-apiservers have loaded.
+	rollout    *rollout.Rollout
+	controller *barriercontroller.Controller
+	changed    atomic.Bool
+}
+
+var errBarriers = errors.New("barriers need a client of kube-apiserver")
+
+// newBarriers returns barriers without a controller.
+func (c CompletedConfig) newBarriers(services *registration.Services) (*barriers, error) {
+	if c.extra.Barriers == nil {
+		return nil, nil
+	}
+	if c.kubeAPIServer == nil || c.generic.SharedInformerFactory == nil {
+		return nil, errBarriers
+	}
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: c.policies, Exempt: c.extra.Barriers.Exempt})
+	if err != nil {
+		return nil, fmt.Errorf("compiler of barriers: %w", err)
+	}
+	loaded, err := newRollout(*c.extra.Barriers, compiler, c.kubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
+	return &barriers{config: *c.extra.Barriers, compiler: compiler, services: services, frontDoor: c.extra.FrontDoor != nil, rollout: loaded}, nil
+}
+
+// run adds the controller that writes barriers while the server runs. It does nothing without barriers. recheck compares the statuses of
+// all policies.
+func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPIServer, policies versioned.Interface, revisions map[string]revision, recheck func()) error {
+	if b == nil {
+		return nil
+	}
+	barriercontroller.RegisterMetrics()
+	config := restclient.CopyConfig(c.kubeAPIServer)
+	config.QPS, config.Burst, config.Timeout = barrierClientQPS, barrierClientBurst, barrierTimeout
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("client of barriers: %w", err)
+	}
+	b.controller, err = barriercontroller.New(barriercontroller.Config{
+		Policies: policies, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Compile: b.compiler.Compile, Namespace: b.config.Namespace,
+		StalenessBound: c.extra.PolicyStalenessBound, End: c.extra.End, Changed: func() { b.changed.Store(true) },
+		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
+	})
+	if err != nil {
+		return err
+	}
+	if err := b.followRollout(c, generic, policies); err != nil {
+		return err
+	}
+	return generic.AddPostStartHook("proviso-barriers", func(hook genericapiserver.PostStartHookContext) error {
+		go func() {
+			if c.waitForPolicies(hook) {
+				go wait.UntilWithContext(hook, func(context.Context) {
+					if b.changed.Swap(false) {
+						recheck()
+					}
+				}, barrierStatusInterval)
+				b.controller.Run(hook)
+			}
+		}()
+		return nil
+	})
+}
+
+// waitForPolicies waits until policies may be loaded. It returns false if ctx ends before.
+func (c CompletedConfig) waitForPolicies(ctx context.Context) bool {
+	if c.extra.LoadPolicies == nil {
+		return true
+	}
+	select {
+	case <-c.extra.LoadPolicies:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// checker returns a checker that warns about barriers, too.
+func (b *barriers) checker(checker *policy.Checker) *policy.Checker {
+	if b == nil {
+		return checker
+	}
+	return checker.WithBarriers(b.compiler)
+}
+
+// describe returns what the barrier of a policy enforces, or nil if it is not known.
+func (b *barriers) describe(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec) *enforcementstatus.Barrier {
+	key := engine.Key{Namespace: namespace, Name: name}
+	compiled, err := b.compiler.Compile(key, spec)
+	if err == nil && name == "" { // it is not stored yet
+		return b.described(compiled.Report, policyv1alpha1.ResultEnforced, "")
+	}
+	if b.controller != nil {
+		if state, ok := b.controller.State(key); ok {
+			result, message := b.resultOf(key, state)
+			// The controller and the rollout hear of a change of the policy separately, and may still be about the text before.
+			if err == nil && result == policyv1alpha1.ResultEnforced && !b.rollout.IsAbout(key, compiled.Policy, compiled.Binding) {
+				return b.described(compiled.Report, policyv1alpha1.ResultPending, "the barrier of an earlier text of the policy is loaded")
+			}
+			return b.described(state.Report, result, message)
+		}
+	}
+	if err != nil {
+		return nil
+	}
+	return b.described(compiled.Report, policyv1alpha1.ResultPending, "the barrier is about to be written")
+}
+
+// areKnown reports whether describe knows the state of the barriers of stored policies.
+func (b *barriers) areKnown() bool { return b.controller != nil && b.controller.IsKnown() }
+
+// resultOf returns the result of a barrier, and its explanation.
+func (b *barriers) resultOf(key engine.Key, state barriercontroller.State) (policyv1alpha1.EnforcementResult, string) {
+	switch state.Phase {
+	case barriercontroller.Pending:
+		return policyv1alpha1.ResultPending, state.Message
+	case barriercontroller.Written:
+		isLoaded, message := b.isLoaded(key)
+		if !isLoaded {
+			return policyv1alpha1.ResultPending, message
+		}
+		return policyv1alpha1.ResultEnforced, message
+	default:
+		return policyv1alpha1.ResultNotEnforced, state.Message
+	}
+}
+
+// described describes a barrier from its report.
+func (b *barriers) described(report []barrier.RuleReport, result policyv1alpha1.EnforcementResult, message string) *enforcementstatus.Barrier {
+	described := &enforcementstatus.Barrier{Result: result, Message: message, IsRemote: b.isRemote}
+	for _, r := range report {
+		described.Parts = append(described.Parts, enforcementstatus.BarrierPart{Rule: r.Rule, Resources: r.Resources, Verbs: r.Verbs, Reason: r.Reason})
+	}
+	return described
+}
+
+// isRemote reports whether another server serves some of the versions of a group that a rule has. It returns false if that is not known.
+func (b *barriers) isRemote(group string, versions []string) bool {
+	if b.services == nil {
+		return false
+	}
+	registered, isKnown := b.services.Versions(group)
+	if !isKnown {
+		return false
+	}
+	for version, isLocal := range registered {
+		if !isLocal && (len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,138 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/client-go/kubernetes"
+	restclient "k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/generated/informers/externalversions"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+)
+
+// rolloutPath is the path of the details of readiness about barriers. It has no influence on readiness: until barriers are loaded, the
+// front door folds conditions.
+const rolloutPath = "/readyz/barriers"
+
+// newRollout returns what finds out which barriers the kube-apiservers have loaded.
+func newRollout(config BarriersConfig, compiler *barrier.Compiler, kubeAPIServer *restclient.Config) (*rollout.Rollout, error) {
+	client, err := kubernetes.NewForConfig(restclient.CopyConfig(kubeAPIServer))
+	if err != nil {
+		return nil, fmt.Errorf("client of the rollout of barriers: %w", err)
+	}
+	list, clients := serversOf(kubeAPIServer, client, config.Servers)
+	return rollout.New(rollout.Config{
+		Namespace: config.Namespace, Servers: list, Client: clients, Interval: config.Interval,
+		Alive: kubeapiservers.LeasesOf(client, clock.RealClock{}, rollout.LeftFor),
+		Compile: func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*rollout.Compiled, error) {
+			compiled, err := compiler.Compile(key, spec)
+			if err != nil {
+				return nil, err
+			}
+			return &rollout.Compiled{Policy: compiled.Policy, Binding: compiled.Binding, Sees: compiled.Sees}, nil
+		},
+		Number: func(ctx context.Context) (int64, error) {
+			stored, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(ctx, barrier.SentinelName, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				return 0, nil
+			}
+			if err != nil {
+				return 0, err
+			}
+			number, _ := rollout.NumberOf(stored)
+			return number, nil
+		},
+	})
+}
+
+// forFrontDoor returns what the front door leaves to barriers, or nil without barriers.
+func (b *barriers) forFrontDoor() *frontdoor.Barriers {
+	if b == nil || b.services == nil {
+		return nil
+	}
+	return &frontdoor.Barriers{Covers: b.rollout.Covers, Audits: b.rollout.Audits, LeavesOut: b.compiler.LeavesOut, IsLocal: b.services.IsLocal}
+}
+
+// isLoaded reports whether all kube-apiservers have loaded the barrier of a policy, and why not. Without the front door, which would fold
+// conditions, it is enough that all those have whose addresses are known: behind a load balancer there may be others, which the message
+// says.
+func (b *barriers) isLoaded(key engine.Key) (isLoaded bool, message string) {
+	switch state := b.rollout.State(key); {
+	case state.Phase == rollout.Active:
+		return true, ""
+	case state.LoadedByKnown && !b.frontDoor:
+		return true, state.Message
+	default:
+		return false, state.Message
+	}
+}
+
+// unenforced returns the decision of a review without the conditions that barriers enforce.
+func (b *barriers) unenforced() func(authorizer.AttributesRecord, authorization.Decision) authorization.Decision {
+	atFrontDoor := b.forFrontDoor()
+	if atFrontDoor == nil {
+		return nil
+	}
+	return func(record authorizer.AttributesRecord, decision authorization.Decision) authorization.Decision {
+		rest, _ := atFrontDoor.WithoutDeny(decision, record)
+		return rest
+	}
+}
+
+// followRollout has the rollout of barriers follow what is stored, and probe kube-apiservers, from the start of the server.
+func (b *barriers) followRollout(c CompletedConfig, generic *genericapiserver.GenericAPIServer, policies versioned.Interface) error {
+	generic.Handler.NonGoRestfulMux.Handle(rolloutPath, b.rollout)
+	own, admission := externalversions.NewSharedInformerFactory(policies, 0), c.generic.SharedInformerFactory.Admissionregistration().V1()
+	informers := []cache.SharedIndexInformer{
+		own.Policy().V1alpha1().ClusterAuthorizationPolicies().Informer(), own.Policy().V1alpha1().AuthorizationPolicies().Informer(),
+		admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer(),
+	}
+	return generic.AddPostStartHook("proviso-barriers-rollout", func(hook genericapiserver.PostStartHookContext) error {
+		go func() {
+			if !c.waitForPolicies(hook) {
+				return
+			}
+			own.Start(hook.Done())
+			go b.rollout.Run(hook)
+			go b.observeRollout(hook)
+			if err := b.rollout.Follow(hook, informers...); err != nil {
+				klog.FromContext(hook).Error(err, "The front door leaves no conditions to barriers")
+			}
+		}()
+		return nil
+	})
+}
+
+// observeRollout has the statuses compared when the state of a barrier has changed.
+func (b *barriers) observeRollout(ctx context.Context) {
+	var before map[engine.Key]rollout.State
+	wait.UntilWithContext(ctx, func(context.Context) {
+		now := b.rollout.States()
+		if !maps.EqualFunc(before, now, rollout.State.Equal) {
+			b.changed.Store(true)
+		}
+		before = now
+	}, barrierStatusInterval)
+}

@@ -1,0 +1,56 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+)
+
+type dryRunKey struct{}
+
+// WithDryRun returns a context for a write that stores nothing. In it, the warnings of Checker.Warn also say what the barrier of a
+// policy will be.
+func WithDryRun(ctx context.Context) context.Context {
+	return context.WithValue(ctx, dryRunKey{}, true)
+}
+
+func isDryRun(ctx context.Context) bool {
+	value, _ := ctx.Value(dryRunKey{}).(bool)
+	return value
+}
+
+// barrierWarnings returns which verbs of the rules of a policy have no barrier and, for a dry run, which have one. Barriers are
+// off if the Checker has no compiler for them.
+func (c *Checker) barrierWarnings(ctx context.Context, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) []string {
+	if c.barriers == nil || spec.Effect != policyv1alpha1.PolicyEffectDeny {
+		return nil
+	}
+	c.compilations <- struct{}{}
+	defer func() { <-c.compilations }()
+	compiled, err := c.barriers.Compile(key, spec)
+	if err != nil {
+		return nil // Check has returned the error
+	}
+	var warnings []string
+	for _, entry := range compiled.Report {
+		where := fmt.Sprintf("spec.rules[%d] (%s %s): ", entry.Rule, strings.Join(entry.Verbs, ", "), strings.Join(entry.Resources, ", "))
+		switch {
+		case entry.Reason != "":
+			warnings = append(warnings, where+"no ValidatingAdmissionPolicy enforces the policy: "+entry.Reason)
+		case isDryRun(ctx) && spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit:
+			warnings = append(warnings, fmt.Sprintf("%skube-apiserver will warn of what the policy would deny, with the ValidatingAdmissionPolicy %s", where, barrier.Name(key)))
+		case isDryRun(ctx):
+			warnings = append(warnings, fmt.Sprintf("%skube-apiserver will enforce the policy with the ValidatingAdmissionPolicy %s", where, barrier.Name(key)))
+		}
+	}
+	return warnings
+}

@@ -1,0 +1,107 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package enforcementstatus_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+)
+
+// TestBarrier says which rules of a Deny policy its barrier enforces, and what becomes of the others.
+func TestBarrier(t *testing.T) {
+	t.Parallel()
+	const more, request = enforcementstatus.More, enforcementstatus.Request
+	const enforced, pending, notEnforced = policyv1alpha1.ResultEnforced, policyv1alpha1.ResultPending, policyv1alpha1.ResultNotEnforced
+	pods := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"create", "delete"}}
+	all := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"create", "update", "patch", "delete", "deletecollection"}}
+	left := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"patch"}, Reason: "name update and patch"}
+	reads := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}, Reason: "reads"}
+	for _, tc := range []struct {
+		name      string
+		effect    policyv1alpha1.PolicyEffect
+		frontDoor bool
+		reads     enforcementstatus.Reads
+		rule      policyv1alpha1.PolicyRule
+		parts     []enforcementstatus.BarrierPart
+		result    policyv1alpha1.EnforcementResult
+		message   string
+		isRemote  bool
+		audit     bool
+		want      []string
+		// says is part of the message of the condition Effective.
+		reason, says string
+	}{
+		{name: "loaded", effect: deny, reads: more, rule: rule("create,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			want: []string{"create,delete pods Barrier Enforced"}, reason: "Enforced"},
+		{name: "without a condition", effect: deny, reads: request, rule: rule("create,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			want: []string{"create,delete pods Barrier Enforced"}, reason: "Enforced"},
+		{name: "not loaded yet", effect: deny, reads: more, rule: rule("create,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: pending, message: "not yet",
+			want: []string{"create,delete pods Barrier Pending"}, reason: "Pending", says: "rules[0] (create, delete pods): not yet"},
+		{name: "refused", effect: deny, reads: more, rule: rule("create,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: notEnforced, message: "kube-apiserver refuses it",
+			want: []string{"create,delete pods Barrier NotEnforced"}, reason: "NotEnforced", says: "rules[0] (create, delete pods): kube-apiserver refuses it"},
+		{name: "verbs without translation", effect: deny, reads: more, rule: rule("create,patch,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods, left}, result: enforced,
+			want: []string{"create,delete pods Barrier Enforced", "patch pods Reviews NotEnforced"}, reason: "NotEnforced", says: "name update and patch, and the front door is disabled, so that only reviews show the policy"},
+		{name: "all verbs", effect: deny, reads: more, rule: rule("*", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{all, reads}, result: enforced,
+			want: []string{"create,update,patch,delete,deletecollection pods Barrier Enforced", "get,list,watch pods Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "another resource", effect: deny, reads: more, rule: rule("create", "", "secrets", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			want: []string{"create secrets Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "another rule", effect: deny, reads: more, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{{Rule: 1, Resources: []string{"pods"}, Verbs: []string{"create"}}}, result: enforced,
+			want: []string{"create pods Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "one group is left out", effect: deny, reads: more, rule: rule("create", "apps", "pods", "v1"),
+			parts:  []enforcementstatus.BarrierPart{pods, {Resources: []string{"pods.apps"}, Verbs: []string{"create"}, Reason: "the group"}},
+			result: enforced, want: []string{"create pods.apps Reviews NotEnforced"}, reason: "NotEnforced", says: "the group"},
+		{name: "a group of another server", effect: deny, reads: more, rule: rule("create,get", "example.com", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced, isRemote: true,
+			want: []string{"get pods.example.com Reviews NotEnforced", "create pods.example.com Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "Allow", effect: allow, reads: more, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			want: []string{"create pods Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "a path", effect: deny, reads: more, rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}, result: enforced,
+			want: []string{"get /metrics Server DeniesUnconditionally", "get /metrics Reviews NotEnforced"}, reason: "DeniesUnconditionally"},
+		{name: "front door, loaded", effect: deny, frontDoor: true, reads: more, rule: rule("create,patch", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods, left}, result: enforced,
+			want: []string{"create pods Barrier Enforced", "patch pods FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally", says: "name update and patch, so that all of them are denied"},
+		{name: "front door, not loaded yet", effect: deny, frontDoor: true, reads: more, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: pending, message: "not yet",
+			want: []string{"create pods FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally", says: "the barrier of the policy does not enforce it yet: not yet, so that all of them are denied"},
+		{name: "front door, without a condition", effect: deny, frontDoor: true, reads: request, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: pending,
+			want: []string{"create pods FrontDoor Enforced"}, reason: "Enforced"},
+		{name: "Audit", effect: deny, reads: more, audit: true, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			want: []string{"create pods Barrier Audited"}, reason: "Audit"},
+		{name: "a long message", effect: deny, reads: more, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: notEnforced, message: strings.Repeat("ä", policy.MaxEnforcementMessageBytes),
+			want: []string{"create pods Barrier NotEnforced"}, reason: "NotEnforced"},
+		{name: "a long reason", effect: deny, frontDoor: true, reads: more, rule: rule("create", "", "pods", "v1"), result: enforced,
+			parts: []enforcementstatus.BarrierPart{{Resources: []string{"pods"}, Verbs: []string{"create"}, Reason: strings.Repeat("ä", policy.MaxEnforcementMessageBytes)}},
+			want:  []string{"create pods FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := enforcementstatus.Server{FrontDoor: tc.frontDoor, Barrier: func(namespace, name string, _ *policyv1alpha1.AuthorizationPolicySpec) *enforcementstatus.Barrier {
+				if namespace != "team" || name != "a" {
+					t.Errorf("got %q, %q", namespace, name)
+				}
+				return &enforcementstatus.Barrier{Parts: tc.parts, Result: tc.result, Message: tc.message, IsRemote: func(string, []string) bool { return tc.isRemote }}
+			}}
+			spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}
+			if tc.audit {
+				spec.Enforcement = policyv1alpha1.PolicyEnforcementAudit
+			}
+			entries := server.OfPolicy("team", "a", spec, tc.reads)
+			if got := text(entries); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+			for _, e := range entries {
+				if e.Message == "" || len(e.Message) > policy.MaxEnforcementMessageBytes {
+					t.Errorf("got a message of %d bytes: %q", len(e.Message), e.Message)
+				}
+			}
+			if got := enforcementstatus.Effective(entries); got.Reason != tc.reason || !strings.Contains(got.Message, tc.says) {
+				t.Errorf("got %s, %q, want %s, %q", got.Reason, got.Message, tc.reason, tc.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,83 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/render"
+)
+
+// The exit codes of errors that carry none.
+const (
+	codeFailure = 1
+	// codeUsage is for mistakes in the command line. It differs from 1, which means "different" for a command that compares.
+	codeUsage = 2
+)
+
+// Run runs the plugin with arguments until it is done or ctx ends, and returns its exit code.
+func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	cmd := newCommand(streams)
+	cmd.SetArgs(args)
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	err := cmd.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	code := codeFailure
+	if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
+		code, err = exit.Code, exit.Err
+	}
+	for _, mistake := range each(err) {
+		_, _ = fmt.Fprintln(streams.ErrOut, "error: "+printable.Lines(mistake.Error()))
+	}
+	return code
+}
+
+// each returns the errors in an aggregate, or the error alone. An error that was reported already is left out.
+func each(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if aggregate, ok := err.(utilerrors.Aggregate); ok { //nolint:errorlint // of an aggregate within another error, the message of the latter counts
+		return utilerrors.Flatten(aggregate).Errors()
+	}
+	return []error{err}
+}
+
+func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:         "kubectl-proviso",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl proviso"},
+		Short:       "Work with the policies of Proviso",
+		Long: `Work with the policies of Proviso, conditional authorization for Kubernetes.
+
+ Find more information in docs/kubectl-proviso.md of the project.`,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return utilexec.CodeExitError{Code: codeUsage, Err: fmt.Errorf("%w\nSee '%s --help' for usage", err, cmd.CommandPath())}
+	})
+	flags := genericclioptions.NewConfigFlags(true)
+	flags.CacheDir = nil // no command uses discovery
+	flags.AddFlags(cmd.PersistentFlags())
+	cmd.AddCommand(render.NewCommand(flags, streams), newVersionCommand(streams))
+	return cmd
+}

@@ -1,0 +1,113 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package kubectl_test
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/pkg/version"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// run runs kubectl proviso.
+func run(t *testing.T, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	streams, _, stdout, stderr := genericiooptions.NewTestIOStreams()
+	code = kubectl.Run(t.Context(), args, streams)
+	return stdout.String(), stderr.String(), code
+}
+
+// TestHelp compares the help of each command.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for file, args := range map[string][]string{
+		"help.txt":         {"--help"},
+		"help-render.txt":  {"render", "--help"},
+		"help-version.txt": {"version", "--help"},
+	} {
+		out, errOut, code := run(t, args...)
+		if code != 0 || errOut != "" {
+			t.Errorf("%v: %d %s", args, code, errOut)
+		}
+		golden.Compare(t, filepath.Join("testdata", file), out)
+	}
+	if out, _, code := run(t); code != 0 || !strings.Contains(out, "kubectl proviso [command]") {
+		t.Errorf("without a command: %d %s", code, out)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	if out, _, code := run(t, "version"); code != 0 || out != version.String()+"\n" {
+		t.Errorf("got %d %q", code, out)
+	}
+	type info struct{ GitVersion string }
+	decoded := info{}
+	out, _, _ := run(t, "version", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &decoded); err != nil || decoded.GitVersion != version.Get().GitVersion {
+		t.Errorf("got %s, %v", out, err)
+	}
+	decoded = info{}
+	out, _, _ = run(t, "version", "--output=yaml")
+	if err := yaml.Unmarshal([]byte(out), &decoded); err != nil || decoded.GitVersion != version.Get().GitVersion || strings.HasPrefix(out, "{") {
+		t.Errorf("got %s, %v", out, err)
+	}
+}
+
+// TestCompletion completes commands and values of flags, as kubectl_complete-proviso does.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args []string
+		want []string
+	}{
+		{args: []string{"re"}, want: []string{"render"}},
+		{args: []string{"render", "-o", ""}, want: []string{"yaml", "json"}},
+		{args: []string{"render", "--report-format", ""}, want: []string{"table", "json"}},
+		{args: []string{"render", "--exempt-"}, want: []string{"--exempt-user", "--exempt-group"}},
+		{args: []string{"version", "-o", ""}, want: []string{"yaml", "json"}},
+	} {
+		out, _, code := run(t, append([]string{"__complete"}, tc.args...)...)
+		for _, want := range tc.want {
+			if code != 0 || !strings.Contains("\n"+out, "\n"+want) {
+				t.Errorf("%q: got %d %q, want %s", tc.args, code, out, want)
+			}
+		}
+	}
+	if out, _, code := run(t, "completion", "bash"); code != 0 || !strings.Contains(out, "complete") {
+		t.Errorf("got %d %s", code, out)
+	}
+}
+
+// TestMistakes checks the messages and exit codes of mistakes in the command line.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{args: []string{"rendr"}, want: "error: unknown command \"rendr\" for \"kubectl proviso\"\n", code: 1},
+		{args: []string{"--chek"}, want: "error: unknown flag: --chek\n  See 'kubectl proviso --help' for usage\n", code: 2},
+		{args: []string{"version", "--output=table"}, want: "error: --output must be json or yaml, not \"table\"\n", code: 1},
+		{args: []string{"version", "now"}, want: "error: unknown command \"now\" for \"kubectl proviso version\"\n", code: 1},
+		{args: []string{"render", "-o", "a", "--report-format=b"}, want: "error: must specify a file, a directory or standard input with -f\n" +
+			"error: --output must be yaml or json, not \"a\"\nerror: --report-format must be table or json, not \"b\"\n", code: 1},
+		{args: []string{"\x1b[2J"}, want: "error: unknown command \"\\x1b[2J\" for \"kubectl proviso\"\n", code: 1},
+	} {
+		out, errOut, code := run(t, tc.args...)
+		if code != tc.code || out != "" || errOut != tc.want {
+			t.Errorf("%q: got %d, %q and %q, want %d and %q", tc.args, code, out, errOut, tc.code, tc.want)
+		}
+	}
+}

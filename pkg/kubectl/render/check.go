@@ -1,0 +1,251 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package render
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	"k8s.io/client-go/tools/pager"
+	"sigs.k8s.io/yaml"
+
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// status is the result of comparing a barrier with the cluster.
+type status string
+
+const (
+	same status = "same"
+	// missing means that the policy or the binding is not there, so that nothing is refused.
+	missing status = "missing"
+	// different means that the cluster has another version of the barrier, or is about to delete it.
+	different status = "different"
+	// unexpected means that no policy of the input has this barrier.
+	unexpected status = "unexpected"
+)
+
+// comparison is the result for one barrier.
+type comparison struct {
+	name, policy string
+	status       status
+	remarks      []string
+	diffs        []string
+}
+
+// The kinds of the objects of a barrier, as in the names of resources.
+const (
+	policyKind  = "ValidatingAdmissionPolicy"
+	bindingKind = "ValidatingAdmissionPolicyBinding"
+)
+
+// live is what a cluster has.
+type live struct {
+	policies map[string]*admissionregistrationv1.ValidatingAdmissionPolicy
+	bindings map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// fetch lists all objects: a barrier without its label must be found, too.
+func fetch(ctx context.Context, client admissionregistrationclient.AdmissionregistrationV1Interface) (*live, error) {
+	l := &live{
+		policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{},
+		bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
+	}
+	err := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.ValidatingAdmissionPolicies().List(ctx, options)
+	}).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		policy := object.(*admissionregistrationv1.ValidatingAdmissionPolicy)
+		l.policies[policy.Name] = policy
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.ValidatingAdmissionPolicyBindings().List(ctx, options)
+	}).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+		binding := object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)
+		l.bindings[binding.Name] = binding
+		return nil
+	})
+	return l, err
+}
+
+// compare compares barriers with what a cluster has, in the order of their names.
+func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
+	var comparisons []comparison
+	wanted := map[string]bool{}
+	for _, b := range barriers {
+		if b.Policy == nil {
+			continue
+		}
+		wanted[b.Policy.Name] = true
+		c, err := l.compareOne(b)
+		if err != nil {
+			return nil, err
+		}
+		comparisons = append(comparisons, *c)
+	}
+	comparisons = append(comparisons, l.others(wanted)...)
+	slices.SortFunc(comparisons, func(a, b comparison) int { return strings.Compare(a.name, b.name) })
+	return comparisons, nil
+}
+
+func (l *live) compareOne(b *barrier.Barrier) (*comparison, error) {
+	c := &comparison{name: b.Policy.Name, policy: b.Policy.Annotations[barrier.PolicyAnnotation], status: same}
+	policy, hasPolicy := l.policies[b.Policy.Name]
+	binding, hasBinding := l.bindings[b.Binding.Name]
+	if hasPolicy {
+		if err := c.object(policyKind, &policy.ObjectMeta, &b.Policy.ObjectMeta, barrier.EqualPolicies(policy, b.Policy),
+			barrier.DefaultedPolicy(policy), barrier.DefaultedPolicy(b.Policy)); err != nil {
+			return nil, err
+		}
+	}
+	if hasBinding {
+		if err := c.object(bindingKind, &binding.ObjectMeta, &b.Binding.ObjectMeta, barrier.EqualBindings(binding, b.Binding),
+			barrier.DefaultedBinding(binding), barrier.DefaultedBinding(b.Binding)); err != nil {
+			return nil, err
+		}
+	}
+	if !hasPolicy {
+		c.status, c.remarks = missing, append(c.remarks, "there is no "+policyKind)
+	}
+	if !hasBinding {
+		c.status, c.remarks = missing, append(c.remarks, "there is no "+bindingKind)
+	}
+	return c, nil
+}
+
+// object compares one object of a barrier. The other one may be missing.
+func (c *comparison) object(kind string, got, want *metav1.ObjectMeta, isEqual bool, gotSpec, wantSpec any) error {
+	if got.DeletionTimestamp != nil {
+		c.status, c.remarks = different, append(c.remarks, "the "+kind+" is being deleted")
+	}
+	gotMeta, wantMeta := shared(got, want), shared(want, want)
+	if isEqual && maps.Equal(gotMeta.Labels, wantMeta.Labels) && maps.Equal(gotMeta.Annotations, wantMeta.Annotations) {
+		return nil
+	}
+	c.status, c.remarks = different, append(c.remarks, "the "+kind+" differs")
+	diff, err := diffOf(kind, shownObject{Kind: kind, Metadata: gotMeta, Spec: gotSpec}, shownObject{Kind: kind, Metadata: wantMeta, Spec: wantSpec})
+	c.diffs = append(c.diffs, diff)
+	return err
+}
+
+// shownObject is the part of an object that is compared.
+type shownObject struct {
+	Kind     string    `json:"kind"`
+	Metadata shownMeta `json:"metadata"`
+	Spec     any       `json:"spec"`
+}
+
+type shownMeta struct {
+	Name        string            `json:"name"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// shared returns the labels and annotations that the barrier has. Others may have more.
+func shared(got, want *metav1.ObjectMeta) shownMeta {
+	of := func(got, want map[string]string) map[string]string {
+		result := map[string]string{}
+		for key := range want {
+			if value, ok := got[key]; ok {
+				result[key] = value
+			}
+		}
+		return result
+	}
+	return shownMeta{Name: got.Name, Labels: of(got.Labels, want.Labels), Annotations: of(got.Annotations, want.Annotations)}
+}
+
+// diffOf returns what applying the manifests would change, as kubectl diff shows it.
+func diffOf(kind string, got, want shownObject) (string, error) {
+	before, err := yaml.Marshal(got)
+	if err != nil {
+		return "", err
+	}
+	after, err := yaml.Marshal(want)
+	if err != nil {
+		return "", err
+	}
+	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(string(before)), B: difflib.SplitLines(string(after)), Context: contextLines,
+		FromFile: "LIVE/" + kind + "/" + got.Metadata.Name, ToFile: "RENDERED/" + kind + "/" + want.Metadata.Name,
+	})
+}
+
+// contextLines are the lines around a difference, as diff -u shows them.
+const contextLines = 3
+
+// others returns the barriers that no policy of the input has. The sentinel of the server is no barrier.
+func (l *live) others(wanted map[string]bool) []comparison {
+	found := map[string]comparison{}
+	add := func(kind string, meta *metav1.ObjectMeta) {
+		if wanted[meta.Name] || meta.Name == barrier.SentinelName || meta.Labels[barrier.ManagedByLabel] != barrier.ManagedBy {
+			return
+		}
+		c := found[meta.Name]
+		c.name, c.status = meta.Name, unexpected
+		if policy := meta.Annotations[barrier.PolicyAnnotation]; policy != "" {
+			c.policy = policy
+		}
+		c.remarks = append(c.remarks, kind)
+		found[meta.Name] = c
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.policies)) {
+		add(policyKind, &l.policies[name].ObjectMeta)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.bindings)) {
+		add(bindingKind, &l.bindings[name].ObjectMeta)
+	}
+	comparisons := make([]comparison, 0, len(found))
+	for _, c := range found {
+		c.remarks = []string{"no barrier of these policies: " + strings.Join(c.remarks, ", ")}
+		comparisons = append(comparisons, c)
+	}
+	return comparisons
+}
+
+// shownComparisons returns the table of all barriers, and the diffs after it.
+func shownComparisons(comparisons []comparison) (string, error) {
+	var text bytes.Buffer
+	w := printers.GetNewTabWriter(&text)
+	writeRow(w, "BARRIER", "POLICY", "STATUS", "REMARK")
+	for _, c := range comparisons {
+		policy := c.policy
+		if policy == "" {
+			policy = none
+		}
+		writeRow(w, c.name, policy, string(c.status), strings.Join(c.remarks, "; "))
+	}
+	if err := w.Flush(); err != nil {
+		return "", err
+	}
+	for _, c := range comparisons {
+		for _, diff := range c.diffs {
+			text.WriteString("\n")
+			for line := range strings.Lines(diff) {
+				text.WriteString(printable.Text(strings.TrimSuffix(line, "\n")) + "\n")
+			}
+		}
+	}
+	return text.String(), nil
+}
+
+// areSame reports whether the cluster has all barriers, as they are, and no others.
+func areSame(comparisons []comparison) bool {
+	return !slices.ContainsFunc(comparisons, func(c comparison) bool { return c.status != same })
+}

@@ -1,0 +1,318 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package render
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
+	utilexec "k8s.io/utils/exec"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// The exit codes with --check, as of kubectl diff.
+const (
+	codeDifferent = 1
+	codeFailure   = 2
+)
+
+// defaultNamespace is the namespace of Proviso in its manifests.
+const defaultNamespace = "proviso-system"
+
+// options are the options of the command.
+type options struct {
+	genericiooptions.IOStreams
+
+	flags     *genericclioptions.ConfigFlags
+	filenames genericclioptions.FileNameFlags
+
+	output, report, reportFormat string
+	strict, check                bool
+
+	exemptUsers, exemptGroups []string
+	provisoNamespace          string
+
+	// The flags that were set.
+	hasOutput, hasExemptUsers, hasExemptGroups, hasProvisoNamespace bool
+}
+
+// NewCommand returns the command. The flags are those for clients, which the caller has added to the command or to one above it.
+func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	filenames, recursive := []string{}, false
+	o := &options{
+		IOStreams: streams, flags: flags,
+		filenames: genericclioptions.FileNameFlags{Usage: "Files or directories with policies. - is standard input.", Filenames: &filenames, Recursive: &recursive},
+		output:    formatYAML, reportFormat: reportTable, provisoNamespace: defaultNamespace,
+	}
+	cmd := &cobra.Command{
+		Use:   "render -f FILENAME",
+		Short: "Render the barriers of policies as manifests",
+		Long: `Render the barriers of policies as manifests.
+
+ A barrier is a ValidatingAdmissionPolicy with its binding. It enforces one policy
+ with the effect Deny in kube-apiserver, on any cluster, without Proviso. render
+ validates ClusterAuthorizationPolicies and AuthorizationPolicies as the server does,
+ and prints their barriers to standard output. It calls no server.
+
+ Requests that admission does not see, such as reads, have no barrier, and Allow and
+ NoOpinion policies have none. A report on standard error says for each rule which
+ verbs are translated, and why others are not.
+
+ With --check, render prints no manifests. It compares the barriers with those in a
+ cluster, and shows what applying the manifests would change.
+
+ Exit status without --check: 0 if the manifests were printed, 1 if not.
+ Exit status with --check: 0 if there is no difference, 1 if there is, 2 on an error.`,
+		Example: `  # Print the barriers of policies
+  kubectl proviso render -f policies.yaml
+
+  # Apply them to a cluster, if all rules of all Deny policies can be translated
+  kubectl proviso render -f policies/ -R --strict | kubectl apply -f -
+
+  # Show the report alone
+  kubectl proviso render -f policies/ --report=-
+
+  # Compare a cluster with the policies
+  kubectl proviso render -f policies/ -R --check --context=production
+
+  # Let another controller pass, which is neither a node nor in kube-system
+  kubectl proviso render -f policies/ --exempt-group=system:nodes --exempt-group=system:serviceaccounts:kube-system --exempt-group=system:serviceaccounts:backup`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			changed := cmd.Flags().Changed
+			o.hasOutput, o.hasProvisoNamespace = changed("output"), changed("proviso-namespace")
+			o.hasExemptUsers, o.hasExemptGroups = changed("exempt-user"), changed("exempt-group")
+			return o.run(cmd.Context())
+		},
+	}
+	o.addFlags(cmd)
+	return cmd
+}
+
+// The formats of the report.
+const (
+	reportTable = "table"
+	reportJSON  = "json"
+)
+
+func (o *options) addFlags(cmd *cobra.Command) {
+	fs := cmd.Flags()
+	o.filenames.AddFlags(fs)
+	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the manifests: 'yaml' or 'json'.")
+	fs.StringVar(&o.report, "report", o.report, "File for the report, instead of standard error. - is standard output; then no manifests are printed.")
+	fs.StringVar(&o.reportFormat, "report-format", o.reportFormat, "Format of the report: 'table' or 'json'.")
+	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy cannot be translated.")
+	fs.BoolVar(&o.check, "check", o.check, "Compare the barriers with those in the cluster instead of printing them.")
+	defaults := manifest.DefaultIdentities(defaultNamespace)
+	fs.StringArrayVar(&o.exemptUsers, "exempt-user", nil, "User whose requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Users, ", "))
+	fs.StringArrayVar(&o.exemptGroups, "exempt-group", nil, "Group whose members' requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Groups, ", ")+". The group system:masters is always exempt.")
+	fs.StringVar(&o.provisoNamespace, "proviso-namespace", o.provisoNamespace, "Namespace of Proviso, whose ServiceAccount is exempt by default.")
+	complete := func(flag string, values ...string) {
+		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
+	complete("output", formatYAML, formatJSON)
+	complete("report-format", reportTable, reportJSON)
+}
+
+// The errors of flags.
+var (
+	errNoFiles      = errors.New("must specify a file, a directory or standard input with -f")
+	errCheckOutput  = errors.New("--output cannot be used with --check, which prints no manifests")
+	errCheckReport  = errors.New("--report=- cannot be used with --check, which prints to standard output")
+	errEmptyExempt  = errors.New("--exempt-user and --exempt-group must not be empty")
+	errTwoExempt    = errors.New("--proviso-namespace cannot be used with --exempt-user, which replaces the default users")
+	errUntranslated = errors.New("is not translated: see the report")
+	errNothing      = errors.New("there are no policies in the files")
+)
+
+func (o *options) validate() error {
+	var errs []error
+	fail := func(failed bool, err error) {
+		if failed {
+			errs = append(errs, err)
+		}
+	}
+	fail(len(*o.filenames.Filenames) == 0, errNoFiles)
+	fail(o.output != formatYAML && o.output != formatJSON, fmt.Errorf("--output must be yaml or json, not %q", o.output))
+	fail(o.reportFormat != reportTable && o.reportFormat != reportJSON, fmt.Errorf("--report-format must be table or json, not %q", o.reportFormat))
+	fail(o.check && o.hasOutput, errCheckOutput)
+	fail(o.check && o.report == stdin, errCheckReport)
+	fail(slices.Contains(o.exemptUsers, "") || slices.Contains(o.exemptGroups, ""), errEmptyExempt)
+	fail(o.hasProvisoNamespace && o.hasExemptUsers, errTwoExempt)
+	return utilerrors.NewAggregate(errs)
+}
+
+// run runs the command. With --check, an error has the exit code of an error of kubectl diff.
+func (o *options) run(ctx context.Context) error {
+	err := o.render(ctx)
+	if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && o.check && !hasCode {
+		return utilexec.CodeExitError{Code: codeFailure, Err: err}
+	}
+	return err
+}
+
+func (o *options) render(ctx context.Context) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	barriers, report, err := o.compile(ctx)
+	if err != nil {
+		return err
+	}
+	if err := o.writeReport(report); err != nil {
+		return err
+	}
+	if n := report.untranslated(); o.strict && n > 0 {
+		return fmt.Errorf("--strict: %s of Deny policies %w", counted(n, "part", "parts"), errUntranslated)
+	}
+	if o.check {
+		return o.compare(ctx, barriers)
+	}
+	if o.report == stdin {
+		return nil
+	}
+	objects, err := manifests(barriers)
+	if err != nil {
+		return err
+	}
+	text, err := format(objects, o.output)
+	if err != nil {
+		return err
+	}
+	_, err = o.Out.Write(text)
+	return err
+}
+
+// exempt returns the identities that no barrier refuses.
+func (o *options) exempt() manifest.Identities {
+	identities := manifest.DefaultIdentities(o.provisoNamespace)
+	if o.hasExemptUsers {
+		identities.Users = o.exemptUsers
+	}
+	if o.hasExemptGroups {
+		identities.Groups = o.exemptGroups
+	}
+	return identities
+}
+
+// compile reads the policies, and compiles those with the effect Deny.
+func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, error) {
+	conditions, err := cel.NewCompiler()
+	if err != nil {
+		return nil, nil, err
+	}
+	policies, err := partial.NewPolicyCompiler(conditions)
+	if err != nil {
+		return nil, nil, err
+	}
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies, Exempt: o.exempt()})
+	if err != nil {
+		return nil, nil, err
+	}
+	l := newLoader(*o.flags.Namespace, policies)
+	documents, errs := readDocuments(o.In, *o.filenames.Filenames, *o.filenames.Recursive)
+	for _, d := range documents {
+		l.load(ctx, d)
+	}
+	if l.errs = append(errs, l.errs...); len(l.errs) == 0 && len(l.policies) == 0 {
+		l.errs = []error{errNothing}
+	}
+	report := &report{}
+	var barriers []*barrier.Barrier
+	for _, p := range l.sorted() {
+		var b *barrier.Barrier
+		if p.spec.Effect == policyv1alpha1.PolicyEffectDeny {
+			if b, err = compiler.Compile(p.key, p.spec); err != nil {
+				l.fail(p.source, p.key.String(), err)
+				continue
+			}
+			barriers = append(barriers, b)
+		}
+		report.Policies = append(report.Policies, reportOf(&p, b))
+	}
+	if len(l.errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(l.errs)
+	}
+	for _, warning := range l.warnings {
+		if _, err := fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning)); err != nil {
+			return nil, nil, err
+		}
+	}
+	return barriers, report, nil
+}
+
+// writeReport writes the report. With --check there is none, unless a file was named.
+func (o *options) writeReport(r *report) error {
+	if o.check && o.report == "" {
+		return nil
+	}
+	text, err := r.table()
+	if o.reportFormat == reportJSON {
+		var content []byte
+		content, err = indented(r)
+		text = string(content)
+	}
+	if err != nil {
+		return err
+	}
+	switch o.report {
+	case "":
+		_, err = fmt.Fprint(o.ErrOut, text)
+	case stdin:
+		_, err = fmt.Fprint(o.Out, text)
+	default:
+		if err = os.WriteFile(o.report, []byte(text), 0o644); err != nil {
+			err = fmt.Errorf("--report: %w", err)
+		}
+	}
+	return err
+}
+
+// compare compares barriers with the cluster.
+func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) error {
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	client, err := admissionregistrationclient.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	live, err := fetch(ctx, client)
+	if err != nil {
+		return err
+	}
+	comparisons, err := live.compare(barriers)
+	if err != nil {
+		return err
+	}
+	text, err := shownComparisons(comparisons)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprint(o.Out, text); err != nil {
+		return err
+	}
+	if !areSame(comparisons) {
+		return utilexec.CodeExitError{Code: codeDifferent}
+	}
+	return nil
+}

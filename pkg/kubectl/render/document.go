@@ -1,0 +1,215 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v2"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/cli-runtime/pkg/resource"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+// maxFileBytes bounds one file. A policy has at most some 100 KiB, and a list of a thousand of them less than this.
+const maxFileBytes = 64 << 20
+
+// stdin names standard input, as a flag and in messages.
+const (
+	stdin     = "-"
+	stdinName = "standard input"
+)
+
+// document is one object of a file, as JSON.
+type document struct {
+	source source
+	json   []byte
+}
+
+// source says where an object is.
+type source struct {
+	path string
+	// document and item count from 1. item is 0 outside a list.
+	document, item int
+}
+
+func (s source) String() string {
+	text := fmt.Sprintf("%s, document %d", s.path, s.document)
+	if s.item > 0 {
+		text += fmt.Sprintf(", item %d", s.item)
+	}
+	return text
+}
+
+// The errors of readDocuments.
+var (
+	errURL       = errors.New("render works offline: download the file first")
+	errTwice     = errors.New("standard input can be read once only")
+	errLong      = fmt.Errorf("has more than %d bytes", maxFileBytes)
+	errEncoding  = errors.New("must be UTF-8")
+	errDocuments = errors.New("has another YAML document within: separate documents by a line with --- alone")
+)
+
+// readDocuments reads the files that the flags -f name, in the order of the flags and, within a directory, of the names. It returns the
+// documents that could be read, and all errors.
+func readDocuments(in io.Reader, filenames []string, recursive bool) (documents []document, errs []error) {
+	hasStdin := false
+	for _, name := range filenames {
+		switch {
+		case name == stdin && hasStdin:
+			errs = append(errs, errTwice)
+		case name == stdin:
+			hasStdin = true
+			found, err := readFile(stdinName, in)
+			documents, errs = append(documents, found...), appendError(errs, err)
+		case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+			errs = append(errs, fmt.Errorf("%s: %w", name, errURL))
+		default:
+			paths, err := expand(name, recursive)
+			errs = appendError(errs, err)
+			for _, path := range paths {
+				found, err := openFile(path)
+				documents, errs = append(documents, found...), appendError(errs, err)
+			}
+		}
+	}
+	return documents, errs
+}
+
+func appendError(errs []error, err error) []error {
+	if err == nil {
+		return errs
+	}
+	return append(errs, err)
+}
+
+// expand returns the files that a path or, if there is no such file, a pattern stands for, as kubectl does.
+func expand(name string, recursive bool) ([]string, error) {
+	names := []string{name}
+	if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+		matches, err := filepath.Glob(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(matches) == 0 {
+			return nil, fmt.Errorf("the path %q does not exist", name)
+		}
+		names = matches
+	}
+	var paths []string
+	for _, name := range names {
+		visitors, err := resource.ExpandPathsToFileVisitors(nil, name, recursive, resource.FileExtensions, nil)
+		if err != nil {
+			return nil, err
+		}
+		if len(visitors) == 0 {
+			return nil, fmt.Errorf("%s: has no file with the extension %s", name, strings.Join(resource.FileExtensions, ", "))
+		}
+		for _, visitor := range visitors {
+			paths = append(paths, visitor.(*resource.FileVisitor).Path)
+		}
+	}
+	return paths, nil
+}
+
+func openFile(path string) ([]document, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readFile(path, file)
+}
+
+// readFile reads all documents of a file. The error has the path.
+func readFile(path string, in io.Reader) ([]document, error) {
+	content, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case len(content) > maxFileBytes:
+		return nil, fmt.Errorf("%s: %w", path, errLong)
+	case !utf8.Valid(content):
+		return nil, fmt.Errorf("%s: %w", path, errEncoding)
+	}
+	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	var documents []document
+	at := source{path: path}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
+	for {
+		raw, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		objects, err := toJSON(raw)
+		if err != nil {
+			at.document++
+			return nil, fmt.Errorf("%v: %w", at, err)
+		}
+		for _, object := range objects {
+			at.document++
+			documents = append(documents, document{source: at, json: object})
+		}
+	}
+}
+
+// toJSON returns the objects of what is between two separators: JSON objects, one after the other, or one YAML document, which may be
+// empty.
+func toJSON(raw []byte) ([][]byte, error) {
+	if objects, ok := jsonObjects(raw); ok {
+		return objects, nil
+	}
+	decoder := yaml.NewDecoder(bytes.NewReader(raw))
+	var ignored any
+	switch err := decoder.Decode(&ignored); {
+	case errors.Is(err, io.EOF):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	if err := decoder.Decode(&ignored); !errors.Is(err, io.EOF) {
+		return nil, errDocuments // kubectl would ignore it
+	}
+	object, err := sigsyaml.YAMLToJSONStrict(raw)
+	if err != nil {
+		return nil, err
+	}
+	if string(object) == "null" {
+		return nil, nil
+	}
+	return [][]byte{object}, nil
+}
+
+// jsonObjects returns the JSON objects in a text, and false if it has something else.
+func jsonObjects(raw []byte) (objects [][]byte, ok bool) {
+	if !utilyaml.IsJSONBuffer(raw) {
+		return nil, false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	for {
+		var object json.RawMessage
+		switch err := decoder.Decode(&object); {
+		case errors.Is(err, io.EOF):
+			return objects, true
+		case err != nil:
+			return nil, false
+		}
+		objects = append(objects, slices.Clone(object))
+	}
+}

@@ -1,0 +1,90 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// manifests returns the objects of barriers in the form in which users write them: each policy before its binding, without what servers
+// set. Barriers without objects are left out.
+func manifests(barriers []*barrier.Barrier) ([]map[string]any, error) {
+	var objects []map[string]any
+	for _, b := range barriers {
+		if b.Policy == nil {
+			continue
+		}
+		for _, object := range []runtime.Object{b.Policy, b.Binding} {
+			fields, err := plain(object)
+			if err != nil {
+				return nil, err
+			}
+			objects = append(objects, fields)
+		}
+	}
+	return objects, nil
+}
+
+// plain returns the fields of an object without what servers set.
+func plain(object runtime.Object) (map[string]any, error) {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
+	unstructured.RemoveNestedField(fields, "status")
+	return fields, nil
+}
+
+// The formats of manifests.
+const (
+	formatYAML = "yaml"
+	formatJSON = "json"
+)
+
+// format writes objects for kubectl apply: as documents of YAML, or as a JSON list.
+func format(objects []map[string]any, output string) ([]byte, error) {
+	if output == formatJSON {
+		if objects == nil {
+			objects = []map[string]any{}
+		}
+		return indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	}
+	var text bytes.Buffer
+	for i, object := range objects {
+		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text.WriteString("---\n")
+		}
+		text.Write(document)
+	}
+	return text.Bytes(), nil
+}
+
+// indented writes JSON as kubectl does, with characters that control a terminal as escape sequences.
+func indented(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "    ")
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("JSON: %w", err)
+	}
+	return []byte(printable.JSON(text.String())), nil
+}

@@ -1,0 +1,154 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package render
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/printers"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// report says for each policy of the input which barrier it has, and what of it has no translation.
+type report struct {
+	Policies []policyReport `json:"policies"`
+}
+
+type policyReport struct {
+	Kind        string                           `json:"kind"`
+	Namespace   string                           `json:"namespace,omitempty"`
+	Name        string                           `json:"name"`
+	Source      string                           `json:"source"`
+	Effect      policyv1alpha1.PolicyEffect      `json:"effect"`
+	Enforcement policyv1alpha1.PolicyEnforcement `json:"enforcement"`
+	// Barrier is the name of both objects. It is empty if there is no barrier.
+	Barrier string `json:"barrier,omitempty"`
+	// Reason says why a policy with another effect than Deny has no barrier.
+	Reason string       `json:"reason,omitempty"`
+	Rules  []ruleReport `json:"rules,omitempty"`
+}
+
+type ruleReport struct {
+	Rule      int      `json:"rule"`
+	Verbs     []string `json:"verbs"`
+	Resources []string `json:"resources"`
+	// Translated says whether the barrier has these verbs. If not, Reason says why.
+	Translated bool   `json:"translated"`
+	Reason     string `json:"reason,omitempty"`
+}
+
+// The names of kinds.
+const (
+	kindCluster    = "ClusterAuthorizationPolicy"
+	kindNamespaced = "AuthorizationPolicy"
+)
+
+func kindOf(key engine.Key) string {
+	if key.Namespace == "" {
+		return kindCluster
+	}
+	return kindNamespaced
+}
+
+// reportOf returns the entry of a policy. The barrier is nil if the effect is not Deny.
+func reportOf(p *loadedPolicy, b *barrier.Barrier) policyReport {
+	entry := policyReport{
+		Kind: kindOf(p.key), Namespace: p.key.Namespace, Name: p.key.Name, Source: p.source.String(), Effect: p.spec.Effect, Enforcement: p.spec.Enforcement,
+	}
+	if b == nil {
+		entry.Reason = fmt.Sprintf("only a Deny policy has a barrier, and the effect is %s", p.spec.Effect)
+		return entry
+	}
+	if b.Policy != nil {
+		entry.Barrier = b.Policy.Name
+	}
+	for _, r := range b.Report {
+		entry.Rules = append(entry.Rules, ruleReport{Rule: r.Rule, Verbs: r.Verbs, Resources: r.Resources, Translated: r.Reason == "", Reason: r.Reason})
+	}
+	return entry
+}
+
+// untranslated returns how many entries of Deny policies have no translation.
+func (r *report) untranslated() (count int) {
+	for _, p := range r.Policies {
+		for _, rule := range p.Rules {
+			if !rule.Translated {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// table returns the report as text. Its last line is a summary.
+func (r *report) table() (string, error) {
+	var text bytes.Buffer
+	w := printers.GetNewTabWriter(&text)
+	row := func(cells ...string) { writeRow(w, cells...) }
+	row("POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "REMARK")
+	barriers := 0
+	for i := range r.Policies {
+		p := &r.Policies[i]
+		if p.Barrier != "" {
+			barriers++
+		}
+		if p.Reason != "" {
+			row(p.title(), none, none, none, "no", p.Reason)
+		}
+		for _, rule := range p.Rules {
+			translated, remark := "no", rule.Reason
+			if rule.Translated {
+				translated, remark = "yes", ""
+				if p.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
+					remark = "Audit: the barrier warns, and refuses nothing"
+				}
+			}
+			row(p.title(), strconv.Itoa(rule.Rule), strings.Join(rule.Verbs, ","), strings.Join(rule.Resources, ","), translated, remark)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(&text, "\n%s of %s.", counted(barriers, "barrier", "barriers"), counted(len(r.Policies), "policy", "policies"))
+	if n := r.untranslated(); n > 0 {
+		fmt.Fprintf(&text, " %s of Deny policies not translated: no barrier refuses these requests.", counted(n, "part", "parts"))
+	}
+	text.WriteString("\n")
+	return text.String(), nil
+}
+
+// writeRow writes a row of a table. Flush returns its errors.
+func writeRow(w io.Writer, cells ...string) {
+	for i := range cells {
+		cells[i] = printable.Text(cells[i])
+	}
+	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+}
+
+// none is a cell without a value.
+const none = "-"
+
+func (p *policyReport) title() string {
+	if p.Namespace != "" {
+		return p.Kind + " " + p.Namespace + "/" + p.Name
+	}
+	return p.Kind + " " + p.Name
+}
+
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + many
+}

@@ -23,10 +23,12 @@ help: ## List the targets.
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## Build proviso-apiserver into _output/bin.
+build: ## Build proviso-apiserver and the plugin kubectl-proviso into _output/bin.
 	@mkdir -p $(BIN)
-	@echo "building proviso-apiserver …"
-	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/proviso-apiserver ./cmd/proviso-apiserver
+	@for name in proviso-apiserver kubectl-proviso; do \
+	  echo "building $${name} …"; \
+	  CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$${name} ./cmd/$${name}; \
+	done
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
@@ -36,16 +38,29 @@ controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
 controller-manager: ## Build kube-controller-manager into _output/bin, for the tests that need it.
 	@hack/controlplane/build.sh kube-controller-manager
 
+.PHONY: oldest
+oldest: ## Build the kube-apiserver of the oldest Kubernetes with which Proviso works into _output/bin.
+	@hack/controlplane/build.sh kube-apiserver-oldest
+
+# What `make demo` shows: nothing for a control plane with all features, or managed for one without flags for Proviso.
+MODE ?=
+# The kube-apiserver of MODE=managed: oldest or newest.
+KUBERNETES ?= oldest
+
 .PHONY: demo
-demo: controlplane build ## Start everything and walk through the main job; leaves it running.
-	@hack/demo.sh
+demo: controlplane build ## Start everything and walk through the main job; leaves it running. MODE=managed: a cluster without flags for Proviso.
+ifeq ($(MODE)-$(KUBERNETES),managed-oldest)
+	@hack/controlplane/build.sh kube-apiserver-oldest
+endif
+	$(if $(filter-out managed,$(MODE)),$(error MODE must be empty or managed))
+	@KUBERNETES=$(KUBERNETES) hack/demo$(if $(MODE),-$(MODE)).sh
 
 .PHONY: first-minutes
 first-minutes: ## Try what newcomers do: the demo, its commands and those of the documents pasted, the demo again.
 	@hack/first-minutes.sh
 
 .PHONY: down
-down: ## Stop what demo started.
+down: ## Stop what demo started, in all modes.
 	@hack/dev-down.sh
 
 .PHONY: certs
@@ -66,6 +81,10 @@ test-integration: ## Run the tests of the server in one process with its embedde
 .PHONY: test-e2e
 test-e2e: controlplane controller-manager build ## Run the tests against a real kube-apiserver with kubectl.
 	go test -timeout 15m ./test/e2e/...
+
+.PHONY: test-oldest
+test-oldest: controlplane oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
+	PROVISO_OLDEST=1 go test -count=1 -timeout 15m ./test/e2e/managed ./test/e2e/render
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.
@@ -91,6 +110,10 @@ fuzz: ## Fuzz every target for FUZZTIME.
 .PHONY: oracle
 oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORACLE_SEED on; takes hours.
 	ORACLE_CASES=$${ORACLE_CASES:-10000000} ORACLE_SEED=$${ORACLE_SEED:-1} go test -count=1 -v -timeout 24h -run '^TestOracle$$' ./pkg/cel/partial
+
+.PHONY: barriers-law
+barriers-law: ## Compare LAW_POLICIES random policies with their barriers in the admission plugin of kube-apiserver, for LAW_REQUESTS requests each; takes half an hour.
+	go test -count=1 -v -timeout 2h -run '^TestLaw$$' ./pkg/barrier -law-policies $${LAW_POLICIES:-100000} -law-requests $${LAW_REQUESTS:-100} -law-seed $${LAW_SEED:-1} 2>&1 | grep -v -e '^I[0-9]'
 
 .PHONY: mutated-reviews
 mutated-reviews: ## Send REVIEW_CASES recorded reviews, changed at random from REVIEW_SEED on, to both doors; takes minutes.

@@ -6,28 +6,9 @@ set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "${root}"
+source hack/walk.sh
 reviews=artifacts/examples/reviews
-newline='{"\n"}' # in a JSONPath
 
-if [[ -t 1 ]]; then bold=$'\e[1m' dim=$'\e[2m' plain=$'\e[0m'; else bold='' dim='' plain=''; fi
-output=$(mktemp)
-trap 'rm -f "${output}"' EXIT
-
-title() { printf '\n%s%s%s\n' "${bold}" "$*" "${plain}"; }
-say() { printf '%s# %s%s\n' "${dim}" "$*" "${plain}"; }
-show() { sed 's/^/  /' "${output}"; }
-# run prints a command, then runs it in this shell, so that later commands see its variables.
-run() {
-  printf '$ %s\n' "$1"
-  eval "$1" >"${output}" 2>&1 || { show; echo "this should have succeeded" >&2; exit 1; }
-  show
-}
-# fails runs a command that must be refused.
-fails() {
-  printf '$ %s\n' "$1"
-  if eval "$1" >"${output}" 2>&1; then show; echo "this should have been refused" >&2; exit 1; fi
-  show
-}
 # answer prints the status or response of a review.
 answer() { run "kubectl --context $1 create -f ${reviews}/$2.yaml -o jsonpath='{.status}{.response}${newline}'"; }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Stops the dev cluster and removes all of its files.
+# Stops the dev clusters and removes all of their files.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

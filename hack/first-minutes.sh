@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Does what a newcomer does: make demo; paste each command that it printed; paste the blocks of every document,
-# in order; and make demo again. It fails at the first command that does not do what the text promises.
+# in order; make demo again; and make demo MODE=managed, with the commands that it printed. It fails at the first
+# command that does not do what the text promises.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -10,23 +11,33 @@ trap 'rm -rf "${work}"' EXIT
 # Users have no kubeconfig and no kubectl of ours before the first export line.
 unset KUBECONFIG
 
-echo "make demo …"
-make demo >"${work}/demo" 2>&1 || { tail -n 40 "${work}/demo"; exit 1; }
+# demo runs make demo with some variables.
+demo() {
+  echo "make demo $* …"
+  make demo "$@" >"${work}/demo" 2>&1 || { tail -n 40 "${work}/demo"; exit 1; }
+}
 
-echo "each command that it printed …"
-grep '^\$ ' "${work}/demo" | sed 's/^\$ //' >"${work}/printed"
-while IFS= read -r line; do
-  printf '%s\n' "${line}"
-  printf '[[ $? == 0 ]] || printf "%%s\\n" %q >>%q\n' "${line}" "${work}/refused"
-done <"${work}/printed" >"${work}/pasted.sh"
-touch "${work}/refused"
-bash "${work}/pasted.sh" >"${work}/log" 2>&1 </dev/null || true
-want=$(grep -c '^fails ' hack/demo.sh)
-if (($(wc -l <"${work}/refused") != want)); then
-  echo "of the commands that make demo printed, ${want} should be refused, but these are:" >&2
-  cat "${work}/refused" "${work}/log" >&2
-  exit 1
-fi
+# paste_commands pastes each command that the last demo printed. As many as a script has lines with fails must be refused.
+paste_commands() { # script
+  local line want
+  echo "each command that it printed …"
+  grep '^\$ ' "${work}/demo" | sed 's/^\$ //' >"${work}/printed"
+  : >"${work}/refused"
+  while IFS= read -r line; do
+    printf '%s\n' "${line}"
+    printf '[[ $? == 0 ]] || printf "%%s\\n" %q >>%q\n' "${line}" "${work}/refused"
+  done <"${work}/printed" >"${work}/pasted.sh"
+  bash "${work}/pasted.sh" >"${work}/log" 2>&1 </dev/null || true
+  want=$(grep -c '^fails ' "$1")
+  if (($(wc -l <"${work}/refused") != want)); then
+    echo "of the commands that make demo printed, ${want} should be refused, but these are:" >&2
+    cat "${work}/refused" "${work}/log" >&2
+    exit 1
+  fi
+}
+
+demo
+paste_commands hack/demo.sh
 
 # The blocks of a document run in one shell, as a reader pastes them. The export line is in README.md.
 start=$(grep -m 1 '^export KUBECONFIG=' README.md)
@@ -38,5 +49,10 @@ for document in README.md docs/*.md; do
   bash -o errexit -o nounset -o pipefail "${work}/blocks.sh" >"${work}/log" 2>&1 </dev/null || { cat "${work}/log"; exit 1; }
 done
 
-echo "make demo again …"
-make demo >"${work}/demo" 2>&1 || { tail -n 40 "${work}/demo"; exit 1; }
+demo
+
+# The oldest kube-apiserver takes minutes to build, so that only machines that have it run it.
+kubernetes=newest
+[[ -x _output/bin/kube-apiserver-oldest ]] && kubernetes=oldest
+demo MODE=managed KUBERNETES="${kubernetes}"
+paste_commands hack/demo-managed.sh

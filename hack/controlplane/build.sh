@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
 # Builds servers of the control plane into _output/bin, from Go modules alone: those that are named, or etcd, kube-apiserver and
-# kubectl. Tests that need kube-controller-manager have it built by its name.
+# kubectl. Tests that need kube-controller-manager have it built by its name, and the demo of a managed cluster kube-apiserver-oldest, the
+# kube-apiserver of the oldest Kubernetes with which Proviso works.
 #
-# The versions are in hack/controlplane/go.mod. The first build compiles a few thousand packages
+# The versions are in hack/controlplane/go.mod and hack/controlplane/oldest/go.mod. The first build compiles a few thousand packages
 # and takes minutes. Later runs do nothing until go.mod, go.sum, this script or the Go toolchain
 # changes; a stamp file for each binary records them.
 set -o errexit -o nounset -o pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+script=${here}/$(basename "${BASH_SOURCE[0]}")
 root=$(cd "${here}/../.." && pwd)
 bin=${root}/_output/bin
 
-version_of() { (cd "${here}" && go list -m -f '{{.Version}}' "$1"); }
+# module_of prints the directory of the module that has the source of a binary.
+module_of() { case "$1" in *-oldest) echo "${here}/oldest" ;; *) echo "${here}" ;; esac }
+
+version_of() { (cd "$(module_of "$1")" && go list -m -f '{{.Version}}' "$2"); }
 
 # progress counts the package names that `go build -v` prints, so that a long build shows its
 # progress, and passes on all other output.
@@ -24,32 +29,36 @@ progress() {
 build() { # name, package, ldflags
   local started=${SECONDS}
   echo "building $1 …"
-  (cd "${here}" && CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags "-s -w $3" -o "${bin}/$1" "$2" 2>&1) | progress "$1"
+  (cd "$(module_of "$1")" && CGO_ENABLED=0 go build -v -trimpath -buildvcs=false -ldflags "-s -w $3" -o "${bin}/$1" "$2" 2>&1) | progress "$1"
   echo "  $1 done in $((SECONDS - started)) s"
 }
 
-want=$( (cat "${here}/go.mod" "${here}/go.sum" "${BASH_SOURCE[0]}"; go version) | sha256sum | cut -d' ' -f1)
+# build_kubernetes builds a command of Kubernetes that reports its version.
+build_kubernetes() { # name, command
+  local kube major minor pkg=k8s.io/component-base/version
+  kube=$(version_of "$1" k8s.io/kubernetes)
+  IFS=. read -r major minor _ <<<"${kube#v}"
+  build "$1" "k8s.io/kubernetes/cmd/$2" "-X ${pkg}.gitVersion=${kube} -X ${pkg}.gitMajor=${major} -X ${pkg}.gitMinor=${minor} -X ${pkg}.gitTreeState=clean"
+}
+
+# want prints what the stamp file of a binary that is up to date has.
+want() { (cat "$(module_of "$1")/go.mod" "$(module_of "$1")/go.sum" "${script}"; go version) | sha256sum | cut -d' ' -f1; }
+
 mkdir -p "${bin}"
 missing=()
 (($#)) || set -- etcd kube-apiserver kubectl
 for name in "$@"; do
   stamp=${bin}/.${name}.stamp
-  [[ -f "${stamp}" && "$(cat "${stamp}")" == "${want}" && -x "${bin}/${name}" ]] || missing+=("${name}")
+  [[ -f "${stamp}" && "$(cat "${stamp}")" == "$(want "${name}")" && -x "${bin}/${name}" ]] || missing+=("${name}")
 done
 ((${#missing[@]})) || exit 0
 
-kube=$(version_of k8s.io/kubernetes)
-etcd=$(version_of go.etcd.io/etcd/server/v3)
-IFS=. read -r major minor _ <<<"${kube#v}"
-echo "control plane: Kubernetes ${kube}, etcd ${etcd}; the first build takes some minutes"
-
-pkg=k8s.io/component-base/version
-stamped="-X ${pkg}.gitVersion=${kube} -X ${pkg}.gitMajor=${major} -X ${pkg}.gitMinor=${minor} -X ${pkg}.gitTreeState=clean"
+echo "control plane: the first build takes some minutes"
 for name in "${missing[@]}"; do
   rm -f "${bin}/.${name}.stamp"
   case "${name}" in
-    etcd) build etcd go.etcd.io/etcd/server/v3 "" ;;
-    *) build "${name}" "k8s.io/kubernetes/cmd/${name}" "${stamped}" ;;
+    etcd) echo "etcd $(version_of etcd go.etcd.io/etcd/server/v3)"; build etcd go.etcd.io/etcd/server/v3 "" ;;
+    *) echo "${name%-oldest} $(version_of "${name}" k8s.io/kubernetes)"; build_kubernetes "${name}" "${name%-oldest}" ;;
   esac
-  echo "${want}" >"${bin}/.${name}.stamp"
+  want "${name}" >"${bin}/.${name}.stamp"
 done

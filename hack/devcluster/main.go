@@ -9,6 +9,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -27,32 +28,78 @@ func main() {
 	}
 }
 
+const usage = "usage: devcluster up|down ROOT [managed-newest|managed-oldest], where ROOT is the root of the repository"
+
+// run starts the dev cluster, or the managed one, or stops both.
 func run(ctx context.Context, args []string) error {
-	if len(args) != 2 || (args[0] != "up" && args[0] != "down") {
-		return fmt.Errorf("usage: devcluster up|down ROOT, where ROOT is the root of the repository")
+	switch {
+	case len(args) == 2 && args[0] == "up":
+		return up(ctx, args[1], "")
+	case len(args) == 3 && args[0] == "up" && (args[2] == "managed-newest" || args[2] == "managed-oldest"):
+		return up(ctx, args[1], args[2])
+	case len(args) == 2 && args[0] == "down":
+		return errors.Join(down(args[1], ""), down(args[1], "managed-newest"))
 	}
-	root, err := filepath.Abs(args[1])
-	if err != nil {
-		return err
-	}
-	dir := filepath.Join(root, "_output", "dev")
-	if _, err := os.Stat(dir); args[0] == "down" && os.IsNotExist(err) {
-		return nil
-	}
-	c, err := cluster.New(cluster.Config{
-		Dir:       dir,
+	return errors.New(usage)
+}
+
+// newCluster prepares the dev cluster, or the managed one if mode is not empty.
+func newCluster(root, mode string) (*cluster.Cluster, error) {
+	config := cluster.Config{
+		Dir:       directory(root, mode),
 		Bin:       filepath.Join(root, "_output", "bin"),
 		Manifests: filepath.Join(root, "artifacts"),
 		Detached:  true,
+		Managed:   mode != "",
+		Oldest:    mode == "managed-oldest",
+		Log:       func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
+	}
+	if mode == "" {
 		// Features that are off by default can be tried in the dev cluster.
-		Args: []string{"--feature-gates=FineGrainedAuthorization=true"},
-		Log:  func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
-	})
+		config.Args = []string{"--feature-gates=FineGrainedAuthorization=true"}
+	}
+	return cluster.New(config)
+}
+
+func directory(root, mode string) string {
+	if mode == "" {
+		return filepath.Join(root, "_output", "dev")
+	}
+	return filepath.Join(root, "_output", "managed")
+}
+
+func up(ctx context.Context, root, mode string) error {
+	root, err := filepath.Abs(root)
 	if err != nil {
 		return err
 	}
-	if args[0] == "up" {
-		return c.Up(ctx)
+	// A kube-apiserver cannot read what a newer one has stored.
+	file := filepath.Join(directory(root, mode), "mode")
+	if before, err := os.ReadFile(file); err == nil && string(before) != mode {
+		return fmt.Errorf("%s is of the mode %s: run make down before", filepath.Dir(file), before)
+	}
+	c, err := newCluster(root, mode)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(file, []byte(mode), 0o600); err != nil {
+		return err
+	}
+	return c.Up(ctx)
+}
+
+func down(root, mode string) error {
+	root, err := filepath.Abs(root)
+	if err != nil {
+		return err
+	}
+	dir := directory(root, mode)
+	if _, err := os.Stat(dir); os.IsNotExist(err) {
+		return nil
+	}
+	c, err := newCluster(root, mode)
+	if err != nil {
+		return err
 	}
 	if err := c.Down(); err != nil {
 		return err

@@ -134,6 +134,7 @@ var unboundedFields = map[string]string{
 
 // foreignTypes are the types of others that fields have. Their own fields are not looked at.
 var foreignTypes = map[string]string{
+	"k8s.io/apimachinery/pkg/apis/meta/v1.Time":         "it has a fixed size",
 	"k8s.io/apimachinery/pkg/apis/meta/v1.Condition":    "ValidateConditions bounds them",
 	"k8s.io/apimachinery/pkg/runtime.RawExtension":      embedded,
 	"k8s.io/api/authorization/v1.ResourceAttributes":    likeUpstream,

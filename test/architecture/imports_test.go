@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel"},
 	"pkg/controller":    {"generated"},
-	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/cel", "pkg/controller", "pkg/policy/enforcementstatus", "pkg/policy/typechecking", "pkg/suggestion"},
+	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/cel", "pkg/controller", "pkg/policy/enforcementstatus", "pkg/policy/typechecking", "pkg/suggestion"},
 	"pkg/features":      {},
 	"pkg/freshness":     {},
 	"pkg/enforcement":   {"apis", "pkg/authorization", "pkg/cel"},
@@ -42,6 +42,7 @@ var layers = map[string][]string{
 	"pkg/registration":  {},
 	"pkg/aggregated":    {"apis", "generated", "pkg/controller", "pkg/freshness", "pkg/registration"},
 	"pkg/suggestion":    {},
+	"pkg/barrier":       {"apis", "pkg/authorization", "pkg/cel", "pkg/innerdoor/manifest"},
 	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/innerdoor", "pkg/slots"},
 	"pkg/innerdoor":     {"pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
@@ -54,7 +55,10 @@ var layers = map[string][]string{
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
-	"pkg/innerdoor/probe":            {"pkg/innerdoor"},
+	"pkg/innerdoor/probe":            {"pkg/innerdoor", "pkg/kubeapiservers"},
+	"pkg/kubeapiservers":             {},
+	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/freshness"},
+	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/kubeapiservers"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},
@@ -67,10 +71,12 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/aggregated", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/registration",
+		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/kubeapiservers", "pkg/registration",
 	},
 
-	"cmd":  {"pkg/apiserver"},
+	"pkg/kubectl": {"apis", "pkg/authorization/engine", "pkg/barrier", "pkg/cel", "pkg/innerdoor/manifest", "pkg/policy", "pkg/version"},
+
+	"cmd":  {"pkg/apiserver", "pkg/kubectl"},
 	"hack": {"generated", "test/testutil"},
 	"test": {"apis", "generated", "pkg"},
 }
@@ -223,6 +229,7 @@ func TestViolationsAreFound(t *testing.T) {
 		{"pkg/registry/demo/virtualmachine", "pkg/apiserver", true},
 		{"pkg/registry/policy/authorizationpolicy", "pkg/policy", true},
 		{"cmd/proviso-apiserver", "pkg/cel", true},
+		{"pkg/kubectl/render", "pkg/apiserver", true},
 		{"pkg/policy/typechecking", "pkg/registry", true},
 		{"pkg/frontdoor", "pkg/policy", true},
 		{"pkg/registry/authorization/subjectaccessreview", "pkg/frontdoor", true},

@@ -173,27 +173,7 @@ func BenchmarkInnerDoor(b *testing.B) {
 				{name: "rbac", connections: []attempt{writes(b, connectAs(b, doors, "rob"), "free", "rbac", write.creates)}},
 				{name: "policy", connections: []attempt{writes(b, connectAs(b, doors, "pat", "tenants"), "free", "policy", write.creates)}},
 			}
-			for _, w := range ways { // connect, and fill the caches
-				untilPasses(b, w.connections[0])
-				if err := w.round(b.Context()); err != nil {
-					b.Fatal(w.name, err)
-				}
-				w.elapsed, w.latencies = 0, nil
-			}
-			for b.Loop() {
-				for _, w := range ways {
-					if err := w.round(b.Context()); err != nil {
-						b.Fatal(w.name, err)
-					}
-				}
-			}
-			b.ReportMetric(0, "ns/op")
-			for _, w := range ways {
-				b.ReportMetric(float64(w.median().Microseconds()), w.name+"-p50-us")
-				if w != ways[0] {
-					b.ReportMetric(float64((w.median() - ways[0].median()).Microseconds()), w.name+"-more-us")
-				}
-			}
+			compareWays(b, ways)
 		})
 	}
 }

@@ -68,23 +68,34 @@ func start(b *testing.B) *cluster.Cluster {
 // startWith is start with an inner door, if it is not nil.
 func startWith(b *testing.B, innerDoor *cluster.InnerDoor) *cluster.Cluster {
 	b.Helper()
+	c := newCluster(b, cluster.Config{InnerDoor: innerDoor, Token: true})
+	if err := c.Up(b.Context()); err != nil {
+		b.Fatal(err)
+	}
+	return c
+}
+
+// newCluster prepares a control plane, and stops its servers when the benchmark ends.
+func newCluster(b *testing.B, config cluster.Config) *cluster.Cluster {
+	b.Helper()
 	wd, err := os.Getwd()
 	if err != nil {
 		b.Fatal(err)
 	}
 	repository := filepath.Dir(filepath.Dir(wd))
-	dir, err := os.MkdirTemp("", "bench") // short enough for a socket
+	if config.Dir, err = os.MkdirTemp("", "bench"); err != nil { // short enough for a socket
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = os.RemoveAll(config.Dir) })
+	config.Bin, config.Manifests = filepath.Join(repository, "_output", "bin"), filepath.Join(repository, "artifacts")
+	c, err := cluster.New(config)
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = os.RemoveAll(dir) })
-	c, err := cluster.New(cluster.Config{Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), InnerDoor: innerDoor, Token: true})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { _ = c.Down() })
-	if err := c.Up(b.Context()); err != nil {
-		b.Fatal(err)
-	}
+	b.Cleanup(func() {
+		if err := c.Down(); err != nil {
+			b.Error(err)
+		}
+	})
 	return c
 }

@@ -18,8 +18,8 @@ import (
 // shBlocks are the blocks of a document that a reader is meant to type.
 var shBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
 
-// consoleMake are commands that start things in blocks of their own kind.
-var consoleMake = regexp.MustCompile(`(?m)^\$ make ([a-z0-9-]+)`)
+// consoleMake are commands that start things in blocks of their own kind, with variables such as MODE=managed.
+var consoleMake = regexp.MustCompile(`(?m)^\$ make ([a-z0-9-]+(?: [A-Z]+=[a-z0-9]+)*)`)
 
 func documents(t *testing.T) []string {
 	t.Helper()
@@ -46,11 +46,11 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 		blocks := shBlocks.FindAllStringSubmatch(string(content), -1)
 		ran += len(blocks)
-		if name != fineGrainedDocument { // which TestFields runs
+		if name != fineGrainedDocument && name != pluginDocument { // which TestFields and the tests of the plugin run
 			runBlocks(t, name, blocks)
 		}
 		for _, target := range consoleMake.FindAllStringSubmatch(string(content), -1) {
-			cmd := exec.CommandContext(t.Context(), "make", "--dry-run", target[1])
+			cmd := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, strings.Fields(target[1])...)...)
 			cmd.Dir = repository
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: make %s is no target: %s", name, target[1], out)
@@ -64,6 +64,9 @@ func TestDocumentedCommands(t *testing.T) {
 
 // fineGrainedDocument tells of what is off by default.
 var fineGrainedDocument = filepath.Join("docs", "fine-grained.md")
+
+// pluginDocument applies barriers, which bind the users of other tests, too.
+var pluginDocument = filepath.Join("docs", "kubectl-proviso.md")
 
 // devCluster is the line with which a reader chooses the cluster of `make demo`. Tests use their own.
 var devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)

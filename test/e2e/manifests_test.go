@@ -25,7 +25,7 @@ func TestOverlaysAreValid(t *testing.T) {
 	t.Parallel()
 	const namespace = "proviso-check"
 	mustKubectl(t, "admin", "create", "namespace", namespace)
-	for _, folder := range []string{"base", "overlays/demo", "overlays/ha"} {
+	for _, folder := range []string{"base", "overlays/demo", "overlays/ha", "overlays/managed"} {
 		dir := filepath.Join(stack.Manifests, "check", filepath.Base(folder))
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			t.Fatal(err)

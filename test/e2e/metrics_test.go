@@ -39,6 +39,8 @@ var untouched = map[string]string{
 	"proviso_authorization_kube_apiserver_refusals_total":                             "hundreds of checks must wait: TestRefusalsAreCounted of pkg/authorization/webhook",
 	"proviso_enforcement_never_evaluated_total":                                       "no request can count it, unless there is a mistake: TestNeverEvaluated of pkg/enforcement",
 	"proviso_policy_compile_failures_total":                                           "a policy that does not compile is refused when it is written: TestPoliciesBrokenInEtcd",
+	"proviso_policy_audited_requests_total":                                           "the status of the policy is written some time later, which is a request: TestAuditedByPolicy of pkg/policy",
+	"proviso_webhook_authorize_unaudited_total":                                       "many slow evaluations must run at the same time: TestUnauditedAreCounted of pkg/frontdoor",
 	"proviso_webhook_authorize_namespaces_unevaluated_total":                          "many slow evaluations must run at the same time: TestUnevaluatedNamespacesAreCounted of pkg/frontdoor",
 	"proviso_inner_door_called":                                                       "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
 	"proviso_inner_door_known":                                                        "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
@@ -49,6 +51,13 @@ var untouched = map[string]string{
 	"proviso_webhook_admit_refusals_total":                                            "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
 	"proviso_webhook_admit_undecided_total":                                           "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
 	"proviso_webhook_admit_duration_seconds":                                          "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
+	"proviso_barrier_policies":                                                        "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
+	"proviso_barrier_orphaned":                                                        "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
+	"proviso_barrier_leader":                                                          "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
+	"proviso_barrier_writes_total":                                                    "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
+	"proviso_barrier_rollout_policies":                                                "the server of the test writes no barriers: tests of pkg/barrier/rollout",
+	"proviso_barrier_rollout_probes_total":                                            "the server of the test writes no barriers: tests of pkg/barrier/rollout",
+	"proviso_barrier_rollout_server_loaded":                                           "the server of the test writes no barriers: tests of pkg/barrier/rollout",
 }
 
 // metricsPolicies are the policies of TestMetrics. Each is about a user of its own.

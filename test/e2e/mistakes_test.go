@@ -199,7 +199,7 @@ func TestRightPoliciesHaveNoWarnings(t *testing.T) {
 		})
 		var got []string
 		for _, warning := range recorder.warnings {
-			if !enforcement.MatchString(warning) {
+			if !enforcement.MatchString(strings.TrimPrefix(warning, "with the enforcement Enforce: ")) {
 				got = append(got, warning)
 			}
 		}

@@ -51,7 +51,7 @@ const (
 	alicesMachine = machinesPath + "/one"
 )
 
-// rights are what alice may do, as policies: "EFFECT VERBS RESOURCES" and a condition.
+// rights are what alice may do, as policies: "EFFECT VERBS RESOURCES" and a condition. A fourth word is the enforcement.
 type rights map[string]string
 
 // compile makes policies, named for their keys.
@@ -72,6 +72,9 @@ func (r rights) compile(tb testing.TB) map[engine.Key]*engine.Policy {
 			Effect: policyv1alpha1.PolicyEffect(words[0]), Condition: condition,
 			Subjects: []rbacv1.Subject{{Kind: "User", Name: "alice"}},
 			Rules:    []policyv1alpha1.PolicyRule{{Verbs: strings.Split(words[1], ","), APIGroups: []string{demo.GroupName}, APIVersions: []string{"*"}, Resources: strings.Split(words[2], ",")}},
+		}
+		if len(words) > 3 {
+			spec.Enforcement = policyv1alpha1.PolicyEnforcement(words[3])
 		}
 		name := strings.ToLower(strings.NewReplacer(" ", "-", ",", "-", "/", "-").Replace(what))
 		key := engine.Key{Name: strings.Trim(name[:min(len(name), 63)], "-")}

@@ -378,10 +378,10 @@ func TestPolicyTable(t *testing.T) {
 			if err := json.Unmarshal(recorder.Body.Bytes(), &table); err != nil {
 				t.Fatal(err)
 			}
-			if len(table.Rows) != 1 || len(table.ColumnDefinitions) != 10 || len(table.Rows[0].Cells) != 10 {
-				t.Fatalf("got %+v, want one row of 10 columns", table)
+			if len(table.Rows) != 1 || len(table.ColumnDefinitions) != 12 || len(table.Rows[0].Cells) != 12 {
+				t.Fatalf("got %+v, want one row of 12 columns", table)
 			}
-			if diff := cmp.Diff([]any{"one", "Deny", "<all users>", "pods", `request.name == "a"`, "Unknown"}, table.Rows[0].Cells[:6]); diff != "" {
+			if diff := cmp.Diff([]any{"one", "Deny", "Enforce", "<all users>", "pods", `request.name == "a"`, "Unknown"}, table.Rows[0].Cells[:7]); diff != "" {
 				t.Errorf("cells (-want +got):\n%s", diff)
 			}
 		}

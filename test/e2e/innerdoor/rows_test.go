@@ -187,6 +187,7 @@ func TestOwnRows(t *testing.T) {
 	late := r.holdForLong(t)
 	t.Run("late bodies", func(t *testing.T) { testManyLateBodies(t, r) })
 	t.Run("recipes", func(t *testing.T) { testRecipes(t, r) })
+	t.Run("recipes in Audit", func(t *testing.T) { testRecipesInAudit(t, r) })
 	t.Run("the canary's ConfigMap refused by another webhook", func(t *testing.T) { testCanaryRefused(t, r) })
 	t.Run("a group taken over by an APIService", func(t *testing.T) { testTakenOver(t, r) })
 	t.Run("a body that takes 30 seconds", func(t *testing.T) { late.testRefused(t) })

@@ -61,7 +61,7 @@ type Config struct {
 	// Detached lets the processes continue when this process ends.
 	Detached bool
 	// Deployment runs proviso-apiserver in a container, as configured by the Deployment in
-	// Manifests/overlays/demo. Otherwise it runs as a plain process.
+	// Manifests/overlays/demo, or overlays/managed. Otherwise it runs as a plain process.
 	Deployment bool
 	// Token has proviso-apiserver call kube-apiserver with a token of its ServiceAccount, valid for an hour, as a pod does. Otherwise
 	// it has a client certificate, which kube-apiserver verifies again for each request. With Deployment it always has a token.
@@ -79,6 +79,12 @@ type Config struct {
 	ControllerManager bool
 	// InnerDoor runs kube-apiserver and proviso-apiserver with the inner door. Nil means without.
 	InnerDoor *InnerDoor
+	// Managed runs kube-apiserver without any flag or file for Proviso, as managed clusters do, and proviso-apiserver without front door
+	// and inner door, with the permissions of Manifests/overlays/managed. With Deployment it runs as configured by the Deployment there.
+	Managed bool
+	// Oldest runs the binary kube-apiserver-oldest, the kube-apiserver of the oldest Kubernetes with which Proviso works. It needs
+	// Managed.
+	Oldest bool
 	// Log logs the progress. It may be nil.
 	Log func(format string, args ...any)
 }
@@ -105,6 +111,9 @@ type ports struct {
 func New(config Config) (*Cluster, error) {
 	if config.Log == nil {
 		config.Log = func(string, ...any) {}
+	}
+	if config.Oldest && !config.Managed || config.Managed && config.InnerDoor != nil {
+		return nil, errors.New("an old kube-apiserver needs a managed cluster, which has no inner door")
 	}
 	c := &Cluster{Config: config}
 	for _, p := range []struct {

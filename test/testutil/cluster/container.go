@@ -145,7 +145,8 @@ func (c *container) start(p *process) error {
 
 // startDeployment does the work of the Deployment controller and a kubelet for the Deployment in
 // artifacts/: it runs the container with exactly its arguments, its volumes, and the token of its
-// ServiceAccount. Only the environment variables with the addresses to listen on differ.
+// ServiceAccount. Only the environment variables with the addresses to listen on differ, and on a managed cluster the addresses of the
+// kube-apiservers are arguments.
 func (c *Cluster) startDeployment(ctx context.Context) error {
 	config, err := c.Client(Admin)
 	if err != nil {
@@ -166,6 +167,9 @@ func (c *Cluster) startDeployment(ctx context.Context) error {
 	}, c.CAFile())
 	if err != nil {
 		return err
+	}
+	if c.Managed {
+		spec.Args = append(spec.Args, c.serversArg())
 	}
 	return spec.start(c.Proviso)
 }

@@ -16,6 +16,9 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
+// OldestKubeAPIServer is the binary of Config.Oldest, which hack/controlplane/build.sh builds by this name.
+const OldestKubeAPIServer = "kube-apiserver-oldest"
+
 // KubeAPIServer is a kube-apiserver of a cluster. Its methods must not be called concurrently.
 type KubeAPIServer struct {
 	// Args are additional arguments. They apply from the next start.
@@ -42,6 +45,19 @@ func (s *KubeAPIServer) URL() string { return fmt.Sprintf("https://127.0.0.1:%d"
 
 // Kill kills the server. Start starts it again at the same address.
 func (s *KubeAPIServer) Kill() error { return s.process.stop(syscall.SIGKILL, startTimeout) }
+
+// Stall stops the process without ending it. Resume lets it go on.
+func (s *KubeAPIServer) Stall() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume lets a process go on that was stalled.
+func (s *KubeAPIServer) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *KubeAPIServer) signal(signal syscall.Signal) error {
+	if !s.process.find() {
+		return fmt.Errorf("%s does not run", s.process.name)
+	}
+	return syscall.Kill(s.process.pid, signal)
+}
 
 // FrontDoorCertificate returns the server's client certificate for the front door.
 func (s *KubeAPIServer) FrontDoorCertificate() (certFile, keyFile string, err error) {
@@ -101,7 +117,7 @@ func (s *KubeAPIServer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	authorization, admission, err := s.writeDoors(ctx)
+	doors, err := s.writeDoors(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,9 +129,6 @@ func (s *KubeAPIServer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !c.ControllerManager { // no controller makes the default accounts
-		admission = append(admission, "--disable-admission-plugins=ServiceAccount")
-	}
 	args := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", s.port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
@@ -123,17 +136,23 @@ func (s *KubeAPIServer) Start(ctx context.Context) error {
 		"--client-ca-file=" + c.CAFile(),
 		"--requestheader-client-ca-file=" + c.frontProxyCA.Files().Cert,
 		"--requestheader-allowed-names=front-proxy-client",
-		"--requestheader-username-headers=X-Remote-User", "--requestheader-uid-headers=X-Remote-Uid",
+		"--requestheader-username-headers=X-Remote-User",
 		"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
 		"--proxy-client-cert-file=" + proxy.Cert, "--proxy-client-key-file=" + proxy.Key,
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + serviceAccounts, "--service-account-signing-key-file=" + serviceAccounts,
 		"--service-cluster-ip-range=10.0.0.0/24",
-		"--authorization-config=" + authorization,
 		"--audit-policy-file=" + policy, "--audit-log-path=" + filepath.Join(s.dir, "audit.log"), "--audit-log-maxsize=100", "--audit-log-maxbackup=1",
 	}
-	args = slices.Concat(args, c.storeArgs(c.EtcdURL()), admission, c.KubeAPIServerArgs, s.Args)
-	if err := s.process.start(c.binary("kube-apiserver"), args, nil); err != nil {
+	if !c.ControllerManager { // no controller makes the default accounts
+		args = append(args, "--disable-admission-plugins=ServiceAccount")
+	}
+	args = slices.Concat(args, c.storeArgs(c.EtcdURL()), doors, c.KubeAPIServerArgs, s.Args)
+	binary := "kube-apiserver"
+	if c.Oldest {
+		binary = OldestKubeAPIServer
+	}
+	if err := s.process.start(c.binary(binary), args, nil); err != nil {
 		return err
 	}
 	return c.waitFor(ctx, s.process, s.URL()+"/readyz", c.CAFile(), c.userPair(Admin))
@@ -149,14 +168,22 @@ func (c *Cluster) serviceAccountKey() (string, error) {
 	return files.Key, err
 }
 
-// writeDoors writes the files with which the server calls Proviso, and returns the path of the AuthorizationConfiguration and the flags
-// for admission.
-func (s *KubeAPIServer) writeDoors(ctx context.Context) (authorization string, admission []string, err error) {
+// writeDoors writes the files with which the server calls Proviso, and returns the flags that name them. On a managed cluster there are none,
+// and the flags are those that every cluster with RBAC has. Old versions do not know the header for the UID either.
+func (s *KubeAPIServer) writeDoors(ctx context.Context) (flags []string, err error) {
 	c := s.cluster
-	if c.InnerDoor == nil {
-		authorization, err = c.writeAuthorization()
-		return authorization, nil, err
+	const uid = "--requestheader-uid-headers=X-Remote-Uid"
+	switch {
+	case c.Managed:
+		return []string{"--authorization-mode=Node,RBAC"}, nil
+	case c.InnerDoor == nil:
+		authorization, err := c.writeAuthorization()
+		return []string{uid, "--authorization-config=" + authorization}, err
+	default:
+		dir := s.InnerDoorFiles()
+		return []string{
+			uid, "--authorization-config=" + filepath.Join(dir, "authorization.yaml"),
+			"--admission-control-config-file=" + filepath.Join(dir, "admission.yaml"),
+		}, s.WriteInnerDoor(ctx)
 	}
-	dir := s.InnerDoorFiles()
-	return filepath.Join(dir, "authorization.yaml"), []string{"--admission-control-config-file=" + filepath.Join(dir, "admission.yaml")}, s.WriteInnerDoor(ctx)
 }

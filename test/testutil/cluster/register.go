@@ -22,7 +22,7 @@ import (
 // permissions, and the permissions of the users.
 func (c *Cluster) prepare(ctx context.Context) error {
 	manifests := [][]string{
-		{"-f", "base/namespace.yaml"}, {"-f", "base/serviceaccount.yaml"}, {"-f", "base/rbac.yaml"}, {"-f", "dev/users.yaml"},
+		{"-f", "base/namespace.yaml"}, {"-f", "base/serviceaccount.yaml"}, {"-f", "base/rbac.yaml"}, {"-f", "barriers/rbac.yaml"}, {"-f", "dev/users.yaml"},
 	}
 	if c.Deployment {
 		overlay, err := c.overlay(ctx)
@@ -42,10 +42,13 @@ func (c *Cluster) prepare(ctx context.Context) error {
 // overlay returns the folder of the overlay for the cluster, relative to Manifests. If kube-apiserver owns the APIService of
 // authorization.k8s.io/v1alpha1, the overlay does not have it.
 func (c *Cluster) overlay(ctx context.Context) (string, error) {
-	const demo = "overlays/demo"
+	overlay := "overlays/demo"
+	if c.Managed {
+		overlay = "overlays/managed"
+	}
 	owned, err := c.ownedByKubeAPIServer(ctx)
 	if err != nil || !owned {
-		return demo, err
+		return overlay, err
 	}
 	dir := filepath.Join(c.Dir, "without-authorization.k8s.io")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -55,7 +58,7 @@ func (c *Cluster) overlay(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	kustomization := fmt.Sprintf("resources: [%s/%s]\ncomponents: [%s/without-authorization.k8s.io]\n", back, demo, back)
+	kustomization := fmt.Sprintf("resources: [%s/%s]\ncomponents: [%s/without-authorization.k8s.io]\n", back, overlay, back)
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
 		return "", err
 	}
@@ -113,7 +116,11 @@ func (c *Cluster) Register(ctx context.Context) error {
 	if _, err := c.Kubectl(ctx, fmt.Sprintf(service, Service, Namespace, c.ports.Proviso), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
 	}
-	return c.RegisterVersions(ctx, officialReviews, "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev")
+	versions := []string{officialReviews, "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev"}
+	if !c.Managed { // the overlay managed has no demo API
+		versions = append(versions, "v1alpha1.demo.proviso.dev")
+	}
+	return c.RegisterVersions(ctx, versions...)
 }
 
 // RegisterVersions is Register for some APIServices, without the Service.

@@ -13,6 +13,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -101,10 +103,17 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 	args := []string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.Proviso),
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
-		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", c.ports.FrontDoor),
-		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--kubeconfig=" + c.provisoKubeconfig(),
-		"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
+	}
+	if c.Managed && !slices.Contains(c.Args, "--barriers=false") {
+		args = append(args, "--barriers", c.serversArg())
+	}
+	if !c.Managed {
+		args = append(args,
+			"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", c.ports.FrontDoor),
+			"--webhook-client-ca-file="+c.frontDoorCA.Files().Cert, "--webhook-allowed-names="+frontDoorClients,
+			"--enable-demo-api", "--feature-gates=ConditionalImpersonation=true",
+		)
 	}
 	if c.SharedStore {
 		args = append(args, c.storeArgs(c.EtcdURL())...)
@@ -121,6 +130,16 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		return err
 	}
 	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
+}
+
+// serversArg returns the argument of a Proviso with barriers that names the kube-apiservers. Proviso would list the endpoints of the Service
+// kubernetes, but it has none here: endpoints cannot be loopback addresses.
+func (c *Cluster) serversArg() string {
+	urls := make([]string, 0, len(c.Servers))
+	for _, s := range c.Servers {
+		urls = append(urls, s.URL())
+	}
+	return "--kube-apiserver-servers=" + strings.Join(urls, ",")
 }
 
 // Replicas starts n additional servers that share the cluster's etcd, and returns their URLs. They

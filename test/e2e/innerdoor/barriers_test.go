@@ -1,0 +1,337 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// lockedRBAC lets rob write what the policy locked is about.
+const lockedRBAC = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: locked}
+rules: [{verbs: ["*"], apiGroups: [""], resources: [persistentvolumeclaims, serviceaccounts]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: locked}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: locked}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
+`
+
+// lockedPolicy denies writes of objects with the label locked, and with another one.
+func lockedPolicy(other string) string {
+	return fmt.Sprintf(`
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: locked}
+spec:
+  effect: Deny
+  description: what is locked stays
+  subjects: [{kind: User, name: dana}, {kind: User, name: rob}]
+  rules:
+  - {verbs: [create, update, patch, delete], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims, serviceaccounts]}
+  condition: |
+    [object, oldObject].exists(o, o != null && ["locked", %q].exists(l, l in o.metadata.?labels.orValue({})))
+`, other)
+}
+
+func account(name, labels string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": %q, "labels": {%s}}}`, name, labels)
+}
+
+const (
+	accounts   = core + "serviceaccounts"
+	dryRun     = "?dryRun=All"
+	byE2E      = "&fieldManager=e2e"
+	withLocked = `"locked": "yes"`
+	withSealed = `"sealed": "yes"`
+	annotated  = `{"metadata": {"annotations": {"a": "b"}}}`
+)
+
+// lockedRow is a dry run.
+type lockedRow struct {
+	user, method, path, contentType, body string
+	// want is the code once every kube-apiserver has the barrier. Before that, the policy denies all requests of its subjects.
+	want int
+	// reason is a part of a refusal then.
+	reason string
+}
+
+const byBarrier = "denied request: policy=locked reason=Denied: what is locked stays"
+
+// lockedRows has requests on a resource of the inner door, and on one that is not listed.
+var lockedRows = []lockedRow{
+	{"rob", "POST", claims + dryRun, jsonType, claim("n", "prod", ""), 201, ""},
+	{"rob", "POST", claims + dryRun, jsonType, claim("n", "prod", withLocked), 403, byBarrier},
+	{"rob", "PATCH", claims + "/open" + dryRun, mergeType, annotated, 200, ""},
+	{"rob", "PATCH", claims + "/shut" + dryRun, mergeType, annotated, 403, byBarrier},
+	{"rob", "PATCH", claims + "/open" + dryRun, mergeType, `{"metadata": {"labels": {"locked": "yes"}}}`, 403, byBarrier},
+	{"rob", "PATCH", claims + "/shut" + dryRun, mergeType, `{"metadata": {"labels": {"locked": null}}}`, 403, byBarrier},
+	{"rob", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "prod", ""), 201, ""},
+	{"rob", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "prod", withLocked), 403, byBarrier},
+	{"rob", "DELETE", claims + "/open" + dryRun, "", "", 200, ""},
+	{"rob", "DELETE", claims + "/shut" + dryRun, "", "", 403, byBarrier},
+
+	{"dana", "POST", claims + dryRun, jsonType, claim("n", "dev", ""), 201, ""},
+	{"dana", "POST", claims + dryRun, jsonType, claim("n", "prod", ""), 403, notMet},
+	{"dana", "POST", claims + dryRun, jsonType, claim("n", "dev", withLocked), 403, "policy=locked"},
+	{"dana", "POST", claims + dryRun, jsonType, claim("n", "prod", withLocked), 403, ""},
+	{"dana", "PATCH", claims + "/open" + dryRun, mergeType, annotated, 200, ""},
+	{"dana", "PATCH", claims + "/shut" + dryRun, mergeType, annotated, 403, "policy=locked"},
+	{"dana", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "dev", ""), 201, ""},
+	{"dana", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "prod", ""), 403, notMet},
+	{"dana", "DELETE", claims + "/open" + dryRun, "", "", 200, ""},
+	{"dana", "DELETE", claims + "/shut" + dryRun, "", "", 403, "policy=locked"},
+	{"nina", "POST", claims + dryRun, jsonType, claim("n", "dev", ""), 403, ""},
+
+	{"rob", "POST", accounts + dryRun, jsonType, account("n", ""), 201, ""},
+	{"rob", "POST", accounts + dryRun, jsonType, account("n", withLocked), 403, byBarrier},
+	{"rob", "PATCH", accounts + "/open" + dryRun, mergeType, annotated, 200, ""},
+	{"rob", "PATCH", accounts + "/shut" + dryRun, mergeType, annotated, 403, byBarrier},
+	{"rob", "DELETE", accounts + "/shut" + dryRun, "", "", 403, byBarrier},
+	{"dana", "POST", accounts + dryRun, jsonType, account("n", ""), 403, "forbidden"},
+}
+
+// sendRow sends a row to a kube-apiserver. The answer is empty if there is none in time.
+func (p *pair) sendRow(ctx context.Context, server int, row *lockedRow) (int, string, error) {
+	c := *p.users[row.user]
+	c.base = p.Servers[server].URL()
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return c.send(ctx, row.method, row.path, row.contentType, strings.NewReader(row.body))
+}
+
+// wantRows compares the outcomes of all rows at a kube-apiserver. folded says that the policy denies all requests of its subjects.
+func (p *pair) wantRows(t *testing.T, when string, server int, folded bool) {
+	t.Helper()
+	for i := range lockedRows {
+		row := &lockedRows[i]
+		want, reason := row.want, row.reason
+		if folded && row.user != "nina" {
+			want, reason = http.StatusForbidden, "policy=locked reason=Error"
+		}
+		code, answer, err := p.sendRow(t.Context(), server, row)
+		if err != nil || code != want || !strings.Contains(answer, reason) {
+			t.Errorf("%s, server %d: %s %s %s %s: got %d %.400s, %v, want %d %s", when, server, row.user, row.method, row.path, row.body, code, answer, err, want, reason)
+		}
+	}
+}
+
+// never sends all rows that policies deny to both kube-apiservers again and again, until stop is called. None may pass.
+func (p *pair) never(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for server := range p.Servers {
+		group.Go(func() {
+			sent, passed := 0, 0
+			for ctx.Err() == nil {
+				for i := range lockedRows {
+					row := &lockedRows[i]
+					if row.want < 400 {
+						continue
+					}
+					code, answer, err := p.sendRow(ctx, server, row)
+					if err == nil && code < 300 {
+						if passed++; passed > 3 {
+							continue
+						}
+						t.Errorf("server %d: passes: %s %s %s %s: %d %.300s", server, row.user, row.method, row.path, row.body, code, answer)
+					}
+					if err == nil {
+						sent++
+					}
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			t.Logf("%d requests that policies deny were sent to kube-apiserver %d, %d passed", sent, server, passed)
+		})
+	}
+	return func() {
+		cancel()
+		group.Wait()
+	}
+}
+
+// goesOn has a user whom RBAC allows write at the first kube-apiserver until stop is called. All writes must pass.
+func (p *pair) goesOn(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	group.Go(func() {
+		writes := 0
+		for ctx.Err() == nil {
+			for _, i := range []int{0, 2, 6, 8, 21, 23} {
+				row := &lockedRows[i]
+				code, answer, err := p.sendRow(ctx, 0, row)
+				if ctx.Err() != nil {
+					break
+				}
+				if writes++; err != nil || code != row.want {
+					t.Errorf("%s %s of a user whom RBAC allows: got %d %.300s, %v", row.method, row.path, code, answer, err)
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Logf("%d writes of a user whom RBAC allows were sent", writes)
+	})
+	return func() {
+		cancel()
+		group.Wait()
+	}
+}
+
+// barrierIs waits until the details of readiness say something about the barrier of the policy, or nothing if it is active.
+func (p *pair) barrierIs(t *testing.T, text string) {
+	t.Helper()
+	details := ""
+	defer func() {
+		if t.Failed() {
+			t.Logf("the details are %s", details)
+		}
+	}()
+	eventually(t, "the state of the barrier is: "+text, func() bool {
+		_, details = p.direct(t, "/readyz/barriers")
+		_, state, found := strings.Cut(details, `ClusterAuthorizationPolicy "locked": `)
+		return found == (text != "") && strings.Contains(state, text) && strings.Contains(details, "sentinel: number ")
+	})
+}
+
+// TestBarriersOfTwoServers brings the barrier of a conditional Deny into force on two kube-apiservers, beside conditional Allow policies, the
+// inner door and RBAC. Before, meanwhile and afterwards no request passes that the policies deny.
+func TestBarriersOfTwoServers(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
+	p.up(t)
+	if err := p.Servers[1].Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"create", "namespace", demo}} {
+		if _, err := p.Kubectl(t.Context(), "", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.apply(t, policies)
+	p.apply(t, lockedRBAC)
+	for path, bodies := range map[string][]string{
+		claims:   {claim("open", "dev", ""), claim("shut", "dev", withLocked)},
+		accounts: {account("open", ""), account("shut", withLocked), account("sealed", withSealed)},
+	} {
+		for _, body := range bodies {
+			if code, answer := p.send(t, cluster.Admin, "POST", path, jsonType, body); code != http.StatusCreated {
+				t.Fatalf("%s: got %d %s", path, code, answer)
+			}
+		}
+	}
+	p.passes(t, 0)
+	p.passes(t, 1)
+
+	// While one server is stalled, the barrier does not become active, and the policy denies all.
+	if err := p.Servers[1].Stall(); err != nil {
+		t.Fatal(err)
+	}
+	p.apply(t, lockedPolicy("none"))
+	p.barrierIs(t, "pending: not loaded by https://"+p.wire.address)
+	stop := p.never(t)
+	p.wantRows(t, "before", 0, true)
+	if err := p.Servers[1].Resume(); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	p.barrierIs(t, "")
+	t.Logf("the barrier was active %s after the second kube-apiserver went on", time.Since(began).Round(100*time.Millisecond))
+	p.passes(t, 1) // its canaries
+	for server := range p.Servers {
+		p.wantRows(t, "after", server, false)
+	}
+	if _, err := p.Kubectl(t.Context(), "", "wait", "--for=condition=Effective", "--timeout=60s", "clusterauthorizationpolicy/locked"); err != nil {
+		t.Error(err)
+	}
+
+	t.Run("a stalled server", func(t *testing.T) {
+		goOn := p.goesOn(t)
+		if err := p.Servers[1].Stall(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(8 * time.Second) // some rounds of probes
+		p.barrierIs(t, "")
+		// Another text does not become active, and the first one stays: it is enforced by each server, stalled or not.
+		p.apply(t, lockedPolicy("sealed"))
+		p.barrierIs(t, "the barrier of an earlier text is active until then")
+		goOn()
+		p.apply(t, lockedPolicy("none"))
+		err := p.Servers[1].Resume()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.barrierIs(t, "")
+	})
+	t.Run("a restarted server", func(t *testing.T) {
+		goOn := p.goesOn(t)
+		if err := p.Servers[1].Kill(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * time.Second)
+		if err := p.Servers[1].Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.barrierIs(t, "")
+		goOn()
+		p.passes(t, 1)
+		p.wantRows(t, "restarted", 1, false)
+	})
+	stop()
+	t.Run("another text", func(t *testing.T) {
+		p.apply(t, lockedPolicy("sealed"))
+		sealed := &lockedRow{user: "rob", method: "PATCH", path: accounts + "/sealed" + dryRun, contentType: mergeType, body: annotated}
+		for server := range p.Servers {
+			eventually(t, "the new text", func() bool {
+				code, answer, err := p.sendRow(t.Context(), server, sealed)
+				return err == nil && code == http.StatusForbidden && strings.Contains(answer, byBarrier)
+			})
+		}
+		p.barrierIs(t, "")
+	})
+	t.Run("a replica that starts", func(t *testing.T) {
+		if err := p.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.StartProviso(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.barrierIs(t, "")
+		p.passes(t, 0)
+	})
+	t.Run("no policy any more", func(t *testing.T) {
+		if _, err := p.Kubectl(t.Context(), "", "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "no barrier", func() bool {
+			_, err := p.Kubectl(t.Context(), "", "get", "validatingadmissionpolicy", "locked.cluster.policy.proviso.dev")
+			return err != nil
+		})
+		for server := range p.Servers {
+			eventually(t, "what was sealed may be written", func() bool {
+				code, _, err := p.sendRow(t.Context(), server, &lockedRow{user: "rob", method: "PATCH", path: accounts + "/sealed" + dryRun, contentType: mergeType, body: annotated})
+				return err == nil && code == http.StatusOK
+			})
+		}
+	})
+	if err := errors.Join(p.Servers[0].Resume(), p.Servers[1].Resume()); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,166 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package managed_test runs control planes like those of managed clusters: kube-apiserver has no flag and no file for Proviso, and
+// Proviso runs as configured by artifacts/overlays/managed.
+package managed_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+func TestMain(m *testing.M) {
+	cluster.MaybeContainer()
+	os.Exit(m.Run())
+}
+
+// proviso is the user name of Proviso at kube-apiserver.
+const proviso = "system:serviceaccount:" + cluster.Namespace + ":" + cluster.Service
+
+// onEachKubernetes runs a test on a managed cluster with each kube-apiserver that is built.
+func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
+	t.Helper()
+	onEach(t, (*cluster.Cluster).Up, test)
+}
+
+// onEachKubernetesAlone is onEachKubernetes without Proviso.
+func onEachKubernetesAlone(t *testing.T, test func(*testing.T, *rig)) {
+	t.Helper()
+	onEach(t, func(c *cluster.Cluster, ctx context.Context) error {
+		return errors.Join(c.StartEtcd(ctx), c.StartKubeAPIServer(ctx))
+	}, test)
+}
+
+func onEach(t *testing.T, up func(*cluster.Cluster, context.Context) error, test func(*testing.T, *rig)) {
+	t.Helper()
+	for _, kubernetes := range cluster.BuiltKubernetes(filepath.Join("..", "..", "..", "_output", "bin")) {
+		t.Run(kubernetes.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newRig(t, cluster.Config{Deployment: true, Managed: true, Oldest: kubernetes.Oldest}, up))
+		})
+	}
+}
+
+// rig is the control plane of a test.
+type rig struct {
+	*cluster.Cluster
+	repository string
+	audit      string
+}
+
+// requests records the requests of Proviso, which the audit policy of a cluster leaves out, and nothing else.
+const requests = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, users: ["` + proviso + `"]}
+- {level: None}
+`
+
+// newRig starts a control plane.
+func newRig(t *testing.T, config cluster.Config, up func(*cluster.Cluster, context.Context) error) *rig {
+	t.Helper()
+	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "managed-") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rig{repository: repository, audit: filepath.Join(dir, "requests.yaml")}
+	if err := os.WriteFile(r.audit, []byte(requests), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	config.Dir, config.Bin, config.Manifests, config.Log = dir, filepath.Join(repository, "_output", "bin"), copyManifests(t, repository, dir), t.Logf
+	config.KubeAPIServerArgs = append(config.KubeAPIServerArgs, "--audit-policy-file="+r.audit)
+	if r.Cluster, err = cluster.New(config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := up(r.Cluster, t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// copyManifests copies artifacts/ and makes certificates, as `make certs` does.
+func copyManifests(t *testing.T, repository, dir string) string {
+	t.Helper()
+	manifests := filepath.Join(dir, "artifacts")
+	if err := os.CopyFS(manifests, os.DirFS(filepath.Join(repository, "artifacts"))); err != nil {
+		t.Fatal(err)
+	}
+	certs := filepath.Join(manifests, "base", "certs")
+	if err := os.RemoveAll(certs); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/certs", certs, filepath.Join(dir, "unused"))
+	cmd.Dir = repository
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return manifests
+}
+
+// kubectl runs kubectl as a user, and fails the test if kubectl fails.
+func (r *rig) kubectl(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	out, err := r.Kubectl(t.Context(), input, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// requests returns the audit events of Proviso's requests so far.
+func (r *rig) requests(t *testing.T) (events []auditv1.Event) {
+	t.Helper()
+	file, err := os.Open(r.AuditLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &event); err == nil { // the last line may be incomplete
+			events = append(events, event)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// checkForbidden checks that no request of Proviso was forbidden, but those that are sent to be refused by the sentinel of barriers.
+func (r *rig) checkForbidden(t *testing.T) {
+	t.Helper()
+	for _, event := range r.requests(t) {
+		if _, isProbe := barrier.NumberIn(event.ResponseStatus.Message); event.ResponseStatus.Code == 403 && !isProbe {
+			t.Errorf("Proviso may not %s %s: %s", event.Verb, event.RequestURI, event.ResponseStatus.Message)
+		}
+	}
+}

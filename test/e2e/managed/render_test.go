@@ -1,0 +1,70 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package managed_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/barriertable"
+)
+
+// shell runs a script in the root of the repository as the admin, with the kubectl plugin on the path.
+func (r *rig) shell(t *testing.T, script, input string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
+	cmd.Dir = r.repository
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.Kubeconfig(), "PATH="+r.Bin+":"+os.Getenv("PATH"), "HOME="+r.Dir)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestRenderedTable renders the policies of the table, and applies the manifests to a cluster on which Proviso has never run.
+func TestRenderedTable(t *testing.T) {
+	t.Parallel()
+	onEachKubernetesAlone(t, func(t *testing.T, r *rig) {
+		if out, err := r.shell(t, "kubectl proviso render -f - | kubectl apply -f -", barriertable.Policies); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
+		sender := newSender(t, r)
+		waitForTable(t, sender)
+		barriertable.Run(t, sender, nil)
+		if out, err := r.shell(t, "kubectl proviso render --check -f -", barriertable.Policies); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// TestRenderAgrees compares the barriers that Proviso writes with rendered ones.
+func TestRenderAgrees(t *testing.T) {
+	t.Parallel()
+	onEachKubernetes(t, func(t *testing.T, r *rig) {
+		policies := filepath.Join(r.repository, "artifacts", "render", "policies")
+		r.kubectl(t, "", "create", "namespace", "team-a")
+		r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
+		r.kubectl(t, barriertable.Policies, "apply", "-f", "-")
+		if out := r.kubectl(t, "", "apply", "-f", policies); strings.Contains(out, "Warning") {
+			t.Errorf("the example has mistakes: %s", out)
+		}
+		const check = "kubectl get clusterauthorizationpolicies,authorizationpolicies -A -o yaml | kubectl proviso render --check -f -"
+		eventually(t, "Proviso has written all barriers", func() string {
+			out, err := r.shell(t, check, "")
+			if err != nil {
+				return out
+			}
+			return ""
+		})
+		out, err := r.shell(t, "kubectl proviso render --check -f "+policies, "")
+		if err == nil || !strings.Contains(out, " same") || !strings.Contains(out, " unexpected ") || strings.Contains(out, " different ") {
+			t.Errorf("without the policies of the table: got %v: %s", err, out)
+		}
+	})
+}

@@ -1,0 +1,122 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package managed_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// removeBarriers runs the command remove-barriers as the administrator.
+func (r *rig) removeBarriers(t *testing.T) (string, error) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(r.repository, "_output", "bin", "proviso-apiserver"), "remove-barriers", "--kubeconfig="+r.Kubeconfig()).CombinedOutput()
+	return string(output), err
+}
+
+// barriers returns the names of the objects of barriers.
+func (r *rig) barriers(t *testing.T) string {
+	t.Helper()
+	return r.kubectl(t, "", "get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "--selector=app.kubernetes.io/managed-by=proviso", "-o=name")
+}
+
+// isDenied returns whether the policy denies carol her request, as a problem.
+func (r *rig) isDenied(t *testing.T, want bool) func() string {
+	t.Helper()
+	return func() string {
+		if isAllowed, output := r.tries(t); isAllowed == want {
+			return output
+		}
+		return ""
+	}
+}
+
+// TestUninstall removes Proviso in the documented order and, after another start, in the worst order.
+func TestUninstall(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, cluster.Config{Managed: true, Args: []string{"--barriers"}}, (*cluster.Cluster).Up)
+	r.kubectl(t, writer, "apply", "-f", "-")
+	r.kubectl(t, infra, "apply", "-f", "-")
+	eventually(t, "the barrier denies", r.isDenied(t, true))
+
+	if output, err := r.removeBarriers(t); err == nil || !strings.Contains(output, "turn the flag --barriers off first") || !strings.Contains(r.barriers(t), "host-network") {
+		t.Errorf("with a leader: got %v, %s", err, output)
+	}
+	restart(t, r, "--barriers=false")
+	if isAllowed, output := r.tries(t); isAllowed {
+		t.Errorf("without the flag the barrier denies nothing: %s", output)
+	}
+	output, err := r.removeBarriers(t)
+	if err != nil || !strings.Contains(output, "validatingadmissionpolicy/host-network.cluster.policy.proviso.dev removed") {
+		t.Errorf("got %v, %s", err, output)
+	}
+	if left := r.barriers(t); left != "" {
+		t.Errorf("got %s", left)
+	}
+	eventually(t, "nothing is denied", r.isDenied(t, false))
+	r.kubectl(t, "", "delete", "clusterauthorizationpolicy/host-network", "--timeout=1m")
+
+	restart(t, r, "--barriers")
+	r.kubectl(t, infra, "apply", "-f", "-")
+	eventually(t, "the barrier denies", r.isDenied(t, true))
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.kubectl(t, "", "delete", "namespace", cluster.Namespace, "--wait=false")
+	r.kubectl(t, "", "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "--selector=app.kubernetes.io/managed-by=proviso", "--wait=false")
+	if isAllowed, output := r.tries(t); isAllowed || !strings.Contains(r.barriers(t), "host-network") {
+		t.Errorf("a deleted barrier denies nothing: %s", output)
+	}
+	// The commands of docs/barriers.md that need nothing of Proviso.
+	script := exec.CommandContext(t.Context(), "sh", "-ec", commandsOf(t, r))
+	script.Env = append(os.Environ(), "KUBECONFIG="+r.Kubeconfig(), "PATH="+filepath.Join(r.repository, "_output", "bin")+":"+os.Getenv("PATH"), "HOME="+r.Dir)
+	if output, err := script.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if left := r.barriers(t); left != "" {
+		t.Errorf("got %s", left)
+	}
+	eventually(t, "nothing is denied", r.isDenied(t, false))
+}
+
+// commandsOf returns the commands of docs/barriers.md that remove barriers without Proviso.
+func commandsOf(t *testing.T, r *rig) string {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join(r.repository, "docs", "barriers.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(document), "<!-- without Proviso -->\n")
+	commands, _, ended := strings.Cut(after, "<!-- end -->")
+	if !found || !ended {
+		t.Fatal("docs/barriers.md has no commands for a cluster without Proviso")
+	}
+	return strings.NewReplacer("```console\n$ ", "", "\n$ ", "\n", "```", "").Replace(commands)
+}
+
+// restart starts Proviso again with other arguments. A replica that stops gives up the Lease, if it has it.
+func restart(t *testing.T, r *rig, args ...string) {
+	t.Helper()
+	if err := syscall.Kill(r.Pid(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the replica gives up the Lease", func() string {
+		return r.kubectl(t, "", "get", "lease/proviso-barriers", "-n="+cluster.Namespace, "-o=jsonpath={.spec.holderIdentity}")
+	})
+	if err := r.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.Args = args
+	if err := r.StartProviso(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

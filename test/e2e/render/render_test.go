@@ -1,0 +1,370 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package render_test applies rendered barriers to clusters on which no part of Proviso runs.
+package render_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// rig is an etcd and a kube-apiserver without any flag for Proviso.
+type rig struct {
+	*cluster.Cluster
+
+	repository string
+}
+
+// onEachKubernetes runs a test with each kube-apiserver that is built.
+func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
+	t.Helper()
+	for _, kubernetes := range cluster.BuiltKubernetes(filepath.Join("..", "..", "..", "_output", "bin")) {
+		t.Run(kubernetes.Name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newRig(t, kubernetes.Oldest))
+		})
+	}
+}
+
+func newRig(t *testing.T, oldest bool) *rig {
+	t.Helper()
+	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "render-") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	r := &rig{repository: repository}
+	r.Cluster, err = cluster.New(cluster.Config{
+		Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), Managed: true, Oldest: oldest, Log: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, start := range []func(context.Context) error{r.StartEtcd, r.StartKubeAPIServer} {
+		if err := start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Kubectl(t.Context(), everything, "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// everything lets all users do everything, and has the objects of the table.
+const everything = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: everything}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}]
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: team-b}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: infra}}
+---
+{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {tier: prod}}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: team-a}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: infra}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: shop}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: prod, namespace: team-a, labels: {tier: prod}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: dev, namespace: team-a, labels: {tier: dev}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: plain, namespace: team-a}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: old, namespace: team-a, labels: {tier: prod}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: locked, namespace: team-a, labels: {locked: "true"}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: open, namespace: team-a}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: locked, namespace: team-b, labels: {locked: "true"}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: team-a}, spec: {containers: [{name: c, image: c}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: c, image: c}]}}
+`
+
+// shell runs a script in the root of the repository as the admin, with the plugin on the path, and returns what it printed to standard
+// output and to standard error, and its exit code.
+func (r *rig) shell(t *testing.T, script string) (out, errOut string, code int) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
+	cmd.Dir = r.repository
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.Kubeconfig(), "PATH="+r.Bin+":"+os.Getenv("PATH"), "HOME="+r.Dir)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// must is shell for a script that succeeds. It returns all that was printed.
+func (r *rig) must(t *testing.T, script string) string {
+	t.Helper()
+	out, errOut, code := r.shell(t, script)
+	if code != 0 {
+		t.Fatalf("%s: exit code %d\n%s%s", script, code, out, errOut)
+	}
+	return out + errOut
+}
+
+// apply is the method of a row that applies an object.
+const apply = "APPLY"
+
+// send sends a request as a user whom the admin impersonates, or as the admin if the user is empty.
+func (r *rig) send(t *testing.T, u user, method, path, body string) (code int, answer string, warnings []string) {
+	t.Helper()
+	config, err := r.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, r.KubeAPIServerURL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	contentType := "application/json"
+	switch method {
+	case http.MethodPatch:
+		contentType = "application/merge-patch+json"
+	case apply:
+		request.Method, contentType = http.MethodPatch, "application/apply-patch+yaml"
+	}
+	request.Header.Set("Content-Type", contentType)
+	if u.name != "" {
+		request.Header.Set("Impersonate-User", u.name)
+		for _, group := range append([]string{"system:authenticated"}, u.groups...) {
+			request.Header.Add("Impersonate-Group", group)
+		}
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text), response.Header.Values("Warning")
+}
+
+// patience is how long a kube-apiserver may take to load barriers. It takes about a second.
+const patience = time.Minute
+
+// eventually waits until a condition is true.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// runTable waits until each policy refuses the first request of the table that it is to refuse, and then sends all requests in order.
+func runTable(t *testing.T, r *rig, table []row) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, q := range table {
+		if policy := policyIn.FindString(q.refusal + q.warning); policy != "" && !seen[policy] {
+			seen[policy] = true
+			eventually(t, policy, func() bool {
+				_, answer, warnings := r.send(t, q.user, q.method, withDryRun(q.path), q.body)
+				return strings.Contains(answer+strings.Join(warnings, ""), policy)
+			})
+		}
+	}
+	for _, q := range table {
+		code, answer, warnings := r.send(t, q.user, q.method, q.path, q.body)
+		if q.refusal == "" && (code != q.code || strings.Contains(answer, "policy=")) ||
+			q.refusal != "" && (code != http.StatusForbidden || !strings.Contains(answer, q.refusal)) {
+			t.Errorf("%s: got %d %s, want %d %s", q.name, code, answer, q.code, q.refusal)
+		}
+		if got := strings.Join(warnings, ""); !strings.Contains(got, q.warning) || q.warning == "" && strings.Contains(got, "policy=") {
+			t.Errorf("%s: got the warnings %q, want %q", q.name, warnings, q.warning)
+		}
+	}
+}
+
+var policyIn = regexp.MustCompile(`policy=\S+`)
+
+// withDryRun returns the path of the same request that writes nothing. A connection writes nothing anyway.
+func withDryRun(path string) string {
+	switch {
+	case strings.Contains(path, "/exec?"), strings.Contains(path, "/attach?"):
+		return path
+	case strings.Contains(path, "?"):
+		return path + "&dryRun=All"
+	}
+	return path + "?dryRun=All"
+}
+
+// TestTable applies the rendered example to a cluster. The table decides as the policies do, and --check sees no difference.
+func TestTable(t *testing.T) {
+	t.Parallel()
+	onEachKubernetes(t, func(t *testing.T, r *rig) {
+		const render = "kubectl proviso render -R -f artifacts/render/policies"
+		r.must(t, render+" --strict | kubectl apply -f -")
+		runTable(t, r, table)
+		if out := r.must(t, render+" --check"); strings.Count(out, " same") != 5 {
+			t.Errorf("got %s", out)
+		}
+		if out := r.must(t, render+" -o json | kubectl diff -f -"); out != "" && !strings.HasPrefix(out, "POLICY") {
+			t.Errorf("got %s", out)
+		}
+		checkTampering(t, r, render)
+		r.must(t, render+" | kubectl apply --server-side --force-conflicts -f -")
+		r.must(t, render+" --check")
+		r.must(t, render+" | kubectl delete -f -")
+		eventually(t, "the barriers are gone", func() bool {
+			code, _, _ := r.send(t, alice, http.MethodPost, withDryRun("/api/v1/namespaces/team-a/pods"), pod("host", hostNetwork))
+			return code == http.StatusCreated
+		})
+		if _, _, code := r.shell(t, render+" --check"); code != 1 {
+			t.Errorf("without barriers: exit code %d", code)
+		}
+	})
+}
+
+// checkTampering changes barriers in the cluster, and repairs them by applying the manifests again.
+func checkTampering(t *testing.T, r *rig, render string) {
+	t.Helper()
+	const secrets, pods = "prod-secrets.cluster.policy.proviso.dev", "host-network.cluster.policy.proviso.dev"
+	for _, tc := range []struct{ name, script, want, wantDiff string }{
+		{name: "a failure policy", script: `kubectl patch validatingadmissionpolicy ` + secrets + ` --type=merge -p '{"spec":{"failurePolicy":"Ignore"}}'`,
+			want: secrets + " prod-secrets different the ValidatingAdmissionPolicy differs", wantDiff: "- failurePolicy: Ignore"},
+		{name: "an expression", script: `kubectl patch validatingadmissionpolicy ` + pods + ` --type=json -p '[{"op":"replace","path":"/spec/variables/0/expression","value":"false"}]'`,
+			want: pods + " host-network different the ValidatingAdmissionPolicy differs", wantDiff: `- - expression: "false"`},
+		{name: "a weaker binding", script: `kubectl patch validatingadmissionpolicybinding ` + secrets + ` --type=merge -p '{"spec":{"validationActions":["Warn"]}}'`,
+			want: secrets + " prod-secrets different the ValidatingAdmissionPolicyBinding differs", wantDiff: "- - Warn"},
+		{name: "a binding that is gone", script: `kubectl delete validatingadmissionpolicybinding ` + secrets,
+			want: secrets + " prod-secrets missing there is no ValidatingAdmissionPolicyBinding"},
+		{name: "a label that is gone", script: `kubectl label validatingadmissionpolicy ` + secrets + ` app.kubernetes.io/managed-by-`,
+			want: secrets + " prod-secrets different the ValidatingAdmissionPolicy differs", wantDiff: "+ app.kubernetes.io/managed-by: proviso"},
+		{name: "another annotation", script: `kubectl annotate --overwrite validatingadmissionpolicybinding ` + secrets + ` policy.proviso.dev/policy=other`,
+			want: secrets + " prod-secrets different the ValidatingAdmissionPolicyBinding differs", wantDiff: "- policy.proviso.dev/policy: other"},
+	} {
+		r.must(t, tc.script)
+		out, errOut, code := r.shell(t, render+" --check")
+		if code != 1 || errOut != "" {
+			t.Errorf("%s: exit code %d: %s", tc.name, code, errOut)
+		}
+		lines := map[string]bool{"": true}
+		for line := range strings.Lines(out) {
+			lines[strings.Join(strings.Fields(line), " ")] = true
+		}
+		if !lines[tc.want] || !lines[tc.wantDiff] || strings.Count(out, " same") != 4 {
+			t.Errorf("%s: got %s, want %q and %q", tc.name, out, tc.want, tc.wantDiff)
+		}
+		r.must(t, render+" | kubectl apply -f -")
+		r.must(t, render+" --check")
+	}
+	out, _, code := r.shell(t, "kubectl proviso render -f artifacts/render/policies/pods.yaml --check")
+	if want := "unexpected   no barrier of these policies: ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding"; code != 1 || strings.Count(out, want) != 3 {
+		t.Errorf("for some of the policies: exit code %d, %s", code, out)
+	}
+	out, errOut, code := r.shell(t, render+" --check --as=system:anonymous")
+	if code != 2 || out != "" || !strings.Contains(errOut, "error: ") {
+		t.Errorf("a user who may not list: exit code %d, %s%s", code, out, errOut)
+	}
+}
+
+// shBlocks are the blocks of a document that a reader is meant to type, and devCluster the line that chooses the cluster of `make demo`.
+var (
+	shBlocks   = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)
+)
+
+// TestDocument runs the commands of the document in one shell, in order. The refusal that it shows is one that the table has.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	content, err := os.ReadFile(filepath.Join(r.repository, "docs", "kubectl-proviso.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var script strings.Builder
+	blocks := shBlocks.FindAllStringSubmatch(string(content), -1)
+	for i, block := range blocks {
+		fmt.Fprintf(&script, "echo '--- block %d'\n%s", i+1, devCluster.ReplaceAllString(block[1], ""))
+	}
+	if len(blocks) < 4 {
+		t.Errorf("found %d blocks", len(blocks))
+	}
+	r.must(t, script.String())
+	if out := r.must(t, "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings -l app.kubernetes.io/managed-by=proviso -o name"); out != "" {
+		t.Errorf("the document leaves %s", out)
+	}
+	if want := table[0].refusal; !strings.Contains(string(content), want) {
+		t.Errorf("the document does not show %q", want)
+	}
+}
+
+// TestPlugin runs the plugin by kubectl, and completes with the script for kubectl on the path.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(repository, "_output", "bin")
+	run := func(args ...string) string {
+		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "kubectl"), args...)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(repository, "hack", "kubectl")+":"+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "KUBECONFIG=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("kubectl %v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := run("proviso", "version"); !strings.HasPrefix(out, "v0.1.0") {
+		t.Errorf("got %s", out)
+	}
+	if out := run("plugin", "list"); !strings.Contains(out, "kubectl-proviso") {
+		t.Errorf("got %s", out)
+	}
+	if out := run("__complete", "proviso", "render", "--exempt-"); !strings.Contains(out, "--exempt-group") {
+		t.Errorf("got %s", out)
+	}
+}

@@ -118,7 +118,9 @@ func defaulted(policy *admissionregistrationv1.ValidatingAdmissionPolicy) *admis
 		constraints.ObjectSelector = &metav1.LabelSelector{}
 	}
 	for i := range constraints.ResourceRules {
-		constraints.ResourceRules[i].Scope = &everything
+		if constraints.ResourceRules[i].Scope == nil {
+			constraints.ResourceRules[i].Scope = &everything
+		}
 	}
 	return policy
 }

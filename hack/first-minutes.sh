@@ -45,6 +45,8 @@ for document in README.md docs/*.md; do
   awk '/^```/ {inside = $0 == "```sh"; next} inside' "${document}" >"${work}/blocks"
   [[ -s ${work}/blocks ]] || continue
   echo "the blocks of ${document} …"
+  # A command after "! " must be refused, and bash alone would go on if it is not.
+  sed -E -i "s/^! (.*)$/if \\1; then echo 'this must be refused'; exit 1; fi/" "${work}/blocks"
   { [[ ${document} == README.md ]] || echo "${start}"; cat "${work}/blocks"; } >"${work}/blocks.sh"
   bash -o errexit -o nounset -o pipefail "${work}/blocks.sh" >"${work}/log" 2>&1 </dev/null || { cat "${work}/log"; exit 1; }
 done

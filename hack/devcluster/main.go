@@ -14,6 +14,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
@@ -43,6 +47,16 @@ func run(ctx context.Context, args []string) error {
 	return errors.New(usage)
 }
 
+// listed are the resources for which the dev cluster's kube-apiserver calls the inner door.
+const listed = `resources:
+- resource: pods
+- resource: configmaps
+- resource: secrets
+- resource: persistentvolumeclaims
+- {group: apps, resource: deployments}
+- {group: apps, resource: deployments, subresource: scale}
+- {group: shop.example.com, resource: databases}`
+
 // newCluster prepares the dev cluster, or the managed one if mode is not empty.
 func newCluster(root, mode string) (*cluster.Cluster, error) {
 	config := cluster.Config{
@@ -55,8 +69,9 @@ func newCluster(root, mode string) (*cluster.Cluster, error) {
 		Log:       func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
 	}
 	if mode == "" {
-		// Features that are off by default can be tried in the dev cluster.
-		config.Args = []string{"--feature-gates=FineGrainedAuthorization=true"}
+		// What is off by default can be tried in the dev cluster.
+		config.Args = []string{"--feature-gates=FineGrainedAuthorization=true", "--barriers"}
+		config.InnerDoor = &cluster.InnerDoor{Configuration: listed}
 	}
 	return cluster.New(config)
 }
@@ -85,7 +100,28 @@ func up(ctx context.Context, root, mode string) error {
 	if err := os.WriteFile(file, []byte(mode), 0o600); err != nil {
 		return err
 	}
-	return c.Up(ctx)
+	if err := c.Up(ctx); err != nil || mode != "" {
+		return err
+	}
+	return awaitInnerDoor(ctx, c)
+}
+
+// known matches the metric of a kube-apiserver that is known to call the inner door.
+var known = regexp.MustCompile(`(?m)^proviso_inner_door_known\{.*\} 1$`)
+
+// awaitInnerDoor waits until writes pass on conditions.
+func awaitInnerDoor(ctx context.Context, c *cluster.Cluster) error {
+	const patience = 30 * time.Second
+	started := time.Now()
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		metrics, err := c.Kubectl(ctx, "", "--context", cluster.Admin+"-direct", "get", "--raw", "/metrics")
+		return err == nil && known.MatchString(metrics), nil //nolint:nilerr // a server that has just started
+	})
+	if err != nil {
+		return fmt.Errorf("the inner door: %w", err)
+	}
+	c.Log("%-24s ready after %s", "the inner door", time.Since(started).Round(100*time.Millisecond))
+	return nil
 }
 
 func down(root, mode string) error {

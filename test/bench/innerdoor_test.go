@@ -91,11 +91,6 @@ spec:
 func startDoors(b *testing.B, innerDoor *cluster.InnerDoor) *cluster.Cluster {
 	b.Helper()
 	c := startWith(b, innerDoor)
-	if innerDoor != nil {
-		if _, err := c.Kubectl(b.Context(), "", "apply", "-f", filepath.Join(c.InnerDoorFiles(), "canary.yaml")); err != nil {
-			b.Fatal(err)
-		}
-	}
 	if _, err := c.Kubectl(b.Context(), innerDoorObjects, "apply", "-f", "-"); err != nil {
 		b.Fatal(err)
 	}

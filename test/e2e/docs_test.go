@@ -6,22 +6,25 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"fmt"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
-)
+	"time"
 
-// shBlocks are the blocks of a document that a reader is meant to type.
-var shBlocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/proviso-authz/proviso/test/testutil/documents"
+)
 
 // consoleMake are commands that start things in blocks of their own kind, with variables such as MODE=managed.
 var consoleMake = regexp.MustCompile(`(?m)^\$ make ([a-z0-9-]+(?: [A-Z]+=[a-z0-9]+)*)`)
 
-func documents(t *testing.T) []string {
+func documentNames(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
 	more, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
@@ -34,20 +37,32 @@ func documents(t *testing.T) []string {
 	return files
 }
 
+// awaitSchemas waits until kube-apiserver has read the schemas of a server that tests have replaced. It looks for them once in a minute.
+func awaitSchemas(t *testing.T) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 2*time.Minute, true, func(context.Context) (bool, error) {
+		_, _, err := kubectl(t, "admin", "explain", "clusterauthorizationpolicies", "--api-version=policy.proviso.dev/v1alpha1")
+		return err == nil, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestDocumentedCommands runs every command of the documents against the cluster of the
 // tests.
 func TestDocumentedCommands(t *testing.T) {
 	t.Parallel()
+	awaitSchemas(t)
 	ran := 0
-	for _, name := range documents(t) {
+	for _, name := range documentNames(t) {
 		content, err := os.ReadFile(filepath.Join(repository, name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		blocks := shBlocks.FindAllStringSubmatch(string(content), -1)
-		ran += len(blocks)
-		if name != fineGrainedDocument && name != pluginDocument { // which TestFields and the tests of the plugin run
-			runBlocks(t, name, blocks)
+		ran += documents.Blocks(string(content))
+		if !slices.Contains(runElsewhere, name) {
+			runBlocks(t, name, string(content))
 		}
 		for _, target := range consoleMake.FindAllStringSubmatch(string(content), -1) {
 			cmd := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, strings.Fields(target[1])...)...)
@@ -62,43 +77,27 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// fineGrainedDocument tells of what is off by default.
-var fineGrainedDocument = filepath.Join("docs", "fine-grained.md")
+// fineGrainedDocument and tourDocument tell of what is off by default. TestFields runs them.
+var (
+	fineGrainedDocument = filepath.Join("docs", "fine-grained.md")
+	tourDocument        = filepath.Join("docs", "tour.md")
+)
 
-// pluginDocument applies barriers, which bind the users of other tests, too.
-var pluginDocument = filepath.Join("docs", "kubectl-proviso.md")
+// runElsewhere are the documents that other tests run. Those of the packages managed and render apply barriers, which bind the users of the tests
+// here, too.
+var runElsewhere = []string{fineGrainedDocument, tourDocument, filepath.Join("docs", "first-steps.md"), filepath.Join("docs", "kubectl-proviso.md")}
 
-// devCluster is the line with which a reader chooses the cluster of `make demo`. Tests use their own.
-var devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)
-
-// runBlocks runs the blocks of a document in one shell, as a reader pastes them: what a block changes, such as the
-// directory, holds for those after it.
-func runBlocks(t *testing.T, name string, blocks [][]string) {
+// runBlocks runs the blocks of a document.
+func runBlocks(t *testing.T, name, content string) {
 	t.Helper()
-	if len(blocks) == 0 {
+	if documents.Blocks(content) == 0 {
 		return
 	}
-	var script strings.Builder
-	for i, block := range blocks {
-		fmt.Fprintf(&script, "echo '--- block %d'\n%s", i+1, devCluster.ReplaceAllString(block[1], ""))
-	}
 	t.Run(name, func(t *testing.T) {
-		cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script.String())
-		cmd.Dir = repository
-		cmd.Env = append(os.Environ(), "KUBECONFIG="+stack.Kubeconfig(), "PATH="+stack.Bin+":"+os.Getenv("PATH"), "HOME="+stack.Dir, "GOPATH="+goEnv(t, "GOPATH"), "GOCACHE="+goEnv(t, "GOCACHE"))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s\nprinted\n%s", err, script.String(), out)
+		if err := documents.Run(t.Context(), stack, content); err != nil {
+			t.Error(err)
 		}
 	})
-}
-
-func goEnv(t *testing.T, name string) string {
-	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.TrimSpace(string(out))
 }
 
 var (
@@ -110,7 +109,7 @@ var (
 // TestDocumentLinks checks that what documents refer to is there.
 func TestDocumentLinks(t *testing.T) {
 	t.Parallel()
-	for _, name := range documents(t) {
+	for _, name := range documentNames(t) {
 		content, err := os.ReadFile(filepath.Join(repository, name))
 		if err != nil {
 			t.Fatal(err)

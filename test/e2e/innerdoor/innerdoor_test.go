@@ -102,9 +102,6 @@ func (r *rig) up(t *testing.T) {
 	for _, name := range []string{cluster.Admin, "dana", "rob", "nina"} {
 		r.users[name] = newCaller(t, r.Cluster, name)
 	}
-	if _, err := r.Kubectl(t.Context(), "", "apply", "-f", filepath.Join(r.InnerDoorFiles(), "canary.yaml")); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func (r *rig) apply(t *testing.T, manifest string) {

@@ -9,7 +9,6 @@ package render_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/documents"
 )
 
 // rig is an etcd and a kube-apiserver without any flag for Proviso.
@@ -310,12 +310,6 @@ func checkTampering(t *testing.T, r *rig, render string) {
 	}
 }
 
-// shBlocks are the blocks of a document that a reader is meant to type, and devCluster the line that chooses the cluster of `make demo`.
-var (
-	shBlocks   = regexp.MustCompile("(?s)```sh\n(.*?)```")
-	devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)
-)
-
 // TestDocument runs the commands of the document in one shell, in order. The refusal that it shows is one that the table has.
 func TestDocument(t *testing.T) {
 	t.Parallel()
@@ -324,15 +318,10 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var script strings.Builder
-	blocks := shBlocks.FindAllStringSubmatch(string(content), -1)
-	for i, block := range blocks {
-		fmt.Fprintf(&script, "echo '--- block %d'\n%s", i+1, devCluster.ReplaceAllString(block[1], ""))
+	if n := documents.Blocks(string(content)); n < 4 {
+		t.Errorf("found %d blocks", n)
 	}
-	if len(blocks) < 4 {
-		t.Errorf("found %d blocks", len(blocks))
-	}
-	r.must(t, script.String())
+	r.must(t, documents.Script(string(content)))
 	if out := r.must(t, "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings -l app.kubernetes.io/managed-by=proviso -o name"); out != "" {
 		t.Errorf("the document leaves %s", out)
 	}

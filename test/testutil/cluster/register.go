@@ -36,7 +36,11 @@ func (c *Cluster) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if c.InnerDoor == nil {
+		return nil
+	}
+	_, err := c.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(c.InnerDoorFiles(), "canary.yaml"))
+	return err
 }
 
 // overlay returns the folder of the overlay for the cluster, relative to Manifests. If kube-apiserver owns the APIService of

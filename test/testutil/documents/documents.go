@@ -1,0 +1,61 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package documents runs the commands that documents show.
+package documents
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+var (
+	// blocks are the parts of a document that a reader is meant to type.
+	blocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
+	// devCluster is the line with which a reader chooses the cluster of make demo. Tests use their own.
+	devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)
+	// refusals are the commands that must fail, one to a line. bash alone would go on if they pass.
+	refusals = regexp.MustCompile(`(?m)^! (.*)$`)
+)
+
+// Blocks returns the number of blocks in a document that a reader is meant to type.
+func Blocks(document string) int { return len(blocks.FindAllString(document, -1)) }
+
+// Script returns the blocks of a document as one script, so that what a block changes, such as the directory, holds for those
+// after it. A command after "! " must fail.
+func Script(document string) string {
+	var script strings.Builder
+	for i, block := range blocks.FindAllStringSubmatch(document, -1) {
+		text := refusals.ReplaceAllString(devCluster.ReplaceAllString(block[1], ""), "if $1; then echo 'this must be refused'; exit 1; fi")
+		fmt.Fprintf(&script, "echo '--- block %d'\n%s", i+1, text)
+	}
+	return script.String()
+}
+
+// Run runs the blocks of a document as the administrator of a cluster, in the root of the repository. The error has what they print.
+func Run(ctx context.Context, c *cluster.Cluster, document string) error {
+	script := Script(document)
+	cmd := exec.CommandContext(ctx, "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
+	cmd.Dir = filepath.Join(c.Bin, "..", "..")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "PATH="+c.Bin+":"+os.Getenv("PATH"), "HOME="+c.Dir)
+	for _, name := range []string{"GOPATH", "GOCACHE"} { // not below HOME
+		value, err := exec.CommandContext(ctx, "go", "env", name).Output()
+		if err != nil {
+			return err
+		}
+		cmd.Env = append(cmd.Env, name+"="+strings.TrimSpace(string(value)))
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w\n%s\nprinted\n%s", err, script, out)
+	}
+	return nil
+}

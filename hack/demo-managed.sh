@@ -26,7 +26,8 @@ run "kubectl delete --ignore-not-found --wait=false pods,secrets --all --namespa
 title "2. RBAC lets alice write secrets and pods everywhere"
 run "kubectl apply -f ${files}/users.yaml"
 run "kubectl --context alice apply -f ${files}/secrets.yaml"
-run "kubectl --context alice --namespace shop patch secret payments --patch='{\"stringData\":{\"password\":\"second\"}}'"
+say "kube-apiserver may know the barrier of an earlier walk for a second more:"
+run "until kubectl --context alice --namespace shop patch secret payments --patch='{\"stringData\":{\"password\":\"second\"}}'; do sleep 1; done"
 
 title "3. A policy in Audit: secrets of tier prod stay as they are"
 say "A dry run says what kube-apiserver would enforce:"

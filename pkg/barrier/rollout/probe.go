@@ -9,20 +9,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
-	"unicode"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // outcome is the outcome of a probe.
@@ -41,44 +38,26 @@ const (
 
 var outcomes = []outcome{loaded, behind, passed, failed}
 
-const (
-	// leaseName is the name of the Lease of the probes. It is never stored.
-	leaseName = "proviso-barriers-probe"
-	// maxAnswerBytes bounds what is read of an answer.
-	maxAnswerBytes = 64 << 10
-	// maxMessageBytes bounds what a state shows of it.
-	maxMessageBytes = 256
-)
+// leaseName is the name of the Lease of the probes. It is never stored.
+const leaseName = "proviso-barriers-probe"
 
 // send sends a probe for a number. If the sentinel refuses it, refusedWith is the number in the message.
 func send(ctx context.Context, client *http.Client, server, namespace string, number int64) (refusedWith int64, found result) {
 	request, err := newProbe(ctx, server, namespace, number)
 	if err != nil {
-		return 0, result{failed, shortened(err.Error())}
+		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
 	}
-	response, err := client.Do(request)
+	status, err := kubeapiservers.Send(client, request)
 	if err != nil {
-		if of := (*url.Error)(nil); errors.As(err, &of) {
-			err = of.Err // the rest of the message is the same for every probe
-		}
-		return 0, result{failed, shortened(err.Error())}
+		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	if response.StatusCode < http.StatusMultipleChoices {
+	if kubeapiservers.Passed(status) {
 		return math.MaxInt64, result{passed, ""}
 	}
-	status := &metav1.Status{}
-	if err != nil || json.Unmarshal(body, status) != nil {
-		return 0, result{failed, fmt.Sprintf("the answer is no Status: %d", response.StatusCode)}
-	}
-	if status.Reason == metav1.StatusReasonAlreadyExists {
-		return math.MaxInt64, result{passed, ""}
-	}
-	if refusedWith, ok := barrier.NumberIn(status.Message); ok && response.StatusCode == http.StatusForbidden {
+	if refusedWith, ok := barrier.NumberIn(status.Message); ok && status.Code == http.StatusForbidden {
 		return refusedWith, result{loaded, ""}
 	}
-	return 0, result{failed, shortened(fmt.Sprintf("refused, but not by the sentinel: %d %s", response.StatusCode, status.Message))}
+	return 0, result{failed, kubeapiservers.Shortened(fmt.Sprintf("refused, but not by the sentinel: %d %s", status.Code, status.Message))}
 }
 
 // newProbe returns a dry run of the creation of a Lease.
@@ -104,18 +83,4 @@ func newProbe(ctx context.Context, server, namespace string, number int64) (*htt
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("Content-Type", "application/json")
 	return request, nil
-}
-
-// shortened returns a message as states show it: on one line, and not too long.
-func shortened(message string) string {
-	message = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, message)
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
 }

@@ -206,7 +206,7 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 	}
 	client, err := r.cluster.Client(address)
 	if err != nil {
-		r.ended(ctx, address, 0, result{failed, shortened(err.Error())})
+		r.ended(ctx, address, 0, result{failed, kubeapiservers.Shortened(err.Error())})
 		return
 	}
 	for _, number := range numbers {
@@ -220,7 +220,7 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 	found := result{passed, "it does not refuse the probe"}
 	switch {
 	case err != nil:
-		found = result{failed, shortened("the number of the sentinel cannot be read: " + err.Error())}
+		found = result{failed, kubeapiservers.Shortened("the number of the sentinel cannot be read: " + err.Error())}
 	case stored > numbers[len(numbers)-1]: // the server may be ahead of this replica
 		if refusedWith, ahead := send(ctx, client, address, r.config.Namespace, stored); ahead.outcome != passed {
 			r.ended(ctx, address, min(stored, refusedWith), ahead)

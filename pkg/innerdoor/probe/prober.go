@@ -192,7 +192,7 @@ func (p *Prober) probe(ctx context.Context, address string) {
 	began, r := p.config.Clock.Now(), newRound()
 	client, err := p.cluster.Client(address)
 	if err != nil {
-		p.ended(ctx, address, began, r, outcome{result: Failed, message: shortened(err.Error())})
+		p.ended(ctx, address, began, r, outcome{result: Failed, message: kubeapiservers.Shortened(err.Error())})
 		return
 	}
 	p.mu.Lock()

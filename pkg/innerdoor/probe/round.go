@@ -8,21 +8,18 @@ package probe
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
-	"unicode"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/transport"
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // Result is the result of a round of canaries at one server.
@@ -72,13 +69,6 @@ var canaries = []canary{
 	{verb: "deletecollection", method: http.MethodDelete, query: url.Values{"fieldSelector": {"metadata.name=" + innerdoor.CanaryName}}},
 }
 
-const (
-	// maxAnswerBytes bounds what is read of an answer.
-	maxAnswerBytes = 64 << 10
-	// maxMessageBytes bounds what a state shows of it.
-	maxMessageBytes = 256
-)
-
 // round is one round at one server.
 type round struct {
 	nonce string
@@ -123,18 +113,22 @@ type outcome struct {
 // run sends the canaries, one after the other. The first that the inner door does not refuse with the digest ends the round.
 func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string) outcome {
 	for _, c := range canaries {
-		status, err := r.send(ctx, client, server, namespace, c)
+		request, err := r.request(ctx, server, namespace, c)
 		if err != nil {
-			return outcome{result: Failed, message: shortened(fmt.Sprintf("%s: %v", c.verb, withoutURL(err))), answered: errors.Is(err, errNoStatus)}
+			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err))}
 		}
-		if status.Status != metav1.StatusFailure || status.Reason == metav1.StatusReasonAlreadyExists {
+		status, err := kubeapiservers.Send(client, request)
+		if err != nil {
+			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus)}
+		}
+		if kubeapiservers.Passed(status) {
 			return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
 		}
 		switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
 		case !ok:
-			return outcome{result: Failed, message: shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true}
+			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true}
 		case got != digest:
-			return outcome{result: OtherManifest, message: shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
+			return outcome{result: OtherManifest, message: kubeapiservers.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
 		}
 	}
 	return r.tied()
@@ -160,35 +154,6 @@ func (r *round) tied() outcome {
 	}
 	return outcome{result: Good, message: "the server calls the inner door"}
 }
-
-// send sends a canary. It returns the status of the answer, with the HTTP status code. A successful answer has a status
-// that is no failure.
-func (r *round) send(ctx context.Context, client *http.Client, server, namespace string, c canary) (*metav1.Status, error) {
-	request, err := r.request(ctx, server, namespace, c)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	switch {
-	case response.StatusCode < http.StatusMultipleChoices:
-		return &metav1.Status{Status: metav1.StatusSuccess, Code: int32(response.StatusCode)}, nil //nolint:gosec // a status code
-	case err != nil:
-		return nil, err
-	}
-	status := &metav1.Status{}
-	if err := json.Unmarshal(body, status); err != nil {
-		return nil, fmt.Errorf("%w: %d", errNoStatus, response.StatusCode)
-	}
-	status.Status, status.Code = metav1.StatusFailure, int32(response.StatusCode) //nolint:gosec // a status code
-	return status, nil
-}
-
-var errNoStatus = errors.New("the answer is no Status")
 
 func (r *round) request(ctx context.Context, server, namespace string, c canary) (*http.Request, error) {
 	target, err := url.Parse(server)
@@ -219,27 +184,4 @@ func (r *round) request(ctx context.Context, server, namespace string, c canary)
 	request.Header.Set(transport.ImpersonateUserHeader, innerdoor.CanaryUser)
 	request.Header.Set(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(innerdoor.CanaryExtra), r.nonce)
 	return request, nil
-}
-
-// withoutURL returns the cause of an error of a client. Each round has another URL, and states with the same cause are compared.
-func withoutURL(err error) error {
-	var of *url.Error
-	if errors.As(err, &of) {
-		return of.Err
-	}
-	return err
-}
-
-// shortened returns a message as states show it: on one line, and not too long.
-func shortened(message string) string {
-	message = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
-			return ' '
-		}
-		return r
-	}, message)
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
 }

@@ -1,0 +1,74 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package kubeapiservers
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"unicode"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// maxAnswerBytes bounds what is read of an answer.
+	maxAnswerBytes = 64 << 10
+	// maxMessageBytes bounds what a state shows of it.
+	maxMessageBytes = 256
+)
+
+// ErrNoStatus is the error of Send if a request was refused with something else than a Status.
+var ErrNoStatus = errors.New("the answer is no Status")
+
+// Send sends a probe, and returns the Status of the answer with its HTTP status code. A successful answer has a Status that is no failure.
+// Errors do not have the URL, which may differ from probe to probe, so that states with the same cause can be compared.
+func Send(client *http.Client, request *http.Request) (*metav1.Status, error) {
+	response, err := client.Do(request)
+	if err != nil {
+		if of := (*url.Error)(nil); errors.As(err, &of) {
+			err = of.Err
+		}
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
+	switch {
+	case response.StatusCode < http.StatusMultipleChoices:
+		return &metav1.Status{Status: metav1.StatusSuccess, Code: int32(response.StatusCode)}, nil //nolint:gosec // a status code
+	case err != nil:
+		return nil, err
+	}
+	status := &metav1.Status{}
+	if err := json.Unmarshal(body, status); err != nil {
+		return nil, fmt.Errorf("%w: %d", ErrNoStatus, response.StatusCode)
+	}
+	status.Status, status.Code = metav1.StatusFailure, int32(response.StatusCode) //nolint:gosec // a status code
+	return status, nil
+}
+
+// Passed reports whether the Status of an answer to a dry run shows that the server did not refuse it.
+func Passed(status *metav1.Status) bool {
+	return status.Status != metav1.StatusFailure || status.Reason == metav1.StatusReasonAlreadyExists
+}
+
+// Shortened returns a message as states show it: on one line, and not too long.
+func Shortened(message string) string {
+	message = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, message)
+	if len(message) <= maxMessageBytes {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
+}

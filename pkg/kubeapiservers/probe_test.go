@@ -1,0 +1,76 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package kubeapiservers_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+)
+
+// TestSend reads the answers to probes.
+func TestSend(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, body string
+		code       int
+		passed     bool
+		err        error
+	}{
+		{name: "created", code: http.StatusCreated, body: `{"kind": "Lease"}`, passed: true},
+		{name: "it exists", code: http.StatusConflict, body: `{"kind": "Status", "reason": "AlreadyExists"}`, passed: true},
+		{name: "refused", code: http.StatusForbidden, body: `{"kind": "Status", "reason": "Forbidden", "message": "no"}`},
+		{name: "a refusal that says success", code: http.StatusForbidden, body: `{"kind": "Status", "status": "Success"}`},
+		{name: "a proxy's page", code: http.StatusBadGateway, body: "<html>", err: kubeapiservers.ErrNoStatus},
+		{name: "an answer that is too long", code: http.StatusForbidden, body: `{"message": "` + strings.Repeat("a", 1<<20) + `"}`, err: kubeapiservers.ErrNoStatus},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(tc.code)
+				_, _ = w.Write([]byte(tc.body))
+			}))
+			t.Cleanup(server.Close)
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			status, err := kubeapiservers.Send(server.Client(), request)
+			if !errors.Is(err, tc.err) || err == nil && (kubeapiservers.Passed(status) != tc.passed || status.Code != int32(tc.code)) { //nolint:gosec // a status code
+				t.Errorf("got %+v and %v", status, err)
+			}
+		})
+	}
+}
+
+// TestSendToNobody checks that errors have no URL.
+func TestSendToNobody(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.NotFoundHandler())
+	server.Close()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/nonce", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kubeapiservers.Send(http.DefaultClient, request); err == nil || strings.Contains(err.Error(), "nonce") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestShortened checks that messages have one line and at most 256 bytes.
+func TestShortened(t *testing.T) {
+	t.Parallel()
+	if got := kubeapiservers.Shortened("a\nb\u2028c"); got != "a b c" {
+		t.Errorf("got %q", got)
+	}
+	if got := kubeapiservers.Shortened(strings.Repeat("ü", 200)); len(got) > 256 || !strings.HasSuffix(got, "ü…") {
+		t.Errorf("got %q", got)
+	}
+}

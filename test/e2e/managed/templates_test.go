@@ -1,0 +1,23 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package managed_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/templatetable"
+)
+
+// TestTemplates tries the templates on clusters whose kube-apiserver has no flag for Proviso: barriers alone refuse requests.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	onEachKubernetes(t, func(t *testing.T, r *rig) {
+		templatetable.Run(t, &templatetable.Cluster{
+			Kubectl: r.Kubectl, Sender: newSender(t, r), Folder: filepath.Join(r.repository, "artifacts", "templates"),
+		})
+	})
+}

@@ -1,0 +1,170 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package templatetable_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/templatetable"
+)
+
+var (
+	repository = filepath.Join("..", "..", "..")
+	folder     = filepath.Join(repository, "artifacts", "templates")
+)
+
+// marker is where the generated part of the document begins.
+const marker = "<!-- Generated from artifacts/templates and test/testutil/templatetable: UPDATE_GOLDEN=1 go test ./test/testutil/templatetable -->\n"
+
+// TestDocument compares docs/templates.md with the templates and their requests.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(repository, "docs", "templates.md")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	introduction, _, found := strings.Cut(string(content), marker)
+	if !found {
+		t.Fatalf("%s has no line %q", file, marker)
+	}
+	var b strings.Builder
+	b.WriteString(introduction + marker + "\n## Where each holds\n\n| template | with the front door | on a managed cluster |\n| --- | --- | --- |\n")
+	for i := range templatetable.Templates {
+		template := &templatetable.Templates[i]
+		title := title(t, template)
+		fmt.Fprintf(&b, "| [%s](#%s) | yes | %s |\n", title, strings.ToLower(strings.ReplaceAll(title, " ", "-")), template.Managed)
+	}
+	for i := range templatetable.Templates {
+		section(t, &b, &templatetable.Templates[i])
+	}
+	golden.Compare(t, file, b.String())
+}
+
+func read(t *testing.T, template *templatetable.Template, file string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(folder, template.Name, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func title(t *testing.T, template *templatetable.Template) string {
+	t.Helper()
+	title, _, _ := strings.Cut(strings.TrimPrefix(read(t, template, "README.md"), "# "), "\n")
+	return title
+}
+
+// section writes the section of one template.
+func section(t *testing.T, b *strings.Builder, template *templatetable.Template) {
+	t.Helper()
+	var files []string
+	for _, name := range filesOf(t, template) {
+		if name != "README.md" {
+			files = append(files, fmt.Sprintf("[%s](../artifacts/templates/%s/%s)", name, template.Name, name))
+		}
+	}
+	fmt.Fprintf(b, "\n#%s\n%s\n\n", read(t, template, "README.md"), strings.Join(files, ", "))
+	b.WriteString("| request | with the front door | on a managed cluster |\n| --- | --- | --- |\n")
+	for i := range template.Rows {
+		row := &template.Rows[i]
+		what := row.What
+		if row.As != nil && !strings.Contains(what, " as ") {
+			what += ", as " + row.As.Name
+		}
+		fmt.Fprintf(b, "| %s | %s | %s |\n", what, row.Outcome(true), row.Outcome(false))
+	}
+}
+
+func filesOf(t *testing.T, template *templatetable.Template) (files []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Join(folder, template.Name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		files = append(files, entry.Name())
+	}
+	return files
+}
+
+// TestTemplatesAreComplete finds folders without requests, policies that refuse none of them, and templates whose column about managed clusters
+// does not fit their requests.
+func TestTemplatesAreComplete(t *testing.T) {
+	t.Parallel()
+	var want, got []string
+	for i := range templatetable.Templates {
+		template := &templatetable.Templates[i]
+		want = append(want, template.Name)
+		refuses, byOthers := map[string]bool{}, false
+		for j := range template.Rows {
+			refuses[template.Rows[j].By] = true
+			byOthers = byOthers || template.Rows[j].Role || template.Rows[j].Budget
+		}
+		for _, policy := range policies(t, template, "policy.yaml") {
+			if !refuses[policy.Name] {
+				t.Errorf("%s: the policy %s refuses no request", template.Name, policy.Name)
+			}
+		}
+		if byOthers == (template.Managed == "yes") {
+			t.Errorf("%s: the column about managed clusters is %q, and barriers alone refuse all requests: %t", template.Name, template.Managed, !byOthers)
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		got = append(got, entry.Name())
+	}
+	slices.Sort(want)
+	if !slices.Equal(want, got) {
+		t.Errorf("artifacts/templates has %q, want %q", got, want)
+	}
+}
+
+// TestDoorsAreTheSame checks that the Allow policy of a template has the condition that its Deny policy negates.
+func TestDoorsAreTheSame(t *testing.T) {
+	t.Parallel()
+	compared := 0
+	for i := range templatetable.Templates {
+		template := &templatetable.Templates[i]
+		if !slices.Contains(filesOf(t, template), "doors.yaml") {
+			continue
+		}
+		deny, allow := policies(t, template, "policy.yaml")[0].Spec, policies(t, template, "doors.yaml")[0].Spec
+		if deny.Effect != policyv1alpha1.PolicyEffectDeny || allow.Effect != policyv1alpha1.PolicyEffectAllow || deny.Condition != "!("+allow.Condition+")" || !slices.Equal(deny.Variables, allow.Variables) || !slices.Equal(deny.Subjects, allow.Subjects) {
+			t.Errorf("%s: doors.yaml differs from policy.yaml:\n%+v\n%+v", template.Name, deny, allow)
+		}
+		compared++
+	}
+	if compared == 0 {
+		t.Error("no template has a file doors.yaml")
+	}
+}
+
+// policies reads policies. Those of both kinds have the same fields.
+func policies(t *testing.T, template *templatetable.Template, file string) (list []policyv1alpha1.ClusterAuthorizationPolicy) {
+	t.Helper()
+	for document := range strings.SplitSeq(read(t, template, file), "\n---\n") {
+		p := policyv1alpha1.ClusterAuthorizationPolicy{}
+		if err := yaml.UnmarshalStrict([]byte(document), &p); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		list = append(list, p)
+	}
+	return list
+}

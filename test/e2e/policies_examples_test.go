@@ -283,9 +283,9 @@ func TestCookbook(t *testing.T) {
 
 // deniesUnconditionally is written below a table with a policy that denies more than its condition says.
 const deniesUnconditionally = `
-> **Do not apply the Deny policy to users who need these requests.** Reviews show and evaluate its condition, but no server evaluates it for
-> a request, because the front door does not see the object. ` + "`" + `DeniesUnconditionally` + "`" + ` means that the front door denies each of these
-> requests, whatever the object is, unless the request or its namespace alone makes the condition false.
+> **Without barriers, do not apply the Deny policy to users who need these requests.** Reviews show and evaluate its condition, but no server evaluates
+> it for a request, because the front door does not see the object. ` + "`" + `DeniesUnconditionally` + "`" + ` means that the front door denies each of
+> these requests, whatever the object is, unless the request or its namespace alone makes the condition false.
 `
 
 // section writes the section of one use case.

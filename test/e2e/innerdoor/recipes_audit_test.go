@@ -16,8 +16,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
 // auditCounts are the counts in the status of a policy with the enforcement Audit.
@@ -63,7 +61,7 @@ subjects:
 // testRecipesInAudit sends the requests of all recipes as dry runs, of users with and without permission by RBAC: first without
 // the policies, and then with all of them in Audit. The answers are the same, and the policies count.
 func testRecipesInAudit(t *testing.T, r *rig) {
-	a := &recipesInAudit{rig: r, pass: &pass{rig: r, name: "recipe", csr: certificateRequest(t)}}
+	a := &recipesInAudit{newRecipeSender(t, r)}
 	for _, recipe := range recipes {
 		for _, s := range recipe.prepare {
 			if code, answer := a.send(t, s, nil, ""); code != s.code && code != http.StatusConflict {
@@ -112,29 +110,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 	}
 }
 
-type recipesInAudit struct {
-	*rig
-
-	pass *pass
-}
-
-// send sends a step. query is added to the path of a write.
-func (a *recipesInAudit) send(t *testing.T, s step, headers identity, query string) (int, string) {
-	t.Helper()
-	demo := func(text string) string { return strings.ReplaceAll(a.pass.fill(text), "table-recipe", "demo") }
-	method, path, contentType := a.pass.request(&tableRow{method: s.method, target: s.target})
-	if strings.HasPrefix(s.target, "/") {
-		path = s.target
-	}
-	if method != http.MethodGet {
-		path += query
-	}
-	code, answer, err := a.users[cluster.Admin].sendWith(t.Context(), method, demo(path), contentType, strings.NewReader(demo(s.body)), headers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
-}
+type recipesInAudit struct{ *recipeSender }
 
 // sendAll sends all steps of all recipes, and returns their answers: the code, and of a refusal the text.
 func (a *recipesInAudit) sendAll(t *testing.T) []string {

@@ -6,10 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
@@ -19,7 +23,14 @@ const (
 	byInnerDoor = "the inner door"
 	byFrontDoor = "the front door"
 	byProviso   = "Proviso"
+	byBarriers  = "barriers"
 	byNone      = "none"
+)
+
+// What the policies of a recipe do on a managed cluster, as the cookbook says it.
+const (
+	grantsNothing = "grants nothing"
+	deniesThere   = "holds for what RBAC allows"
 )
 
 // identity are the headers of requests that the admin sends as a user.
@@ -40,11 +51,36 @@ type step struct {
 type recipe struct {
 	name       string
 	enforcedBy string
-	// called says that the inner door decides all steps.
-	called  bool
+	// lists are the resources of all steps, if the inner door decides them.
+	lists   string
 	as      identity
 	prepare []step // sent by the admin
 	steps   []step
+	// withBarriers are the steps of a recipe that a barrier enforces, on a cluster with barriers. On a managed cluster, RBAC allows the user
+	// everything. beforeBarriers are sent by the admin before.
+	beforeBarriers, withBarriers []step
+}
+
+// needs says what a self-managed cluster needs.
+func (recipe *recipe) needs() string {
+	switch recipe.enforcedBy {
+	case byInnerDoor:
+		return "the inner door with " + recipe.lists
+	case byBarriers:
+		return "the flag `--barriers`"
+	case byNone:
+		return "does not help: connections cannot be listed"
+	default:
+		return "the front door"
+	}
+}
+
+// managed says what the policies do on a managed cluster.
+func (recipe *recipe) managed() string {
+	if recipe.enforcedBy == byBarriers {
+		return deniesThere
+	}
+	return grantsNothing
 }
 
 var (
@@ -58,10 +94,13 @@ var (
 	deviceClaim = `{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu", "adminAccess": true}}]}}}`
 )
 
+// formerClaims are claims in a namespace that had the label for administrative access to devices.
+const formerClaims = "/apis/resource.k8s.io/v1/namespaces/former/resourceclaims"
+
 // recipes are all recipes of the cookbook.
 var recipes = []recipe{
 	{
-		name: "storage-class", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice"},
+		name: "storage-class", enforcedBy: byInnerDoor, lists: "`persistentvolumeclaims`", as: identity{"Impersonate-User": "alice"},
 		prepare: []step{{post, "persistentvolumeclaims", with(object("persistentvolumeclaims", "gold", blue), "dev", "gold"), 201, ""}},
 		steps: []step{
 			{post, "persistentvolumeclaims", object("persistentvolumeclaims", "scratch", blue), 201, ""},
@@ -73,7 +112,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		name: "sensitive-field-unchanged", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-rollouts"},
+		name: "sensitive-field-unchanged", enforcedBy: byInnerDoor, lists: "`deployments` of `apps`", as: identity{"Impersonate-User": "alice-rollouts"},
 		prepare: []step{{post, "deployments", with(object("deployments", "web", blue), `"containers"`, recipeAccount), 201, ""}},
 		steps: []step{
 			{strategic, "deployments/web", `{"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "web:2"}]}}}}`, 200, ""},
@@ -81,14 +120,14 @@ var recipes = []recipe{
 		},
 	},
 	{
-		name: "csr-signer-name", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-certificates"},
+		name: "csr-signer-name", enforcedBy: byInnerDoor, lists: "`certificatesigningrequests` of `certificates.k8s.io`", as: identity{"Impersonate-User": "alice-certificates"},
 		steps: []step{
 			{post, "certificatesigningrequests", recipeSigner("recipe-1", "example.com/clients"), 201, ""},
 			{post, "certificatesigningrequests", recipeSigner("recipe-2", "example.com/servers"), 403, "policy=alice-client-certificates reason=NotMet"},
 		},
 	},
 	{
-		name: "token-audience", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-tokens"},
+		name: "token-audience", enforcedBy: byInnerDoor, lists: "`serviceaccounts/token`", as: identity{"Impersonate-User": "alice-tokens"},
 		prepare: []step{{post, "serviceaccounts", object("serviceaccounts", "ci", blue), 201, ""}},
 		steps: []step{
 			{post, "serviceaccounts/ci/token", tokenFor(`"vault.example.com"`), 201, ""},
@@ -97,7 +136,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		name: "own-finalizer", enforcedBy: byInnerDoor, called: true, as: serviceAccount("backup", "controller"),
+		name: "own-finalizer", enforcedBy: byInnerDoor, lists: "`persistentvolumeclaims`", as: serviceAccount("backup", "controller"),
 		prepare: []step{{post, "persistentvolumeclaims", object("persistentvolumeclaims", "data", blue), 201, ""}},
 		steps: []step{
 			{merge, "persistentvolumeclaims/data", `{"metadata": {"finalizers": ["kubernetes.io/pvc-protection", "example.com/backup"]}}`, 200, ""},
@@ -107,7 +146,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		name: "node-name", enforcedBy: byInnerDoor, called: true,
+		name: "node-name", enforcedBy: byInnerDoor, lists: "`pods`",
 		as:      identity{"Impersonate-User": "system:serviceaccount:monitoring:agent", "Impersonate-Extra-Authentication.kubernetes.io%2fnode-Name": "node-1"},
 		prepare: []step{{post, "pods", recipePod("near", "node-1"), 201, ""}, {post, "pods", recipePod("far", "node-2"), 201, ""}},
 		steps: []step{
@@ -126,24 +165,44 @@ var recipes = []recipe{
 		},
 	},
 	{
-		name: "dra-admin-access", enforcedBy: byNone, as: identity{"Impersonate-User": "tenant", "Impersonate-Group": "device-tenants"},
-		prepare: []step{{post, "/api/v1/namespaces", `{"metadata": {"name": "devices", "labels": {"resource.kubernetes.io/admin-access": "true"}}}`, 201, ""}},
+		name: "dra-admin-access", enforcedBy: byBarriers, as: identity{"Impersonate-User": "tenant", "Impersonate-Group": "device-tenants"},
+		prepare: []step{
+			{post, "/api/v1/namespaces", `{"metadata": {"name": "devices", "labels": {"resource.kubernetes.io/admin-access": "true"}}}`, 201, ""},
+		},
 		steps: []step{
 			{post, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims", deviceClaim, 403, "policy=no-device-admin-access reason=Error"},
 			{post, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims", strings.Replace(deviceClaim, `"adminAccess": true`, `"adminAccess": false`, 1), 403, "policy=no-device-admin-access reason=Error"},
 			{get, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims/gpu", "", 404, ""},
 		},
+		beforeBarriers: []step{
+			{post, "/api/v1/namespaces", `{"metadata": {"name": "former", "labels": {"resource.kubernetes.io/admin-access": "true"}}}`, 201, ""},
+			{post, formerClaims, deviceClaim, 201, ""},
+			{merge, "/api/v1/namespaces/former", `{"metadata": {"labels": {"resource.kubernetes.io/admin-access": null}}}`, 200, ""},
+		},
+		withBarriers: []step{
+			// kube-apiserver has a rule of its own about new claims.
+			{post, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims", deviceClaim, 422, "admin access to devices requires"},
+			{post, "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims", strings.Replace(deviceClaim, `"adminAccess": true`, `"adminAccess": false`, 1), 201, ""},
+			{merge, formerClaims + "/gpu", toBlue("1"), 403, "policy=no-device-admin-access reason=Denied"},
+			{post, "/apis/resource.k8s.io/v1/namespaces/devices/resourceclaims", deviceClaim, 201, ""},
+		},
 	},
 	{
-		name: "required-labels", enforcedBy: byNone, as: identity{"Impersonate-User": "tenant", "Impersonate-Group": "billed-tenants"},
+		name: "required-labels", enforcedBy: byBarriers, as: identity{"Impersonate-User": "tenant", "Impersonate-Group": "billed-tenants"},
 		steps: []step{
 			{post, "deployments", with(object("deployments", "billed", blue), `"team"`, `"cost-center": "4711", "team"`), 403, "policy=cost-center-required reason=Error"},
 			{post, "deployments", object("deployments", "billed", blue), 403, "policy=cost-center-required reason=Error"},
 			{get, "deployments/missing", "", 404, ""},
 		},
+		withBarriers: []step{
+			{post, "deployments", object("deployments", "billed", blue), 403, "policy=cost-center-required reason=Denied"},
+			{post, "deployments", with(object("deployments", "billed", blue), `"team"`, `"cost-center": "4711", "team"`), 201, ""},
+			{merge, "deployments/billed", toBlue("1"), 200, ""},
+			{merge, "deployments/billed", `{"metadata": {"labels": {"cost-center": null}}}`, 403, "policy=cost-center-required reason=Denied"},
+		},
 	},
 	{
-		name: "object-names", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-names"},
+		name: "object-names", enforcedBy: byInnerDoor, lists: "`configmaps`", as: identity{"Impersonate-User": "alice-names"},
 		steps: []step{
 			{post, "configmaps", object("configmaps", "alice-settings", blue), 201, ""},
 			{post, "configmaps", object("configmaps", "settings", blue), 403, "policy=demo/alice-prefixed-names reason=NotMet"},
@@ -157,7 +216,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		name: "csr-sign-secondary-check", enforcedBy: byInnerDoor, called: true, as: identity{"Impersonate-User": "alice-signer", "Impersonate-Group": "certificate-signers"},
+		name: "csr-sign-secondary-check", enforcedBy: byInnerDoor, lists: "`certificatesigningrequests/status` of `certificates.k8s.io`", as: identity{"Impersonate-User": "alice-signer", "Impersonate-Group": "certificate-signers"},
 		prepare: []step{
 			{post, "certificatesigningrequests", recipeSigner("recipe-3", "example.com/clients"), 201, ""},
 			{post, "certificatesigningrequests", recipeSigner("recipe-4", "example.com/servers"), 201, ""},
@@ -202,7 +261,7 @@ func testRecipes(t *testing.T, r *rig) {
 	if directories != len(recipes) {
 		t.Errorf("there are %d examples, and %d recipes here", directories, len(recipes))
 	}
-	csr := certificateRequest(t)
+	a := newRecipeSender(t, r)
 	for _, recipe := range recipes {
 		t.Run(recipe.name, func(t *testing.T) {
 			readme, err := os.ReadFile(filepath.Join(examples, recipe.name, "README.md"))
@@ -210,57 +269,109 @@ func testRecipes(t *testing.T, r *rig) {
 				t.Fatal(err)
 			}
 			title, _, _ := strings.Cut(strings.TrimPrefix(string(readme), "# "), "\n")
-			if row := "| " + title + " | " + recipe.enforcedBy; !strings.Contains(string(document), row) {
+			row := fmt.Sprintf("| %s | %s | %s | %s |\n", title, recipe.enforcedBy, recipe.needs(), recipe.managed())
+			if !strings.Contains(string(document), row) {
 				t.Errorf("the cookbook has no row %q", row)
 			}
-			recipe.test(t, r, csr)
+			a.test(t, &recipe)
 		})
 	}
 }
 
-func (recipe *recipe) test(t *testing.T, r *rig, csr string) {
-	policy := filepath.Join(r.Manifests, "examples", recipe.name, "policy.yaml")
+// listedResource is the resource of a call, as the cookbook writes it.
+func listedResource(request *admissionv1.AdmissionRequest) string {
+	resource := request.Resource.Resource
+	if request.SubResource != "" {
+		resource += "/" + request.SubResource
+	}
+	if request.Resource.Group != "" {
+		return "`" + resource + "` of `" + request.Resource.Group + "`"
+	}
+	return "`" + resource + "`"
+}
+
+// recipeSender sends the steps of recipes in the namespace demo, as the policies want it.
+type recipeSender struct {
+	*rig
+
+	pass *pass
+}
+
+func newRecipeSender(t *testing.T, r *rig) *recipeSender {
+	t.Helper()
+	return &recipeSender{rig: r, pass: &pass{rig: r, name: "recipe", csr: certificateRequest(t)}}
+}
+
+// send sends a step. query is added to the path of a write.
+func (a *recipeSender) send(t *testing.T, s step, headers identity, query string) (int, string) {
+	t.Helper()
+	demo := func(text string) string { return strings.ReplaceAll(a.pass.fill(text), "table-recipe", "demo") }
+	method, path, contentType := a.pass.request(&tableRow{method: s.method, target: s.target})
+	if strings.HasPrefix(s.target, "/") {
+		path = s.target
+	}
+	if method != http.MethodGet {
+		path += query
+	}
+	code, answer, err := a.users[cluster.Admin].sendWith(t.Context(), method, demo(path), contentType, strings.NewReader(demo(s.body)), headers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, answer
+}
+
+// prepare applies the policies of a recipe, and creates what its requests need.
+func (a *recipeSender) prepare(t *testing.T, recipe *recipe) (policy string) {
+	t.Helper()
+	policy = filepath.Join(a.Manifests, "examples", recipe.name, "policy.yaml")
 	for _, args := range [][]string{{"apply", "-f", policy}, {"wait", "--for=condition=Ready", "--timeout=30s", "-f", policy}} {
-		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
+		if _, err := a.Kubectl(t.Context(), "", args...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The requests are sent in the namespace demo, as the policies want it.
-	p := &pass{rig: r, name: "recipe", csr: csr}
-	demo := func(text string) string { return strings.ReplaceAll(p.fill(text), "table-recipe", "demo") }
-	send := func(s step, headers identity) (int, string) {
-		method, path, contentType := p.request(&tableRow{method: s.method, target: s.target})
-		if strings.HasPrefix(s.target, "/") {
-			path = s.target
-		}
-		code, answer, err := r.users[cluster.Admin].sendWith(t.Context(), method, demo(path), contentType, strings.NewReader(demo(s.body)), headers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return code, answer
-	}
-	for _, s := range recipe.prepare {
-		if code, answer := send(s, nil); code != s.code {
+	a.asAdmin(t, recipe.prepare)
+	return policy
+}
+
+// asAdmin sends steps as the admin.
+func (a *recipeSender) asAdmin(t *testing.T, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		if code, answer := a.send(t, s, nil, ""); code != s.code {
 			t.Fatalf("%s %s: got %d %s", s.method, s.target, code, answer)
 		}
 	}
-	eventually(t, "the policies are known", func() bool {
-		s := recipe.steps[0]
-		if s.method == post {
-			s.target += "?dryRun=All"
-		}
-		code, answer := send(s, recipe.as)
+}
+
+// waitFor waits until a step has its outcome, as a dry run.
+func (a *recipeSender) waitFor(t *testing.T, s step, as identity) {
+	t.Helper()
+	code, answer := 0, ""
+	eventuallyOr(t, "the policies are known", func() bool {
+		code, answer = a.send(t, s, as, "?dryRun=All")
 		return code == s.code && strings.Contains(answer, s.reason)
-	})
+	}, func() { t.Errorf("%s %s: got %d %.600s", s.method, s.target, code, answer) })
+}
+
+// test sends the requests of a recipe where the kube-apiserver asks both doors.
+func (a *recipeSender) test(t *testing.T, recipe *recipe) {
+	policy := a.prepare(t, recipe)
+	a.waitFor(t, recipe.steps[0], recipe.as)
 	user := recipe.as["Impersonate-User"]
-	r.proxy.take(user)
+	a.proxy.take(user)
 	for _, s := range recipe.steps {
-		code, answer := send(s, recipe.as)
-		if calls := r.proxy.take(user); code != s.code || !strings.Contains(answer, s.reason) || (len(calls) > 0) != recipe.called {
-			t.Errorf("%s %s %s\ngot %d after %d calls: %.600s\nwant %d (%s), the inner door called: %t", s.method, s.target, s.body, code, len(calls), answer, s.code, s.reason, recipe.called)
+		code, answer := a.send(t, s, recipe.as, "")
+		calls := a.proxy.take(user)
+		if isCalled := recipe.lists != ""; code != s.code || !strings.Contains(answer, s.reason) || (len(calls) > 0) != isCalled {
+			t.Errorf("%s %s %s\ngot %d after %d calls: %.600s\nwant %d (%s), the inner door called: %t", s.method, s.target, s.body, code, len(calls), answer, s.code, s.reason, isCalled)
+		}
+		for _, call := range calls {
+			if listed := listedResource(call); listed != recipe.lists {
+				t.Errorf("%s %s: the inner door is called for %s, and the recipe lists %s", s.method, s.target, listed, recipe.lists)
+			}
 		}
 	}
-	if _, err := r.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
+	if _, err := a.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,0 +1,102 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+// TestRecipesWithBarriers sends the requests of the recipes that barriers enforce to a cluster with both doors and barriers.
+func TestRecipesWithBarriers(t *testing.T) {
+	t.Parallel()
+	a := newRecipeSender(t, newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") }))
+	tested := 0
+	for _, recipe := range recipes {
+		if recipe.enforcedBy == byBarriers {
+			t.Run(recipe.name, func(t *testing.T) { a.testByBarrier(t, &recipe) })
+			tested++
+		}
+	}
+	if tested == 0 {
+		t.Error("no recipe is enforced by a barrier")
+	}
+}
+
+// testByBarrier sends the requests of a recipe that a barrier enforces.
+func (a *recipeSender) testByBarrier(t *testing.T, recipe *recipe) {
+	policy := a.prepare(t, recipe)
+	a.asAdmin(t, recipe.beforeBarriers)
+	eventually(t, "the status says that a barrier enforces the policy", func() bool {
+		out, err := a.Kubectl(t.Context(), "", "get", "-f", policy, "-o", "jsonpath={range .items[*].status.enforcement[*]}{.at}={.result} {end}")
+		return err == nil && strings.Contains(out, "Barrier=Enforced ") && !strings.Contains(out, "DeniesUnconditionally")
+	})
+	refuses := func(s step) bool { return s.code == http.StatusForbidden }
+	first := slices.IndexFunc(recipe.withBarriers, refuses)
+	for i, s := range recipe.withBarriers {
+		if s.method == post || i == first { // what passes must not be folded any more
+			a.waitFor(t, s, recipe.as)
+		}
+	}
+	for _, s := range recipe.withBarriers {
+		code, answer := a.send(t, s, recipe.as, "")
+		if code != s.code || !strings.Contains(answer, s.reason) || refuses(s) && !strings.Contains(answer, "ValidatingAdmissionPolicy '") {
+			t.Errorf("%s %s %s\ngot %d %.600s\nwant %d (%s), by a barrier", s.method, s.target, s.body, code, answer, s.code, s.reason)
+		}
+	}
+}
+
+// TestRecipesOnManagedCluster sends the requests of all recipes to a kube-apiserver without any flag for Proviso. Users whom RBAC allows nothing get
+// nothing from Allow policies. Barriers deny what Deny policies deny, to users whom RBAC allows everything.
+func TestRecipesOnManagedCluster(t *testing.T) {
+	t.Parallel()
+	a := newRecipeSender(t, newManagedRig(t))
+	for _, recipe := range recipes {
+		t.Run(recipe.name, func(t *testing.T) {
+			if recipe.managed() == deniesThere {
+				a.apply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as["Impersonate-User"]))
+				a.testByBarrier(t, &recipe)
+				return
+			}
+			a.prepare(t, &recipe)
+			for _, s := range recipe.steps {
+				if code, answer := a.send(t, s, recipe.as, ""); code != http.StatusForbidden {
+					t.Errorf("%s %s %s\ngot %d %.600s\nwant 403", s.method, s.target, s.body, code, answer)
+				}
+			}
+		})
+	}
+}
+
+// newManagedRig starts a control plane with barriers and without doors.
+func newManagedRig(t *testing.T) *rig {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := cluster.New(cluster.Config{
+		Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf, Managed: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &rig{Cluster: c, users: map[string]*caller{cluster.Admin: newCaller(t, c, cluster.Admin)}}
+}

@@ -25,6 +25,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
@@ -154,7 +156,7 @@ func (o *options) validate() error {
 	fail(o.output != formatYAML && o.output != formatJSON, fmt.Errorf("--output must be yaml or json, not %q", o.output))
 	fail(o.reportFormat != reportTable && o.reportFormat != reportJSON, fmt.Errorf("--report-format must be table or json, not %q", o.reportFormat))
 	fail(o.check && o.hasOutput, errCheckOutput)
-	fail(o.check && o.report == stdin, errCheckReport)
+	fail(o.check && o.report == document.Stdin, errCheckReport)
 	fail(slices.Contains(o.exemptUsers, "") || slices.Contains(o.exemptGroups, ""), errEmptyExempt)
 	fail(o.hasProvisoNamespace && o.hasExemptUsers, errTwoExempt)
 	return utilerrors.NewAggregate(errs)
@@ -186,7 +188,7 @@ func (o *options) render(ctx context.Context) error {
 	if o.check {
 		return o.compare(ctx, barriers)
 	}
-	if o.report == stdin {
+	if o.report == document.Stdin {
 		return nil
 	}
 	objects, err := manifests(barriers)
@@ -227,31 +229,31 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 	if err != nil {
 		return nil, nil, err
 	}
-	l := newLoader(*o.flags.Namespace, policies)
-	documents, errs := readDocuments(o.In, *o.filenames.Filenames, *o.filenames.Recursive)
+	l := policyfile.NewLoader(*o.flags.Namespace, policies)
+	documents, errs := document.Read(o.In, *o.filenames.Filenames, *o.filenames.Recursive)
 	for _, d := range documents {
-		l.load(ctx, d)
+		l.Load(ctx, d)
 	}
-	if l.errs = append(errs, l.errs...); len(l.errs) == 0 && len(l.policies) == 0 {
-		l.errs = []error{errNothing}
+	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && len(l.Sorted()) == 0 {
+		l.Errs = []error{errNothing}
 	}
 	report := &report{}
 	var barriers []*barrier.Barrier
-	for _, p := range l.sorted() {
+	for _, p := range l.Sorted() {
 		var b *barrier.Barrier
-		if p.spec.Effect == policyv1alpha1.PolicyEffectDeny {
-			if b, err = compiler.Compile(p.key, p.spec); err != nil {
-				l.fail(p.source, p.key.String(), err)
+		if p.Spec.Effect == policyv1alpha1.PolicyEffectDeny {
+			if b, err = compiler.Compile(p.Key, p.Spec); err != nil {
+				l.Fail(p.Source, p.Key.String(), err)
 				continue
 			}
 			barriers = append(barriers, b)
 		}
 		report.Policies = append(report.Policies, reportOf(&p, b))
 	}
-	if len(l.errs) > 0 {
-		return nil, nil, utilerrors.NewAggregate(l.errs)
+	if len(l.Errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(l.Errs)
 	}
-	for _, warning := range l.warnings {
+	for _, warning := range l.Warnings {
 		if _, err := fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning)); err != nil {
 			return nil, nil, err
 		}
@@ -276,7 +278,7 @@ func (o *options) writeReport(r *report) error {
 	switch o.report {
 	case "":
 		_, err = fmt.Fprint(o.ErrOut, text)
-	case stdin:
+	case document.Stdin:
 		_, err = fmt.Fprint(o.Out, text)
 	default:
 		if err = os.WriteFile(o.report, []byte(text), 0o644); err != nil {

@@ -261,7 +261,7 @@ func TestErrors(t *testing.T) {
 		{name: "no file", args: []string{"-f", "testdata/none.yaml"}, want: []string{`the path "testdata/none.yaml" does not exist`}},
 		{name: "a bad pattern", args: []string{"-f", "testdata/[.yaml"}, want: []string{"syntax error in pattern"}},
 		{name: "an empty directory", args: []string{"-f", t.TempDir()}, want: []string{"has no file with the extension .json, .yaml, .yml"}},
-		{name: "a URL", args: []string{"-f", "https://example.com/policies.yaml"}, want: []string{"https://example.com/policies.yaml: render works offline"}},
+		{name: "a URL", args: []string{"-f", "https://example.com/policies.yaml"}, want: []string{"https://example.com/policies.yaml: URLs are not read: download the file first"}},
 		{name: "standard input twice", input: good, args: []string{"-f", "-"}, want: []string{"standard input can be read once only"}},
 		{name: "an error and a good file", input: good, args: []string{"-f", "testdata/none.yaml"}, want: []string{"does not exist"}},
 

@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
@@ -62,12 +63,12 @@ func kindOf(key engine.Key) string {
 }
 
 // reportOf returns the entry of a policy. The barrier is nil if the effect is not Deny.
-func reportOf(p *loadedPolicy, b *barrier.Barrier) policyReport {
+func reportOf(p *policyfile.Policy, b *barrier.Barrier) policyReport {
 	entry := policyReport{
-		Kind: kindOf(p.key), Namespace: p.key.Namespace, Name: p.key.Name, Source: p.source.String(), Effect: p.spec.Effect, Enforcement: p.spec.Enforcement,
+		Kind: kindOf(p.Key), Namespace: p.Key.Namespace, Name: p.Key.Name, Source: p.Source.String(), Effect: p.Spec.Effect, Enforcement: p.Spec.Enforcement,
 	}
 	if b == nil {
-		entry.Reason = fmt.Sprintf("only a Deny policy has a barrier, and the effect is %s", p.spec.Effect)
+		entry.Reason = fmt.Sprintf("only a Deny policy has a barrier, and the effect is %s", p.Spec.Effect)
 		return entry
 	}
 	if b.Policy != nil {

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package render
+package document
 
 import (
 	"bufio"
@@ -27,26 +27,27 @@ import (
 // maxFileBytes bounds one file. A policy has at most some 100 KiB, and a list of a thousand of them less than this.
 const maxFileBytes = 64 << 20
 
-// stdin names standard input, as a flag and in messages.
-const (
-	stdin     = "-"
-	stdinName = "standard input"
-)
+// Stdin is the name of standard input in flags.
+const Stdin = "-"
 
-// document is one object of a file, as JSON.
-type document struct {
-	source source
-	json   []byte
+const stdinName = "standard input"
+
+// Document is one object of a file.
+type Document struct {
+	Source Source
+	// JSON is the object. Its keys are unique.
+	JSON []byte
 }
 
-// source says where an object is.
-type source struct {
+// Source says where an object is.
+type Source struct {
 	path string
 	// document and item count from 1. item is 0 outside a list.
 	document, item int
 }
 
-func (s source) String() string {
+// String returns the path, the number of the document and, in a list, the number of the item.
+func (s Source) String() string {
 	text := fmt.Sprintf("%s, document %d", s.path, s.document)
 	if s.item > 0 {
 		text += fmt.Sprintf(", item %d", s.item)
@@ -54,24 +55,24 @@ func (s source) String() string {
 	return text
 }
 
-// The errors of readDocuments.
+// The errors of Read.
 var (
-	errURL       = errors.New("render works offline: download the file first")
+	errURL       = errors.New("URLs are not read: download the file first")
 	errTwice     = errors.New("standard input can be read once only")
 	errLong      = fmt.Errorf("has more than %d bytes", maxFileBytes)
 	errEncoding  = errors.New("must be UTF-8")
 	errDocuments = errors.New("has another YAML document within: separate documents by a line with --- alone")
 )
 
-// readDocuments reads the files that the flags -f name, in the order of the flags and, within a directory, of the names. It returns the
-// documents that could be read, and all errors.
-func readDocuments(in io.Reader, filenames []string, recursive bool) (documents []document, errs []error) {
+// Read reads the files with these names, in the order of the names and, within a directory, of its files. A name is a path, a
+// pattern or Stdin. Read returns the documents that could be read, and all errors.
+func Read(in io.Reader, filenames []string, recursive bool) (documents []Document, errs []error) {
 	hasStdin := false
 	for _, name := range filenames {
 		switch {
-		case name == stdin && hasStdin:
+		case name == Stdin && hasStdin:
 			errs = append(errs, errTwice)
-		case name == stdin:
+		case name == Stdin:
 			hasStdin = true
 			found, err := readFile(stdinName, in)
 			documents, errs = append(documents, found...), appendError(errs, err)
@@ -125,7 +126,7 @@ func expand(name string, recursive bool) ([]string, error) {
 	return paths, nil
 }
 
-func openFile(path string) ([]document, error) {
+func openFile(path string) ([]Document, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func openFile(path string) ([]document, error) {
 }
 
 // readFile reads all documents of a file. The error has the path.
-func readFile(path string, in io.Reader) ([]document, error) {
+func readFile(path string, in io.Reader) ([]Document, error) {
 	content, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
 	switch {
 	case err != nil:
@@ -146,8 +147,8 @@ func readFile(path string, in io.Reader) ([]document, error) {
 		return nil, fmt.Errorf("%s: %w", path, errEncoding)
 	}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
-	var documents []document
-	at := source{path: path}
+	var documents []Document
+	at := Source{path: path}
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		raw, err := reader.Read()
@@ -164,7 +165,7 @@ func readFile(path string, in io.Reader) ([]document, error) {
 		}
 		for _, object := range objects {
 			at.document++
-			documents = append(documents, document{source: at, json: object})
+			documents = append(documents, Document{Source: at, JSON: object})
 		}
 	}
 }
@@ -213,3 +214,15 @@ func jsonObjects(raw []byte) (objects [][]byte, ok bool) {
 		objects = append(objects, slices.Clone(object))
 	}
 }
+
+// At returns the source of an item of a list. Items count from 0 here, and from 1 in messages.
+func (s Source) At(item int) Source {
+	s.item = item + 1
+	return s
+}
+
+// IsItem reports whether the object is an item of a list.
+func (s Source) IsItem() bool { return s.item > 0 }
+
+// Path returns the path of the file.
+func (s Source) Path() string { return s.path }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package render
+package policyfile
 
 import (
 	"context"
@@ -23,31 +23,36 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
-// loadedPolicy is a valid policy of the input.
-type loadedPolicy struct {
-	key    engine.Key
-	source source
-	spec   *policyv1alpha1.AuthorizationPolicySpec
+// Policy is a valid policy of the input.
+type Policy struct {
+	Key    engine.Key
+	Source document.Source
+	Spec   *policyv1alpha1.AuthorizationPolicySpec
 }
 
-// loader collects the policies of documents.
-type loader struct {
+// Loader collects the policies of documents.
+type Loader struct {
+	// Warnings are about policies that are valid.
+	Warnings []string
+	// Errs are the errors of all documents.
+	Errs []error
+
 	// namespace is used for namespaced policies that name none. It may be empty.
 	namespace string
 	checker   *policy.Checker
 
-	policies []loadedPolicy
-	sources  map[engine.Key]source
-	warnings []string
-	errs     []error
+	policies []Policy
+	sources  map[engine.Key]document.Source
 }
 
-func newLoader(namespace string, compiler *partial.Compiler) *loader {
-	return &loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{}, nil), sources: map[engine.Key]source{}}
+// NewLoader returns a Loader. If a namespace is given, policies that name none get it, and policies of other namespaces are errors.
+func NewLoader(namespace string, compiler *partial.Compiler) *Loader {
+	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{}, nil), sources: map[engine.Key]document.Source{}}
 }
 
 var decoder = func() runtime.Decoder {
@@ -63,46 +68,41 @@ var (
 	errNoNamespace  = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
 
-// load adds the policies of a document.
-func (l *loader) load(ctx context.Context, d document) {
+// Load adds the policies of a document.
+func (l *Loader) Load(ctx context.Context, d document.Document) {
 	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.json, &meta); err != nil {
-		l.fail(d.source, "", errors.New("is not an object with apiVersion and kind"))
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil {
+		l.Fail(d.Source, "", errors.New("is not an object with apiVersion and kind"))
 		return
 	}
 	if meta.APIVersion == "v1" && meta.Kind == "List" {
 		l.list(ctx, d)
 		return
 	}
-	object, err := runtime.Decode(decoder, d.json)
+	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
 		if runtime.IsNotRegisteredError(err) || runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
 			err = otherKind(meta)
 		}
-		l.fail(d.source, "", err)
+		l.Fail(d.Source, "", err)
 		return
 	}
 	switch object := object.(type) {
 	case *policyapi.ClusterAuthorizationPolicy:
-		l.cluster(ctx, d.source, object)
+		l.cluster(ctx, d.Source, object)
 	case *policyapi.AuthorizationPolicy:
-		l.namespaced(ctx, d.source, object)
+		l.namespaced(ctx, d.Source, object)
 	case *policyapi.ClusterAuthorizationPolicyList:
 		for i := range object.Items {
-			l.cluster(ctx, d.source.at(i), &object.Items[i])
+			l.cluster(ctx, d.Source.At(i), &object.Items[i])
 		}
 	case *policyapi.AuthorizationPolicyList:
 		for i := range object.Items {
-			l.namespaced(ctx, d.source.at(i), &object.Items[i])
+			l.namespaced(ctx, d.Source.At(i), &object.Items[i])
 		}
 	default:
-		l.fail(d.source, "", otherKind(meta))
+		l.Fail(d.Source, "", otherKind(meta))
 	}
-}
-
-func (s source) at(item int) source {
-	s.item = item + 1
-	return s
 }
 
 func otherKind(meta metav1.TypeMeta) error {
@@ -110,60 +110,61 @@ func otherKind(meta metav1.TypeMeta) error {
 }
 
 // list adds the policies of a list of objects of any kind, as kubectl get prints it.
-func (l *loader) list(ctx context.Context, d document) {
-	if d.source.item > 0 {
-		l.fail(d.source, "", errNested)
+func (l *Loader) list(ctx context.Context, d document.Document) {
+	if d.Source.IsItem() {
+		l.Fail(d.Source, "", errNested)
 		return
 	}
 	list := &metav1.List{}
-	strict, err := kjson.UnmarshalStrict(d.json, list)
+	strict, err := kjson.UnmarshalStrict(d.JSON, list)
 	if err == nil && len(strict) > 0 {
 		err = runtime.NewStrictDecodingError(strict)
 	}
 	if err != nil {
-		l.fail(d.source, "", err)
+		l.Fail(d.Source, "", err)
 		return
 	}
 	for i := range list.Items {
-		l.load(ctx, document{source: d.source.at(i), json: list.Items[i].Raw})
+		l.Load(ctx, document.Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
 	}
 }
 
-func (l *loader) fail(at source, name string, err error) {
+// Fail adds an error about an object. The name may be empty.
+func (l *Loader) Fail(at document.Source, name string, err error) {
 	if name != "" {
 		name += ": "
 	}
-	l.errs = append(l.errs, fmt.Errorf("%v: %s%w", at, name, err))
+	l.Errs = append(l.Errs, fmt.Errorf("%v: %s%w", at, name, err))
 }
 
-func (l *loader) cluster(ctx context.Context, at source, p *policyapi.ClusterAuthorizationPolicy) {
+func (l *Loader) cluster(ctx context.Context, at document.Source, p *policyapi.ClusterAuthorizationPolicy) {
 	l.add(ctx, at, &p.ObjectMeta, &p.Spec, false, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(p) })
 }
 
-func (l *loader) namespaced(ctx context.Context, at source, p *policyapi.AuthorizationPolicy) {
+func (l *Loader) namespaced(ctx context.Context, at document.Source, p *policyapi.AuthorizationPolicy) {
 	if p.Namespace == "" {
 		p.Namespace = l.namespace
 	}
 	key := engine.Key{Namespace: p.Namespace, Name: p.Name}
 	switch {
 	case p.Namespace == "":
-		l.fail(at, fmt.Sprintf("AuthorizationPolicy %q", p.Name), errNoNamespace)
+		l.Fail(at, fmt.Sprintf("AuthorizationPolicy %q", p.Name), errNoNamespace)
 		return
 	case l.namespace != "" && p.Namespace != l.namespace:
-		l.fail(at, key.String(), fmt.Errorf("the namespace is not %q, the value of --namespace", l.namespace))
+		l.Fail(at, key.String(), fmt.Errorf("the namespace is not %q, the value of --namespace", l.namespace))
 		return
 	}
 	l.add(ctx, at, &p.ObjectMeta, &p.Spec, true, func() field.ErrorList { return validation.ValidateAuthorizationPolicy(p) })
 }
 
 // add validates a policy and adds it.
-func (l *loader) add(ctx context.Context, at source, meta *metav1.ObjectMeta, spec *policyapi.AuthorizationPolicySpec, isNamespaced bool, validate func() field.ErrorList) {
+func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.ObjectMeta, spec *policyapi.AuthorizationPolicySpec, isNamespaced bool, validate func() field.ErrorList) {
 	key := engine.Key{Name: meta.Name}
 	if isNamespaced {
 		key.Namespace = meta.Namespace
 	}
 	if meta.Name == "" && meta.GenerateName != "" {
-		l.fail(at, key.String(), errGeneratedKey)
+		l.Fail(at, key.String(), errGeneratedKey)
 		return
 	}
 	errs := validate()
@@ -171,34 +172,34 @@ func (l *loader) add(ctx context.Context, at source, meta *metav1.ObjectMeta, sp
 		_, errs = l.checker.Check(spec, isNamespaced)
 	}
 	for _, err := range errs {
-		l.fail(at, key.String(), err)
+		l.Fail(at, key.String(), err)
 	}
 	if len(errs) > 0 {
 		return
 	}
 	if other, ok := l.sources[key]; ok {
-		l.fail(at, key.String(), fmt.Errorf("the same policy is in %v, too", other))
+		l.Fail(at, key.String(), fmt.Errorf("the same policy is in %v, too", other))
 		return
 	}
 	l.sources[key] = at
 	served := &policyv1alpha1.AuthorizationPolicySpec{}
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, served, nil); err != nil {
-		l.fail(at, key.String(), err)
+		l.Fail(at, key.String(), err)
 		return
 	}
 	for _, warning := range l.checker.Warn(ctx, key, spec) {
-		l.warnings = append(l.warnings, fmt.Sprintf("%v: %v: %s", at, key, warning))
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, key, warning))
 	}
-	l.policies = append(l.policies, loadedPolicy{key: key, source: at, spec: served})
+	l.policies = append(l.policies, Policy{Key: key, Source: at, Spec: served})
 }
 
-// sorted returns the policies in the order of their names.
-func (l *loader) sorted() []loadedPolicy {
-	return slices.SortedFunc(slices.Values(l.policies), func(a, b loadedPolicy) int {
+// Sorted returns the policies in the order of their names.
+func (l *Loader) Sorted() []Policy {
+	return slices.SortedFunc(slices.Values(l.policies), func(a, b Policy) int {
 		switch {
-		case a.key.Less(b.key):
+		case a.Key.Less(b.Key):
 			return -1
-		case b.key.Less(a.key):
+		case b.Key.Less(a.Key):
 			return 1
 		}
 		return 0

@@ -16,6 +16,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	utilexec "k8s.io/utils/exec"
 
+	"github.com/proviso-authz/proviso/pkg/kubectl/cani"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/render"
 )
@@ -76,8 +77,7 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		return utilexec.CodeExitError{Code: codeUsage, Err: fmt.Errorf("%w\nSee '%s --help' for usage", err, cmd.CommandPath())}
 	})
 	flags := genericclioptions.NewConfigFlags(true)
-	flags.CacheDir = nil // no command uses discovery
 	flags.AddFlags(cmd.PersistentFlags())
-	cmd.AddCommand(render.NewCommand(flags, streams), newVersionCommand(streams))
+	cmd.AddCommand(cani.NewCommand(flags, streams), render.NewCommand(flags, streams), newVersionCommand(streams))
 	return cmd
 }

@@ -32,6 +32,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string][]string{
 		"help.txt":         {"--help"},
+		"help-can-i.txt":   {"can-i", "--help"},
 		"help-render.txt":  {"render", "--help"},
 		"help-version.txt": {"version", "--help"},
 	} {
@@ -72,6 +73,7 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		{args: []string{"re"}, want: []string{"render"}},
+		{args: []string{"can"}, want: []string{"can-i"}},
 		{args: []string{"render", "-o", ""}, want: []string{"yaml", "json"}},
 		{args: []string{"render", "--report-format", ""}, want: []string{"table", "json"}},
 		{args: []string{"render", "--exempt-"}, want: []string{"--exempt-user", "--exempt-group"}},

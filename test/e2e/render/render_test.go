@@ -330,6 +330,29 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// TestCanI asks a cluster without Proviso: the answers are those of kubectl auth can-i, and a warning says what is not seen.
+func TestCanI(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	const warning = "Warning: the server does not serve authorization.proviso.dev: "
+	for _, tc := range []struct {
+		args      string
+		want      string
+		code      int
+		isWarning bool
+	}{
+		{args: "create pods", want: "yes\n", isWarning: true},
+		{args: "create -f artifacts/render/configmap.yaml", code: 2},
+		{args: "'*' '*' --as=system:anonymous", code: 2},
+		{args: "--list --no-headers > /dev/null", isWarning: true},
+	} {
+		out, errOut, code := r.shell(t, "kubectl proviso can-i "+tc.args)
+		if out != tc.want || code != tc.code || strings.Contains(errOut, warning) != tc.isWarning {
+			t.Errorf("%s: got %q, exit code %d and %s", tc.args, out, code, errOut)
+		}
+	}
+}
+
 // TestPlugin runs the plugin by kubectl, and completes with the script for kubectl on the path.
 func TestPlugin(t *testing.T) {
 	t.Parallel()

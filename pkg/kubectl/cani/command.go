@@ -1,0 +1,197 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// The exit codes, beside 0 for yes.
+const (
+	codeNo      = 1
+	codeFailure = 2
+	codeYesIf   = 3
+)
+
+// options are the options of the command.
+type options struct {
+	genericiooptions.IOStreams
+
+	flags *genericclioptions.ConfigFlags
+
+	allNamespaces, quiet, list, noHeaders bool
+	subresource, filename                 string
+
+	// What the arguments and the file say.
+	verb, nonResourceURL, name, namespace string
+	resource                              schema.GroupVersionResource
+	object                                *object
+
+	clients *clients
+}
+
+// NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
+func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, flags: flags}
+	cmd := &cobra.Command{
+		Use:                   "can-i VERB [TYPE | TYPE/NAME | NONRESOURCEURL]",
+		DisableFlagsInUseLine: true,
+		Short:                 "Check whether an action is allowed, and on what conditions",
+		Long: `Check whether an action is allowed, and on what conditions.
+
+ VERB is a logical Kubernetes API verb like 'get', 'list', 'watch', 'delete', etc.
+ TYPE is a Kubernetes resource. Shortcuts and groups will be resolved.
+ NONRESOURCEURL is a partial URL that starts with "/".
+ NAME is the name of a particular Kubernetes resource.
+
+ The arguments and flags are those of 'kubectl auth can-i'. The answer is 'yes', 'no',
+ or 'yes, if' with a table of conditions on the object. The first condition that is true
+ decides; if none is true, the answer is no. Simple conditions are shown in words, and
+ all others as CEL expressions.
+
+ With -f, can-i decides for an object in a file. TYPE may be omitted. For update and
+ patch, the file has the new object, and for delete the stored one. Defaults that the
+ server sets, and changes by admission, are not in the file and do not count.
+
+ A cluster without Proviso answers with authorization.k8s.io/v1, without conditions.
+
+ Exit status: 0 for yes, 1 for no, 2 on an error, 3 for 'yes, if'.`,
+		Example: `  # May I create pods in any namespace?
+  kubectl proviso can-i create pods --all-namespaces
+
+  # On what conditions may alice create machines in the namespace demo?
+  # You must be allowed to use impersonation for the global option "--as"
+  kubectl proviso can-i create virtualmachines.demo.proviso.dev -n demo --as=alice
+
+  # May alice create this machine?
+  kubectl proviso can-i create -f artifacts/enforcement/dev.yaml --as=alice
+
+  # May I read pod logs?
+  kubectl proviso can-i get pods --subresource=log
+
+  # May I access the URL /logs/?
+  kubectl proviso can-i get /logs/
+
+  # List what I may do without conditions in the namespace demo
+  kubectl proviso can-i --list --namespace=demo`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := o.run(cmd.Context(), args)
+			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
+				return utilexec.CodeExitError{Code: codeFailure, Err: err}
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.BoolVarP(&o.allNamespaces, "all-namespaces", "A", o.allNamespaces, "If true, check the specified action in all namespaces.")
+	fs.BoolVarP(&o.quiet, "quiet", "q", o.quiet, "If true, suppress output and just return the exit code.")
+	fs.StringVar(&o.subresource, "subresource", o.subresource, "SubResource such as pod/log or deployment/scale")
+	fs.BoolVar(&o.list, "list", o.list, "If true, prints all allowed actions.")
+	fs.BoolVar(&o.noHeaders, "no-headers", o.noHeaders, "If true, prints allowed actions without headers")
+	fs.StringVarP(&o.filename, "filename", "f", o.filename, "File with the object to decide for. - is standard input.")
+	return cmd
+}
+
+// The errors of arguments and flags.
+var (
+	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName.\nSee 'kubectl proviso can-i -h' for help and examples.")
+	errListArgs   = errors.New("list option must be specified with no arguments")
+	errListFlags  = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
+	errNoHeaders  = errors.New("--no-headers cannot be set without --list specified")
+	errURLSub     = errors.New("--subresource can not be used with NonResourceURL")
+	errURLFile    = errors.New("--filename can not be used with NonResourceURL")
+	errFileAll    = errors.New("--filename can not be used with --all-namespaces: an object has one namespace")
+	errFileSub    = errors.New("--filename can be used with --subresource only for the verbs update and patch")
+	errEmptyParts = errors.New("the verb and the resource must not be empty")
+)
+
+func (o *options) run(ctx context.Context, args []string) error {
+	if o.quiet {
+		o.Out = io.Discard
+	}
+	if err := o.validate(args); err != nil {
+		return err
+	}
+	var err error
+	if o.clients, err = o.newClients(); err != nil {
+		return err
+	}
+	if !o.allNamespaces {
+		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return err
+		}
+	}
+	if o.list {
+		return o.runList(ctx)
+	}
+	if err := o.complete(args); err != nil {
+		return err
+	}
+	a, err := o.answer(ctx)
+	if err != nil {
+		return err
+	}
+	return o.print(a)
+}
+
+// validate checks what can be checked without a server.
+func (o *options) validate(args []string) error {
+	isURL := len(args) == 2 && strings.HasPrefix(args[1], "/")
+	switch {
+	case o.list && len(args) != 0:
+		return errListArgs
+	case o.list && (o.quiet || o.allNamespaces || o.subresource != "" || o.filename != ""):
+		return errListFlags
+	case o.list:
+		return nil
+	case len(args) != 2 && (o.filename == "" || len(args) != 1):
+		return errArguments
+	case slices.Contains(args, ""):
+		return errEmptyParts
+	case o.noHeaders:
+		return errNoHeaders
+	case isURL && o.subresource != "":
+		return errURLSub
+	case isURL && o.filename != "":
+		return errURLFile
+	case o.filename != "" && o.allNamespaces:
+		return errFileAll
+	case o.filename != "" && operations[args[0]] == "":
+		return fmt.Errorf("--filename can not be used with the verb %q: only create, update, patch and delete have an object", args[0])
+	case o.filename != "" && o.subresource != "" && args[0] != "update" && args[0] != "patch":
+		return errFileSub
+	}
+	return nil
+}
+
+// warn prints a warning to standard error.
+func (o *options) warn(text string) {
+	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
+}
+
+// HandleWarningHeader prints a warning of a server.
+func (o *options) HandleWarningHeader(code int, _, text string) {
+	if code == 299 && text != "" {
+		o.warn(text)
+	}
+}
+
+var _ rest.WarningHandler = &options{}

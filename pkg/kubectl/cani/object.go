@@ -1,0 +1,221 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+)
+
+// object is the object of the flag -f.
+type object struct {
+	*unstructured.Unstructured
+
+	namespaced bool
+}
+
+// operations are the verbs for which an object can be given, and their operations at admission.
+var operations = map[string]authorizationv1alpha1.Operation{
+	"create": authorizationv1alpha1.OperationCreate,
+	"update": authorizationv1alpha1.OperationUpdate,
+	"patch":  authorizationv1alpha1.OperationUpdate,
+	"delete": authorizationv1alpha1.OperationDelete,
+}
+
+var errNoObject = errors.New("is not one object with apiVersion and kind")
+
+// readObject reads the file. The object must be of the type in the arguments, if they have one.
+func (o *options) readObject(mapper meta.RESTMapper) error {
+	documents, errs := document.Read(o.In, []string{o.filename}, false)
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	if len(documents) != 1 {
+		return fmt.Errorf("%s has %d objects: want one", o.filename, len(documents))
+	}
+	read := &unstructured.Unstructured{}
+	if err := read.UnmarshalJSON(documents[0].JSON); err != nil {
+		return fmt.Errorf("%v: %w", documents[0].Source, errNoObject) // err quotes the file, which may have secrets
+	}
+	kind := read.GroupVersionKind()
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	if err != nil {
+		return fmt.Errorf("%v: %w", documents[0].Source, err)
+	}
+	if !o.resource.Empty() && o.resource.GroupResource() != mapping.Resource.GroupResource() {
+		return fmt.Errorf("%v: the object is of the resource %s, and not of %s", documents[0].Source, mapping.Resource.GroupResource(), o.resource.GroupResource())
+	}
+	o.resource = mapping.Resource
+	o.object = &object{Unstructured: read, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
+	return o.locate(documents[0].Source)
+}
+
+// locate sets the name and the namespace of the request.
+func (o *options) locate(at document.Source) error {
+	name, namespace := o.object.GetName(), o.object.GetNamespace()
+	if o.name != "" && name != "" && o.name != name {
+		return fmt.Errorf("%v: the name of the object is %q, and not %q", at, name, o.name)
+	}
+	hasFlag := o.flags.Namespace != nil && *o.flags.Namespace != ""
+	switch {
+	case !o.object.namespaced:
+		o.namespace = ""
+	case namespace == "":
+		o.object.SetNamespace(o.namespace)
+	case hasFlag && namespace != o.namespace:
+		return fmt.Errorf("%v: the namespace of the object is %q, and not %q", at, namespace, o.namespace)
+	default:
+		o.namespace = namespace
+	}
+	switch {
+	case o.verb == "create": // requests that create have no name at authorization
+		if o.name != "" {
+			o.object.SetName(o.name)
+		}
+		o.name = ""
+	case o.name == "" && name == "":
+		return fmt.Errorf("%v: the object has no name", at)
+	case o.name == "":
+		o.name = name
+	default:
+		o.object.SetName(o.name)
+	}
+	return nil
+}
+
+// decide evaluates conditions on the object.
+func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (*answer, error) {
+	user, err := o.user(ctx)
+	if err != nil {
+		return nil, err
+	}
+	request := &authorizationv1alpha1.AuthorizationConditionsRequest{
+		ConditionSets: chain,
+		Operation:     operations[o.verb],
+		Resource:      &metav1.GroupVersionResource{Group: o.resource.Group, Version: o.resource.Version, Resource: o.resource.Resource},
+		SubResource:   o.subresource, Name: o.name, Namespace: o.namespace,
+		UserInfo: user,
+	}
+	kind := metav1.GroupVersionKind(o.object.GroupVersionKind())
+	request.Kind = &kind
+	if request.Object, request.OldObject, err = o.objects(ctx, chain); err != nil {
+		return nil, err
+	}
+	if request.NamespaceObject, err = o.namespaceObject(ctx); err != nil {
+		return nil, err
+	}
+	if request.Options, err = optionsOf(request.Operation); err != nil {
+		return nil, err
+	}
+	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request}
+	review, err = o.clients.proviso.AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("%w: to decide for an object, you need the ClusterRole proviso:reviewer", err)
+	case err != nil:
+		return nil, err
+	case review.Response == nil:
+		return nil, errors.New("the server did not answer the AuthorizationConditionsReview")
+	}
+	return answerOf(review.Response.Allowed, review.Response.Reason, review.Response.EvaluationError), nil
+}
+
+// user returns who makes the request.
+func (o *options) user(ctx context.Context) (*authenticationv1.UserInfo, error) {
+	self, err := o.clients.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) { // Proviso's own port. Conditions that check the permissions of the user will fail
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &self.Status.UserInfo, nil
+}
+
+// objects returns the new and the stored object of the request.
+func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (object, old *runtime.RawExtension, err error) {
+	if object, err = raw(o.object.Unstructured); err != nil {
+		return nil, nil, err
+	}
+	switch operations[o.verb] {
+	case authorizationv1alpha1.OperationCreate:
+		return object, nil, nil
+	case authorizationv1alpha1.OperationDelete:
+		return nil, object, nil
+	}
+	stored, err := o.clients.dynamic.Resource(o.resource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	switch {
+	case err == nil:
+		old, err = raw(stored)
+		return object, old, err
+	case apierrors.IsForbidden(err) && !readsStored(chain):
+		// No condition reads the stored object. The review needs one.
+		return object, object, nil
+	}
+	return nil, nil, fmt.Errorf("the conditions read the stored object: %w", err)
+}
+
+// readsStored reports whether a condition may read the stored object.
+func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) bool {
+	compiler, err := cel.NewCompiler()
+	if err != nil {
+		return true
+	}
+	for i := range chain {
+		if readsStored(chain[i].ConditionsChain) {
+			return true
+		}
+		for _, c := range chain[i].Conditions {
+			program, err := compiler.Compile(c.Condition)
+			if err != nil || program.Reads(cel.OldObject) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// namespaceObject returns the namespace of the request, or nil if the user may not read it: then conditions that read it fail.
+func (o *options) namespaceObject(ctx context.Context) (*runtime.RawExtension, error) {
+	if o.namespace == "" {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
+	namespace, err := o.clients.kube.CoreV1().Namespaces().Get(ctx, o.namespace, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
+	if err != nil {
+		return nil, err
+	}
+	namespace.APIVersion, namespace.Kind = "v1", "Namespace"
+	return raw(namespace)
+}
+
+// optionsOf returns the options of a request without parameters.
+func optionsOf(operation authorizationv1alpha1.Operation) (*runtime.RawExtension, error) {
+	kind := map[authorizationv1alpha1.Operation]string{
+		authorizationv1alpha1.OperationCreate: "CreateOptions", authorizationv1alpha1.OperationUpdate: "UpdateOptions", authorizationv1alpha1.OperationDelete: "DeleteOptions",
+	}[operation]
+	return raw(metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: kind})
+}
+
+func raw(object any) (*runtime.RawExtension, error) {
+	text, err := json.Marshal(object)
+	return &runtime.RawExtension{Raw: text}, err
+}

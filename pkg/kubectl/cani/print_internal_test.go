@@ -1,0 +1,105 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// celCondition returns a condition in CEL.
+func celCondition(id string, effect authorizationv1alpha1.ConditionEffect, text string) authorizationv1alpha1.SubjectAccessReviewCondition {
+	return authorizationv1alpha1.SubjectAccessReviewCondition{ID: id, Effect: effect, Type: authorization.ConditionTypeCEL, Condition: text}
+}
+
+// TestPrintConditions prints the conditions of a set in the order in which they decide, and shows what could control a terminal.
+func TestPrintConditions(t *testing.T) {
+	t.Parallel()
+	foreign := authorizationv1alpha1.SubjectAccessReviewCondition{ID: "example.com/c", Effect: "Allow", Type: "example.com/rego", Condition: `object.x == "a"`, Description: "a\x1b[2J\nb"}
+	chain := []authorizationv1alpha1.SubjectAccessReviewConditionSet{
+		{AuthorizerName: "policy.proviso.dev", Conditions: []authorizationv1alpha1.SubjectAccessReviewCondition{
+			celCondition("cluster.policy.proviso.dev/allows", "Allow", `object.x == "a"`),
+			celCondition("n.namespace.policy.proviso.dev/skips", "NoOpinion", `object.x == "b"`),
+			celCondition("cluster.policy.proviso.dev/denies", "Deny", `object.x == object.y`),
+		}},
+		{AuthorizerName: "nested", ConditionsChain: []authorizationv1alpha1.SubjectAccessReviewConditionSet{
+			{AuthorizerName: "inner", Conditions: []authorizationv1alpha1.SubjectAccessReviewCondition{foreign}},
+			{AuthorizerName: "denier", Denied: true},
+		}},
+		{AuthorizerName: "kube-apiserver", Allowed: true},
+	}
+	var out bytes.Buffer
+	if err := printConditions(&out, chain); err != nil {
+		t.Fatal(err)
+	}
+	want := `yes, if
+EFFECT      CONDITION              POLICY           DESCRIPTION
+Deny        object.x == object.y   denies           -
+NoOpinion   x is b                 n/skips          -
+Allow       x is a                 allows           -
+Allow       object.x == "a"        example.com/c    a\x1b[2J\nb
+Deny        always                 denier           -
+Allow       always                 kube-apiserver   -
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestReadsStored finds conditions that read the stored object, also in nested sets. A text that does not compile could read it.
+func TestReadsStored(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		condition string
+		want      bool
+	}{
+		{`object.x == "a"`, false}, {`oldObject.x == "a"`, true}, {`object.x ==`, true}, {`object.y == "oldObject"`, false}, {`authorizer.requestResource.check("get").allowed()`, false},
+	} {
+		chain := []authorizationv1alpha1.SubjectAccessReviewConditionSet{{ConditionsChain: []authorizationv1alpha1.SubjectAccessReviewConditionSet{
+			{Conditions: []authorizationv1alpha1.SubjectAccessReviewCondition{celCondition("cluster.policy.proviso.dev/c", "Allow", tc.condition)}},
+		}}}
+		if got := readsStored(chain); got != tc.want {
+			t.Errorf("%s: got %t, want %t", tc.condition, got, tc.want)
+		}
+	}
+}
+
+// TestRules prints a row for each resource, name and URL, with the verbs of all rules.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	status := &authorizationv1.SubjectRulesReviewStatus{
+		ResourceRules: []authorizationv1.ResourceRule{
+			{Verbs: []string{"get", "list"}, APIGroups: []string{"", "apps"}, Resources: []string{"pods", "deployments/scale"}},
+			{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"pods"}},
+			{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}, ResourceNames: []string{"b", "a"}},
+			{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}},
+		},
+		NonResourceRules: []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/healthz"}}},
+	}
+	var out bytes.Buffer
+	if err := printRules(&out, rulesOf(status), true); err != nil {
+		t.Fatal(err)
+	}
+	want := `Resources                Non-Resource URLs   Resource Names   Verbs
+                         [/healthz]          []               [get]
+*.*                      []                  []               [*]
+deployments.apps/scale   []                  []               [get list]
+deployments/scale        []                  []               [get list]
+pods                     []                  []               [get list watch]
+pods                     []                  [a]              [get]
+pods                     []                  [b]              [get]
+pods.apps                []                  []               [get list]
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,207 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
+)
+
+// clients are the clients of one cluster.
+type clients struct {
+	kube      kubernetes.Interface
+	discovery discovery.DiscoveryInterface
+	proviso   authorizationproviso.AuthorizationProvisoV1alpha1Interface
+	dynamic   dynamic.Interface
+}
+
+func (o *options) newClients() (*clients, error) {
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.WarningHandler = o
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	proviso, err := authorizationproviso.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	cached, err := o.flags.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	return &clients{kube: kube, discovery: cached, proviso: proviso, dynamic: objects}, nil
+}
+
+// verdict is the kind of an answer. The zero value is no.
+type verdict uint8
+
+const (
+	no verdict = iota
+	yes
+	yesIf
+)
+
+// answer is the answer to the question. A reason and an error are shown with the verdict no.
+type answer struct {
+	verdict                 verdict
+	reason, evaluationError string
+	// conditions are the condition sets of the verdict yesIf.
+	conditions []authorizationv1alpha1.SubjectAccessReviewConditionSet
+}
+
+// The texts of warnings.
+const (
+	warningWithoutProviso = "the server does not serve authorization.proviso.dev: this is the answer of authorization.k8s.io/v1 alone, which shows no conditions. " +
+		"Admission can still refuse the request"
+	warningOnlyProviso = "the server does not serve authorization.k8s.io/v1: this is the answer of Proviso for requests to its own port"
+	warningNameless    = "the answer is about any object: policies can also depend on its name. Name the object to see the answer for it"
+	warningUnenforced  = "policies of Proviso have conditions about this request, but kube-apiserver refuses it before any server evaluates them"
+	warningDenied      = "kube-apiserver itself allows this request, and Proviso does not. Reads have no barrier: without the front door they are not refused"
+)
+
+// answer asks kube-apiserver and Proviso.
+//
+// kube-apiserver's review decides whether the request passes authorization: if a server evaluates conditions of Proviso later, it is
+// allowed. Proviso's review says whether there are conditions. So the answer is open only if both are. If the question is about objects
+// of any name, kube-apiserver is also asked without a version, as kubectl auth can-i does it: it then denies if a policy for
+// some names could.
+func (o *options) answer(ctx context.Context) (*answer, error) {
+	gate, err := o.askKubeAPIServer(ctx, o.resource.Version)
+	if err != nil {
+		return nil, err
+	}
+	status, err := o.askProviso(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == nil && gate == nil:
+		return nil, errNoReviews
+	case status == nil:
+		o.warn(warningWithoutProviso)
+		return answerOf(gate.Allowed, gate.Reason, gate.EvaluationError), nil
+	case gate == nil:
+		o.warn(warningOnlyProviso)
+	case !gate.Allowed:
+		if len(status.ConditionsChain) > 0 {
+			o.warn(warningUnenforced)
+		}
+		return answerOf(false, gate.Reason, gate.EvaluationError), nil
+	}
+	if len(status.ConditionsChain) > 0 {
+		return o.conditional(ctx, status)
+	}
+	if !status.Allowed {
+		if gate != nil {
+			o.warn(warningDenied)
+		}
+		return answerOf(false, status.Reason, status.EvaluationError), nil
+	}
+	return o.unconditional(ctx, gate)
+}
+
+var errNoReviews = errors.New("the server serves neither authorization.k8s.io/v1 nor authorization.proviso.dev/v1alpha1")
+
+func answerOf(allowed bool, reason, evaluationError string) *answer {
+	if allowed {
+		return &answer{verdict: yes}
+	}
+	return &answer{reason: reason, evaluationError: evaluationError}
+}
+
+// conditional returns the answer if there are conditions that a server evaluates.
+func (o *options) conditional(ctx context.Context, status *authorizationv1alpha1.SubjectAccessReviewStatus) (*answer, error) {
+	if o.object != nil {
+		return o.decide(ctx, status.ConditionsChain)
+	}
+	if o.isNameless() {
+		o.warn(warningNameless)
+	}
+	return &answer{verdict: yesIf, conditions: status.ConditionsChain}, nil
+}
+
+// unconditional returns the answer if both reviews allow.
+func (o *options) unconditional(ctx context.Context, gate *authorizationv1.SubjectAccessReviewStatus) (*answer, error) {
+	if gate == nil || !o.isNameless() {
+		return &answer{verdict: yes}, nil
+	}
+	loose, err := o.askKubeAPIServer(ctx, "")
+	if err != nil || loose == nil {
+		return nil, errors.Join(err, errNoReviews)
+	}
+	if !loose.Allowed {
+		o.warn(warningNameless)
+	}
+	return answerOf(loose.Allowed, loose.Reason, loose.EvaluationError), nil
+}
+
+// verbsOfOne are the verbs whose requests have the name of an object.
+var verbsOfOne = sets.New("get", "update", "patch", "delete")
+
+// isNameless reports whether the question is about all objects of a resource, although each request has a name.
+func (o *options) isNameless() bool {
+	return o.nonResourceURL == "" && o.name == "" && verbsOfOne.Has(o.verb)
+}
+
+// attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.
+func (o *options) attributes(version string) (*authorizationv1.ResourceAttributes, *authorizationv1.NonResourceAttributes) {
+	if o.nonResourceURL != "" {
+		return nil, &authorizationv1.NonResourceAttributes{Verb: o.verb, Path: o.nonResourceURL}
+	}
+	return &authorizationv1.ResourceAttributes{
+		Namespace: o.namespace, Verb: o.verb, Group: o.resource.Group, Version: version, Resource: o.resource.Resource, Subresource: o.subresource, Name: o.name,
+	}, nil
+}
+
+// askKubeAPIServer returns nil if the server does not serve the review.
+func (o *options) askKubeAPIServer(ctx context.Context, version string) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	review := &authorizationv1.SelfSubjectAccessReview{}
+	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.attributes(version)
+	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &answer.Status, nil
+}
+
+// askProviso returns nil if the server does not serve the review.
+func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.SubjectAccessReviewStatus, error) {
+	review := &authorizationv1alpha1.SelfSubjectAccessReview{}
+	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.attributes(o.resource.Version)
+	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
+	answer, err := o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("Proviso did not answer: %w", err) //nolint:staticcheck,revive // a name
+	}
+	return &answer.Status, nil
+}

@@ -1,0 +1,282 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/parser"
+)
+
+// words returns a condition in plain words if it is simple, and otherwise its text.
+//
+//	object.spec.x == "dev"                           spec.x is dev
+//	oldObject.spec.?x.orValue("") != "dev"           stored spec.x is not dev
+//	has(object.spec.x) && object.spec.x in ["a"]     spec.x is set and spec.x is one of a
+//
+// A simple condition is a comparison of one field with a literal, or several of them that are all joined by && or all by ||.
+func words(condition string) string {
+	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true))
+	if err != nil {
+		return condition
+	}
+	tree, errs := p.Parse(common.NewTextSource(condition))
+	if len(errs.GetErrors()) > 0 {
+		return condition
+	}
+	if plain, ok := clause(tree.Expr()); ok {
+		return plain
+	}
+	return condition
+}
+
+// clause returns the words of a comparison, or of several.
+func clause(e ast.Expr) (string, bool) {
+	for function, word := range map[string]string{operators.LogicalAnd: " and ", operators.LogicalOr: " or "} {
+		if terms := termsOf(e, function); len(terms) > 1 {
+			return joined(terms, word)
+		}
+	}
+	return comparison(e)
+}
+
+// termsOf returns the operands of a tree of calls of a function, in their order.
+func termsOf(e ast.Expr, function string) (terms []ast.Expr) {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != function {
+		return []ast.Expr{e}
+	}
+	for _, argument := range e.AsCall().Args() {
+		terms = append(terms, termsOf(argument, function)...)
+	}
+	return terms
+}
+
+func joined(terms []ast.Expr, word string) (string, bool) {
+	texts := make([]string, 0, len(terms))
+	for _, term := range terms {
+		text, ok := comparison(term)
+		if !ok {
+			return "", false
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, word), true
+}
+
+// comparisons are the words for operators with a field on the left and a literal on the right.
+var comparisons = map[string]string{
+	operators.Equals: "is", operators.NotEquals: "is not", operators.Less: "is less than", operators.LessEquals: "is at most",
+	operators.Greater: "is more than", operators.GreaterEquals: "is at least",
+}
+
+// methods are the words for functions of texts.
+var methods = map[string]string{"startsWith": "starts with", "endsWith": "ends with", "contains": "contains"}
+
+// comparison returns the words of an expression without && and ||.
+func comparison(e ast.Expr) (string, bool) {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		if b, ok := e.AsLiteral().Value().(bool); ok {
+			return map[bool]string{true: "always", false: "never"}[b], true
+		}
+	case ast.SelectKind:
+		if e.AsSelect().IsTestOnly() {
+			return testedField(e, "is set")
+		}
+		f, ok := leafOf(e)
+		return f.name + " is true", ok && !f.isOptional
+	case ast.CallKind:
+		return call(e.AsCall())
+	}
+	return "", false
+}
+
+func call(c ast.CallExpr) (string, bool) {
+	args := c.Args()
+	switch name := c.FunctionName(); {
+	case name == operators.LogicalNot && args[0].Kind() == ast.SelectKind && args[0].AsSelect().IsTestOnly():
+		return testedField(args[0], "is not set")
+	case name == operators.LogicalNot && args[0].Kind() == ast.SelectKind:
+		f, ok := leafOf(args[0])
+		return f.name + " is false", ok && !f.isOptional
+	case comparisons[name] != "" && len(args) == 2:
+		return compared(args[0], name, args[1])
+	case name == operators.In && args[1].Kind() == ast.ListKind:
+		return oneOf(args[0], args[1].AsList())
+	case name == operators.In:
+		value, isLiteral := literal(args[0])
+		f, ok := leafOf(args[1])
+		return f.name + " contains " + value, ok && isLiteral && !f.isOptional && (f.absent == nil || isEmptyList(f.absent))
+	case methods[name] != "" && c.IsMemberFunction() && len(args) == 1:
+		value, isLiteral := literal(args[0])
+		f, ok := leafOf(c.Target())
+		return f.name + " " + methods[name] + " " + value, ok && isLiteral && !f.isOptional && f.absent == nil
+	case name == "hasValue" && c.IsMemberFunction():
+		f, ok := leafOf(c.Target())
+		return f.name + " is set", ok && f.isOptional
+	}
+	return "", false
+}
+
+// compared returns the words of a comparison. A value for an absent field must not change their meaning: an absent field is not the
+// literal.
+func compared(left ast.Expr, operator string, right ast.Expr) (string, bool) {
+	f, ok := leafOf(left)
+	value, isLiteral := literal(right)
+	if !ok || !isLiteral {
+		return "", false
+	}
+	if f.absent != nil {
+		isEquality := operator == operators.Equals || operator == operators.NotEquals
+		if !isEquality || f.absent.Kind() != ast.LiteralKind || f.absent.AsLiteral().Equal(right.AsLiteral()) == types.True {
+			return "", false
+		}
+	}
+	return f.name + " " + comparisons[operator] + " " + value, !f.isOptional
+}
+
+func oneOf(left ast.Expr, list ast.ListExpr) (string, bool) {
+	f, ok := leafOf(left)
+	if !ok || f.isOptional || f.absent != nil || len(list.Elements()) == 0 || len(list.OptionalIndices()) > 0 {
+		return "", false
+	}
+	var values []string
+	for _, element := range list.Elements() {
+		value, isLiteral := literal(element)
+		if !isLiteral {
+			return "", false
+		}
+		values = append(values, value)
+	}
+	return f.name + " is one of " + strings.Join(values, ", "), true
+}
+
+func testedField(e ast.Expr, word string) (string, bool) {
+	operand, ok := fieldOf(e.AsSelect().Operand())
+	return operand.child(e.AsSelect().FieldName()).name + " " + word, ok && operand.absent == nil && !operand.isOptional
+}
+
+// field is a field of an object.
+type field struct {
+	name string
+	// isOptional says that the expression is an optional, from .? or [?]. absent is the value of orValue.
+	isOptional bool
+	absent     ast.Expr
+}
+
+func (f field) child(name string) field {
+	switch f.name {
+	case "":
+		f.name = name
+	case stored:
+		f.name += " " + name
+	default:
+		f.name += "." + name
+	}
+	return f
+}
+
+// leafOf is fieldOf, but the object as a whole is no field.
+func leafOf(e ast.Expr) (field, bool) {
+	f, ok := fieldOf(e)
+	return f, ok && f.name != "" && f.name != stored
+}
+
+// stored is the name of oldObject.
+const stored = "stored"
+
+// fieldOf returns the field that an expression reads. The roots are object and oldObject.
+func fieldOf(e ast.Expr) (field, bool) {
+	switch e.Kind() {
+	case ast.IdentKind:
+		switch e.AsIdent() {
+		case "object":
+			return field{}, true
+		case "oldObject":
+			return field{name: stored}, true
+		}
+	case ast.SelectKind:
+		f, ok := fieldOf(e.AsSelect().Operand())
+		return f.child(e.AsSelect().FieldName()), ok && f.absent == nil && !e.AsSelect().IsTestOnly()
+	case ast.CallKind:
+		return fieldOfCall(e.AsCall())
+	}
+	return field{}, false
+}
+
+func fieldOfCall(c ast.CallExpr) (field, bool) {
+	args := c.Args()
+	switch name := c.FunctionName(); name {
+	case "dyn":
+		return fieldOf(args[0])
+	case operators.OptSelect, operators.Index, operators.OptIndex:
+		f, ok := fieldOf(args[0])
+		if !ok || f.absent != nil || args[1].Kind() != ast.LiteralKind {
+			return field{}, false
+		}
+		key, isText := args[1].AsLiteral().(types.String)
+		if name == operators.OptSelect {
+			f = f.child(string(key))
+		} else {
+			f.name += fmt.Sprintf("[%q]", string(key))
+		}
+		f.isOptional = f.isOptional || name != operators.Index
+		return f, isText
+	case "orValue":
+		f, ok := fieldOf(c.Target())
+		if !ok || !f.isOptional || len(args) != 1 {
+			return field{}, false
+		}
+		f.isOptional, f.absent = false, args[0]
+		return f, args[0].Kind() == ast.LiteralKind || isEmptyList(args[0])
+	}
+	return field{}, false
+}
+
+// isEmptyList reports whether an expression is [] or dyn([]).
+func isEmptyList(e ast.Expr) bool {
+	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" {
+		e = e.AsCall().Args()[0]
+	}
+	return e.Kind() == ast.ListKind && len(e.AsList().Elements()) == 0
+}
+
+// literal returns a literal as people write it. Texts that could be misread have quotes.
+func literal(e ast.Expr) (string, bool) {
+	if e.Kind() != ast.LiteralKind {
+		return "", false
+	}
+	switch v := e.AsLiteral().(type) {
+	case types.String:
+		if text := string(v); isPlain(text) {
+			return text, true
+		}
+		return strconv.Quote(string(v)), true
+	case types.Int, types.Uint, types.Bool, types.Double:
+		return fmt.Sprint(v.Value()), true
+	}
+	return "", false
+}
+
+// isPlain reports whether a text is a word that looks like no number and no boolean.
+func isPlain(text string) bool {
+	switch text {
+	case "", "true", "false", "null", "and", "or", "always", "never":
+		return false
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return false
+	}
+	return !strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._/:@", r))
+	})
+}

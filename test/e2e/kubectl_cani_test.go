@@ -1,0 +1,428 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+
+	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// shell runs a command in the root of the repository, with kubectl and the plugin on the path.
+func shell(t *testing.T, user, input, command string) (out, errOut string, code int) {
+	t.Helper()
+	kubeconfig, err := os.ReadFile(stack.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	kubeconfig = regexp.MustCompile(`(?m)^current-context: .*$`).ReplaceAll(kubeconfig, []byte("current-context: "+user))
+	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
+	var stdout, stderr bytes.Buffer
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = repository, strings.NewReader(input), &stdout, &stderr
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+file, "PATH="+stack.Bin+":"+os.Getenv("PATH"), "HOME="+stack.Dir)
+	err = cmd.Run()
+	if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit {
+		t.Fatal(err)
+	}
+	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
+}
+
+// plugin runs the plugin in this process.
+func plugin(t *testing.T, user, input string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
+	in.WriteString(input)
+	code = kubectlplugin.Run(t.Context(), append(args, "--kubeconfig", stack.Kubeconfig(), "--context", user, "--cache-dir", filepath.Join(stack.Dir, "kubectl-cache", user)), streams)
+	return stdout.String(), stderr.String(), code
+}
+
+// pluginManifest has the RBAC and the objects of the tests of can-i. carol may review, and nothing else.
+const pluginManifest = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: plugin, labels: {tier: dev}}}
+- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: plugin, labels: {team: a}}, spec: {image: debian-12, storageClassName: dev}}
+- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: prod, namespace: plugin}, spec: {image: debian-12, storageClassName: prod, tags: [guarded]}}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: plugin-reviewer}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "proviso:reviewer"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}]}
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: Role
+  metadata: {name: bob, namespace: plugin}
+  rules:
+  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: ["*"]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: bob, namespace: plugin}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bob}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
+- apiVersion: rbac.authorization.k8s.io/v1
+  kind: Role
+  metadata: {name: viewer, namespace: plugin}
+  rules:
+  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: [get, list]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: viewer, namespace: plugin}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: viewer}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}]}
+`
+
+// userPolicy is a policy of a test: for whom it is, and the rest of its specification in YAML.
+type userPolicy struct{ name, user, spec string }
+
+var pluginPolicies = []userPolicy{
+	{"dev-class", "alice", `effect: Allow, description: alice creates machines of class dev, rules: [{verbs: [create, update, patch], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.spec.storageClassName == "dev"'`},
+	{"same-team", "alice", `effect: Deny, description: the team of a machine stays, rules: [{verbs: [update, patch], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.metadata.?labels[?"team"] != oldObject.metadata.?labels[?"team"]'`},
+	{"no-edge", "bob", `effect: Deny, description: bob places nothing at the edge, rules: [{verbs: [create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.spec.?nodeName.orValue("") == "edge"'`},
+	{"no-collections", "bob", `effect: Deny, description: bob deletes machines one by one, rules: [{verbs: [deletecollection], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]`},
+	{"not-prod", "bob", `effect: Deny, description: prod stays, rules: [{verbs: [delete], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}], condition: 'request.name == "prod"'`},
+	{"maps", "alice", `effect: Allow, description: no server evaluates this, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}], condition: 'size(object.data) == 1'`},
+}
+
+// applyNamespaced applies policies to a namespace, and waits until they decide.
+func applyNamespaced(t *testing.T, namespace string, policies []userPolicy) {
+	t.Helper()
+	var manifest strings.Builder
+	for _, p := range policies {
+		fmt.Fprintf(&manifest, "---\n{apiVersion: policy.proviso.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: %s, namespace: %s}, spec: {subjects: [{kind: User, name: %s}], %s}}\n",
+			p.name, namespace, p.user, p.spec)
+	}
+	if _, errs, err := kubectlWithInput(t, "admin", manifest.String(), "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--namespace", namespace, "authorizationpolicies", "--all")
+}
+
+const (
+	devMachine  = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: new, namespace: plugin}, spec: {image: debian-12, storageClassName: dev}}`
+	prodMachine = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: new, namespace: plugin}, spec: {image: debian-12, storageClassName: prod}}`
+	// The stored machine dev, with other labels.
+	movedMachine = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: plugin, labels: {team: b}}, spec: {image: debian-12, storageClassName: dev}}`
+	sameMachine  = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: plugin, labels: {team: a}}, spec: {image: debian-13, storageClassName: dev}}`
+)
+
+// TestKubectlCanI runs the plugin by kubectl, and compares what it prints. It is not parallel, because policies for the
+// cluster of other tests would change the answers.
+func TestKubectlCanI(t *testing.T) {
+	if _, errs, err := kubectlWithInput(t, "admin", pluginManifest, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	applyNamespaced(t, "plugin", pluginPolicies)
+	var text strings.Builder
+	for _, tc := range []struct{ user, input, args string }{
+		{"alice", "", "create virtualmachines -n plugin"},
+		{"alice", "", "update virtualmachines/dev -n plugin"},
+		{"alice", "", "update virtualmachines -n plugin"},
+		{"alice", "", "get virtualmachines.demo.proviso.dev/dev -n plugin"},
+		{"alice", "", "delete virtualmachines -n plugin"},
+		{"alice", "", "create configmaps -n plugin"},
+		{"alice", "", "get /version"},
+		{"alice", "", "get nodes -n plugin"},
+		{"alice", "", "tickle unicorns.example.com -n plugin"},
+		{"alice", "", "create virtualmachines -n plugin --quiet"},
+		{"alice", devMachine, "create -f -"},
+		{"alice", prodMachine, "create virtualmachines -f -"},
+		{"alice", sameMachine, "update -f -"},
+		{"alice", movedMachine, "update vm/dev -f - -n plugin"},
+		{"alice", "", "create virtualmachines -n plugin --as bob"},
+		{"bob", "", "create virtualmachines -n plugin"},
+		{"bob", "", "deletecollection virtualmachines -n plugin"},
+		{"bob", "", "delete virtualmachines/prod -n plugin"},
+		{"bob", "", "delete virtualmachines/dev -n plugin"},
+		{"bob", "", "delete virtualmachines -n plugin"},
+		{"admin", "", "create virtualmachines -n plugin"},
+		{"admin", "", "create virtualmachines -n plugin --as alice"},
+		{"admin", prodMachine, "create -f - --as alice"},
+		{"admin", devMachine, "create -f - --as agent"},
+		{"admin", "", "'*' '*'"},
+		{"admin", "", "list pods -A"},
+		{"admin", "", "--list -n plugin --no-headers"},
+		{"alice-direct", "", "create virtualmachines -n plugin"},
+		// Mistakes.
+		{"alice", "", "create"},
+		{"alice", "", "create pods --no-headers"},
+		{"alice", "", "--list pods"},
+		{"alice", "", "get /version --subresource=x"},
+		{"alice", "", "get -f missing.yaml"},
+		{"alice", "", "create -f missing.yaml"},
+		{"alice", devMachine + "\n---\n" + prodMachine, "create -f -"},
+		{"alice", "a: b", "create -f -"},
+		{"alice", devMachine, "create configmaps -f -"},
+		{"alice", devMachine, "create -f - -n other"},
+		{"alice", `{apiVersion: example.com/v1, kind: Unicorn, metadata: {name: a}}`, "create -f -"},
+		{"alice", "", "get pods --server https://127.0.0.1:1"},
+		{"alice", "", "get pods --context missing"},
+		{"alice", "", "get pods --colour"},
+		{"admin", devMachine, "create -f - --as=stranger --as-group=system:unauthenticated"},
+	} {
+		out, errOut, code := shell(t, tc.user, tc.input, "kubectl proviso can-i "+tc.args)
+		fmt.Fprintf(&text, "%s$ kubectl proviso can-i %s\n%s", tc.user, tc.args, out)
+		for line := range strings.Lines(errOut) {
+			text.WriteString("stderr: " + line)
+		}
+		fmt.Fprintf(&text, "exit code %d\n\n", code)
+		if code == 2 && (out != "" || strings.Count(errOut, "error: ") != 1) {
+			t.Errorf("%s: want one error and no answer, got %s%s", tc.args, out, errOut)
+		}
+	}
+	golden.Compare(t, filepath.Join("testdata", "kubectl-can-i.golden.txt"), text.String())
+
+	t.Run("the document", func(t *testing.T) {
+		document, err := os.ReadFile(filepath.Join(repository, "docs", "kubectl-proviso.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, shown, _ := strings.Cut(string(document), "```console\n$ kubectl proviso can-i ")
+		shown, _, _ = strings.Cut(shown, "```")
+		if shown == "" || !strings.Contains(text.String(), "alice$ kubectl proviso can-i "+shown) {
+			t.Errorf("the document shows %s, which is not printed", shown)
+		}
+	})
+	t.Run("examples of the help", func(t *testing.T) {
+		help, _, _ := plugin(t, "admin", "", "can-i", "--help")
+		_, examples, _ := strings.Cut(help, "Examples:\n")
+		examples, _, _ = strings.Cut(examples, "\nFlags:")
+		count := 0
+		for line := range strings.Lines(examples) {
+			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") {
+				count++
+				if out, errOut, code := shell(t, "admin", "", command); code == 2 || out == "" {
+					t.Errorf("%s: exit code %d: %s%s", command, code, out, errOut)
+				}
+			}
+		}
+		if count < 5 {
+			t.Errorf("found %d examples in %s", count, help)
+		}
+	})
+}
+
+const (
+	// questions is the number of random questions without conditions.
+	questions = 200
+	// decisions is the number of random requests with conditions and an object.
+	decisions = 300
+	// pluginSeed is the seed of the random tests of the plugin.
+	pluginSeed = 5681
+)
+
+func pick[T any](r *rand.Rand, values ...T) T { return values[r.IntN(len(values))] }
+
+// someOf returns at least one of some values.
+func someOf(r *rand.Rand, values ...string) string {
+	var some []string
+	for _, v := range values {
+		if r.IntN(2) == 0 {
+			some = append(some, `"`+v+`"`)
+		}
+	}
+	if len(some) == 0 {
+		some = append(some, `"`+pick(r, values...)+`"`)
+	}
+	return "[" + strings.Join(some, ", ") + "]"
+}
+
+// TestKubectlCanIAgrees asks random questions that have no conditions, with kubectl auth can-i and with the plugin.
+func TestKubectlCanIAgrees(t *testing.T) {
+	r := rand.New(rand.NewPCG(pluginSeed, 1))
+	manifest := "{apiVersion: v1, kind: Namespace, metadata: {name: plain-questions}}\n"
+	users := []string{"alice", "bob", "carol", "agent"}
+	var policies []userPolicy
+	for _, user := range users {
+		manifest += fmt.Sprintf(`---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %[1]s, namespace: plain-questions}, rules: [
+ {apiGroups: [""], resources: %[2]s, verbs: %[3]s}, {apiGroups: [apps], resources: [deployments], verbs: %[4]s, resourceNames: [a]}, {apiGroups: [demo.proviso.dev], resources: %[5]s, verbs: %[6]s}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %[1]s, namespace: plain-questions}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]}
+`, user, someOf(r, "configmaps", "secrets", "pods", "pods/log"), someOf(r, "get", "list", "create", "update", "delete"), someOf(r, "get", "update", "patch"),
+			someOf(r, "virtualmachines", "virtualmachines/status"), someOf(r, "get", "list", "watch", "create", "patch", "delete"))
+		for i := range 3 {
+			policies = append(policies, userPolicy{
+				name: fmt.Sprintf("%s-%d", user, i), user: user,
+				spec: fmt.Sprintf(`effect: %s, description: policy %d, rules: [{verbs: %s, apiGroups: ["", apps, demo.proviso.dev], resources: %s}]`,
+					pick(r, "Allow", "Deny"), i, someOf(r, "get", "list", "create", "patch", "delete"), someOf(r, "configmaps", "secrets", "deployments", "virtualmachines", "pods/log")),
+			})
+		}
+	}
+	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	applyNamespaced(t, "plain-questions", policies)
+
+	answers := map[string]int{}
+	for range questions {
+		user := pick(r, append(users, "admin")...)
+		args := []string{pick(r, "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "use", "*")}
+		if r.IntN(8) == 0 {
+			args = append(args, pick(r, "/healthz", "/version", "/metrics", "/apis/*", "/"))
+		} else {
+			resource := pick(r, "virtualmachines.demo.proviso.dev", "vm", "configmaps", "cm", "secrets", "pods", "deployments.apps", "deploy.v1.apps", "nodes", "clusterauthorizationpolicies", "*", "unicorns")
+			args = append(args, resource+pick(r, "", "", "/a", "/b"))
+			args = append(args, pick(r, []string{"-n", "plain-questions"}, []string{"-n", "plain-questions"}, []string{"-n", "plain-questions"}, []string{"-n", "demo"}, []string{"-A"}, nil)...)
+			args = append(args, pick(r, nil, nil, nil, []string{"--subresource", "log"}, []string{"--subresource=status"})...)
+		}
+		out, errs, err := kubectl(t, user, append([]string{"auth", "can-i"}, args...)...)
+		wantCode := 0
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			wantCode = exit.ExitCode()
+		}
+		want, _, _ := strings.Cut(out, "\n")
+		out, errOut, code := plugin(t, user, "", append([]string{"can-i"}, args...)...)
+		if got, _, _ := strings.Cut(out, "\n"); got != want || code != wantCode {
+			t.Errorf("%s: %v: got %q and %d (%s), want %q and %d (%s)", user, args, got, code, errOut, want, wantCode, errs)
+		}
+		answers[strings.Fields(want)[0]]++
+	}
+	if t.Logf("answers: %v", answers); answers["yes"] < questions/8 || answers["no"] < questions/8 {
+		t.Errorf("the questions have too few different answers: %v", answers)
+	}
+}
+
+// TestKubectlCanIDecides compares the answers for random objects with the outcomes of the requests.
+func TestKubectlCanIDecides(t *testing.T) {
+	r := rand.New(rand.NewPCG(pluginSeed, 2))
+	machines := schema.GroupVersionResource{Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines"}
+	manifest := "{apiVersion: v1, kind: Namespace, metadata: {name: plugin-objects, labels: {tier: prod}}}\n"
+	users := []string{"alice", "bob", "carol"}
+	for _, user := range users {
+		manifest += fmt.Sprintf(`---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %[1]s, namespace: plugin-objects}, rules: [{apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: %[2]s}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %[1]s, namespace: plugin-objects}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: plugin-objects-%[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "proviso:reviewer"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]}
+`, user, map[string]string{"alice": "[get, create, delete]", "bob": "[get, update]", "carol": "[get]"}[user])
+	}
+	conditions := []string{
+		`object.spec.storageClassName == "dev"`, `object.spec.?nodeName.orValue("") == "edge"`, `"guarded" in object.spec.?tags.orValue([])`,
+		`object.metadata.?labels[?"team"].orValue("") != "a"`, `oldObject != null && object.spec.storageClassName != oldObject.spec.storageClassName`,
+		`has(object.spec.nodeName)`, `object.spec.nodeName == "edge"`, `namespaceObject.metadata.labels["tier"] == "prod" && object.spec.storageClassName == "prod"`,
+		`authorizer.group("demo.proviso.dev").resource("virtualmachines").namespace("plugin-objects").check("update").allowed() || object.spec.image == "debian-13"`,
+		`size(object.metadata.name) > 2`,
+	}
+	var policies []userPolicy
+	for _, user := range users {
+		for i := range 5 {
+			policies = append(policies, userPolicy{
+				name: fmt.Sprintf("%s-%d", user, i), user: user,
+				spec: fmt.Sprintf(`effect: %s, rules: [{verbs: %s, apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: '(object == null ? oldObject : object) == null || %s'`,
+					pick(r, "Allow", "Allow", "Deny", "NoOpinion"), someOf(r, "create", "update"), conditions[len(policies)%len(conditions)]),
+			})
+		}
+		policies = append(policies, userPolicy{
+			name: user + "-delete", user: user,
+			spec: fmt.Sprintf(`effect: %s, rules: [{verbs: [delete], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'oldObject.spec.storageClassName == "%s"'`, pick(r, "Allow", "Deny"), pick(r, "dev", "prod")),
+		})
+	}
+	randomMachine := func(name string) *unstructured.Unstructured {
+		spec := map[string]any{"image": pick(r, "debian-12", "debian-13"), "storageClassName": pick(r, "dev", "prod")}
+		if r.IntN(2) == 0 {
+			spec["nodeName"] = pick(r, "edge", "core")
+		}
+		if r.IntN(2) == 0 {
+			spec["tags"] = []any{pick(r, "guarded", "free")}
+		}
+		machine := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "demo.proviso.dev/v1alpha1", "kind": "VirtualMachine", "spec": spec}}
+		machine.SetName(name)
+		machine.SetNamespace("plugin-objects")
+		if r.IntN(2) == 0 {
+			machine.SetLabels(map[string]string{"team": pick(r, "a", "b")})
+		}
+		return machine
+	}
+	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	client := func(user string) dynamic.ResourceInterface {
+		c, err := dynamic.NewForConfig(config(t, user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Resource(machines).Namespace("plugin-objects")
+	}
+	for i := range 6 {
+		if _, err := client("admin").Create(t.Context(), randomMachine(fmt.Sprintf("m-%d", i)), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	applyNamespaced(t, "plugin-objects", policies)
+
+	outcomes := map[string]int{}
+	for i := 0; outcomes["conditional"] < decisions; i++ {
+		if i > 4*decisions {
+			t.Fatalf("too few questions have conditions: %v", outcomes)
+		}
+		user, verb := pick(r, users...), pick(r, "create", "update", "delete")
+		machine := randomMachine(pick(r, "n", "new"))
+		if verb != "create" {
+			machine.SetName(fmt.Sprintf("m-%d", r.IntN(6)))
+		}
+		if verb == "delete" {
+			var err error
+			if machine, err = client("admin").Get(t.Context(), machine.GetName(), metav1.GetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		question := []string{"can-i", verb, "virtualmachines.demo.proviso.dev", "-n", "plugin-objects"}
+		if verb != "create" {
+			question[2] += "/" + machine.GetName()
+		}
+		_, _, code := plugin(t, user, "", question...)
+		if code == 3 {
+			outcomes["conditional"]++
+		}
+		text, err := machine.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, errOut, decided := plugin(t, user, string(text), "can-i", verb, "-f", "-")
+		err = tried(t.Context(), client(user), verb, machine)
+		want := 0
+		if apierrors.IsForbidden(err) {
+			want = 1
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if decided != want || code != 3 && code != want {
+			t.Errorf("%s: %s %s: the answer is %d (%d without the object): %s%s; the request: %v", user, verb, text, decided, code, out, errOut, err)
+		}
+		outcomes[fmt.Sprintf("%s %d", verb, want)]++
+	}
+	t.Logf("outcomes: %v", outcomes)
+	for _, verb := range []string{"create", "update", "delete"} {
+		if outcomes[verb+" 0"] < 10 || outcomes[verb+" 1"] < 10 {
+			t.Errorf("%s has too few different outcomes: %v", verb, outcomes)
+		}
+	}
+}
+
+// tried makes a request in a dry run.
+func tried(ctx context.Context, client dynamic.ResourceInterface, verb string, machine *unstructured.Unstructured) (err error) {
+	dryRun := []string{metav1.DryRunAll}
+	switch verb {
+	case "create":
+		_, err = client.Create(ctx, machine, metav1.CreateOptions{DryRun: dryRun})
+	case "update":
+		_, err = client.Update(ctx, machine, metav1.UpdateOptions{DryRun: dryRun})
+	default:
+		err = client.Delete(ctx, machine.GetName(), metav1.DeleteOptions{DryRun: dryRun})
+	}
+	return err
+}

@@ -215,6 +215,18 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 	}
 }
 
+// setDryRun sets in the options of a write what each request here has.
+func setDryRun(options runtime.Object) {
+	switch o := options.(type) {
+	case *metav1.CreateOptions:
+		o.DryRun = []string{metav1.DryRunAll}
+	case *metav1.UpdateOptions:
+		o.DryRun = []string{metav1.DryRunAll}
+	case *metav1.DeleteOptions:
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+}
+
 func (l *serverLaw) remove(t *testing.T) {
 	t.Helper()
 	selected := metav1.ListOptions{LabelSelector: barrier.ManagedByLabel + "=" + barrier.ManagedBy}
@@ -246,6 +258,7 @@ func (l *serverLaw) compare(t *testing.T, w *barrierlaw.Write, pairs []pair, num
 		return
 	}
 	w.DryRun, w.Object = true, nil
+	setDryRun(w.Options)
 	if w.Operation != admission.Delete {
 		w.Object = decoded(t, answer)
 	}

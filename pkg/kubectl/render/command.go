@@ -84,19 +84,19 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  Exit status without --check: 0 if the manifests were printed, 1 if not.
  Exit status with --check: 0 if there is no difference, 1 if there is, 2 on an error.`,
 		Example: `  # Print the barriers of policies
-  kubectl proviso render -f policies.yaml
+  kubectl proviso render -f artifacts/render/policies
 
   # Apply them to a cluster, if all rules of all Deny policies can be translated
-  kubectl proviso render -f policies/ -R --strict | kubectl apply -f -
+  kubectl proviso render -f artifacts/render/policies -R --strict | kubectl apply -f -
 
   # Show the report alone
-  kubectl proviso render -f policies/ --report=-
+  kubectl proviso render -f artifacts/render/policies --report=-
 
   # Compare a cluster with the policies
-  kubectl proviso render -f policies/ -R --check --context=production
+  kubectl proviso render -f artifacts/render/policies -R --check --context=admin
 
   # Let another controller pass, which is neither a node nor in kube-system
-  kubectl proviso render -f policies/ --exempt-group=system:nodes --exempt-group=system:serviceaccounts:kube-system --exempt-group=system:serviceaccounts:backup`,
+  kubectl proviso render -f artifacts/render/policies --exempt-group=system:nodes --exempt-group=system:serviceaccounts:kube-system --exempt-group=system:serviceaccounts:backup`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			changed := cmd.Flags().Changed

@@ -69,7 +69,7 @@ func newCluster(root, mode string) (*cluster.Cluster, error) {
 		Log:       func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
 	}
 	if mode == "" {
-		// What is off by default can be tried in the dev cluster.
+		// The dev cluster has what is off by default.
 		config.Args = []string{"--feature-gates=FineGrainedAuthorization=true", "--barriers"}
 		config.InnerDoor = &cluster.InnerDoor{Configuration: listed}
 	}

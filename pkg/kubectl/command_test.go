@@ -34,6 +34,7 @@ func TestHelp(t *testing.T) {
 		"help.txt":         {"--help"},
 		"help-can-i.txt":   {"can-i", "--help"},
 		"help-render.txt":  {"render", "--help"},
+		"help-test.txt":    {"test", "--help"},
 		"help-version.txt": {"version", "--help"},
 	} {
 		out, errOut, code := run(t, args...)
@@ -77,6 +78,7 @@ func TestCompletion(t *testing.T) {
 		{args: []string{"render", "-o", ""}, want: []string{"yaml", "json"}},
 		{args: []string{"render", "--report-format", ""}, want: []string{"table", "json"}},
 		{args: []string{"render", "--exempt-"}, want: []string{"--exempt-user", "--exempt-group"}},
+		{args: []string{"test", "-o", ""}, want: []string{"text", "json", "junit"}},
 		{args: []string{"version", "-o", ""}, want: []string{"yaml", "json"}},
 	} {
 		out, _, code := run(t, append([]string{"__complete"}, tc.args...)...)

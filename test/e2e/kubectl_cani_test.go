@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -96,15 +97,19 @@ var pluginPolicies = []userPolicy{
 	{"maps", "alice", `effect: Allow, description: no server evaluates this, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}], condition: 'size(object.data) == 1'`},
 }
 
-// applyNamespaced applies policies to a namespace, and waits until they decide.
-func applyNamespaced(t *testing.T, namespace string, policies []userPolicy) {
-	t.Helper()
+func manifestOf(namespace string, policies []userPolicy) string {
 	var manifest strings.Builder
 	for _, p := range policies {
 		fmt.Fprintf(&manifest, "---\n{apiVersion: policy.proviso.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: %s, namespace: %s}, spec: {subjects: [{kind: User, name: %s}], %s}}\n",
 			p.name, namespace, p.user, p.spec)
 	}
-	if _, errs, err := kubectlWithInput(t, "admin", manifest.String(), "apply", "-f", "-"); err != nil {
+	return manifest.String()
+}
+
+// applyNamespaced applies policies to a namespace, and waits until they decide.
+func applyNamespaced(t *testing.T, namespace string, policies []userPolicy) {
+	t.Helper()
+	if _, errs, err := kubectlWithInput(t, "admin", manifestOf(namespace, policies), "apply", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, errs)
 	}
 	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--namespace", namespace, "authorizationpolicies", "--all")
@@ -295,6 +300,36 @@ func TestKubectlCanIAgrees(t *testing.T) {
 	}
 }
 
+// pluginVerbs are the verbs that RBAC allows in TestKubectlCanIDecides.
+var pluginVerbs = map[string][]string{"alice": {"get", "create", "delete"}, "bob": {"get", "update"}, "carol": {"get"}}
+
+func nameOfRequest(verb string, machine *unstructured.Unstructured) string {
+	if verb == "create" {
+		return ""
+	}
+	return machine.GetName()
+}
+
+// dataOfRequest returns what admission knows of a request, for a suite.
+func dataOfRequest(t *testing.T, client dynamic.ResourceInterface, verb string, machine *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	data := map[string]any{
+		"operation": strings.ToUpper(verb), "dryRun": true,
+		"namespaceObject": map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "plugin-objects", "labels": map[string]any{"tier": "prod"}}},
+	}
+	if verb != "delete" {
+		data["object"] = machine.Object
+	}
+	if verb != "create" {
+		stored, err := client.Get(t.Context(), machine.GetName(), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data["oldObject"] = stored.Object
+	}
+	return data
+}
+
 // TestKubectlCanIDecides compares the answers for random objects with the outcomes of the requests.
 func TestKubectlCanIDecides(t *testing.T) {
 	r := rand.New(rand.NewPCG(pluginSeed, 2))
@@ -308,7 +343,7 @@ func TestKubectlCanIDecides(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %[1]s, namespace: plugin-objects}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: %[1]s}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]}
 ---
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: plugin-objects-%[1]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "proviso:reviewer"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]}
-`, user, map[string]string{"alice": "[get, create, delete]", "bob": "[get, update]", "carol": "[get]"}[user])
+`, user, "["+strings.Join(pluginVerbs[user], ", ")+"]")
 	}
 	conditions := []string{
 		`object.spec.storageClassName == "dev"`, `object.spec.?nodeName.orValue("") == "edge"`, `"guarded" in object.spec.?tags.orValue([])`,
@@ -364,6 +399,9 @@ func TestKubectlCanIDecides(t *testing.T) {
 	}
 	applyNamespaced(t, "plugin-objects", policies)
 
+	// The same requests are a suite, which kubectl proviso test decides offline.
+	suite := map[string]any{"apiVersion": "test.proviso.dev/v1alpha1", "kind": "PolicyTest", "policies": []string{"policies.yaml"}}
+	var tests []any
 	outcomes := map[string]int{}
 	for i := 0; outcomes["conditional"] < decisions; i++ {
 		if i > 4*decisions {
@@ -404,6 +442,26 @@ func TestKubectlCanIDecides(t *testing.T) {
 			t.Errorf("%s: %s %s: the answer is %d (%d without the object): %s%s; the request: %v", user, verb, text, decided, code, out, errOut, err)
 		}
 		outcomes[fmt.Sprintf("%s %d", verb, want)]++
+		tests = append(tests, map[string]any{
+			"name": fmt.Sprintf("%s %s %d", user, verb, i), "permissions": []any{map[string]any{"apiGroups": []string{"demo.proviso.dev"}, "resources": []string{"virtualmachines"}, "verbs": pluginVerbs[user]}},
+			"request": map[string]any{"user": user, "resourceAttributes": map[string]any{"verb": verb, "group": machines.Group, "version": machines.Version, "resource": machines.Resource, "namespace": "plugin-objects", "name": nameOfRequest(verb, machine)}},
+			"data":    dataOfRequest(t, client("admin"), verb, machine),
+			"expect":  map[string]any{"decision": []string{"yes", "no", "", "yes-if"}[code], "outcome": []string{"yes", "no"}[want]},
+		})
+	}
+	dir := t.TempDir()
+	suite["tests"] = tests
+	text, err := json.Marshal(suite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string]string{"policies.yaml": manifestOf("plugin-objects", policies), "test.yaml": string(text)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out, errOut, code := shell(t, "admin", "", "KUBECONFIG=/dev/null kubectl proviso test "+dir); code != 0 {
+		t.Errorf("the suite of the same requests: exit code %d: %s%s", code, out, errOut)
 	}
 	t.Logf("outcomes: %v", outcomes)
 	for _, verb := range []string{"create", "update", "delete"} {

@@ -47,7 +47,7 @@ var useCases = []struct {
 }
 
 // useCaseFiles are the files of each of them.
-var useCaseFiles = []string{"README.md", "fails.yaml", "passes.yaml", "policy.yaml", "review.golden.yaml", "review.yaml", "status.golden.txt"}
+var useCaseFiles = []string{"README.md", "fails.yaml", "passes.yaml", "policy.yaml", "review.golden.yaml", "review.yaml", "status.golden.txt", "test.yaml"}
 
 func useCaseFile(name, file string) string {
 	return filepath.Join(repository, "artifacts", "examples", name, file)

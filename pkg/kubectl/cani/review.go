@@ -201,7 +201,7 @@ func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.Subjec
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("Proviso did not answer: %w", err) //nolint:staticcheck,revive // a name
+		return nil, fmt.Errorf("the review of Proviso: %w", err)
 	}
 	return &answer.Status, nil
 }

@@ -1,0 +1,133 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	utilexec "k8s.io/utils/exec"
+)
+
+// The exit codes, beside 0.
+const (
+	codeFailed = 1
+	codeError  = 2
+)
+
+// options are the options of the command.
+type options struct {
+	genericiooptions.IOStreams
+
+	output    string
+	verbose   bool
+	threshold float64
+}
+
+// The formats of results.
+const (
+	outputText  = "text"
+	outputJSON  = "json"
+	outputJUnit = "junit"
+)
+
+// NewCommand returns the command.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, output: outputText}
+	cmd := &cobra.Command{
+		Use:   "test DIR",
+		Short: "Test policies without a cluster",
+		Long: `Test policies without a cluster.
+
+ A suite is a document of kind PolicyTest in a file below DIR, or in the file DIR. It names
+ files with policies, and has requests with the expected decisions: at authorization
+ (yes, no or yes-if), and with the object (yes or no). The policies are compiled and
+ evaluated as by the server. No server is called.
+
+ The coverage is the part of the policies that match a request of a test, and of the
+ clauses of their conditions that are true in one test and false in another. Clauses are
+ what && and || join.
+
+ Exit status: 0 if all tests pass, 1 if not, or if the coverage is below the threshold,
+ 2 if a suite cannot be read.`,
+		Example: `  # Run the suites of the examples
+  kubectl proviso test artifacts/examples
+
+  # Show each test, and fail if a clause of a condition is not covered
+  kubectl proviso test artifacts/examples/storage-class -v --coverage-threshold=100
+
+  # Write a report for a pipeline
+  kubectl proviso test artifacts/examples -o junit`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := o.run(cmd.Context(), args)
+			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
+				return utilexec.CodeExitError{Code: codeError, Err: err}
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the results: 'text', 'json' or 'junit'.")
+	fs.BoolVarP(&o.verbose, "verbose", "v", o.verbose, "Show tests that pass, too.")
+	fs.Float64Var(&o.threshold, "coverage-threshold", o.threshold, "Fail if the coverage of a suite is below this percentage.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON, outputJUnit}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+var (
+	errArguments = errors.New("must specify one directory or file with suites")
+	errThreshold = errors.New("--coverage-threshold must be between 0 and 100")
+)
+
+func (o *options) run(ctx context.Context, args []string) error {
+	printers := map[string]func([]*suiteResult) error{
+		outputText:  func(r []*suiteResult) error { return printText(o.Out, r, o.verbose) },
+		outputJSON:  func(r []*suiteResult) error { return printJSON(o.Out, r) },
+		outputJUnit: func(r []*suiteResult) error { return printJUnit(o.Out, r) },
+	}
+	switch {
+	case len(args) != 1:
+		return errArguments
+	case printers[o.output] == nil:
+		return fmt.Errorf("--output must be text, json or junit, not %q", o.output)
+	case !(o.threshold >= 0 && o.threshold <= 100): // also if it is not a number
+		return errThreshold
+	}
+	c, err := newCompilers()
+	if err != nil {
+		return err
+	}
+	suites, errs := readSuites(ctx, args[0], c.policies)
+	if len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	results := make([]*suiteResult, 0, len(suites))
+	failed := false
+	for _, s := range suites {
+		r, err := c.run(ctx, s)
+		if err != nil {
+			return err
+		}
+		results, failed = append(results, r), failed || r.failed() > 0
+	}
+	if err := printers[o.output](results); err != nil {
+		return err
+	}
+	for _, r := range results {
+		if r.Percent < o.threshold {
+			return utilexec.CodeExitError{Code: codeFailed, Err: fmt.Errorf("%s: the coverage is %.1f%%, below the threshold of %.1f%%", r.Path, r.Percent, o.threshold)}
+		}
+	}
+	if failed {
+		return utilexec.CodeExitError{Code: codeFailed}
+	}
+	return nil
+}

@@ -1,0 +1,257 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package policytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+	kjson "sigs.k8s.io/json"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+)
+
+// The kind of suites.
+const (
+	suiteAPIVersion = "test.proviso.dev/v1alpha1"
+	suiteKind       = "PolicyTest"
+)
+
+// suite is a document with tests.
+type suite struct {
+	metav1.TypeMeta `json:",inline"`
+
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	// Policies are files with policies, from the directory of the suite.
+	Policies []string `json:"policies"`
+	Tests    []test   `json:"tests"`
+
+	path     string
+	policies []policyfile.Policy
+}
+
+// test is one request with the expected decisions.
+type test struct {
+	Name string `json:"name"`
+	// Request is the specification of a SubjectAccessReview, and RequestFile a file with such a review. Exactly one of them is given.
+	Request     *authorizationv1alpha1.SubjectAccessReviewSpec `json:"request"`
+	RequestFile string                                         `json:"requestFile"`
+	// Data is the request of an AuthorizationConditionsReview without condition sets, and DataFile a file with such a review. At most one
+	// of them is given.
+	Data     *authorizationv1alpha1.AuthorizationConditionsRequest `json:"data"`
+	DataFile string                                                `json:"dataFile"`
+	// Permissions are what other authorizers, such as RBAC, allow the user.
+	Permissions []rbacv1.PolicyRule `json:"permissions"`
+	Expect      expectation         `json:"expect"`
+}
+
+// expectation has the expected decisions.
+type expectation struct {
+	// Decision is the decision at authorization: yes, no or yes-if. It is required.
+	Decision verdict `json:"decision"`
+	// Outcome is the decision at admission: yes or no. It is given if and only if there are data.
+	Outcome verdict `json:"outcome"`
+	// Policies are the policies in the reason of the last decision that is expected, as NAME or NAMESPACE/NAME. Empty means any.
+	Policies []string `json:"policies"`
+}
+
+// verdict is a decision in a suite.
+type verdict string
+
+const (
+	yes   verdict = "yes"
+	no    verdict = "no"
+	yesIf verdict = "yes-if"
+)
+
+// UnmarshalJSON reads a verdict. YAML reads yes and no without quotes as booleans.
+func (v *verdict) UnmarshalJSON(text []byte) error {
+	var value any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
+		return err
+	}
+	switch value := value.(type) {
+	case bool:
+		*v = no
+		if value {
+			*v = yes
+		}
+	case string:
+		*v = verdict(value)
+	default:
+		return errVerdict
+	}
+	return nil
+}
+
+var errVerdict = errors.New("want yes, no or yes-if")
+
+// The errors of suites.
+var (
+	errNoSuites   = fmt.Errorf("has no suite: no document of kind %s of %s", suiteKind, suiteAPIVersion)
+	errNoTests    = errors.New("tests: Required value: a suite without tests proves nothing")
+	errNoPolicies = errors.New("policies: Required value: name the files with the policies")
+	errNoName     = errors.New("name: Required value")
+	errRequest    = errors.New("exactly one of request and requestFile is required")
+	errData       = errors.New("at most one of data and dataFile can be given")
+	errDecision   = errors.New("expect.decision: must be yes, no or yes-if")
+	errOutcome    = errors.New("expect.outcome: must be yes or no if there are data, and must not be given otherwise")
+	errSets       = errors.New("data.conditionSets: must not be given: the conditions are those of the decision")
+	errOperation  = errors.New("data.operation: must be CREATE, UPDATE, DELETE or CONNECT")
+	errKind       = errors.New("is not of the kind that this field needs")
+	errUser       = errors.New("request: a user or a group is required")
+	errAttributes = errors.New("request: exactly one of resourceAttributes and nonResourceAttributes is required")
+)
+
+// readSuites reads all suites below a directory, or in a file. Documents of other kinds are read only if a suite names their file.
+func readSuites(ctx context.Context, root string, compiler *partial.Compiler) (suites []*suite, errs []error) {
+	var paths []string
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && (path == root || slices.Contains(resource.FileExtensions, filepath.Ext(path))) {
+			paths = append(paths, path)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, path := range paths {
+		documents, readErrs := document.Read(nil, []string{path}, false)
+		errs = append(errs, readErrs...)
+		for _, d := range documents {
+			meta := metav1.TypeMeta{}
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind != suiteKind {
+				continue
+			}
+			s, suiteErrs := readSuite(ctx, d, compiler)
+			suites, errs = append(suites, s), append(errs, suiteErrs...)
+		}
+	}
+	if len(suites) == 0 && len(errs) == 0 {
+		errs = []error{fmt.Errorf("%s: %w", root, errNoSuites)}
+	}
+	return suites, errs
+}
+
+func readSuite(ctx context.Context, d document.Document, compiler *partial.Compiler) (*suite, []error) {
+	s := &suite{path: d.Source.Path()}
+	var errs []error
+	fail := func(err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", d.Source, err))
+		}
+	}
+	if err := unmarshal(d, s); err != nil {
+		return s, []error{err}
+	}
+	if s.APIVersion != suiteAPIVersion {
+		fail(fmt.Errorf("apiVersion %q of kind %s: want %s", s.APIVersion, suiteKind, suiteAPIVersion))
+	}
+	if len(s.Tests) == 0 {
+		fail(errNoTests)
+	}
+	if len(s.Policies) == 0 {
+		fail(errNoPolicies)
+	}
+	l := policyfile.NewLoader("", compiler)
+	for _, file := range s.Policies {
+		documents, readErrs := document.Read(nil, []string{filepath.Join(filepath.Dir(s.path), file)}, false)
+		errs = append(errs, readErrs...)
+		for _, p := range documents {
+			l.Load(ctx, p)
+		}
+	}
+	errs = append(errs, l.Errs...)
+	s.policies = l.Sorted()
+	names := map[string]bool{}
+	for i := range s.Tests {
+		t := &s.Tests[i]
+		prefix := fmt.Sprintf("tests[%d]", i)
+		if names[t.Name] {
+			fail(fmt.Errorf("%s: the name %q occurs twice", prefix, t.Name))
+		}
+		names[t.Name] = true
+		for _, err := range t.complete(filepath.Dir(s.path)) {
+			fail(fmt.Errorf("%s: %w", prefix, err))
+		}
+	}
+	return s, errs
+}
+
+// unmarshal reads a document strictly.
+func unmarshal(d document.Document, into any) error {
+	strict, err := kjson.UnmarshalStrict(d.JSON, into)
+	if err == nil {
+		err = errors.Join(strict...)
+	}
+	if err != nil {
+		return fmt.Errorf("%v: %w", d.Source, err)
+	}
+	return nil
+}
+
+// complete reads the files of a test and validates it.
+func (t *test) complete(dir string) (errs []error) {
+	fail := func(failed bool, err error) {
+		if failed {
+			errs = append(errs, err)
+		}
+	}
+	fail(t.Name == "", errNoName)
+	fail((t.Request == nil) == (t.RequestFile == ""), errRequest)
+	fail(t.Data != nil && t.DataFile != "", errData)
+	if t.RequestFile != "" && t.Request == nil {
+		review := &authorizationv1alpha1.SubjectAccessReview{}
+		if err := readKind(filepath.Join(dir, t.RequestFile), "SubjectAccessReview", review); err != nil {
+			return append(errs, err)
+		}
+		t.Request = &review.Spec
+	}
+	if t.DataFile != "" && t.Data == nil {
+		review := &authorizationv1alpha1.AuthorizationConditionsReview{}
+		if err := readKind(filepath.Join(dir, t.DataFile), "AuthorizationConditionsReview", review); err != nil {
+			return append(errs, err)
+		}
+		t.Data = review.Request
+	}
+	if r := t.Request; r != nil {
+		fail(r.User == "" && len(r.Groups) == 0, errUser)
+		fail((r.ResourceAttributes == nil) == (r.NonResourceAttributes == nil), errAttributes)
+	}
+	if t.Data != nil {
+		fail(len(t.Data.ConditionSets) > 0, errSets)
+		fail(!slices.Contains([]authorizationv1alpha1.Operation{"CREATE", "UPDATE", "DELETE", "CONNECT"}, t.Data.Operation), errOperation)
+	}
+	fail(t.Expect.Decision != yes && t.Expect.Decision != no && t.Expect.Decision != yesIf, errDecision)
+	hasOutcome := t.Expect.Outcome == yes || t.Expect.Outcome == no
+	fail(t.Data != nil && !hasOutcome || t.Data == nil && t.Expect.Outcome != "", errOutcome)
+	return errs
+}
+
+// readKind reads a file with one object of a kind of the reviews.
+func readKind(path, kind string, into any) error {
+	documents, errs := document.Read(nil, []string{path}, false)
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	meta := metav1.TypeMeta{}
+	if len(documents) != 1 || kjson.UnmarshalCaseSensitivePreserveInts(documents[0].JSON, &meta) != nil || meta.Kind != kind {
+		return fmt.Errorf("%s: %w: want one %s", path, errKind, kind)
+	}
+	return unmarshal(documents[0], into)
+}

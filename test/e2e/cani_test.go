@@ -171,6 +171,8 @@ answer is "no" although a request of the same verb, resource and name passes. It
 kubectl names no version, and gets no conditions. A "no" with "allowed on conditions" or "one condition could deny" therefore depends on the
 request. Each of these reasons begins with *the answer depends on conditions*, and ends with *%s*.
 
+[` + "`kubectl proviso can-i`" + `](kubectl-proviso.md#may-i) has the same arguments, and shows the conditions.
+
 | user | check | reason of the "no" |
 | --- | --- | --- |
 `

@@ -14,6 +14,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	utilexec "k8s.io/utils/exec"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
 // The exit codes, beside 0.
@@ -112,6 +114,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 	results := make([]*suiteResult, 0, len(suites))
 	failed := false
 	for _, s := range suites {
+		for _, warning := range s.warnings {
+			_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning))
+		}
 		r, err := c.run(ctx, s)
 		if err != nil {
 			return err

@@ -321,6 +321,17 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
+// TestWarnings shows the warnings that the server gives when such a policy is stored.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	dir := write(t, strings.Replace(policies, `object.spec.class == "dev"`, `request.verb == "delete"`, 1),
+		`{apiVersion: test.proviso.dev/v1alpha1, kind: PolicyTest, policies: [policies.yaml], tests: [{name: a, request: {user: carol, nonResourceAttributes: {verb: get, path: /x}}, expect: {decision: no}}]}`)
+	_, errOut, code := run(t, dir)
+	if code != 0 || strings.Count(errOut, "Warning: ") != 1 || !strings.Contains(errOut, "dev-only") {
+		t.Errorf("exit code %d: %s", code, errOut)
+	}
+}
+
 // TestMistakes reads suites that are not complete.
 func TestMistakes(t *testing.T) {
 	t.Parallel()

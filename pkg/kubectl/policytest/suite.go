@@ -43,6 +43,8 @@ type suite struct {
 
 	path     string
 	policies []policyfile.Policy
+	// warnings are about policies that are valid, but do not do what they say.
+	warnings []string
 }
 
 // test is one request with the expected decisions.
@@ -177,7 +179,7 @@ func readSuite(ctx context.Context, d document.Document, compiler *partial.Compi
 		}
 	}
 	errs = append(errs, l.Errs...)
-	s.policies = l.Sorted()
+	s.policies, s.warnings = l.Sorted(), l.Warnings
 	names := map[string]bool{}
 	for i := range s.Tests {
 		t := &s.Tests[i]

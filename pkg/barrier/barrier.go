@@ -27,8 +27,9 @@ const (
 
 // Barrier is what a policy compiles to. It is immutable, except for Policy and Binding, which are the caller's own.
 type Barrier struct {
-	// Key is the policy.
-	Key engine.Key
+	// Key is the policy. For a mapping, IsOfMapping is true, and Key has its name.
+	Key         engine.Key
+	IsOfMapping bool
 	// Policy and Binding have the same name. Both are nil if no rule can be translated.
 	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
 	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
@@ -46,7 +47,7 @@ type Barrier struct {
 
 // RuleReport says whether some verbs of a rule are translated.
 type RuleReport struct {
-	// Rule is the index of the rule in spec.rules, from 0.
+	// Rule is the index of the rule in spec.rules, from 0. For a mapping, it is the index in spec.fields.
 	Rule int
 	// Resources are the resources of the rule that the entry is about, with their group if the group is the reason.
 	Resources []string

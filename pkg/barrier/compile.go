@@ -604,6 +604,9 @@ func sizeOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {
 	for _, v := range policy.Spec.Variables {
 		size += len(v.Expression)
 	}
+	for _, v := range policy.Spec.Validations {
+		size += len(v.Expression)
+	}
 	return size
 }
 

@@ -42,7 +42,7 @@ var layers = map[string][]string{
 	"pkg/registration":  {},
 	"pkg/aggregated":    {"apis", "generated", "pkg/controller", "pkg/freshness", "pkg/registration"},
 	"pkg/suggestion":    {},
-	"pkg/barrier":       {"apis", "pkg/authorization", "pkg/cel", "pkg/innerdoor/manifest"},
+	"pkg/barrier":       {"apis", "pkg/authorization", "pkg/cel", "pkg/granular/mapping", "pkg/innerdoor/manifest"},
 	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/innerdoor", "pkg/slots"},
 	"pkg/innerdoor":     {"pkg/authorization", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},

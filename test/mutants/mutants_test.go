@@ -19,6 +19,29 @@ import (
 // suites are the packages that decide, and guards without which they would decide otherwise. A
 // new guard gets a line.
 var suites = []mutation.Suite{
+	{Package: "pkg/barrier", Test: "^TestExclusion", Mutants: []mutation.Mutant{
+		{Name: "exclusions: lists in place of maps", File: "exclusion.go", Old: "type(v) == map ? v[%[1]s] : [dyn(type(v)), v])", New: "v[%[1]s]).filter(v, v != null)"},
+		{Name: "exclusions: an empty status", File: "exclusion.go", Old: "names[0] == \"status\" {", New: "false {"},
+		{Name: "exclusions: fields that the server owns", File: "exclusion.go", Old: "mapping.ServerOwned())", New: "[]string{\"managedFields\"})"},
+		{Name: "exclusions: values of an unknown place", File: "exclusion.go", Old: "disjunction(marked, limited(value(before), value(after), e.NewValues))", New: "limited(value(before), value(after), e.NewValues)"},
+		{Name: "exclusions: newValues", File: "exclusion.go", Old: "if e.NewValues != \"\" {\n\t\tvalue", New: "if false {\n\t\tvalue"},
+		{Name: "exclusions: versions", File: "exclusion.go", Old: "ofVersions = oneOf(version, e.Versions)", New: "ofVersions = \"\""},
+		{Name: "exclusions: other versions", File: "exclusion.go", Old: "ofVersions = not(oneOf(version, e.Except))", New: "ofVersions = oneOf(version, e.Except)"},
+		{Name: "exclusions: managers", File: "exclusion.go", Old: "disjunction(\n\t\tfmt.Sprintf(\"%[1]s[0].exists(t, %[2]s)\", owned,", New: "conjunction(never, \n\t\tfmt.Sprintf(\"%[1]s[0].exists(t, %[2]s)\", owned,"},
+		{Name: "exclusions: managers of fields around", File: "exclusion.go", Old: "if len(around) > 0 {", New: "if false {"},
+		{Name: "exclusions: managers of elements", File: "exclusion.go", Old: "for _, key := range elementKeys(names[len(names)-1]) {", New: "for _, key := range elementKeys(names[len(names)-1])[:0] {"},
+		{Name: "exclusions: managers in other versions", File: "exclusion.go", Old: "conjunction(ofVersions, e.claimedElsewhere())", New: "never"},
+		{Name: "exclusions: the first manager", File: "exclusion.go", Old: "(t[4] == [] || t[4] == [{}]) && ", New: ""},
+		{Name: "exclusions: contradictions", File: "exclusion.go", Old: "if e.Broken == \"\" {\n\t\t\tif may", New: "if e.Verb != \"\" {\n\t\t\tif may"},
+		{Name: "exclusions: elements of lists", File: "exclusion.go", Old: "case e.InElements, isList(e):", New: "case false:"},
+		{Name: "exclusions: values of elements", File: "exclusion.go", Old: "case e.Every:\n\t\treturn", New: "case false:\n\t\treturn"},
+		{Name: "exclusions: parameters", File: "exclusion.go", Old: "case e.Verb == \"\":", New: "case false:"},
+		{Name: "exclusions: numbers", File: "exclusion.go", Old: "if function := compiled.CallsOther(); function != \"\" {", New: "if function := compiled.CallsOther(); function == \"-\" {"},
+		{Name: "exclusions: values in errors", File: "exclusion.go", Old: "if function := compiled.MayQuote(cel.Object, cel.OldObject); function != \"\" {", New: "if function := compiled.MayQuote(cel.Object, cel.OldObject); function == \"-\" {"},
+		{Name: "exclusions: the bound", File: "exclusion.go", Old: "if sizeOf(policy) > MaxTextBytes {", New: "if false {"},
+		{Name: "exclusions: the namespace of the check", File: "exclusion.go", Old: ".namespace(%s)", New: ".namespace(%.0s\"\")"},
+		{Name: "exclusions: the name of a creation", File: "exclusion.go", Old: ".name(%s == \"CREATE\" && (%s) == \"\" ? \"\" : (%s))", New: ".name(%.0s%.0s%s)"},
+	}},
 	{Package: "pkg/barrier", Test: "^TestLaw$", Mutants: []mutation.Mutant{
 		{Name: "barrier: update and patch differ", File: "translate.go", Old: "case translated.text != first.text:", New: "case false:", Test: "^TestReport$|^TestLaw$"},
 		{Name: "barrier: updates that create", File: "translate.go", Old: "created.text != never && created.text", New: "created.text == \"-\" && created.text", Test: "^TestReport$|^TestLaw$"},

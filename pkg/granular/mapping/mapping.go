@@ -41,7 +41,7 @@ func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, 
 		if len(invalid) > 0 {
 			continue
 		}
-		r.source = sourceOf(name)
+		r.source, r.field = sourceOf(name), i
 		if text := r.pattern.String(); paths[text] {
 			errs = append(errs, field.Duplicate(at.Child("path"), f.Path))
 		} else {

@@ -26,6 +26,8 @@ type Rule struct {
 	source string
 	// broken is the reason why the rule covers no field; it is empty for a valid rule.
 	broken string
+	// field is the index in spec.fields of a mapping.
+	field int
 }
 
 // grants returns a text that identifies the permission of a rule and its parameter. Rules with the same pattern

@@ -258,7 +258,7 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 // itself. The field may have another name there, so the rule excludes every field. If the permission has a parameter, it
 // cannot be derived without the path of the field, and the rule is broken: it denies every change.
 func (r Rule) inOtherVersion(version string) Rule {
-	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken}
+	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken, field: r.field}
 	if r.broken == "" && r.parameter != nil {
 		here := "version " + version
 		if version == unnamedVersion {

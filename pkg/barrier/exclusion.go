@@ -1,0 +1,481 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+)
+
+// MappingAnnotation has the name of the FieldPermissionMapping from which a barrier comes.
+const MappingAnnotation = "policy.proviso.dev/mapping"
+
+// MappingDomain ends the names of the barriers of mappings.
+const MappingDomain = "mapping.policy.proviso.dev"
+
+// MappingName returns the name of the objects of the barrier of a mapping.
+func MappingName(mapping string) string { return mapping + "." + MappingDomain }
+
+// changing are the verbs of the writes that a barrier of a mapping checks. A deletion changes no field.
+var changing = []string{"create", "patch", "update"}
+
+// CompileMapping compiles the exclusions of a FieldPermissionMapping, which mapping.Table.Exclusions returns. The barrier refuses a write
+// if an excluded field changes, or only its managers in metadata.managedFields do, and the user does not have the verb of the exclusion.
+// An exclusion that cannot be translated is in the report. Rule is then the index in spec.fields.
+func (c *Compiler) CompileMapping(name string, exclusions []mapping.Exclusion) *Barrier {
+	w := &mappingWriter{name: name, compiler: c}
+	for _, e := range exclusions {
+		w.add(e)
+	}
+	return w.barrier()
+}
+
+// excluded is an exclusion for all resources and versions for which it has the same text.
+type excluded struct {
+	mapping.Exclusion
+	// scopes are the resources and versions.
+	scopes []mapping.Exclusion
+}
+
+// mappingWriter collects the parts of the barrier of a mapping.
+type mappingWriter struct {
+	name     string
+	compiler *Compiler
+	fields   []*excluded
+	report   []RuleReport
+}
+
+// add adds an exclusion, or its reason to the report.
+func (w *mappingWriter) add(e mapping.Exclusion) {
+	reason, ok := unseenGroups[e.Resource.Group]
+	if !ok && e.Resource.Group == admissionGroup && slices.Contains(admissionPolicies, e.Resource.Resource) {
+		reason = "admission policies do not see other admission policies and their bindings"
+	}
+	if reason = cmp.Or(reason, w.obstacle(e)); reason != "" {
+		w.note(e, reason)
+		return
+	}
+	for _, known := range w.fields {
+		if known.Path == e.Path && known.Verb == e.Verb && known.NewValues == e.NewValues && known.Broken == e.Broken && known.isSameScope(e) {
+			known.scopes = append(known.scopes, e)
+			w.note(e, "")
+			return
+		}
+	}
+	w.fields = append(w.fields, &excluded{Exclusion: e, scopes: []mapping.Exclusion{e}})
+	w.note(e, "")
+}
+
+// isSameScope reports whether entries of metadata.managedFields have the path of the exclusion in the same versions for another resource.
+func (e *excluded) isSameScope(other mapping.Exclusion) bool {
+	return !isLimited(e.Exclusion) && !isLimited(other) ||
+		e.Resource.Group == other.Resource.Group && e.Others == other.Others && slices.Equal(e.Versions, other.Versions) && slices.Equal(e.Except, other.Except)
+}
+
+// note adds an entry for an exclusion to the report.
+func (w *mappingWriter) note(e mapping.Exclusion, reason string) {
+	resource := e.Resource.String()
+	for i := range w.report {
+		if r := &w.report[i]; r.Rule == e.Field && r.Reason == reason {
+			if !slices.Contains(r.Resources, resource) {
+				r.Resources = append(r.Resources, resource)
+			}
+			return
+		}
+	}
+	w.report = append(w.report, RuleReport{Rule: e.Field, Resources: []string{resource}, Verbs: changing, Reason: reason})
+}
+
+// The reasons why exclusions have no translation.
+const (
+	reasonParameter = "the verb has a parameter, and kube-apiserver makes at most two checks in one expression"
+	reasonElements  = "the path has elements of a list or a map, which admission does not tell apart as the schema does: exclude the list or the map"
+	reasonEvery     = "newValues is about each element of a list or a map, which admission does not tell apart as the schema does"
+	reasonMetadata  = "newValues reads the metadata as a whole, with fields that the server owns"
+)
+
+// obstacle returns why an exclusion has no translation.
+func (w *mappingWriter) obstacle(e mapping.Exclusion) string {
+	switch {
+	case e.Broken != "":
+		if e.InElements || isList(e) {
+			return reasonElements
+		}
+		return ""
+	case e.Verb == "":
+		return reasonParameter
+	case e.InElements, isList(e):
+		return reasonElements
+	case e.NewValues == "":
+		return ""
+	case e.Every:
+		return reasonEvery
+	case isMetadata(e):
+		return reasonMetadata
+	}
+	return w.problem(e.NewValues)
+}
+
+// isList reports whether an exclusion is about one element of a list that every object has.
+func isList(e mapping.Exclusion) bool {
+	return len(e.Names) > 2 && e.Names[0] == "metadata" && (e.Names[1] == "finalizers" || e.Names[1] == "ownerReferences")
+}
+
+// isMetadata reports whether an exclusion is about the metadata as a whole.
+func isMetadata(e mapping.Exclusion) bool {
+	return e.Path != "" && len(e.Names) == 1 && e.Names[0] == "metadata"
+}
+
+// problem returns why kube-apiserver must not evaluate newValues.
+func (w *mappingWriter) problem(newValues string) string {
+	compiled, err := w.compiler.admission.Compile(limited("dyn(oldObject)", "dyn(object)", newValues))
+	if err != nil {
+		return reasonOf(err)
+	}
+	if function := compiled.CallsOther(); function != "" {
+		return fmt.Sprintf("newValues calls %s, whose result may differ between an integer and the same number with a fraction of zero", function)
+	}
+	if function := compiled.MayQuote(cel.Object, cel.OldObject); function != "" {
+		return fmt.Sprintf("an error of %s would quote stored data in the answer of kube-apiserver", function)
+	}
+	return ""
+}
+
+// limited returns an expression that evaluates newValues for two values.
+func limited(before, after, newValues string) string {
+	// A comment in newValues ends with the line.
+	return fmt.Sprintf("[%s].exists(oldValue, [%s].exists(value, %s\n))", before, after, newValues)
+}
+
+// The expressions of variables.
+const (
+	// managersOf are the entries of metadata.managedFields of the new and of the old object.
+	managersOf = `[dyn(object), dyn(oldObject)].map(o, ([o].filter(o, o != null && "managedFields" in o.metadata && o.metadata.managedFields != null)` +
+		`.map(o, o.metadata.managedFields) + [dyn([])])[0])`
+	// kindVersion is the version of the kind of the request, as in an entry of metadata.managedFields.
+	kindVersion = `(request.kind.group == "" ? "" : request.kind.group + "/") + request.kind.version`
+	// firstManager is the manager of the fields that an object had before its first server-side apply. The server writes its entry.
+	firstManager = "before-first-apply"
+)
+
+// valueOf returns an expression for the list that has the value of a field, and nothing if there is none. A list or another value where
+// a map should be takes the place of the value, marked by its type.
+func valueOf(object string, names []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[dyn(%s)]", object)
+	for _, name := range names {
+		fmt.Fprintf(&b, `.filter(v, v != null && (type(v) != map || %[1]s in v)).map(v, type(v) == map ? v[%[1]s] : [dyn(type(v)), v])`, quoted(name))
+	}
+	if len(names) == 1 && names[0] == "status" {
+		b.WriteString(".filter(v, v != {})") // servers with types write one into every object
+	}
+	return b.String()
+}
+
+// isMarked returns an expression that is true for a list of valueOf with something else than the value.
+func isMarked(list string) string {
+	return list + ".exists(v, type(v) == list && v != [] && type(v[0]) == type)"
+}
+
+// differ returns an expression that is true if two maps differ, some keys aside.
+func differ(a, b string, aside []string) string {
+	in := oneOf("k", aside)
+	return fmt.Sprintf("%[1]s.exists(k, !(%[3]s) && (!(k in %[2]s) || %[1]s[k] != %[2]s[k])) || %[2]s.exists(k, !(%[3]s) && !(k in %[1]s))", a, b, in)
+}
+
+// changedMetadata is true if the metadata differ, the fields that the server owns aside.
+func changedMetadata() string {
+	return differ("object.metadata", "oldObject.metadata", mapping.ServerOwned())
+}
+
+// changedObject is true if a field of the object differs that the server does not own.
+func changedObject() string {
+	return disjunction(
+		"oldObject == null", differ("object", "oldObject", []string{"apiVersion", "kind", "metadata", "status"}), changedMetadata(),
+		valueOf("object", []string{"status"})+" != "+valueOf("oldObject", []string{"status"}))
+}
+
+// managed returns an expression for the list that has the part of an entry of metadata.managedFields below some fields, if it has one.
+func managed(names []string) string {
+	text := "[dyn(e.?fieldsV1.orValue({}))]"
+	for _, name := range names {
+		text += fmt.Sprintf(".filter(n, %[1]s in n).map(n, n[%[1]s])", quoted(name))
+	}
+	return text
+}
+
+// fieldKeys returns the names of the fields as entries of metadata.managedFields write them.
+func fieldKeys(names []string) []string {
+	keys := make([]string, 0, len(names))
+	for _, name := range names {
+		keys = append(keys, "f:"+name)
+	}
+	return keys
+}
+
+// elementKeys returns how an entry writes the last name if it is an element of a list of strings, integers or booleans.
+func elementKeys(name string) []string {
+	text, err := json.Marshal(name)
+	if err != nil {
+		return nil
+	}
+	keys := []string{"v:" + string(text)}
+	if _, err := strconv.ParseInt(name, 10, 64); err == nil || name == "true" || name == "false" {
+		keys = append(keys, "v:"+name)
+	}
+	return keys
+}
+
+// owners returns an expression for what the entries of metadata.managedFields have of a field: the identity of the entry, the part below
+// the field, and which of the fields around it the entry has itself, if isThere is true or the entry is of another version. isThere is an
+// expression for whether the new object has the field.
+func owners(names []string, isThere string) string {
+	keys := fieldKeys(names)
+	parts := managed(keys)
+	for _, key := range elementKeys(names[len(names)-1]) {
+		parts += " + " + managed(append(slices.Clone(keys[:len(keys)-1]), key))
+	}
+	around := make([]string, 0, len(keys))
+	for i := 1; i < len(keys); i++ {
+		around = append(around, fmt.Sprintf(`%s.exists(n, n == {} || "." in n)`, managed(keys[:i])))
+	}
+	identity := make([]string, 0, 4)
+	for _, field := range []string{"apiVersion", "manager", "operation", "subresource"} {
+		identity = append(identity, fmt.Sprintf(`e.?%s.orValue("")`, field))
+	}
+	within := "[]"
+	if len(around) > 0 {
+		within = fmt.Sprintf(`%s ? [%s] : []`, disjunction(isThere, `e.?apiVersion.orValue("") != variables.version`), strings.Join(around, ", "))
+	}
+	return fmt.Sprintf("variables.managers.map(l, l.map(e, [%s, dyn(%s), dyn(%s)]).filter(t, t[4] != [] || true in t[5]))", strings.Join(identity, ", "), parts, within)
+}
+
+// scope returns expressions that are true for the resources of an exclusion, and for its resources and versions.
+func (w *mappingWriter) scope(e *excluded) (ofResources, ofVersions string) {
+	resources := map[string]bool{}
+	for _, other := range w.fields {
+		for _, s := range other.scopes {
+			resources[s.Resource.String()] = true
+		}
+	}
+	are := make([]string, 0, len(e.scopes))
+	for _, s := range e.scopes {
+		are = append(are, conjunction(oneOf(group, []string{s.Resource.Group}), oneOf(resource, []string{s.Resource.Resource})))
+	}
+	if ofResources = disjunction(are...); len(e.scopes) == len(resources) {
+		ofResources = alwaysTrue
+	}
+	switch {
+	case !e.Others:
+		ofVersions = oneOf(version, e.Versions)
+	case len(e.Except) > 0:
+		ofVersions = not(oneOf(version, e.Except))
+	}
+	return ofResources, conjunction(ofResources, ofVersions)
+}
+
+// isLimited reports whether an exclusion applies in some versions only.
+func isLimited(e mapping.Exclusion) bool { return !e.Others || len(e.Except) > 0 }
+
+// addVariable appends a variable, and returns the expression that reads it.
+func addVariable(to *[]admissionregistrationv1.Variable, name, expression string) string {
+	*to = append(*to, admissionregistrationv1.Variable{Name: name, Expression: expression})
+	return "variables." + name
+}
+
+// changed adds the variables of an exclusion, and returns expressions for whether the request changes the field, and for whether it
+// changes its managers alone.
+func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int) (isChanged, isClaimed string) {
+	if e.Path == "" {
+		return changedObject(), "variables.managers[0] != variables.managers[1]"
+	}
+	name := func(prefix string) string { return prefix + strconv.Itoa(number) }
+	after, before := valueOf("object", e.Names), valueOf("oldObject", e.Names)
+	if e.Every {
+		const dropEmpty = ".filter(v, v != null && v != {} && v != [])"
+		after, before = after+dropEmpty, before+dropEmpty
+	}
+	after, before = addVariable(to, name("new"), after), addVariable(to, name("old"), before)
+	isChanged = after + " != " + before
+	if isMetadata(e.Exclusion) && !e.Every {
+		isChanged = disjunction("oldObject == null", changedMetadata())
+	}
+	isThere := after + ".exists(v, v != null)"
+	if e.Every {
+		isThere = alwaysTrue
+	}
+	owned := addVariable(to, name("owners"), owners(e.Names, isThere))
+	isFirst := fmt.Sprintf(`variables.managers[1] == [] && t[1] == %q && t[2] == "Update" && t[0] == variables.version && (t[4] == [] || t[4] == [{}]) && %s.exists(v, v != null && type(v) != map && type(v) != list)`, firstManager, before)
+	relevant := e.isHere("t[0]")
+	if e.NewValues != "" {
+		value := func(list string) string { return "(" + list + " + [dyn(null)])[0]" }
+		marked := disjunction(isMarked(after), isMarked(before))
+		isPart := fmt.Sprintf("(%s + %s).exists(v, type(v) == map || type(v) == list)", after, before)
+		// What a creation has is new, so that only its changes count.
+		unchanged := disjunction(fmt.Sprintf("oldObject != null && (%s || true in t[5])", isPart), not(isChanged))
+		claims := addVariable(to, name("claims"), disjunction(marked, limited(value(after), value(after), e.NewValues), limited(value(after), "dyn(null)", e.NewValues)))
+		relevant = conjunction(relevant, disjunction("t[0] != variables.version", conjunction(unchanged, claims)))
+		isChanged = conjunction(isChanged, disjunction(marked, limited(value(before), value(after), e.NewValues)))
+	}
+	isClaimed = disjunction(
+		fmt.Sprintf("%[1]s[0].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[1])", owned), not(isFirst), relevant)),
+		fmt.Sprintf("%[1]s[1].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[0])", owned), relevant)))
+	return isChanged, isClaimed
+}
+
+// isHere returns an expression that is true if an entry of metadata.managedFields is of a version in which the exclusion applies.
+func (e *excluded) isHere(apiVersion string) string {
+	versions := e.Versions
+	if e.Others {
+		versions = e.Except
+	}
+	named := make([]string, 0, len(versions))
+	for _, v := range versions {
+		named = append(named, e.Resource.WithVersion(v).GroupVersion().String())
+	}
+	switch {
+	case !isLimited(e.Exclusion):
+		return alwaysTrue
+	case e.Others:
+		return not(oneOf(apiVersion, named))
+	}
+	return oneOf(apiVersion, named)
+}
+
+// claimedElsewhere returns an expression that is true if an entry of metadata.managedFields changes in a version in which the exclusion
+// does not apply. The field may have another name there.
+func (e *excluded) claimedElsewhere() string {
+	entries := func(i int) string {
+		return fmt.Sprintf("variables.managers[%d].filter(e, %s)", i, not(e.isHere(`(e.?apiVersion.orValue(""))`)))
+	}
+	return entries(0) + " != " + entries(1)
+}
+
+// allowed returns an expression that is true if the user has a verb on the object. A creation has no name when it is authorized.
+func allowed(verb string) string {
+	return fmt.Sprintf(`authorizer.group(%s).resource(%s).subresource(%s).namespace(%s).name(%s == "CREATE" && (%s) == "" ? "" : (%s)).check(%s).allowed()`,
+		group, resource, subresource, namespace, operation, subresource, name, quoted(verb))
+}
+
+// barrier returns the barrier.
+func (w *mappingWriter) barrier() *Barrier {
+	b := &Barrier{Key: engine.Key{Name: w.name}, IsOfMapping: true, exempt: w.compiler.exempt}
+	slices.SortStableFunc(w.report, func(a, b RuleReport) int { return a.Rule - b.Rule })
+	slices.SortStableFunc(w.fields, func(a, b *excluded) int { return cmp.Or(a.Field-b.Field, strings.Compare(a.Path, b.Path)) })
+	if b.Report = w.report; len(w.fields) == 0 {
+		return b
+	}
+	variables := []admissionregistrationv1.Variable{{Name: "managers", Expression: managersOf}, {Name: "version", Expression: kindVersion}}
+	var validations []admissionregistrationv1.Validation
+	verbs := map[string]string{}
+	for i, e := range w.fields {
+		ofResources, ofVersions := w.scope(e)
+		isChanged, isClaimed := e.changed(&variables, i)
+		switch {
+		case e.Path == "":
+			isClaimed = conjunction(ofVersions, isClaimed)
+		case isLimited(e.Exclusion):
+			isClaimed = disjunction(conjunction(ofResources, isClaimed), conjunction(ofVersions, e.claimedElsewhere()))
+		default:
+			isClaimed = conjunction(ofResources, isClaimed)
+		}
+		isChanged = addVariable(&variables, "changed"+strconv.Itoa(i), conjunction(ofVersions, isChanged))
+		isClaimed = addVariable(&variables, "claimed"+strconv.Itoa(i), isClaimed)
+		may := ""
+		if e.Broken == "" {
+			if may = verbs[e.Verb]; may == "" {
+				may = addVariable(&variables, "allowed"+strconv.Itoa(len(verbs)), allowed(e.Verb))
+				verbs[e.Verb] = may
+			}
+		}
+		for _, c := range []struct{ is, what string }{{isChanged, "the field " + e.Path}, {isClaimed, "the managers of the field " + e.Path + " (metadata.managedFields)"}} {
+			expression := "!" + c.is
+			if may != "" {
+				expression += " || " + may
+			}
+			validations = append(validations, admissionregistrationv1.Validation{
+				Expression: expression, Reason: ptr.To(metav1.StatusReasonForbidden), Message: shortened(e.message(c.what)),
+			})
+		}
+	}
+	policy := w.policy(variables, validations)
+	if sizeOf(policy) > MaxTextBytes {
+		for i := range b.Report {
+			b.Report[i].Reason = cmp.Or(b.Report[i].Reason, reasonTooLarge)
+		}
+		return b
+	}
+	b.Policy = policy
+	b.Binding = &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: w.metadata(),
+		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: MappingName(w.name), ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
+	}
+	return b
+}
+
+// message returns the message of a refusal. what has changed.
+func (e *excluded) message(what string) string {
+	switch {
+	case e.Path == "":
+		what = "in this version, every field of the object"
+	case e.Every:
+		what = strings.TrimSuffix(what, "[*]")
+	}
+	if e.Broken != "" {
+		return fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%s)", what, e.Broken)
+	}
+	return fmt.Sprintf("%s is excluded from general permission: changing it also needs the verb %q", what, e.Verb)
+}
+
+func (w *mappingWriter) metadata() metav1.ObjectMeta {
+	return metav1.ObjectMeta{Name: MappingName(w.name), Labels: map[string]string{ManagedByLabel: ManagedBy}, Annotations: map[string]string{MappingAnnotation: w.name}}
+}
+
+// policy returns the ValidatingAdmissionPolicy.
+func (w *mappingWriter) policy(variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	byGroup := map[string][]string{}
+	var groups []string
+	for _, e := range w.fields {
+		for _, s := range e.scopes {
+			if byGroup[s.Resource.Group] == nil {
+				groups = append(groups, s.Resource.Group)
+			}
+			byGroup[s.Resource.Group] = append(byGroup[s.Resource.Group], s.Resource.Resource, s.Resource.Resource+"/*")
+		}
+	}
+	var rules []admissionregistrationv1.NamedRuleWithOperations
+	for _, group := range sortedSet(groups) {
+		rules = append(rules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{group}, APIVersions: []string{all}, Resources: sortedSet(byGroup[group]), Scope: ptr.To(admissionregistrationv1.AllScopes),
+			},
+		}})
+	}
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: w.metadata(),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy:    ptr.To(admissionregistrationv1.Fail),
+			MatchConstraints: &admissionregistrationv1.MatchResources{MatchPolicy: ptr.To(admissionregistrationv1.Exact), ResourceRules: rules},
+			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: not(userIs(w.compiler.exempt.Users, w.compiler.exempt.Groups))}},
+			Variables:        variables, Validations: validations,
+		},
+	}
+}

@@ -1,0 +1,150 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/things"
+)
+
+// compileFields compiles the first of some mappings.
+func compileFields(tb testing.TB, mappings ...*policy.FieldPermissionMapping) *barrier.Barrier {
+	tb.Helper()
+	exclusions, err := mapping.NewTable(mappings...).Exclusions(mappings[0].Name)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return newLaw(tb).barriers.CompileMapping(mappings[0].Name, exclusions)
+}
+
+// in returns a mapping for resources of a group.
+func in(group string, resources ...string) *policy.FieldPermissionMapping {
+	m := &policy.FieldPermissionMapping{}
+	m.Name, m.Spec.Fields = "fields", []policy.FieldPermission{things.Excluded("spec.a", "booms", "")}
+	for _, r := range resources {
+		m.Spec.Resources = append(m.Spec.Resources, policy.FieldPermissionResource{APIGroup: group, Resource: r})
+	}
+	return m
+}
+
+// TestExclusionReport has what is translated, and why other exclusions are not.
+func TestExclusionReport(t *testing.T) {
+	t.Parallel()
+	of := func(path, permission, newValues string) *policy.FieldPermissionMapping {
+		return things.Mapping("fields", things.Spec(things.Excluded(path, permission, newValues)))
+	}
+	parameter := things.Parameterized("spec.disks[*]", "disk", policy.FieldPermissionParameter{})
+	parameter.Exclusion = &policy.FieldExclusion{}
+	for name, tc := range map[string]struct {
+		mapping *policy.FieldPermissionMapping
+		want    string
+	}{
+		"a field":                           {of("spec.boom", "booms", ""), ""},
+		"some values":                       {of("spec.boom", "booms", "value == true"), ""},
+		"each key":                          {of("spec.disks[*]", "disks", ""), ""},
+		"a field of each key":               {of("spec.disks[*].size", "sizes", ""), "elements of a list or a map"},
+		"an element":                        {of(`spec.disks[name="a"]`, "disks", ""), "elements of a list or a map"},
+		"a finalizer":                       {of(`metadata.finalizers["a"]`, "boomFinalizers", ""), "elements of a list or a map"},
+		"a parameter":                       {things.Mapping("fields", things.Spec(parameter)), "the verb has a parameter"},
+		"values of each key":                {of("spec.disks[*]", "disks", "value == 1"), "newValues is about each element"},
+		"values of the metadata":            {of("metadata", "metadata", "value == 1"), "newValues reads the metadata"},
+		"a calculation":                     {of("spec.a", "booms", "value + 1 > 3"), "newValues calls _+_"},
+		"a type":                            {of("spec.a", "booms", "type(value) == int"), "newValues calls type"},
+		"a quotation":                       {of("spec.a", "booms", "oldValue.matches(value)"), "an error of matches would quote stored data"},
+		"an index":                          {of("spec.a", "booms", "value[oldValue] == 1"), "newValues calls _[_]"},
+		"reviews":                           {in("authorization.k8s.io", "subjectaccessreviews"), "admission policies do not see reviews"},
+		"Proviso":                           {in("demo.proviso.dev", "virtualmachines"), "Proviso serves it"},
+		"policies":                          {in("admissionregistration.k8s.io", "validatingadmissionpolicies"), "admission policies do not see other admission policies"},
+		"webhooks":                          {in("admissionregistration.k8s.io", "validatingwebhookconfigurations"), ""},
+		"without an exclusion":              {things.Mapping("fields", things.Spec(things.Field("spec.a", "booms"))), "-"},
+		"with a comment that hides the end": {of("spec.boom", "booms", "value == true //"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := compileFields(t, tc.mapping)
+			if tc.want == "-" {
+				if b.Policy != nil || len(b.Report) > 0 {
+					t.Errorf("got %+v", b)
+				}
+				return
+			}
+			if len(b.Report) == 0 {
+				t.Fatal("no report")
+			}
+			if r := b.Report[0]; r.Reason != tc.want && (tc.want == "" || !strings.Contains(r.Reason, tc.want)) {
+				t.Errorf("got %q, want %q", r.Reason, tc.want)
+			}
+			if (b.Policy == nil) != (tc.want != "") || (b.Binding == nil) != (tc.want != "") {
+				t.Errorf("there is a barrier: %v", b.Policy != nil)
+			}
+		})
+	}
+}
+
+// TestExclusionBounds has a mapping with more fields than a barrier has room for.
+func TestExclusionBounds(t *testing.T) {
+	t.Parallel()
+	var fields []policy.FieldPermission
+	for i := range 256 {
+		fields = append(fields, things.Excluded(fmt.Sprintf("spec.f%d", i), "booms", ""))
+	}
+	few, many := compileFields(t, things.Mapping("fields", things.Spec(fields[:20]...))), compileFields(t, things.Mapping("fields", things.Spec(fields...)))
+	if few.Policy == nil || many.Policy != nil || !strings.Contains(many.Report[0].Reason, "the expressions of the barrier have more than") {
+		t.Errorf("got %v %v, %+v", few.Policy != nil, many.Policy != nil, many.Report[0])
+	}
+}
+
+// TestExclusionsAreDeterministic compiles mappings several times, in different orders.
+func TestExclusionsAreDeterministic(t *testing.T) {
+	t.Parallel()
+	first := things.Mapping("fields", things.Spec(things.Excluded("spec.boom", "booms", ""), things.Excluded("spec", "specification", ""), things.Excluded("metadata.labels", "labels", "")), "v2", "v1")
+	other := things.Mapping("other", things.Spec(things.Excluded("spec.boom", "others", "")), "v2")
+	want := compileFields(t, first, other)
+	if got := want.Policy.Name; got != "fields.mapping.policy.proviso.dev" || want.Binding.Spec.PolicyName != got {
+		t.Errorf("the name is %q", got)
+	}
+	table := mapping.NewTable(other, first)
+	for range 5 {
+		exclusions, err := table.Exclusions("fields")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := newLaw(t).barriers.CompileMapping("fields", exclusions)
+		if diff := cmp.Diff(want.Policy, got.Policy); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+}
+
+// TestExclusionMessages has the messages of refusals, which have the form of the refusals by Proviso.
+func TestExclusionMessages(t *testing.T) {
+	t.Parallel()
+	m := things.Mapping("fields", things.Spec(things.Excluded(`metadata.labels["example.com/tier"]`, "tier", ""), things.Excluded("spec.boom", "booms", "")), "v1")
+	other := things.Mapping("other", things.Spec(things.Excluded("spec.boom", "others", "")), "v1")
+	var got []string
+	for _, v := range compileFields(t, m, other).Policy.Spec.Validations {
+		got = append(got, v.Message)
+	}
+	for _, want := range []string{
+		`the field metadata.labels["example.com/tier"] is excluded from general permission: changing it also needs the verb "granular:tier"`,
+		`the managers of the field metadata.labels["example.com/tier"] (metadata.managedFields) is excluded from general permission: changing it also needs the verb "granular:tier"`,
+		`in this version, every field of the object is excluded from general permission: changing it also needs the verb "granular:tier"`,
+		`the field spec.boom is excluded from general permission, and no permission covers it (spec.boom has permission "booms" by FieldPermissionMapping "fields" and "others" by FieldPermissionMapping "other")`,
+	} {
+		if !slices.Contains(got, want) {
+			t.Errorf("no %s\nin %s", want, strings.Join(got, "\n"))
+		}
+	}
+}

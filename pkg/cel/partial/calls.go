@@ -1,0 +1,40 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import "github.com/google/cel-go/common/operators"
+
+// comparing are the operators and functions that have the same result for an integer and for the same number with a fraction of zero.
+var comparing = map[string]bool{
+	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true, operators.Conditional: true,
+	operators.Equals: true, operators.NotEquals: true, operators.In: true,
+	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
+	operators.OptSelect: true, "optional.of": true, "optional.none": true, "hasValue": true, "value": true, "orValue": true, "or": true,
+	"size": true, "dyn": true, "contains": true, "startsWith": true, "endsWith": true, "matches": true,
+	"lowerAscii": true, "upperAscii": true, "trim": true, "sets.contains": true, "sets.equivalent": true, "sets.intersects": true,
+}
+
+// CallsOther returns the name of an operator or a function in the expression that does more than read, compare and search values, or an
+// empty string if there is none. Without one, the result is the same whether a number is an integer or has a fraction of zero.
+func (e *Expression) CallsOther() string { return callsOther(e.tree) }
+
+func callsOther(n *node) string {
+	isIndex := n.kind == callNode && (n.name == operators.Index || n.name == operators.OptIndex) && n.args[1].kind == constantNode
+	if n.kind == callNode && !comparing[n.name] && !isIndex {
+		return n.name
+	}
+	if n.target != nil {
+		if name := callsOther(n.target); name != "" {
+			return name
+		}
+	}
+	for _, arg := range n.args {
+		if name := callsOther(arg); name != "" {
+			return name
+		}
+	}
+	return ""
+}

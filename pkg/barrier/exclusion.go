@@ -62,6 +62,9 @@ type mappingWriter struct {
 
 // add adds an exclusion, or its reason to the report.
 func (w *mappingWriter) add(e mapping.Exclusion) {
+	if e.Broken != "" {
+		e.NewValues = "" // every change is refused
+	}
 	reason, ok := unseenGroups[e.Resource.Group]
 	if !ok && e.Resource.Group == admissionGroup && slices.Contains(admissionPolicies, e.Resource.Resource) {
 		reason = "admission policies do not see other admission policies and their bindings"
@@ -112,15 +115,12 @@ const (
 // obstacle returns why an exclusion has no translation.
 func (w *mappingWriter) obstacle(e mapping.Exclusion) string {
 	switch {
+	case e.InElements, isList(e):
+		return reasonElements
 	case e.Broken != "":
-		if e.InElements || isList(e) {
-			return reasonElements
-		}
 		return ""
 	case e.Verb == "":
 		return reasonParameter
-	case e.InElements, isList(e):
-		return reasonElements
 	case e.NewValues == "":
 		return ""
 	case e.Every:

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -215,6 +217,15 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 	}
 }
 
+// authenticated returns a user with the group that kube-apiserver gives each user who is impersonated.
+func authenticated(u user.Info) user.Info {
+	if slices.Contains(u.GetGroups(), user.AllAuthenticated) {
+		return u
+	}
+	groups := append(slices.Clone(u.GetGroups()), user.AllAuthenticated)
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: u.GetExtra()}
+}
+
 // setDryRun sets in the options of a write what each request here has.
 func setDryRun(options runtime.Object) {
 	switch o := options.(type) {
@@ -259,6 +270,7 @@ func (l *serverLaw) compare(t *testing.T, w *barrierlaw.Write, pairs []pair, num
 	}
 	w.DryRun, w.Object = true, nil
 	setDryRun(w.Options)
+	w.User = authenticated(w.User)
 	if w.Operation != admission.Delete {
 		w.Object = decoded(t, answer)
 	}

@@ -112,7 +112,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
 // The errors of arguments and flags.
 var (
-	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName.\nSee 'kubectl proviso can-i -h' for help and examples.")
+	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName.\nSee 'kubectl proviso can-i -h' for help and examples")
 	errListArgs   = errors.New("list option must be specified with no arguments")
 	errListFlags  = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
 	errNoHeaders  = errors.New("--no-headers cannot be set without --list specified")

@@ -158,6 +158,7 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 		return object, nil, nil
 	case authorizationv1alpha1.OperationDelete:
 		return nil, object, nil
+	case authorizationv1alpha1.OperationUpdate, authorizationv1alpha1.OperationConnect:
 	}
 	stored, err := o.clients.dynamic.Resource(o.resource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
 	switch {

@@ -30,6 +30,7 @@ func (o *options) print(a *answer) error {
 			return err
 		}
 		return utilexec.CodeExitError{Code: codeYesIf}
+	case no:
 	}
 	line := "no"
 	for _, text := range []string{a.reason, a.evaluationError} {

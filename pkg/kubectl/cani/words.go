@@ -96,6 +96,7 @@ func comparison(e ast.Expr) (string, bool) {
 		return f.name + " is true", ok && !f.isOptional
 	case ast.CallKind:
 		return call(e.AsCall())
+	default:
 	}
 	return "", false
 }
@@ -209,6 +210,7 @@ func fieldOf(e ast.Expr) (field, bool) {
 		return f.child(e.AsSelect().FieldName()), ok && f.absent == nil && !e.AsSelect().IsTestOnly()
 	case ast.CallKind:
 		return fieldOfCall(e.AsCall())
+	default:
 	}
 	return field{}, false
 }
@@ -276,7 +278,6 @@ func isPlain(text string) bool {
 	if _, err := strconv.ParseFloat(text, 64); err == nil {
 		return false
 	}
-	return !strings.ContainsFunc(text, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._/:@", r))
-	})
+	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/:@"
+	return !strings.ContainsFunc(text, func(r rune) bool { return !strings.ContainsRune(plain, r) })
 }

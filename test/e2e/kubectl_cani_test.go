@@ -106,6 +106,29 @@ func manifestOf(namespace string, policies []userPolicy) string {
 	return manifest.String()
 }
 
+// applyForTest applies a manifest until the end of a test. It then waits until kube-apiserver and Proviso have forgotten that carol may review.
+func applyForTest(t *testing.T, manifest string) {
+	t.Helper()
+	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	review, err := os.ReadFile(filepath.Join(repository, "artifacts", "examples", "reviews", "access-allowed.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, errs, err := kubectlWithInput(t, "admin", manifest, "delete", "--ignore-not-found", "--wait=false", "-f", "-"); err != nil {
+			t.Errorf("%v: %s", err, errs)
+		}
+		for _, user := range []string{"carol", "carol-direct"} {
+			waitUntil(t, user+" may not review", func() bool {
+				_, _, err := kubectlWithInput(t, user, string(review), "create", "--validate=false", "-f", "-")
+				return err != nil
+			})
+		}
+	})
+}
+
 // applyNamespaced applies policies to a namespace, and waits until they decide.
 func applyNamespaced(t *testing.T, namespace string, policies []userPolicy) {
 	t.Helper()
@@ -126,9 +149,7 @@ const (
 // TestKubectlCanI runs the plugin by kubectl, and compares what it prints. It is not parallel, because policies for the
 // cluster of other tests would change the answers.
 func TestKubectlCanI(t *testing.T) {
-	if _, errs, err := kubectlWithInput(t, "admin", pluginManifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
+	applyForTest(t, pluginManifest)
 	applyNamespaced(t, "plugin", pluginPolicies)
 	var text strings.Builder
 	for _, tc := range []struct{ user, input, args string }{
@@ -266,9 +287,7 @@ func TestKubectlCanIAgrees(t *testing.T) {
 			})
 		}
 	}
-	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
+	applyForTest(t, manifest)
 	applyNamespaced(t, "plain-questions", policies)
 
 	answers := map[string]int{}
@@ -382,9 +401,7 @@ func TestKubectlCanIDecides(t *testing.T) {
 		}
 		return machine
 	}
-	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
+	applyForTest(t, manifest)
 	client := func(user string) dynamic.ResourceInterface {
 		c, err := dynamic.NewForConfig(config(t, user))
 		if err != nil {

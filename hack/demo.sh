@@ -57,12 +57,12 @@ run "${effective}/prod-secrets"
 fails "kubectl --context bob ${in_shop} patch secret payments --patch='{\"stringData\":{\"password\":\"second\"}}'"
 run "kubectl ${in_shop} get authorizationpolicies"
 
-title "8. Without Proviso: nothing opens, and nobody else waits"
+title "8. While Proviso is down, no permission is added, and other users go on"
 run 'kill -9 $(cat _output/dev/proviso-apiserver.pid)'
 fails "kubectl --context alice create -f ${files}/claim-dev.yaml"
 fails "kubectl --context bob ${in_shop} delete --wait=false secret payments"
 run "kubectl --context bob ${in_shop} create configmap note-\$RANDOM"
-say "What a policy allows needs Proviso. What a policy denies, kube-apiserver refuses itself. What RBAC allows goes on."
+say "Writes that only a policy allows need Proviso. kube-apiserver itself refuses the writes that a Deny policy denies, and goes on with those that RBAC allows."
 run "hack/dev-up.sh"
 
 title "The cluster keeps running. Try:"

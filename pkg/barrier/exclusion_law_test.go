@@ -247,7 +247,7 @@ type fieldWrite struct {
 	user          *user.DefaultInfo
 }
 
-// The managers of a creation are those of fields that the object has, if limitsValues is true.
+// write returns a random write. If limitsValues is true, the managers of a new object manage only fields that the object has.
 func (w fieldWrites) write(limitsValues bool) fieldWrite {
 	write := fieldWrite{kind: things.Kind, before: w.object(), subresource: oneIn(w.Rand, "", "", "status")}
 	write.kind.Version = oneIn(w.Rand, "v1", "v1", "v2", "v3")

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The expressions for what a policy reads of a request. Where a value is empty, kube-apiserver leaves it out.
+// The expressions for the attributes of a request. kube-apiserver leaves out empty values.
 const (
 	username    = `has(request.userInfo.username) ? request.userInfo.username : ""`
 	uid         = `has(request.userInfo.uid) ? request.userInfo.uid : ""`

@@ -29,7 +29,7 @@ type variant struct {
 	named string
 }
 
-// The expressions for the name of a request. Where it is empty, kube-apiserver leaves it out.
+// The expressions for the name of a request. kube-apiserver leaves out an empty name.
 const (
 	hasName = `(has(request.name) && request.name != "")`
 	hasNone = `!` + hasName

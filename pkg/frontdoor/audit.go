@@ -23,8 +23,8 @@ const (
 	// leave the processors to answers.
 	maxAudits             = 4
 	maxAuditsPerNamespace = 2
-	// maxAuditsWaiting bounds the requests that wait for that, each for auditWait at most. They are in memory. What comes beyond is not
-	// counted.
+	// maxAuditsWaiting bounds the requests that wait for that, each for auditWait at most. They are in memory. Requests beyond the bound are
+	// not counted.
 	maxAuditsWaiting = 64
 	auditWait        = time.Second
 )

@@ -50,7 +50,7 @@ func TestAudit(t *testing.T) {
 			warning: "would be denied: policy=p0 reason=Error: its condition could not be evaluated", want: engine.AuditDelta{Decided: 1, Errors: 1}},
 		{name: "a Deny of what is refused", policy: policy{effect: deny, condition: "!(" + isDev + ")"}, others: []policy{allowsDev}, request: create(prodClaim), annotation: "would-deny", want: decided},
 		{name: "an Allow of what is refused", policy: policy{effect: allow, condition: "!(" + isDev + ")"}, others: []policy{allowsDev}, request: create(prodClaim), annotation: "would-allow", want: decided},
-		{name: "an Allow of what nobody allows", policy: policy{effect: allow, condition: isDev}, request: create(devClaim), annotation: "undetermined", want: engine.AuditDelta{Undetermined: 1}},
+		{name: "an Allow of a request without permission", policy: policy{effect: allow, condition: isDev}, request: create(devClaim), annotation: "undetermined", want: engine.AuditDelta{Undetermined: 1}},
 		{name: "an Allow of what is denied", policy: policy{effect: allow, condition: isDev}, others: []policy{allowsDev, {effect: deny, verbs: []string{"*"}, condition: isDev}}, request: create(devClaim)},
 		{name: "a NoOpinion", policy: policy{effect: hold, condition: isDev}, others: []policy{allowsDev}, request: create(devClaim), annotation: "would-hold-back", want: decided},
 	} {

@@ -56,7 +56,7 @@ func (s State) Addresses() []string { return s.Listed[:min(len(s.Listed), MaxSer
 // New returns Servers that know nothing yet.
 func New(config Config) *Servers { return &Servers{config: config, clients: map[string]*http.Client{}} }
 
-// Look reads the list and the Leases. What cannot be read stays as it was.
+// Look reads the list and the Leases. If one of them cannot be read, its last state stays.
 func (s *Servers) Look(ctx context.Context) State {
 	s.list(ctx)
 	s.count(ctx)

@@ -44,7 +44,7 @@ func TestPoliciesInAudit(t *testing.T) {
 		{"a Deny of an update that creates", rights{all: ""}, rights{"Deny create virtualmachines Audit": good}, http.MethodPut, machinesPath + "/two", machineJSON(`"name":"two"`, "good"), counts{"deny": decided}, 1},
 		{"a Deny of a read", rights{all: ""}, rights{"Deny get virtualmachines Audit": ""}, http.MethodGet, alicesMachine, "", counts{"deny": decided}, 1},
 		{"a Deny of a collection", rights{all: ""}, rights{"Deny deletecollection virtualmachines Audit": `oldObject.spec.image == "old"`}, http.MethodDelete, machinesPath, "", counts{"deny": decided}, 1},
-		{"an Allow of what nobody allows", nil, rights{"Allow create virtualmachines Audit": good}, http.MethodPost, machinesPath, machineJSON(`"name":"two"`, "good"), counts{"allow": undetermined}, 0},
+		{"an Allow of a request without permission", nil, rights{"Allow create virtualmachines Audit": good}, http.MethodPost, machinesPath, machineJSON(`"name":"two"`, "good"), counts{"allow": undetermined}, 0},
 		{"an Allow without a condition", nil, rights{"Allow create virtualmachines Audit": ""}, http.MethodPost, machinesPath, machineJSON(`"name":"two"`, "good"), counts{"allow": decided}, 0},
 		{"a NoOpinion", rights{all: ""}, rights{"NoOpinion create virtualmachines Audit": good}, http.MethodPost, machinesPath, machineJSON(`"name":"two"`, "good"), counts{"noopinion": decided}, 0},
 		{"errors", rights{all: ""}, rights{"Deny create virtualmachines Audit": `object.spec.disks[7].name == "x"`}, http.MethodPost, machinesPath, machineJSON(`"name":"two"`, "good"), counts{"deny": {Decided: 1, Errors: 1}}, 1},

@@ -271,7 +271,7 @@ func (r *Rollout) mark() {
 		return
 	}
 	if number < r.last {
-		// The store of kube-apiserver was restored, or the sentinel was forged. What servers have shown is about another history.
+		// The store of kube-apiserver was restored, or the sentinel was forged. Earlier answers of servers are about another history.
 		for _, s := range r.servers {
 			s.shown = 0
 		}

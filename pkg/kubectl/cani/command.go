@@ -61,7 +61,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  NONRESOURCEURL is a partial URL that starts with "/".
  NAME is the name of a particular Kubernetes resource.
 
- The arguments and flags are those of 'kubectl auth can-i'. The answer is 'yes', 'no',
+ It has the arguments and flags of 'kubectl auth can-i'. The answer is 'yes', 'no',
  or 'yes, if' with a table of conditions on the object. The first condition that is true
  decides; if none is true, the answer is no. Simple conditions are shown in words, and
  all others as CEL expressions.

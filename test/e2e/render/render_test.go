@@ -330,7 +330,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestCanI asks a cluster without Proviso: the answers are those of kubectl auth can-i, and a warning says what is not seen.
+// TestCanI asks a cluster without Proviso: it answers like kubectl auth can-i, and warns of what it does not see.
 func TestCanI(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)

@@ -190,7 +190,7 @@ var namesByPrefix = func() Template {
 			refuse("create one without the prefix", post, maps, configMap(`"name": "settings"`)),
 			refuse("create one with the prefix elsewhere in its name", post, maps, configMap(`"name": "x-team-a-new"`)),
 			refuse("create one whose generated name has another prefix", post, maps, configMap(`"generateName": "settings-"`)),
-			refuse("create one with both, of which the name counts", post, maps, configMap(`"name": "settings", "generateName": "team-a-"`)),
+			refuse("create one with a name, and a generated name with the prefix", post, maps, configMap(`"name": "settings", "generateName": "team-a-"`)),
 			refuse("create a service with PUT", put, core("shared", "services/new"), service(`"name": "new"`)),
 			refuse("create one by server-side apply without the prefix", apply, maps+"/settings", configMap(`"name": "settings"`)),
 			refuse("patch another one", merge, maps+"/other", `{"data": {"a": "c"}}`),

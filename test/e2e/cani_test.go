@@ -164,8 +164,8 @@ var canIChecks = []canICheck{
 
 const canIHead = `# What kubectl auth can-i answers
 
-A test runs ` + "`kubectl auth can-i`" + ` for %d checks as %d users, and makes the requests. This page is written by the test, and shows where the
-answer is "no" although a request of the same verb, resource and name passes. It is never "yes" if none passes, with
+This page shows where ` + "`kubectl auth can-i`" + ` answers "no" although a request of the same verb, resource and name passes. A test writes
+the page: it runs the command for %d checks as %d users, and makes the requests. The answer is never "yes" if none passes, with
 [one exception](adr/0028-what-a-v1-review-can-say.md): a connection also needs the verb ` + "`create`" + `.
 
 kubectl names no version, and gets no conditions. A "no" with "allowed on conditions" or "one condition could deny" therefore depends on the

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package kubeapiservers
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,10 +16,13 @@ import (
 	"strings"
 	"unicode"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 const (
+	// maxParallel bounds how many servers are probed at the same time.
+	maxParallel = 16
 	// maxAnswerBytes bounds what is read of an answer.
 	maxAnswerBytes = 64 << 10
 	// maxMessageBytes bounds what a state shows of it.
@@ -27,6 +31,19 @@ const (
 
 // ErrNoStatus is the error of Send if a request was refused with something else than a Status.
 var ErrNoStatus = errors.New("the answer is no Status")
+
+// Each calls probe for each server, for several at the same time, and returns when all calls have.
+func Each(ctx context.Context, addresses []string, probe func(ctx context.Context, address string)) {
+	var group errgroup.Group
+	group.SetLimit(maxParallel)
+	for _, address := range addresses {
+		group.Go(func() error {
+			probe(ctx, address)
+			return nil
+		})
+	}
+	_ = group.Wait() // no function returns an error
+}
 
 // Send sends a probe, and returns the Status of the answer with its HTTP status code. A successful answer has a Status that is no failure.
 // Errors do not have the URL, which may differ from probe to probe, so that states with the same cause can be compared.

@@ -6,14 +6,48 @@ SPDX-License-Identifier: Apache-2.0
 package kubeapiservers_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
+
+// TestEach probes 33 servers, each for a second, sixteen at a time.
+func TestEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var addresses, want []string
+		for i := range 33 {
+			addresses = append(addresses, strconv.Itoa(i))
+		}
+		want = slices.Sorted(slices.Values(addresses))
+		var mu sync.Mutex
+		var probed []string
+		began := time.Now()
+		kubeapiservers.Each(t.Context(), addresses, func(_ context.Context, address string) {
+			time.Sleep(time.Second)
+			mu.Lock()
+			defer mu.Unlock()
+			probed = append(probed, address)
+		})
+		slices.Sort(probed)
+		if !slices.Equal(probed, want) {
+			t.Errorf("probed %v, want each server once", probed)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("took %v, want three turns of a second", took)
+		}
+	})
+}
 
 // TestSend reads the answers to probes.
 func TestSend(t *testing.T) {

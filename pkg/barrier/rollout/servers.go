@@ -11,15 +11,12 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 const (
-	// maxParallel bounds how many servers are probed at the same time.
-	maxParallel = 16
 	// maxNumbers bounds how many numbers one server is probed for in a round.
 	maxNumbers = 16
 	// maxPassed is how often in a row a server may let all probes pass while it may be behind all numbers that are probed.
@@ -106,15 +103,7 @@ func (r *Rollout) Round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, r.config.Interval)
 	defer cancel()
 	r.look(ctx)
-	var group errgroup.Group
-	group.SetLimit(maxParallel)
-	for _, address := range r.addresses() {
-		group.Go(func() error {
-			r.probe(ctx, address)
-			return nil
-		})
-	}
-	_ = group.Wait() // no function returns an error
+	kubeapiservers.Each(ctx, r.addresses(), r.probe)
 	r.measure()
 }
 

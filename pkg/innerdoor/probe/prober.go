@@ -15,7 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -32,8 +31,6 @@ const (
 	boundIntervals = 3
 	// maxJitter is the part of the interval by which rounds may be early, so that replicas do not probe at the same time.
 	maxJitter = 0.2
-	// maxParallel bounds how many servers are probed at the same time.
-	maxParallel = 16
 	// wantedInterval is the least time between rounds if requests arrive with a certificate that is not known.
 	wantedInterval = time.Second
 	// memory is for how long a server counts as having another certificate than others after it was last tied to one.
@@ -146,15 +143,7 @@ func (p *Prober) Round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.config.Interval)
 	defer cancel()
 	p.look(ctx)
-	var group errgroup.Group
-	group.SetLimit(maxParallel)
-	for _, address := range p.addresses() {
-		group.Go(func() error {
-			p.probe(ctx, address)
-			return nil
-		})
-	}
-	_ = group.Wait() // no function returns an error
+	kubeapiservers.Each(ctx, p.addresses(), p.probe)
 	p.mu.Lock()
 	p.probed = p.probed || len(p.listed) > 0
 	p.mu.Unlock()

@@ -583,7 +583,7 @@ func (w *writer) barrier(exempt manifest.Identities) *Barrier {
 		return b
 	}
 	policy := w.policy(exempt)
-	if size := sizeOf(policy); size > MaxTextBytes {
+	if size := TextSize(policy); size > MaxTextBytes {
 		b.covered = nil
 		for i := range b.Report {
 			if b.Report[i].Reason == "" {
@@ -596,7 +596,8 @@ func (w *writer) barrier(exempt manifest.Identities) *Barrier {
 	return b
 }
 
-func sizeOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {
+// TextSize returns the number of bytes in the expressions of a policy.
+func TextSize(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {
 	size := 0
 	for _, c := range policy.Spec.MatchConditions {
 		size += len(c.Expression)

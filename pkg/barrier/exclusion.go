@@ -414,7 +414,7 @@ func (w *mappingWriter) barrier() *Barrier {
 		}
 	}
 	policy := w.policy(variables, validations)
-	if sizeOf(policy) > MaxTextBytes {
+	if TextSize(policy) > MaxTextBytes {
 		for i := range b.Report {
 			b.Report[i].Reason = cmp.Or(b.Report[i].Reason, reasonTooLarge)
 		}

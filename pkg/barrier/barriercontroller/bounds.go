@@ -9,8 +9,6 @@ import (
 	"cmp"
 	"fmt"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
@@ -100,19 +98,4 @@ func (c *Controller) sizeOf(key engine.Key) (size int, hasBarrier bool) {
 	defer c.mu.Unlock()
 	r, ok := c.compiled[key]
 	return r.size, !ok || r.barrier != nil && r.barrier.Policy != nil
-}
-
-// textSize returns the number of bytes in the expressions of a policy.
-func textSize(policy *admissionregistrationv1.ValidatingAdmissionPolicy) int {
-	size := 0
-	for _, m := range policy.Spec.MatchConditions {
-		size += len(m.Expression)
-	}
-	for _, v := range policy.Spec.Variables {
-		size += len(v.Expression)
-	}
-	for _, v := range policy.Spec.Validations {
-		size += len(v.Expression)
-	}
-	return size
 }

@@ -136,7 +136,7 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	case err == nil:
 		result.barrier = compiledBarrier
 		if compiledBarrier.Policy != nil {
-			result.size = textSize(compiledBarrier.Policy)
+			result.size = barrier.TextSize(compiledBarrier.Policy)
 		}
 	case before.uid == p.meta.UID:
 		result.barrier, result.size = before.barrier, before.size

@@ -15,6 +15,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 )
 
 var (
@@ -41,13 +42,13 @@ type typeMeta struct {
 
 // reviewStatus has the field of KEP-5681 for conditions, and the fields of newer implementations.
 type reviewStatus struct {
-	Allowed             bool         `json:"allowed"`
-	Denied              bool         `json:"denied"`
-	Reason              string       `json:"reason"`
-	EvaluationError     string       `json:"evaluationError"`
-	ConditionsChain     []answerSet  `json:"conditionsChain"`
-	ConditionSetChain   []answerSet  `json:"conditionSetChain"`
-	ConditionalDecision *unionAnswer `json:"conditionalDecision"`
+	Allowed             bool                   `json:"allowed"`
+	Denied              bool                   `json:"denied"`
+	Reason              string                 `json:"reason"`
+	EvaluationError     string                 `json:"evaluationError"`
+	ConditionsChain     []answerSet            `json:"conditionsChain"`
+	ConditionSetChain   []answerSet            `json:"conditionSetChain"`
+	ConditionalDecision *upstreamform.Decision `json:"conditionalDecision"`
 }
 
 // answerSet is a condition set. ConditionsType is the type of all its conditions without a type of
@@ -69,25 +70,6 @@ type answerCondition struct {
 	Type        string `json:"type"`
 	Condition   string `json:"condition"`
 	Description string `json:"description"`
-}
-
-// unionAnswer is a decision as a tree. Only the member that Type names may be set.
-type unionAnswer struct {
-	Type          string         `json:"type"`
-	Allow         *struct{}      `json:"allow"`
-	Deny          *struct{}      `json:"deny"`
-	NoOpinion     *struct{}      `json:"noOpinion"`
-	ConditionsMap *conditionsMap `json:"conditionsMap"`
-	Union         []struct {
-		AuthorizerName string      `json:"authorizerName"`
-		Decision       unionAnswer `json:"decision"`
-	} `json:"union"`
-}
-
-type conditionsMap struct {
-	DenyConditions      []answerCondition `json:"denyConditions"`
-	NoOpinionConditions []answerCondition `json:"noOpinionConditions"`
-	AllowConditions     []answerCondition `json:"allowConditions"`
 }
 
 // decode decodes an answer. If the answer has an apiVersion or kind, it must be the given one.
@@ -187,16 +169,7 @@ func (s *reviewStatus) sets(name string) ([]authorizationapi.SubjectAccessReview
 		}
 		return setsOf(chain)
 	}
-	set, err := s.ConditionalDecision.set(name)
-	switch {
-	case err != nil:
-		return nil, err
-	case len(set.ConditionsChain) > 0:
-		return set.ConditionsChain, nil
-	case len(set.Conditions) > 0:
-		return []authorizationapi.SubjectAccessReviewConditionSet{set}, nil
-	}
-	return nil, errors.New("a conditionalDecision must depend on conditions")
+	return upstreamform.Sets(name, s.ConditionalDecision)
 }
 
 var errEmpty = errors.New("a list of sets or of conditions is empty")
@@ -246,65 +219,11 @@ func (a *answerSet) conditions() ([]authorizationapi.SubjectAccessReviewConditio
 		case a.ConditionsType != "" && a.ConditionsType != c.Type:
 			return nil, fmt.Errorf("condition %q has two types", c.ID)
 		}
-		conditions = append(conditions, c.condition(authorizationapi.ConditionEffect(c.Effect)))
+		conditions = append(conditions, authorizationapi.SubjectAccessReviewCondition{
+			ID: c.ID, Effect: authorizationapi.ConditionEffect(c.Effect), Type: c.Type, Condition: c.Condition, Description: c.Description,
+		})
 	}
 	return conditions, nil
-}
-
-func (c answerCondition) condition(effect authorizationapi.ConditionEffect) authorizationapi.SubjectAccessReviewCondition {
-	return authorizationapi.SubjectAccessReviewCondition{ID: c.ID, Effect: effect, Type: c.Type, Condition: c.Condition, Description: c.Description}
-}
-
-// set converts the tree into a condition set of the authorizer name.
-func (u *unionAnswer) set(name string) (set authorizationapi.SubjectAccessReviewConditionSet, err error) {
-	set.AuthorizerName = name
-	given := ""
-	for member, present := range map[string]bool{
-		"Allow": u.Allow != nil, "Deny": u.Deny != nil, "NoOpinion": u.NoOpinion != nil, "ConditionsMap": u.ConditionsMap != nil, "Union": u.Union != nil,
-	} {
-		if present {
-			given += member // the concatenation of two names matches no type
-		}
-	}
-	if u.Type == "" || u.Type != given {
-		return set, fmt.Errorf("a decision of type %q must have the member of its type and no other", bound(u.Type))
-	}
-	switch u.Type {
-	case "Allow":
-		set.Allowed = true
-	case "Deny":
-		set.Denied = true
-	case "ConditionsMap":
-		set.Conditions = u.ConditionsMap.conditions()
-		if len(set.Conditions) == 0 {
-			return set, errEmpty
-		}
-	case "Union":
-		if len(u.Union) == 0 {
-			return set, errEmpty
-		}
-		for i := range u.Union {
-			nested, err := u.Union[i].Decision.set(u.Union[i].AuthorizerName)
-			if err != nil {
-				return set, err
-			}
-			set.ConditionsChain = append(set.ConditionsChain, nested)
-		}
-	}
-	return set, nil
-}
-
-func (m *conditionsMap) conditions() []authorizationapi.SubjectAccessReviewCondition {
-	var conditions []authorizationapi.SubjectAccessReviewCondition
-	add := func(effect authorizationapi.ConditionEffect, list []answerCondition) {
-		for _, c := range list {
-			conditions = append(conditions, c.condition(effect))
-		}
-	}
-	add(authorizationapi.ConditionEffectDeny, m.DenyConditions)
-	add(authorizationapi.ConditionEffectNoOpinion, m.NoOpinionConditions)
-	add(authorizationapi.ConditionEffectAllow, m.AllowConditions)
-	return conditions
 }
 
 // conditionsReview is the answer of a webhook to an AuthorizationConditionsReview.

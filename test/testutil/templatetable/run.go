@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,6 +269,9 @@ var resourceVersion = regexp.MustCompile(`"resourceVersion":\s*"(\d+)"`)
 // send sends the request of a row, as an administrator if the user is nil.
 func (c *Cluster) send(t *testing.T, row *Row, as *user.DefaultInfo, dryRun bool) (int, string) {
 	t.Helper()
+	if row.command != nil {
+		return c.runCommand(t, row, as, dryRun)
+	}
 	path, body := row.path, row.body
 	if strings.Contains(body, storedVersion) {
 		_, stored, err := c.Sender.SendAs(t.Context(), nil, http.MethodGet, path, "", "")
@@ -295,6 +299,27 @@ func (c *Cluster) send(t *testing.T, row *Row, as *user.DefaultInfo, dryRun bool
 		code = http.StatusForbidden
 	}
 	return code, answer
+}
+
+// runCommand runs the command of a row, and returns the status code that its outcome stands for.
+func (c *Cluster) runCommand(t *testing.T, row *Row, as user.Info, dryRun bool) (int, string) {
+	t.Helper()
+	args := append(slices.Clone(row.command), "--as="+as.GetName())
+	for _, group := range as.GetGroups() {
+		args = append(args, "--as-group="+group)
+	}
+	if dryRun {
+		args = append(args, "--dry-run=server")
+	}
+	output, err := c.Kubectl(t.Context(), "", args...)
+	switch {
+	case err == nil:
+		return http.StatusOK, output
+	case strings.Contains(strings.ToLower(err.Error()), "forbidden"), strings.Contains(err.Error(), "denied the request"): // some commands leave out the status
+		return http.StatusForbidden, err.Error()
+	default:
+		return http.StatusInternalServerError, err.Error()
+	}
 }
 
 func withQuery(path, query string) string {

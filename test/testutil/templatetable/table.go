@@ -9,6 +9,7 @@ package templatetable
 
 import (
 	"net/http"
+	"strings"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 )
@@ -49,6 +50,8 @@ type Row struct {
 	What       string
 	method     method
 	path, body string
+	// command has the arguments of kubectl for a request that kubectl makes. method, path and body are unset then.
+	command []string
 	// As is the user, or nil for the user of the template.
 	As *user.DefaultInfo
 	// By names the policy that refuses the request, also if RBAC allows the user everything. It is empty if the request passes.
@@ -73,6 +76,18 @@ func refused(by, what string, m method, path, body string) Row {
 	return Row{What: what, method: m, path: path, body: body, By: by}
 }
 
+// passesByKubectl returns the row of a command of kubectl that passes.
+func passesByKubectl(args ...string) Row {
+	return Row{What: "`kubectl " + strings.Join(args, " ") + "`", command: args}
+}
+
+// refusedByKubectl returns the row of a command of kubectl that a policy refuses on every cluster.
+func refusedByKubectl(by string, args ...string) Row {
+	row := passesByKubectl(args...)
+	row.By = by
+	return row
+}
+
 // byRole returns the row of a request that only the role keeps from passing on a managed cluster.
 func (r Row) byRole() Row {
 	r.Role = true
@@ -85,8 +100,8 @@ func (r Row) byBudget() Row {
 	return r
 }
 
-// connects returns the row of a connection, for which there is no dry run.
-func (r Row) connects() Row {
+// isNoDryRun returns the row of a connection, or a command of kubectl, for which there is no dry run.
+func (r Row) isNoDryRun() Row {
 	r.once = true
 	return r
 }

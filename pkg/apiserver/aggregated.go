@@ -59,7 +59,8 @@ func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.
 			// They are also read while it is not known whether there are configurations, so that a restart folds conditions for as short
 			// as possible.
 			go o.services.Run(hook, func() bool {
-				return o.folding != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
+				leaves := c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil
+				return leaves || o.folding != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
 			})
 		}
 		return nil

@@ -305,7 +305,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := others.folding.install(generic); err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(watcher, others.folding, barriers, others.enforcement)
+	frontDoor, err := c.newFrontDoor(watcher, others, barriers)
 	if err != nil {
 		return nil, err
 	}

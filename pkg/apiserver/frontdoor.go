@@ -12,10 +12,10 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
-	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -34,13 +34,44 @@ type FrontDoorConfig struct {
 	Fields authorizer.UnconditionalAuthorizer
 	// InnerDoor configures the inner door on the same listener. Nil disables it.
 	InnerDoor *InnerDoorConfig
+	// Conditions configures the answers to kube-apiservers that handle conditions. If nil, they get none.
+	Conditions *ConditionsConfig
+}
+
+// ConditionsConfig configures what kube-apiservers that handle conditional decisions get.
+type ConditionsConfig struct {
+	// KubeAPIServer answers, with the delegation marker, whether a user may read what an answer to a write shows.
+	KubeAPIServer authorizer.UnconditionalAuthorizer
+	// Namespace reads a namespace, for conditions that read namespaceObject. If nil, those conditions fail.
+	Namespace func(name string) (map[string]any, error)
+}
+
+var errNoConditions = errors.New("conditions cannot be left to kube-apiserver without a client of it and a chain of authorizers")
+
+// conditionsHandler returns what the front door leaves to kube-apiservers that handle conditions, with the handler that evaluates them, or
+// nil if they get none.
+func (c CompletedConfig) conditionsHandler(config *FrontDoorConfig, services *registration.Services) (*frontdoor.ConditionsHandler, []frontdoor.Route, error) {
+	if config.Conditions == nil {
+		return nil, nil, nil
+	}
+	if services == nil || c.extra.Chains.InnerDoor == nil {
+		return nil, nil, errNoConditions
+	}
+	handler, err := innerdoor.NewConditionsHandler(innerdoor.HandlerConfig{
+		Decider: &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor}, Namespace: config.Conditions.Namespace,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	left := &frontdoor.ConditionsHandler{IsLocal: services.IsLocal, KubeAPIServer: config.Conditions.KubeAPIServer}
+	return left, []frontdoor.Route{{Pattern: innerdoor.ConditionsPath, Handler: handler}}, nil
 }
 
 var errNoClientCA = errors.New("the front door needs a CA for client certificates")
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *folding, barriers *barriers, elsewhere *aggregated.Enforcement) (*frontdoor.Server, error) {
+func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, others *others, barriers *barriers) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -48,9 +79,13 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *fo
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
+	left, routes, err := c.conditionsHandler(config, others.services)
+	if err != nil {
+		return nil, err
+	}
 	decider, err := frontdoor.New(frontdoor.Config{
-		InnerDoor: folding.innerDoor(), Barriers: barriers.forFrontDoor(),
-		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Serves: c.servesBehind(watcher), EnforcedElsewhere: elsewhere.Enforces, Namespaces: config.Namespaces,
+		InnerDoor: others.folding.innerDoor(), ConditionsHandler: left, Barriers: barriers.forFrontDoor(),
+		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Serves: c.servesBehind(watcher), EnforcedElsewhere: others.enforcement.Enforces, Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {
@@ -60,7 +95,6 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, folding *fo
 	if err != nil {
 		return nil, err
 	}
-	var routes []frontdoor.Route
 	if config.InnerDoor != nil {
 		route, err := c.innerDoor(config.InnerDoor)
 		if err != nil {

@@ -30,15 +30,19 @@ const (
 	// permission if they have the verb granular, and excludes fields from the permission to write the object (KEP-3617). It
 	// needs ConditionalAuthorization.
 	FineGrainedAuthorization featuregate.Feature = "FineGrainedAuthorization"
+	// UpstreamConditionalDecisions has the front door answer kube-apiservers that handle conditional decisions in the wire form that
+	// is proposed for Kubernetes, and evaluates the conditions that they send back. It needs ConditionalAuthorization.
+	UpstreamConditionalDecisions featuregate.Feature = "UpstreamConditionalDecisions"
 )
 
 // specs apply to every version that the generic server can emulate, because the gates have versions of Proviso, not
 // of Kubernetes.
 var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
-	ConditionalAuthorization:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
-	AuthorizeConnectWithCreate: {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
-	FineGrainedAuthorization:   {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
-	ConditionalImpersonation:   {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
+	ConditionalAuthorization:     {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
+	AuthorizeConnectWithCreate:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
+	FineGrainedAuthorization:     {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
+	UpstreamConditionalDecisions: {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
+	ConditionalImpersonation:     {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 }
 
 //nolint:gochecknoinits // flags are parsed after all gates are registered

@@ -55,6 +55,8 @@ func (d *Decider) audit(ctx context.Context, attributes authorizer.Attributes, a
 		if d.config.Enforces(attributes) {
 			remainder = authorization.RemainderRefused
 		}
+	case d.leavesConditions(ctx, attributes):
+		remainder = authorization.RemainderElsewhere
 	case d.isListed(attributes) && decision.IsAllow():
 		remainder = authorization.RemainderNone // the inner door evaluates the conditions
 	case d.isListed(attributes):

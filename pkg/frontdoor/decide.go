@@ -58,6 +58,8 @@ type Config struct {
 	// InnerDoor lets writes pass on conditions that kube-apiserver has Proviso evaluate at admission. If nil, conditions on what this
 	// server does not enforce are folded.
 	InnerDoor *InnerDoor
+	// ConditionsHandler leaves conditions to kube-apiservers that handle them. If nil, no kube-apiserver gets conditions.
+	ConditionsHandler *ConditionsHandler
 	// Barriers says which Deny conditions kube-apiserver enforces itself. If nil, it enforces none.
 	Barriers *Barriers
 }
@@ -71,6 +73,8 @@ func New(config Config) (*Decider, error) {
 		return nil, errors.New("the fields of a front door need Check and KubeAPIServer")
 	case config.InnerDoor != nil && !config.InnerDoor.isComplete():
 		return nil, errors.New("the inner door of a front door needs all its functions")
+	case config.ConditionsHandler != nil && !config.ConditionsHandler.isComplete():
+		return nil, errors.New("the conditions handler of a front door needs all its fields")
 	case config.Barriers != nil && !config.Barriers.isComplete():
 		return nil, errors.New("the barriers of a front door need all their functions")
 	}
@@ -94,13 +98,14 @@ func (d *Decider) Ready() error {
 	return nil
 }
 
-// Decide decides a request by policies. The decision is Allow, Deny or NoOpinion. It returns an
+// Decide decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
 // error if policies have not been loaded yet.
 //
 // A conditional decision is converted (KEP-5681, "Authorizer requirements"):
 //
 //   - where this server, or another one behind kube-apiserver, enforces conditions: to Allow if the decision can become Allow, else to
 //     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
+//   - where kube-apiserver handles conditions itself: it stays as it is, on the terms of ConditionsHandler;
 //   - where the inner door is called: to Allow, on the terms of InnerDoor;
 //   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
 //     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
@@ -174,7 +179,8 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	}
 	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
-	if !marked && d.isListed(attributes) {
+	leaves := !marked && d.leavesConditions(ctx, attributes)
+	if !marked && !leaves && d.isListed(attributes) {
 		return d.decideListed(ctx, attributes, audit, within)
 	}
 	if marked {
@@ -183,6 +189,9 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	decision, err := d.byPolicies(ctx, authorization.Audited(attributes, audit), within)
 	if err != nil {
 		return authorization.Decision{}, err
+	}
+	if leaves {
+		return d.leftConditions(ctx, decision, attributes, within), nil
 	}
 	if !decision.IsUnconditional() {
 		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))

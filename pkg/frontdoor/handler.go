@@ -22,6 +22,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
@@ -84,7 +85,7 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.As(err, &denial):
 		denials.WithLabelValues(denial.cause).Inc()
-		status = authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: denial.reason}
+		status = answerStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: denial.reason}}
 	case errors.As(err, &refusal):
 		refuse(w, refusal)
 		return
@@ -95,19 +96,19 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	observe(&status, time.Since(started))
-	write(w, http.StatusOK, &authorizationv1.SubjectAccessReview{TypeMeta: reviewType, Status: status})
+	write(w, http.StatusOK, &answer{TypeMeta: reviewType, Status: status})
 }
 
 // answer reads and decides a review. The error is a denial, a StatusError, or the reason why the
 // front door cannot decide. A panic becomes a denial, because the review may have caused it.
-func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (status authorizationv1.SubjectAccessReviewStatus, err error) {
+func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (status answerStatus, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			logPanic(r.Context(), cause)
 			err = errPanicked
 		}
 	}()
-	var none authorizationv1.SubjectAccessReviewStatus
+	var none answerStatus
 	if refusal := checkHeader(r); refusal != nil {
 		return none, refusal
 	}
@@ -128,8 +129,8 @@ func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (status a
 }
 
 // answerLarge handles a review that is large or of unknown length.
-func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (authorizationv1.SubjectAccessReviewStatus, error) {
-	var none authorizationv1.SubjectAccessReviewStatus
+func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (answerStatus, error) {
+	var none answerStatus
 	waiting, cancel := waits(r.Context())
 	defer cancel()
 	release, err := h.limits.buffer(waiting)
@@ -162,7 +163,7 @@ type decided struct {
 // decide decides a review that has been read. It returns at the deadline even if the decision is
 // not ready. A decision that has begun may continue after the deadline, and keeps its memory and
 // slots until it ends; then release is called.
-func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within limit, release func()) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within limit, release func()) (answerStatus, error) {
 	results := make(chan decided, 1)
 	go func() {
 		result := h.contained(ctx, review, within)
@@ -172,7 +173,7 @@ func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within l
 	}()
 	late, cancel := untilDeadline(ctx)
 	defer cancel()
-	var none authorizationv1.SubjectAccessReviewStatus
+	var none answerStatus
 	select {
 	case <-late.Done():
 		return none, errTooLate
@@ -195,6 +196,9 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
+	if review.AuthorizationOptions.Handles() {
+		ctx = withHandled(ctx)
+	}
 	audit := &authorization.Audit{}
 	decision, err := h.decider.decideAudited(ctx, h.attributesOf(review), audit, within)
 	return decided{decision: decision, err: err, audit: audit}
@@ -219,10 +223,31 @@ func (d *Decider) ready(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "ok") // a client that has disconnected needs no answer
 }
 
-func statusOf(decision authorization.Decision) authorizationv1.SubjectAccessReviewStatus {
-	status := authorizationv1.SubjectAccessReviewStatus{
-		Allowed: decision.IsAllow(), Denied: decision.IsDeny(), Reason: decision.Reason(),
+// answer is the answer to a review: a SubjectAccessReview of authorization.k8s.io/v1, with conditions if the client handles them.
+type answer struct {
+	metav1.TypeMeta `json:",inline"`
+	// Spec is empty, as kube-apiserver expects.
+	Spec   authorizationv1.SubjectAccessReviewSpec `json:"spec"`
+	Status answerStatus                            `json:"status"`
+}
+
+// answerStatus has either a decision of v1 or ConditionalDecision.
+type answerStatus struct {
+	authorizationv1.SubjectAccessReviewStatus `json:",inline"`
+
+	ConditionalDecision *upstreamform.Decision `json:"conditionalDecision,omitempty"`
+}
+
+// statusOf returns the status for a decision, which is conditional only if the client handles that. Conditions that a review cannot hold
+// are folded.
+func statusOf(decision authorization.Decision) answerStatus {
+	form, decision := upstreamform.Encode(decision)
+	if form != nil {
+		return answerStatus{ConditionalDecision: form}
 	}
+	status := answerStatus{SubjectAccessReviewStatus: authorizationv1.SubjectAccessReviewStatus{
+		Allowed: decision.IsAllow(), Denied: decision.IsDeny(), Reason: decision.Reason(),
+	}}
 	if err := decision.Err(); err != nil {
 		status.EvaluationError = err.Error()
 	}

@@ -251,7 +251,7 @@ func TestMetrics(t *testing.T) {
 # HELP proviso_webhook_authorize_refusals_total [ALPHA] Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then applies its failure policy.
 # TYPE proviso_webhook_authorize_refusals_total counter
 proviso_webhook_authorize_refusals_total{code="400"} 1
-# HELP proviso_webhook_authorize_requests_total [ALPHA] Number of reviews that the front door answered, by decision: allowed, denied or no_opinion.
+# HELP proviso_webhook_authorize_requests_total [ALPHA] Number of reviews that the front door answered, by decision: allowed, denied, no_opinion or conditional (the answer has the conditions).
 # TYPE proviso_webhook_authorize_requests_total counter
 proviso_webhook_authorize_requests_total{decision="allowed"} 2
 proviso_webhook_authorize_requests_total{decision="denied"} 2

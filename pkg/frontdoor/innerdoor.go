@@ -49,11 +49,7 @@ func (d *Decider) isCanary(ctx context.Context, a authorizer.Attributes) bool {
 
 // isListed reports whether the inner door decides a request, if kube-apiserver calls it.
 func (d *Decider) isListed(a authorizer.Attributes) bool {
-	if d.config.InnerDoor == nil || !a.IsResourceRequest() || authorization.HasWildcards(a) || d.config.Enforces(a) || d.isEnforcedElsewhere(a) {
-		return false
-	}
-	resource := resourceOf(a)
-	return d.config.InnerDoor.Listed(resource) && len(innerdoor.Alternatives(resource, checkOf(a))) > 0
+	return d.config.InnerDoor != nil && d.isWrite(a) && d.config.InnerDoor.Listed(resourceOf(a))
 }
 
 func resourceOf(a authorizer.Attributes) innerdoor.Resource {
@@ -152,7 +148,7 @@ func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes
 		return found
 	case d.isRestrictedOtherwise(ctx, attributes, within):
 		return restricted
-	case !d.mayReadAnswer(ctx, attributes, within):
+	case !d.mayReadAnswer(ctx, attributes, within, d.config.InnerDoor.KubeAPIServer):
 		return unreadable
 	}
 	return nil
@@ -235,7 +231,7 @@ func (v variant) IsReadOnly() bool { return v.verb == "get" || v.verb == "list" 
 // mayReadAnswer reports whether a user may read what the answer to a write shows, without conditions: the object of an update, patch
 // or delete, and the objects of a deletecollection. By policies or, if they have no opinion, by one check of
 // kube-apiserver. An error counts as no.
-func (d *Decider) mayReadAnswer(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
+func (d *Decider) mayReadAnswer(ctx context.Context, attributes authorizer.Attributes, within limit, kubeAPIServer authorizer.UnconditionalAuthorizer) bool {
 	check := variant{Attributes: attributes, verb: "get", namespace: attributes.GetNamespace(), name: attributes.GetName()}
 	switch attributes.GetVerb() {
 	case "create":
@@ -243,5 +239,5 @@ func (d *Decider) mayReadAnswer(ctx context.Context, attributes authorizer.Attri
 	case "deletecollection":
 		check.verb = "list"
 	}
-	return d.isAllowed(ctx, check, within, d.config.InnerDoor.KubeAPIServer, observeRead)
+	return d.isAllowed(ctx, check, within, kubeAPIServer, observeRead)
 }

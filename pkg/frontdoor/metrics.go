@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -24,9 +23,10 @@ const (
 
 // The values of the label decision.
 const (
-	decisionAllowed   = "allowed"
-	decisionDenied    = "denied"
-	decisionNoOpinion = "no_opinion"
+	decisionAllowed     = "allowed"
+	decisionDenied      = "denied"
+	decisionNoOpinion   = "no_opinion"
+	decisionConditional = "conditional"
 )
 
 // The values of the label answer.
@@ -37,6 +37,7 @@ const (
 	answerLeftToBarrier       = "left_to_barrier"
 	answerDenied              = "folded_to_denied"
 	answerNoOpinion           = "folded_to_no_opinion"
+	answerConditions          = "left_to_kube_apiserver"
 )
 
 // Values of the label answer of the inner door. Each obstacle has another one.
@@ -48,7 +49,7 @@ const (
 var (
 	requests = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "requests_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews that the front door answered, by decision: allowed, denied or no_opinion.",
+		Help: "Number of reviews that the front door answered, by decision: allowed, denied, no_opinion or conditional (the answer has the conditions).",
 	}, []string{"decision"})
 	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
@@ -72,7 +73,7 @@ var (
 	}, []string{"result"})
 	conditionalAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "conditional_answers_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (Proviso evaluates the conditions or checks the fields at admission), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), left_to_barrier (kube-apiserver enforces all conditions, by ValidatingAdmissionPolicies), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
+		Help: "Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (Proviso evaluates the conditions or checks the fields at admission), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), left_to_barrier (kube-apiserver enforces all conditions, by ValidatingAdmissionPolicies), left_to_kube_apiserver (the answer has the conditions, and kube-apiserver enforces them), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).",
 	}, []string{"answer"})
 	innerDoorAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_answers_total", StabilityLevel: metrics.ALPHA,
@@ -126,9 +127,11 @@ func observeConditional(decision authorization.Decision, enforced bool, left aut
 	conditionalAnswers.WithLabelValues(answer).Inc()
 }
 
-func observe(status *authorizationv1.SubjectAccessReviewStatus, took time.Duration) {
+func observe(status *answerStatus, took time.Duration) {
 	decision := decisionNoOpinion
 	switch {
+	case status.ConditionalDecision != nil:
+		decision = decisionConditional
 	case status.Denied:
 		decision = decisionDenied
 	case status.Allowed:

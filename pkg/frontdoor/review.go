@@ -23,6 +23,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 )
 
 const (
@@ -73,7 +74,8 @@ type review struct {
 type reviewSpec struct {
 	authorizationv1.SubjectAccessReviewSpec `json:",inline"`
 
-	ResourceAttributes *resourceAttributes `json:"resourceAttributes,omitempty"`
+	ResourceAttributes   *resourceAttributes                `json:"resourceAttributes,omitempty"`
+	AuthorizationOptions *upstreamform.AuthorizationOptions `json:"authorizationOptions,omitempty"`
 }
 
 // resourceAttributes keep selectors as they were sent. It implements authorization.Selectors.

@@ -62,9 +62,7 @@ type verdict struct {
 func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			// The value may quote the object, so only its type is logged.
-			klog.FromContext(ctx).Error(errPanicked, "A write cannot be decided", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
-			result = verdict{Decision: authorization.Deny("the write could not be decided", errPanicked)}
+			result = verdict{Decision: contained(ctx, panicked)}
 		}
 	}()
 	m := &moment{decider: d, write: write, evaluator: d.evaluatorFor(write)}
@@ -86,6 +84,12 @@ func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
 	}
 	refusal := authorization.Deny(cmp.Or(strings.Join(reasons, "; "), reasonNever), errors.Join(errs...))
 	return verdict{Decision: refusal, withheld: m.withheld(ctx), audit: all, isDenied: m.isDenied}
+}
+
+// contained returns the decision of an evaluation that panicked. The value may quote the object, so only its type is logged.
+func contained(ctx context.Context, panicked any) authorization.Decision {
+	klog.FromContext(ctx).Error(errPanicked, "A write cannot be decided", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+	return authorization.Deny("the write could not be decided", errPanicked)
 }
 
 // moment decides the checks of one write from the same policies.
@@ -148,20 +152,29 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 	return decision
 }
 
+// withheld returns the reason of a refusal for a user who may not read the stored object. It returns "" if nothing was evaluated with a
+// stored object, or if the user may read it.
+func (m *moment) withheld(ctx context.Context) string {
+	if len(m.conditions) == 0 && !m.comparesOwners {
+		return ""
+	}
+	return m.decider.withheld(m.first.Pin(ctx), m.write, m.conditions)
+}
+
 // withheld returns the reason of a refusal for a user who may not read the stored object. Which condition does not hold, and which field
 // changes, depends on that object, and so does the check for the verb delete if the owners change, whose conditions it does not name. It
-// returns "" if nothing was evaluated with a stored object, or if the user may read it.
-func (m *moment) withheld(ctx context.Context) string {
-	if m.write.old == nil || len(m.conditions) == 0 && !m.comparesOwners {
+// returns "" if there is no stored object, or if the user may read it.
+func (d *Decider) withheld(ctx context.Context, write *Write, conditions []string) string {
+	if write.old == nil {
 		return ""
 	}
-	check, objects := m.write.read()
-	if m.decider.Chain.Decide(m.first.Pin(ctx), check).Fold().IsAllow() {
+	check, objects := write.read()
+	if d.Chain.Decide(ctx, check).Fold().IsAllow() {
 		return ""
 	}
-	slices.Sort(m.conditions)
+	slices.Sort(conditions)
 	reason := "the write is allowed only on conditions, and does not meet them (details are shown to users who may " + check.Verb + " the " + objects + "): " +
-		strings.Join(slices.Compact(m.conditions), "; ")
+		strings.Join(slices.Compact(conditions), "; ")
 	return strings.TrimSuffix(reason, ": ")
 }
 

@@ -80,9 +80,21 @@ type HandlerConfig struct {
 // write, because the manifest says so.
 type Handler struct {
 	config HandlerConfig
-	slots  *slots.Slots
+	limits
+}
+
+// limits bound what a handler reads and decides at the same time.
+type limits struct {
+	slots *slots.Slots
 	// memory has the bytes of long reviews that are in memory.
 	memory *semaphore.Weighted
+}
+
+func newLimits() limits {
+	return limits{memory: semaphore.NewWeighted(maxBytesInFlight), slots: slots.New(slots.Bounds{
+		All: maxReviews, PerUser: maxReviewsPerUser, PerNamespace: maxReviewsPerNamespace, PerUserInNamespace: maxReviewsPerUserInNamespace,
+		Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOneUser, WaitingOfOneUserInNamespace: maxWaitingOfOneUserInNamespace, Refusal: errBusy,
+	})}
 }
 
 // DigestWildcard is the name of the wildcard with the digest in the pattern under which the handler is served.
@@ -95,21 +107,14 @@ func NewHandler(config HandlerConfig) (*Handler, error) {
 		return nil, errors.New("the inner door needs a chain of authorizers and the digest of its manifest")
 	}
 	RegisterMetrics()
-	return &Handler{config: config, memory: semaphore.NewWeighted(maxBytesInFlight), slots: slots.New(slots.Bounds{
-		All: maxReviews, PerUser: maxReviewsPerUser, PerNamespace: maxReviewsPerNamespace, PerUserInNamespace: maxReviewsPerUserInNamespace,
-		Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOneUser, WaitingOfOneUserInNamespace: maxWaitingOfOneUserInNamespace, Refusal: errBusy,
-	})}, nil
+	return &Handler{config: config, limits: newLimits()}, nil
 }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+	ctx, cancel := withDeadline(w, r)
 	defer cancel()
-	if deadline, ok := ctx.Deadline(); ok {
-		// A test recorder has no connection to set a deadline on.
-		_ = http.NewResponseController(w).SetReadDeadline(deadline)
-	}
 	release, err := h.reserve(ctx, r)
 	if err != nil {
 		undecided.WithLabelValues(causeNoMemory).Inc()
@@ -126,6 +131,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", mediaType)
 	// A client that has disconnected needs no answer.
 	_ = json.NewEncoder(w).Encode(&admissionv1.AdmissionReview{TypeMeta: reviewType, Response: response})
+}
+
+// withDeadline returns the context in which a review is read and decided.
+func withDeadline(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+	if deadline, ok := ctx.Deadline(); ok {
+		// A test recorder has no connection to set a deadline on.
+		_ = http.NewResponseController(w).SetReadDeadline(deadline)
+	}
+	return ctx, cancel
 }
 
 // timeoutOf returns how long a review may take: answerTimeout, or four fifths of kube-apiserver's timeout if that is less.

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 const (
@@ -22,6 +24,12 @@ const (
 const (
 	decisionAllowed = "allowed"
 	decisionDenied  = "denied"
+)
+
+// Values of the label answer, beside those of the label decision.
+const (
+	answerNoOpinion = "no_opinion"
+	answerRefused   = "refused"
 )
 
 // The values of the label cause.
@@ -47,6 +55,10 @@ var (
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of writes that the inner door refused without a decision, by cause: other_manifest (kube-apiserver has a manifest that was written from another configuration), other_write (a write that the manifest does not send), no_memory (too many long reviews at the same time), no_slot (too many writes at the same time), too_late, or panic (a mistake in Proviso, which its log shows).",
 	}, []string{"cause"})
+	conditionsAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: "webhook_conditions", Name: "answers_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of AuthorizationConditionsReviews of kube-apiservers that handle conditional decisions, by answer: allowed, denied, no_opinion or refused (without a decision, so that kube-apiserver refuses the write).",
+	}, []string{"answer"})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Time to read and decide an AdmissionReview at the inner door, by decision, in seconds.",
@@ -56,7 +68,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, undecided, duration)
+	legacyregistry.MustRegister(requests, refusals, undecided, conditionsAnswers, duration)
 })
 
 func observe(allowed bool, took time.Duration) {
@@ -66,4 +78,16 @@ func observe(allowed bool, took time.Duration) {
 	}
 	requests.WithLabelValues(decision).Inc()
 	duration.WithLabelValues(decision).Observe(took.Seconds())
+}
+
+// answerOf returns the value of the label answer for a decision.
+func answerOf(decision authorization.Decision) string {
+	switch {
+	case decision.IsAllow():
+		return decisionAllowed
+	case decision.IsNoOpinion():
+		return answerNoOpinion
+	default:
+		return decisionDenied
+	}
 }

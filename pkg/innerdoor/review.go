@@ -40,7 +40,7 @@ var reviewType = metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.Stri
 var errNoMemory = errors.New("too many long writes at the same time: try again later")
 
 // reserve waits until a review may be read into memory. The length of a review that does not tell it counts as the longest.
-func (h *Handler) reserve(ctx context.Context, r *http.Request) (release func(), err error) {
+func (l *limits) reserve(ctx context.Context, r *http.Request) (release func(), err error) {
 	length := r.ContentLength
 	if length >= 0 && length <= smallReviewBytes || length > maxReviewBytes { // too long to be read
 		return func() {}, nil
@@ -50,14 +50,14 @@ func (h *Handler) reserve(ctx context.Context, r *http.Request) (release func(),
 	}
 	waiting, cancel := context.WithTimeout(ctx, memoryTimeout)
 	defer cancel()
-	if h.memory.Acquire(waiting, length) != nil {
+	if l.memory.Acquire(waiting, length) != nil {
 		return nil, errNoMemory
 	}
-	return func() { h.memory.Release(length) }, nil
+	return func() { l.memory.Release(length) }, nil
 }
 
-// read returns the request of a review, or an HTTP status with an error that does not quote it.
-func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
+// readBody returns the body of a request, or an HTTP status with an error.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, int, error) {
 	if r.Method != http.MethodPost {
 		return nil, http.StatusMethodNotAllowed, fmt.Errorf("use %s", http.MethodPost)
 	}
@@ -73,6 +73,15 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest
 			return nil, http.StatusRequestEntityTooLarge, errTooLong
 		}
 		return nil, http.StatusBadRequest, errors.New("the body cannot be read")
+	}
+	return body, 0, nil
+}
+
+// read returns the request of a review, or an HTTP status with an error that does not quote it.
+func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionRequest, int, error) {
+	body, code, err := readBody(w, r)
+	if err != nil {
+		return nil, code, err
 	}
 	review := &admissionv1.AdmissionReview{}
 	switch err := utiljson.Unmarshal(body, review); {

@@ -33,11 +33,21 @@ func (o CompletedOptions) validateEnforcement() []error {
 	if gates.Enabled(features.ConditionalImpersonation) && !gates.Enabled(features.ConditionalAuthorization) {
 		return []error{errImpersonationOff}
 	}
+	if o.leavesConditions() && !gates.Enabled(features.ConditionalAuthorization) {
+		return []error{errUpstreamDecisionsOff}
+	}
 	if o.FrontDoor.InnerDoorConfig != "" && !gates.Enabled(features.ConditionalAuthorization) {
 		return []error{errInnerDoorOff}
 	}
 	return nil
 }
+
+// leavesConditions reports whether kube-apiservers that handle conditional decisions get them.
+func (o CompletedOptions) leavesConditions() bool {
+	return o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName).Enabled(features.UpstreamConditionalDecisions)
+}
+
+var errUpstreamDecisionsOff = errors.New("--feature-gates=UpstreamConditionalDecisions=true needs ConditionalAuthorization=true: it answers with conditions")
 
 var errInnerDoorOff = errors.New("--inner-door-config needs --feature-gates=ConditionalAuthorization=true: the inner door evaluates conditions")
 
@@ -68,6 +78,9 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 		frontDoor.Namespaces = namespaces.cached
 		if frontDoor.InnerDoor != nil {
 			frontDoor.InnerDoor.Namespace = namespaces.read
+		}
+		if frontDoor.Conditions != nil {
+			frontDoor.Conditions.Namespace = namespaces.read
 		}
 	}
 	return err

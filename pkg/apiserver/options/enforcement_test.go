@@ -98,3 +98,13 @@ func TestInnerDoorNeedsConditions(t *testing.T) {
 		}
 	}
 }
+
+// TestConditionsForKubeAPIServerNeedConditions turns off the gate that the gate UpstreamConditionalDecisions needs.
+func TestConditionsForKubeAPIServerNeedConditions(t *testing.T) {
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConditionalAuthorization, false)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.UpstreamConditionalDecisions, true)
+	got := errorsOf(t, parsed(t))
+	if len(got) != 1 || !strings.Contains(got[0].Error(), "UpstreamConditionalDecisions=true needs ConditionalAuthorization=true") {
+		t.Errorf("got %v, want the error of the gate", got)
+	}
+}

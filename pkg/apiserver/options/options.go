@@ -331,9 +331,16 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 			return fmt.Errorf("authorization: %w", err)
 		}
 	}
+	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil && o.leavesConditions() {
+		kubeAPIServer, err := o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1)
+		if err != nil {
+			return fmt.Errorf("authorization: %w", err)
+		}
+		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer}
+	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, Fields: fields, Node: o.demoAuthorizer(),
-	}, o.FrontDoor.InnerDoorConfig != "")
+	}, o.FrontDoor.InnerDoorConfig != "" || o.leavesConditions())
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
 	}

@@ -80,8 +80,8 @@ func marshalled(t *testing.T, value any) string {
 func TestEncodeUnconditional(t *testing.T) {
 	t.Parallel()
 	for want, d := range map[string]authorization.Decision{
-		`{"type":"Allow","allow":{"reason":"because"}}`:                     authorization.Allow("because", nil),
-		`{"type":"Deny","deny":{"reason":"because"}}`:                       authorization.Deny("because", nil),
+		`{"type":"Allow","allow":{"reason":"because"}}`:                      authorization.Allow("because", nil),
+		`{"type":"Deny","deny":{"reason":"because"}}`:                        authorization.Deny("because", nil),
 		`{"type":"NoOpinion","noOpinion":{"evaluationError":"no such key"}}`: authorization.NoOpinion("", errors.New("no such key")),
 	} {
 		if got := marshalled(t, upstreamform.EncodeUnconditional(d)); got != want {
@@ -120,7 +120,9 @@ func TestDecode(t *testing.T) {
 	conditions := func(list string) string { return `{"type":"ConditionsMap","conditionsMap":` + list + `}` }
 	allowIf := conditions(`{"allowConditions":[` + condition("example.com/c") + `]}`)
 	union := func(members ...string) string { return `{"type":"Union","union":[` + strings.Join(members, ",") + `]}` }
-	member := func(name, decision string) string { return `{"authorizerName":"` + name + `","decision":` + decision + `}` }
+	member := func(name, decision string) string {
+		return `{"authorizerName":"` + name + `","decision":` + decision + `}`
+	}
 	nested := func(depth int) string {
 		d := allowIf
 		for range depth {

@@ -80,13 +80,13 @@ type Alone struct {
 }
 
 // Alone starts an additional server, which does not need kube-apiserver, and returns it when its
-// front door is ready. The server stops with this process, or when Stop is called.
-func (c *Cluster) Alone(ctx context.Context) (*Alone, error) {
-	return c.AloneAt(ctx, c.EtcdURL())
+// front door is ready. args are additional arguments. The server stops with this process, or when Stop is called.
+func (c *Cluster) Alone(ctx context.Context, args ...string) (*Alone, error) {
+	return c.AloneAt(ctx, c.EtcdURL(), args...)
 }
 
 // AloneAt is Alone with the URL of a proxy before the cluster's etcd.
-func (c *Cluster) AloneAt(ctx context.Context, etcdURL string) (*Alone, error) {
+func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (*Alone, error) {
 	dir := filepath.Join(c.Dir, "alone")
 	a := &Alone{process: &process{name: "proviso-apiserver", dir: dir}}
 	ports, err := freePorts(2)
@@ -112,7 +112,7 @@ func (c *Cluster) AloneAt(ctx context.Context, etcdURL string) (*Alone, error) {
 		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
-	}, c.storeArgs(etcdURL), c.innerDoorArgs()), nil)
+	}, c.storeArgs(etcdURL), c.innerDoorArgs(), args), nil)
 	if err != nil {
 		return a, err
 	}

@@ -1,0 +1,70 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package frontdoor
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+)
+
+// ConditionsHandler says for which requests a kube-apiserver that handles conditional decisions gets them, instead of a converted
+// decision. It enforces the conditions itself: at admission it sends them back, with the object. All fields are required, and the
+// function must be safe for concurrent use.
+type ConditionsHandler struct {
+	// IsLocal reports whether kube-apiserver is known to serve a version itself. It has no admission for requests that it passes on.
+	IsLocal func(schema.GroupVersion) bool
+	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
+	// not retry.
+	KubeAPIServer authorizer.UnconditionalAuthorizer
+}
+
+func (c *ConditionsHandler) isComplete() bool { return c.IsLocal != nil && c.KubeAPIServer != nil }
+
+// withHandled returns a context of a review whose client handles conditional decisions.
+func withHandled(ctx context.Context) context.Context {
+	return context.WithValue(ctx, handledKey{}, true)
+}
+
+type handledKey struct{}
+
+// leavesConditions reports whether the client of a review gets the conditions of a decision about a request, and enforces them at
+// admission. It does for writes of resources that kube-apiserver serves itself.
+func (d *Decider) leavesConditions(ctx context.Context, a authorizer.Attributes) bool {
+	handler := d.config.ConditionsHandler
+	return handler != nil && ctx.Value(handledKey{}) != nil && d.isWrite(a) &&
+		handler.IsLocal(schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()})
+}
+
+// isWrite reports whether a request is a write of a resource that another server than this one serves, whose objects admission sees.
+func (d *Decider) isWrite(a authorizer.Attributes) bool {
+	if !a.IsResourceRequest() || authorization.HasWildcards(a) || d.config.Enforces(a) || d.isEnforcedElsewhere(a) {
+		return false
+	}
+	return len(innerdoor.Alternatives(resourceOf(a), checkOf(a))) > 0
+}
+
+// leftConditions returns the decision about a request as a client that handles conditions gets it. The stored object may show in an
+// answer before admission refuses the request, so that conditions allow nothing to a user who may not read it: the decision is folded
+// then. If policies have no opinion on a write that the inner door decides, the user may have permission on fields.
+func (d *Decider) leftConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	switch {
+	case decision.IsNoOpinion() && d.isListed(attributes):
+		return d.passesOnFields(ctx, decision, attributes, within)
+	case decision.IsUnconditional():
+		return decision
+	case decision.CanBecomeAllowed() && !d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer):
+		folded := decision.FoldBecause(unreadable.reason)
+		observeConditional(folded, false, decision)
+		return folded
+	}
+	conditionalAnswers.WithLabelValues(answerConditions).Inc()
+	return decision
+}

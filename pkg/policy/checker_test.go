@@ -72,7 +72,7 @@ func TestCheck(t *testing.T) {
 	}{
 		{"no condition", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, "", nil, ""},
 		{"a condition on the request", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("request.name"), `variables.v0 == "a"`, nil, ""},
-		{"a condition on the object", api.PolicyEffectAllow, []api.PolicyRule{versioned, paths}, nil, `has(object.a)`, []string{"spec.rules[1] (get /metrics): this server", "spec.rules[1] (get /metrics): kube-apiserver"}, ""},
+		{"a condition on the object", api.PolicyEffectAllow, []api.PolicyRule{versioned, paths}, nil, `has(object.a)`, []string{"spec.rules[1] (get /metrics): conditions on objects are not evaluated for these requests to Proviso", "spec.rules[1] (get /metrics): conditions on objects are not evaluated for these requests to kube-apiserver"}, ""},
 		{"without versions", api.PolicyEffectAllow, []api.PolicyRule{versioned, pods, versioned}, nil, `has(object.a)`, nil, "spec.rules[1]." + version},
 		{"of the old object", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, `has(oldObject.a)`, nil, "spec.rules[0]." + version},
 		{"in a variable", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("object", "has(variables.v0.a)"), `variables.v1`, nil, "spec.rules[0]." + version},
@@ -168,9 +168,9 @@ func TestWarningsAboutEnforcement(t *testing.T) {
 		{"decided at the front door", true, api.PolicyEffectDeny, `request.name == "a" || true`, nil},
 		{"no condition", true, api.PolicyEffectDeny, "", nil},
 		{"no front door", false, api.PolicyEffectDeny, "", []string{"spec.rules[0] (create pods): the front door is disabled, so that only reviews show the policy"}},
-		{"an Allow that is folded", true, api.PolicyEffectAllow, reads, []string{"spec.rules[0] (create pods): kube-apiserver evaluates no condition of this server, so that the policy allows none of them"}},
-		{"a Deny that is folded", true, api.PolicyEffectDeny, reads, []string{"spec.rules[0] (create pods): kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false"}},
-		{"a NoOpinion that is folded", true, api.PolicyEffectNoOpinion, reads, []string{"spec.rules[0] (create pods): kube-apiserver evaluates no condition of this server, so that no Allow policy allows any of them, whether or not the condition holds"}},
+		{"an Allow that is folded", true, api.PolicyEffectAllow, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy allows none of them"}},
+		{"a Deny that is folded", true, api.PolicyEffectDeny, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false"}},
+		{"a NoOpinion that is folded", true, api.PolicyEffectNoOpinion, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that no Allow policy allows any of them, whether or not the condition holds"}},
 		{"a mistake", true, api.PolicyEffectDeny, `object.`, nil},
 	} {
 		rules := slices.Clone(pods)

@@ -275,7 +275,7 @@ func TestFrontDoorKnowsNamespaces(t *testing.T) {
 `)
 	for name, want := range map[string]string{
 		"closed":    `True Enforced [{"at":"FrontDoor","message":"requests are decided at authorization, once the namespace is in the cache of this server","resources":["configmaps"],"result":"Enforced","rule":0,"verbs":["get"]}]`,
-		"not-empty": `False DeniesUnconditionally [{"at":"Server","message":"the condition is evaluated at admission","resources":["virtualmachines.demo.proviso.dev"],"result":"Enforced","rule":0,"verbs":["update"]},{"at":"FrontDoor","message":"kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false","resources":["secrets"],"result":"DeniesUnconditionally","rule":1,"verbs":["update"]}]`,
+		"not-empty": `False DeniesUnconditionally [{"at":"Server","message":"the condition is evaluated at admission","resources":["virtualmachines.demo.proviso.dev"],"result":"Enforced","rule":0,"verbs":["update"]},{"at":"FrontDoor","message":"conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false","resources":["secrets"],"result":"DeniesUnconditionally","rule":1,"verbs":["update"]}]`,
 	} {
 		const effective = `{.status.conditions[?(@.type=="Effective")].`
 		waitUntil(t, name+" has a status", func() bool {

@@ -400,7 +400,7 @@ func TestLowerNumber(t *testing.T) {
 	if w.covers("update") {
 		t.Error("the request is covered, although the policies of a server have gone back")
 	}
-	w.wantState(t, "gone back", rollout.Pending, "https://a:443: it has loaded the number 1 of 2", "https://a:443")
+	w.wantState(t, "gone back", rollout.Pending, "https://a:443: it has not loaded the newest version yet", "https://a:443")
 	w.load("a")
 	w.round(t)
 	w.wantState(t, "loaded again", rollout.Active, "")
@@ -411,7 +411,7 @@ func TestLowerNumber(t *testing.T) {
 	}
 	w.wantState(t, "gone back with all", rollout.Pending, "https://a:443: it does not refuse the probe", "https://a:443")
 	w.round(t)
-	w.wantState(t, "probed again", rollout.Pending, "https://a:443: it has loaded the number 1 of 2", "https://a:443")
+	w.wantState(t, "probed again", rollout.Pending, "https://a:443: it has not loaded the newest version yet", "https://a:443")
 	w.load("a")
 	w.round(t)
 	w.wantState(t, "loaded by all", rollout.Active, "")

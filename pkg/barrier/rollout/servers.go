@@ -241,7 +241,7 @@ func (r *Rollout) ended(ctx context.Context, address string, number int64, found
 			r.end(ctx, address, fmt.Sprintf("it has shown the number %d, and %d before", number, s.shown))
 		}
 		if s.shown = number; number < r.last {
-			found = result{behind, fmt.Sprintf("it has loaded the number %d of %d", number, r.last)}
+			found = result{behind, "it has not loaded the newest version yet"}
 		}
 	case found.outcome == passed || s.passed >= maxPassed:
 		found.outcome = passed

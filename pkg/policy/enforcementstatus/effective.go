@@ -43,7 +43,7 @@ func message(o outcome, reads Reads) string {
 	case policyv1alpha1.ResultWithholdsUnconditionally:
 		return o.reason() + ", so that no Allow policy allows any of them, whether or not the condition holds"
 	case policyv1alpha1.ResultDeniesUnconditionally:
-		return o.reason() + ", so that all of them are denied for which the request alone does not make the condition false"
+		return o.reason() + ", so that the policy denies all of them, unless the request alone makes the condition false"
 	default:
 		return notEnforced(o)
 	}
@@ -67,9 +67,9 @@ func (o outcome) reason() string {
 	case o.note != "":
 		return o.note
 	case o.at == policyv1alpha1.EnforcedAtFrontDoor:
-		return "kube-apiserver evaluates no condition of this server"
+		return "conditions on objects are not evaluated for these requests to kube-apiserver"
 	}
-	return "this server evaluates the condition on no object for these requests"
+	return "conditions on objects are not evaluated for these requests to Proviso"
 }
 
 // Effective returns the condition Effective of a policy, from all that its rules do. It is True if everything is

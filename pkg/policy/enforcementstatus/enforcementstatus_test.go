@@ -226,11 +226,11 @@ func TestEffectiveMessage(t *testing.T) {
 	}{
 		{"enforced", []policyv1alpha1.PolicyRule{rule("create", demo, "things")}, "all requests that the rules describe are decided by the policy"},
 		{"one", []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
-			"rules[1] (create pods): kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false"},
+			"rules[1] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false"},
 		{"two", []policyv1alpha1.PolicyRule{rule("get", demo, "things"), rule("create", "", "pods")},
-			"rules[0] (get things.demo.proviso.dev): this server evaluates the condition on no object for these requests, so that all of them are denied for which the request alone does not make the condition false. The same applies to 1 more, see status.enforcement"},
+			"rules[0] (get things.demo.proviso.dev): conditions on objects are not evaluated for these requests to Proviso, so that the policy denies all of them, unless the request alone makes the condition false. The same applies to 1 more, see status.enforcement"},
 		{"many names", []policyv1alpha1.PolicyRule{many},
-			"rules[0] (get, list, watch, create, update, patch, delete, deletecollection, … a, b, c, d, e, f, g, h, …): kube-apiserver evaluates no condition of this server, so that all of them are denied for which the request alone does not make the condition false"},
+			"rules[0] (get, list, watch, create, update, patch, delete, deletecollection, … a, b, c, d, e, f, g, h, …): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false"},
 	} {
 		entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: tc.rules}, enforcementstatus.More)
 		if got := enforcementstatus.Effective(entries).Message; got != tc.want {
@@ -341,11 +341,11 @@ func TestServerWithoutCoverage(t *testing.T) {
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	const (
-		atServer    = "this server evaluates the condition on no object for these requests, so that "
-		atFrontDoor = "kube-apiserver evaluates no condition of this server, so that "
+		atServer    = "conditions on objects are not evaluated for these requests to Proviso, so that "
+		atFrontDoor = "conditions on objects are not evaluated for these requests to kube-apiserver, so that "
 		none        = "the policy allows none of them"
 		withheld    = "no Allow policy allows any of them, whether or not the condition holds"
-		denied      = "all of them are denied for which the request alone does not make the condition false"
+		denied      = "the policy denies all of them, unless the request alone makes the condition false"
 	)
 	elsewhere, here := rule("create", "", "pods"), rule("get", demo, "things")
 	for _, tc := range []struct {

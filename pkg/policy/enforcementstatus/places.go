@@ -153,7 +153,7 @@ const (
 	noteNotLocal  = "kube-apiserver is not known to serve these versions itself, so that it does not call the inner door"
 	noteDeny      = "kube-apiserver does not call the inner door for requests that another authorizer allows"
 	noteUnseen    = "the condition reads the path or a selector of the request, which is not seen at admission"
-	noteNotProbed = "no kube-apiserver has been probed yet: until then, writes are refused if their condition must be evaluated"
+	noteNotProbed = "Proviso has not checked yet that kube-apiserver calls it at admission. Until then, for some seconds, writes that depend on the condition are refused"
 )
 
 // maxServers bounds how many servers a message lists.

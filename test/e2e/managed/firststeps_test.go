@@ -13,19 +13,21 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/documents"
 )
 
-// TestFirstSteps runs the commands of the first document that newcomers read.
+// TestFirstSteps runs the commands of the first documents that newcomers read, in the order in which they are read.
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
-		content, err := os.ReadFile(filepath.Join(r.repository, "docs", "first-steps.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := documents.Blocks(string(content)); n < 5 {
-			t.Errorf("found %d blocks", n)
-		}
-		if err := documents.Run(t.Context(), r.Cluster, string(content)); err != nil {
-			t.Error(err)
+		for _, name := range []string{"first-steps.md", "templates.md"} {
+			content, err := os.ReadFile(filepath.Join(r.repository, "docs", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := documents.Blocks(string(content)); n < 5 {
+				t.Errorf("found %d blocks in %s", n, name)
+			}
+			if err := documents.Run(t.Context(), r.Cluster, string(content)); err != nil {
+				t.Error(name, err)
+			}
 		}
 	})
 }

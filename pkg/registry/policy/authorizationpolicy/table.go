@@ -58,7 +58,8 @@ func enforcementOf(spec *policy.AuthorizationPolicySpec) string {
 }
 
 // auditedBy returns how many requests a policy with the enforcement Audit would have decided, such as "5", or "5 (1 failed, 2
-// undetermined)". It is empty for other policies.
+// undetermined)". Requests that kube-apiserver evaluates by a barrier are not counted: it is "not counted" if kube-apiserver evaluates all. It
+// is empty for other policies.
 func auditedBy(p parts) string {
 	if p.Spec.Enforcement != policy.PolicyEnforcementAudit {
 		return ""
@@ -67,7 +68,22 @@ func auditedBy(p parts) string {
 	if audit := p.Status.Audit; audit != nil && audit.ObservedGeneration == p.Meta.Generation {
 		counts = *audit
 	}
+	all, atBarrier := 0, 0
+	for i := range p.Status.Enforcement {
+		if e := &p.Status.Enforcement[i]; e.Result == policy.ResultAudited {
+			all++
+			if e.At == policy.EnforcedAtBarrier {
+				atBarrier++
+			}
+		}
+	}
+	if atBarrier > 0 && atBarrier == all && counts.Decided == 0 && counts.Undetermined == 0 {
+		return "not counted"
+	}
 	var details []string
+	if atBarrier > 0 {
+		details = append(details, "others not counted")
+	}
 	if counts.Errors > 0 {
 		details = append(details, fmt.Sprintf("%d failed", counts.Errors))
 	}

@@ -69,8 +69,23 @@ func printed() *policy.ClusterAuthorizationPolicyList {
 				Status: policy.AuthorizationPolicyStatus{Audit: &policy.PolicyAuditStatus{ObservedGeneration: 2, Decided: 12, Errors: 2, Undetermined: 1}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "audited-before", Generation: 3}, Spec: policy.AuthorizationPolicySpec{Effect: "Deny", Enforcement: "Audit", Rules: []policy.PolicyRule{rule("*")}},
 				Status: policy.AuthorizationPolicyStatus{Audit: &policy.PolicyAuditStatus{ObservedGeneration: 2, Decided: 12}}},
+			auditedAt("audited-by-kube-apiserver", 0, policy.EnforcedAtBarrier, policy.EnforcedAtBarrier),
+			auditedAt("audited-by-both", 3, policy.EnforcedAtFrontDoor, policy.EnforcedAtBarrier),
+			auditedAt("audited-here", 0, policy.EnforcedAtFrontDoor),
 		},
 	}
+}
+
+// auditedAt returns a policy with the enforcement Audit that some components evaluate.
+func auditedAt(name string, decided int64, places ...policy.EnforcementPlace) policy.ClusterAuthorizationPolicy {
+	p := policy.ClusterAuthorizationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Generation: 2}, Spec: policy.AuthorizationPolicySpec{Effect: "Deny", Enforcement: "Audit"},
+		Status: policy.AuthorizationPolicyStatus{Audit: &policy.PolicyAuditStatus{ObservedGeneration: 2, Decided: decided}},
+	}
+	for _, place := range places {
+		p.Status.Enforcement = append(p.Status.Enforcement, policy.RuleEnforcement{At: place, Result: policy.ResultAudited})
+	}
+	return p
 }
 
 func render(table *metav1.Table) string {

@@ -7,7 +7,6 @@ package barrier
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -39,6 +38,8 @@ var changing = []string{"create", "patch", "update"}
 // An exclusion that cannot be translated is in the report. Rule is then the index in spec.fields.
 func (c *Compiler) CompileMapping(name string, exclusions []mapping.Exclusion) *Barrier {
 	w := &mappingWriter{name: name, compiler: c}
+	exclusions = slices.Clone(exclusions)
+	slices.SortStableFunc(exclusions, func(a, b mapping.Exclusion) int { return a.Field - b.Field })
 	for _, e := range exclusions {
 		w.add(e)
 	}
@@ -57,6 +58,7 @@ type mappingWriter struct {
 	name     string
 	compiler *Compiler
 	fields   []*excluded
+	verbs    []string
 	report   []RuleReport
 }
 
@@ -72,6 +74,9 @@ func (w *mappingWriter) add(e mapping.Exclusion) {
 	if reason = cmp.Or(reason, w.obstacle(e)); reason != "" {
 		w.note(e, reason)
 		return
+	}
+	if !slices.Contains(w.verbs, e.Verb) && e.Broken == "" {
+		w.verbs = append(w.verbs, e.Verb)
 	}
 	for _, known := range w.fields {
 		if known.Path == e.Path && known.Verb == e.Verb && known.NewValues == e.NewValues && known.Broken == e.Broken && known.isSameScope(e) {
@@ -104,11 +109,16 @@ func (w *mappingWriter) note(e mapping.Exclusion, reason string) {
 	w.report = append(w.report, RuleReport{Rule: e.Field, Resources: []string{resource}, Verbs: changing, Reason: reason})
 }
 
+// maxVerbs bounds the verbs that one barrier checks. A check costs 350 000, and the expressions of a barrier may cost 10 000 000 together,
+// of which comparing the managers of a large object needs some 3 000 000.
+const maxVerbs = 16
+
 // The reasons why exclusions have no translation.
 const (
 	reasonParameter = "the verb has a parameter, and kube-apiserver makes at most two checks in one expression"
 	reasonElements  = "the path has elements of a list or a map, which admission does not tell apart as the schema does: exclude the list or the map"
 	reasonEvery     = "newValues is about each element of a list or a map, which admission does not tell apart as the schema does"
+	reasonVerbs     = "the fields before need 16 other verbs, the most that kube-apiserver checks for one barrier: use a second mapping"
 	reasonMetadata  = "newValues reads the metadata as a whole, with fields that the server owns"
 )
 
@@ -121,6 +131,8 @@ func (w *mappingWriter) obstacle(e mapping.Exclusion) string {
 		return ""
 	case e.Verb == "":
 		return reasonParameter
+	case len(w.verbs) == maxVerbs && !slices.Contains(w.verbs, e.Verb):
+		return reasonVerbs
 	case e.NewValues == "":
 		return ""
 	case e.Every:
@@ -162,16 +174,8 @@ func limited(before, after, newValues string) string {
 	return fmt.Sprintf("[%s].exists(oldValue, [%s].exists(value, %s\n))", before, after, newValues)
 }
 
-// The expressions of variables.
-const (
-	// managersOf are the entries of metadata.managedFields of the new and of the old object.
-	managersOf = `[dyn(object), dyn(oldObject)].map(o, ([o].filter(o, o != null && "managedFields" in o.metadata && o.metadata.managedFields != null)` +
-		`.map(o, o.metadata.managedFields) + [dyn([])])[0])`
-	// kindVersion is the version of the kind of the request, as in an entry of metadata.managedFields.
-	kindVersion = `(request.kind.group == "" ? "" : request.kind.group + "/") + request.kind.version`
-	// firstManager is the manager of the fields that an object had before its first server-side apply. The server writes its entry.
-	firstManager = "before-first-apply"
-)
+// metadataOf is an expression for the metadata of the new and of the old object.
+const metadataOf = `[dyn(object), dyn(oldObject)].map(o, ([o].filter(o, type(o) == map && "metadata" in o && type(o.metadata) == map).map(o, o.metadata) + [dyn({})])[0])`
 
 // valueOf returns an expression for the list that has the value of a field, and nothing if there is none. A list or another value where
 // a map should be takes the place of the value, marked by its type.
@@ -200,7 +204,7 @@ func differ(a, b string, aside []string) string {
 
 // changedMetadata is true if the metadata differ, the fields that the server owns aside.
 func changedMetadata() string {
-	return differ("object.metadata", "oldObject.metadata", mapping.ServerOwned())
+	return differ("variables.metadata[0]", "variables.metadata[1]", mapping.ServerOwned())
 }
 
 // changedObject is true if a field of the object differs that the server does not own.
@@ -208,61 +212,6 @@ func changedObject() string {
 	return disjunction(
 		"oldObject == null", differ("object", "oldObject", []string{"apiVersion", "kind", "metadata", "status"}), changedMetadata(),
 		valueOf("object", []string{"status"})+" != "+valueOf("oldObject", []string{"status"}))
-}
-
-// managed returns an expression for the list that has the part of an entry of metadata.managedFields below some fields, if it has one.
-func managed(names []string) string {
-	text := "[dyn(e.?fieldsV1.orValue({}))]"
-	for _, name := range names {
-		text += fmt.Sprintf(".filter(n, %[1]s in n).map(n, n[%[1]s])", quoted(name))
-	}
-	return text
-}
-
-// fieldKeys returns the names of the fields as entries of metadata.managedFields write them.
-func fieldKeys(names []string) []string {
-	keys := make([]string, 0, len(names))
-	for _, name := range names {
-		keys = append(keys, "f:"+name)
-	}
-	return keys
-}
-
-// elementKeys returns how an entry writes the last name if it is an element of a list of strings, integers or booleans.
-func elementKeys(name string) []string {
-	text, err := json.Marshal(name)
-	if err != nil {
-		return nil
-	}
-	keys := []string{"v:" + string(text)}
-	if _, err := strconv.ParseInt(name, 10, 64); err == nil || name == "true" || name == "false" {
-		keys = append(keys, "v:"+name)
-	}
-	return keys
-}
-
-// owners returns an expression for what the entries of metadata.managedFields have of a field: the identity of the entry, the part below
-// the field, and which of the fields around it the entry has itself, if isThere is true or the entry is of another version. isThere is an
-// expression for whether the new object has the field.
-func owners(names []string, isThere string) string {
-	keys := fieldKeys(names)
-	parts := managed(keys)
-	for _, key := range elementKeys(names[len(names)-1]) {
-		parts += " + " + managed(append(slices.Clone(keys[:len(keys)-1]), key))
-	}
-	around := make([]string, 0, len(keys))
-	for i := 1; i < len(keys); i++ {
-		around = append(around, fmt.Sprintf(`%s.exists(n, n == {} || "." in n)`, managed(keys[:i])))
-	}
-	identity := make([]string, 0, 4)
-	for _, field := range []string{"apiVersion", "manager", "operation", "subresource"} {
-		identity = append(identity, fmt.Sprintf(`e.?%s.orValue("")`, field))
-	}
-	within := "[]"
-	if len(around) > 0 {
-		within = fmt.Sprintf(`%s ? [%s] : []`, disjunction(isThere, `e.?apiVersion.orValue("") != variables.version`), strings.Join(around, ", "))
-	}
-	return fmt.Sprintf("variables.managers.map(l, l.map(e, [%s, dyn(%s), dyn(%s)]).filter(t, t[4] != [] || true in t[5]))", strings.Join(identity, ", "), parts, within)
 }
 
 // scope returns expressions that are true for the resources of an exclusion, and for its resources and versions.
@@ -299,8 +248,8 @@ func addVariable(to *[]admissionregistrationv1.Variable, name, expression string
 }
 
 // changed adds the variables of an exclusion, and returns expressions for whether the request changes the field, and for whether it
-// changes its managers alone.
-func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int) (isChanged, isClaimed string) {
+// changes its managers alone. ofVersions is true in the versions of the exclusion.
+func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int, ofVersions string) (isChanged, isClaimed string) {
 	if e.Path == "" {
 		return changedObject(), "variables.managers[0] != variables.managers[1]"
 	}
@@ -320,50 +269,18 @@ func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int) (
 		isThere = alwaysTrue
 	}
 	owned := addVariable(to, name("owners"), owners(e.Names, isThere))
-	isFirst := fmt.Sprintf(`variables.managers[1] == [] && t[1] == %q && t[2] == "Update" && t[0] == variables.version && (t[4] == [] || t[4] == [{}]) && %s.exists(v, v != null && type(v) != map && type(v) != list)`, firstManager, before)
-	relevant := e.isHere("t[0]")
+	relevant := e.isHere("t[0][0]", ofVersions)
 	if e.NewValues != "" {
 		value := func(list string) string { return "(" + list + " + [dyn(null)])[0]" }
 		marked := disjunction(isMarked(after), isMarked(before))
 		isPart := fmt.Sprintf("(%s + %s).exists(v, type(v) == map || type(v) == list)", after, before)
-		// What a creation has is new, so that only its changes count.
-		unchanged := disjunction(fmt.Sprintf("oldObject != null && (%s || true in t[5])", isPart), not(isChanged))
+		// What a creation has is new, so that only its changes count. A part of a value without parts is not there.
+		unchanged := disjunction(fmt.Sprintf("oldObject != null && (%s || true in t[2])", isPart), not(isChanged), fmt.Sprintf("!(%s) && t[1].exists(p, p != {})", isPart))
 		claims := addVariable(to, name("claims"), disjunction(marked, limited(value(after), value(after), e.NewValues), limited(value(after), "dyn(null)", e.NewValues)))
-		relevant = conjunction(relevant, disjunction("t[0] != variables.version", conjunction(unchanged, claims)))
+		relevant = conjunction(relevant, disjunction("t[0][0] != variables.version", conjunction(unchanged, claims)))
 		isChanged = conjunction(isChanged, disjunction(marked, limited(value(before), value(after), e.NewValues)))
 	}
-	isClaimed = disjunction(
-		fmt.Sprintf("%[1]s[0].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[1])", owned), not(isFirst), relevant)),
-		fmt.Sprintf("%[1]s[1].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[0])", owned), relevant)))
-	return isChanged, isClaimed
-}
-
-// isHere returns an expression that is true if an entry of metadata.managedFields is of a version in which the exclusion applies.
-func (e *excluded) isHere(apiVersion string) string {
-	versions := e.Versions
-	if e.Others {
-		versions = e.Except
-	}
-	named := make([]string, 0, len(versions))
-	for _, v := range versions {
-		named = append(named, e.Resource.WithVersion(v).GroupVersion().String())
-	}
-	switch {
-	case !isLimited(e.Exclusion):
-		return alwaysTrue
-	case e.Others:
-		return not(oneOf(apiVersion, named))
-	}
-	return oneOf(apiVersion, named)
-}
-
-// claimedElsewhere returns an expression that is true if an entry of metadata.managedFields changes in a version in which the exclusion
-// does not apply. The field may have another name there.
-func (e *excluded) claimedElsewhere() string {
-	entries := func(i int) string {
-		return fmt.Sprintf("variables.managers[%d].filter(e, %s)", i, not(e.isHere(`(e.?apiVersion.orValue(""))`)))
-	}
-	return entries(0) + " != " + entries(1)
+	return isChanged, disjunction("variables.unread", e.claimed(owned, before, relevant))
 }
 
 // allowed returns an expression that is true if the user has a verb on the object. A creation has no name when it is authorized.
@@ -380,17 +297,17 @@ func (w *mappingWriter) barrier() *Barrier {
 	if b.Report = w.report; len(w.fields) == 0 {
 		return b
 	}
-	variables := []admissionregistrationv1.Variable{{Name: "managers", Expression: managersOf}, {Name: "version", Expression: kindVersion}}
+	variables := managerVariables()
 	var validations []admissionregistrationv1.Validation
 	verbs := map[string]string{}
 	for i, e := range w.fields {
 		ofResources, ofVersions := w.scope(e)
-		isChanged, isClaimed := e.changed(&variables, i)
+		isChanged, isClaimed := e.changed(&variables, i, ofVersions)
 		switch {
 		case e.Path == "":
 			isClaimed = conjunction(ofVersions, isClaimed)
 		case isLimited(e.Exclusion):
-			isClaimed = disjunction(conjunction(ofResources, isClaimed), conjunction(ofVersions, e.claimedElsewhere()))
+			isClaimed = disjunction(conjunction(ofResources, isClaimed), conjunction(ofVersions, e.claimedElsewhere(ofVersions)))
 		default:
 			isClaimed = conjunction(ofResources, isClaimed)
 		}

@@ -64,6 +64,7 @@ var excludable = []policy.FieldPermission{
 	things.Excluded("metadata", "metadata", ""),
 	things.Excluded("metadata.labels", "labels", ""),
 	things.Excluded(`metadata.labels["a"]`, "tier", ""),
+	things.Excluded(`metadata.labels["b"]`, "tier", `value == "y"`),
 	things.Excluded(`metadata.annotations["example.com/x"]`, "tier", `value == "y" || oldValue == "y"`),
 	things.Excluded("metadata.ownerReferences", "ownerReferences", ""),
 	things.Excluded("spec.boom", "booms", "value == true // no more"),
@@ -314,8 +315,7 @@ func (f fieldWrite) isExcluded(tb testing.TB, types changes.Types, table *mappin
 }
 
 // mayBeStricter reports whether a barrier may refuse the write although the mappings do not: if its managers change, for a mapping of some
-// versions, or with newValues. So it may for the fields that
-// an object had before its first server-side apply.
+// versions, or if the exclusions of two mappings contradict. So it may for the fields that an object had before its first server-side apply.
 func (f fieldWrite) mayBeStricter(mappings []*policy.FieldPermissionMapping) bool {
 	managers := func(o map[string]any) []any {
 		found, _, _ := unstructured.NestedSlice(o, "metadata", "managedFields")
@@ -325,8 +325,11 @@ func (f fieldWrite) mayBeStricter(mappings []*policy.FieldPermissionMapping) boo
 	if len(managers(f.before)) == 0 && slices.ContainsFunc(managers(f.after), isFirst) {
 		return true
 	}
+	if len(mappings) > 1 && limitsValues(mappings) {
+		return true // if both exclude some values of a field, the barrier refuses all
+	}
 	return !reflect.DeepEqual(managers(f.before), managers(f.after)) && slices.ContainsFunc(mappings, func(m *policy.FieldPermissionMapping) bool {
-		return len(m.Spec.Resources[0].APIVersions) > 0 || limitsValues(mappings)
+		return len(m.Spec.Resources[0].APIVersions) > 0
 	})
 }
 

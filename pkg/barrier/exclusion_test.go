@@ -12,10 +12,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -90,6 +92,34 @@ func TestExclusionReport(t *testing.T) {
 				t.Errorf("there is a barrier: %v", b.Policy != nil)
 			}
 		})
+	}
+}
+
+// TestExclusionVerbs has a mapping with more verbs than kube-apiserver checks for one barrier. The barrier has those that it does check,
+// also if a request needs all of them.
+func TestExclusionVerbs(t *testing.T) {
+	t.Parallel()
+	var fields []policy.FieldPermission
+	var verbs []string
+	spec := map[string]any{}
+	for i := range 17 {
+		name := fmt.Sprintf("f%d", i)
+		fields, verbs = append(fields, things.Excluded("spec."+name, "verb"+string(rune('a'+i)), "")), append(verbs, "verb"+string(rune('a'+i)))
+		spec[name] = "y"
+	}
+	b := compileFields(t, things.Mapping("fields", things.Spec(fields...)))
+	if len(b.Report) != 17 || b.Report[15].Reason != "" || !strings.Contains(b.Report[16].Reason, "the most that kube-apiserver checks") {
+		t.Fatalf("got %+v", b.Report)
+	}
+	loaded := newAdmissionCluster(t, fieldVerbs{}, barrierlaw.Namespaces...).load(t, b)
+	defer loaded.close()
+	write := fieldWrite{kind: things.Kind, before: machine(map[string]any{}), after: machine(spec), user: &user.DefaultInfo{UID: "/a"}}
+	for _, tc := range []struct{ verbs, want string }{{strings.Join(verbs[:16], ","), ""}, {strings.Join(verbs[:15], ","), "the field spec.f15 is excluded"}} {
+		write.user.Name = "bob=" + tc.verbs
+		admitted, _ := write.attributes()
+		if err := loaded.Validate(t.Context(), admitted, objectInterfaces{}); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("got %v, want %q", err, tc.want)
+		}
 	}
 }
 

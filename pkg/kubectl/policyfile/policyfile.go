@@ -37,6 +37,8 @@ type Policy struct {
 
 // Loader collects the policies of documents.
 type Loader struct {
+	// AcceptMappings says that FieldPermissionMappings are read, too. Otherwise they are errors.
+	AcceptMappings bool
 	// Warnings are about policies that are valid.
 	Warnings []string
 	// Errs are the errors of all documents.
@@ -48,11 +50,12 @@ type Loader struct {
 
 	policies []Policy
 	sources  map[engine.Key]document.Source
+	mappings map[string]Mapping
 }
 
 // NewLoader returns a Loader. If a namespace is given, policies that name none get it, and policies of other namespaces are errors.
 func NewLoader(namespace string, compiler *partial.Compiler) *Loader {
-	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{}, nil), sources: map[engine.Key]document.Source{}}
+	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{}, nil), sources: map[engine.Key]document.Source{}, mappings: map[string]Mapping{}}
 }
 
 var decoder = func() runtime.Decoder {
@@ -82,7 +85,7 @@ func (l *Loader) Load(ctx context.Context, d document.Document) {
 	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
 		if runtime.IsNotRegisteredError(err) || runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
-			err = otherKind(meta)
+			err = l.otherKind(meta)
 		}
 		l.Fail(d.Source, "", err)
 		return
@@ -101,12 +104,18 @@ func (l *Loader) Load(ctx context.Context, d document.Document) {
 			l.namespaced(ctx, d.Source.At(i), &object.Items[i])
 		}
 	default:
-		l.Fail(d.Source, "", otherKind(meta))
+		if !l.AcceptMappings || !l.loadMapping(d.Source, object) {
+			l.Fail(d.Source, "", l.otherKind(meta))
+		}
 	}
 }
 
-func otherKind(meta metav1.TypeMeta) error {
-	return fmt.Errorf("kind %q of apiVersion %q is not a policy: want ClusterAuthorizationPolicy or AuthorizationPolicy of %s", meta.Kind, meta.APIVersion, policyv1alpha1.SchemeGroupVersion)
+func (l *Loader) otherKind(meta metav1.TypeMeta) error {
+	kinds := "ClusterAuthorizationPolicy or AuthorizationPolicy"
+	if l.AcceptMappings {
+		kinds = "ClusterAuthorizationPolicy, AuthorizationPolicy or FieldPermissionMapping"
+	}
+	return fmt.Errorf("kind %q of apiVersion %q is not a policy: want %s of %s", meta.Kind, meta.APIVersion, kinds, policyv1alpha1.SchemeGroupVersion)
 }
 
 // list adds the policies of a list of objects of any kind, as kubectl get prints it.

@@ -7,6 +7,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -105,7 +106,7 @@ func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
 }
 
 func (l *live) compareOne(b *barrier.Barrier) (*comparison, error) {
-	c := &comparison{name: b.Policy.Name, policy: b.Policy.Annotations[barrier.PolicyAnnotation], status: same}
+	c := &comparison{name: b.Policy.Name, policy: ownerOf(&b.Policy.ObjectMeta), status: same}
 	policy, hasPolicy := l.policies[b.Policy.Name]
 	binding, hasBinding := l.bindings[b.Binding.Name]
 	if hasPolicy {
@@ -199,9 +200,7 @@ func (l *live) others(wanted map[string]bool) []comparison {
 		}
 		c := found[meta.Name]
 		c.name, c.status = meta.Name, unexpected
-		if policy := meta.Annotations[barrier.PolicyAnnotation]; policy != "" {
-			c.policy = policy
-		}
+		c.policy = cmp.Or(ownerOf(meta), c.policy)
 		c.remarks = append(c.remarks, kind)
 		found[meta.Name] = c
 	}
@@ -217,6 +216,14 @@ func (l *live) others(wanted map[string]bool) []comparison {
 		comparisons = append(comparisons, c)
 	}
 	return comparisons
+}
+
+// ownerOf returns the policy of an object, or its mapping with the kind.
+func ownerOf(meta *metav1.ObjectMeta) string {
+	if name := meta.Annotations[barrier.MappingAnnotation]; name != "" {
+		return kindMapping + " " + name
+	}
+	return meta.Annotations[barrier.PolicyAnnotation]
 }
 
 // shownComparisons returns the table of all barriers, and the diffs after it.

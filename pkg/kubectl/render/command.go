@@ -20,10 +20,12 @@ import (
 	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	utilexec "k8s.io/utils/exec"
 
+	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
@@ -70,9 +72,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		Long: `Render the barriers of policies as manifests.
 
  A barrier is a ValidatingAdmissionPolicy with its binding. It enforces one policy
- with the effect Deny in kube-apiserver, on any cluster, without Proviso. render
- validates ClusterAuthorizationPolicies and AuthorizationPolicies as the server does,
- and prints their barriers to standard output. It calls no server.
+ with the effect Deny, or the excluded fields of one FieldPermissionMapping, in
+ kube-apiserver, on any cluster, without Proviso. render validates policies and mappings
+ as the server does, and prints their barriers to standard output. It calls no server.
 
  Requests that admission does not see, such as reads, have no barrier, and Allow and
  NoOpinion policies have none. A report on standard error says for each rule which
@@ -121,7 +123,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the manifests: 'yaml' or 'json'.")
 	fs.StringVar(&o.report, "report", o.report, "File for the report, instead of standard error. - is standard output; then no manifests are printed.")
 	fs.StringVar(&o.reportFormat, "report-format", o.reportFormat, "Format of the report: 'table' or 'json'.")
-	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy cannot be translated.")
+	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy or of a mapping cannot be translated.")
 	fs.BoolVar(&o.check, "check", o.check, "Compare the barriers with those in the cluster instead of printing them.")
 	defaults := manifest.DefaultIdentities(defaultNamespace)
 	fs.StringArrayVar(&o.exemptUsers, "exempt-user", nil, "User whose requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Users, ", "))
@@ -183,7 +185,7 @@ func (o *options) render(ctx context.Context) error {
 		return err
 	}
 	if n := report.untranslated(); o.strict && n > 0 {
-		return fmt.Errorf("--strict: %s of Deny policies %w", counted(n, "part", "parts"), errUntranslated)
+		return fmt.Errorf("--strict: %s of %s %w", counted(n, "part", "parts"), report.subject(), errUntranslated)
 	}
 	if o.check {
 		return o.compare(ctx, barriers)
@@ -230,11 +232,12 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 		return nil, nil, err
 	}
 	l := policyfile.NewLoader(*o.flags.Namespace, policies)
+	l.AcceptMappings = true
 	documents, errs := document.Read(o.In, *o.filenames.Filenames, *o.filenames.Recursive)
 	for _, d := range documents {
 		l.Load(ctx, d)
 	}
-	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && len(l.Sorted()) == 0 {
+	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && len(l.Sorted()) == 0 && len(l.SortedMappings()) == 0 {
 		l.Errs = []error{errNothing}
 	}
 	report := &report{}
@@ -253,12 +256,36 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 	if len(l.Errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(l.Errs)
 	}
+	ofMappings, err := compileMappings(compiler, l.SortedMappings(), report)
+	if err != nil {
+		return nil, nil, err
+	}
+	barriers = append(barriers, ofMappings...)
 	for _, warning := range l.Warnings {
 		if _, err := fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning)); err != nil {
 			return nil, nil, err
 		}
 	}
 	return barriers, report, nil
+}
+
+// compileMappings compiles the exclusions of mappings, which determine them together, and adds the mappings to a report.
+func compileMappings(compiler *barrier.Compiler, mappings []policyfile.Mapping, report *report) ([]*barrier.Barrier, error) {
+	all := make([]*policyapi.FieldPermissionMapping, 0, len(mappings))
+	for _, m := range mappings {
+		all = append(all, m.FieldPermissionMapping)
+	}
+	table := mapping.NewTable(all...)
+	barriers := make([]*barrier.Barrier, 0, len(mappings))
+	for _, m := range mappings {
+		exclusions, err := table.Exclusions(m.Name)
+		if err != nil {
+			return nil, fmt.Errorf("%v: FieldPermissionMapping %q: %w", m.Source, m.Name, err)
+		}
+		b := compiler.CompileMapping(m.Name, exclusions)
+		barriers, report.Policies = append(barriers, b), append(report.Policies, reportOfMapping(m, b))
+	}
+	return barriers, nil
 }
 
 // writeReport writes the report. With --check there is none, unless a file was named.

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -198,6 +199,12 @@ spec:
 `
 }
 
+// mappingOf returns a mapping that excludes some values of a field.
+func mappingOf(name, newValues string) string {
+	return fmt.Sprintf("apiVersion: policy.proviso.dev/v1alpha1\nkind: FieldPermissionMapping\nmetadata: {name: %s}\nspec:\n  description: one\n  resources: [{apiGroup: apps, resource: deployments}]\n"+
+		"  fields: [{path: spec.paused, permission: pauses, exclusion: {newValues: %q}}]\n", name, newValues)
+}
+
 // namespacedOf is a valid policy of a namespace, or without one.
 func namespacedOf(metadata string) string {
 	return strings.NewReplacer("ClusterAuthorizationPolicy", "AuthorizationPolicy", "{name: x}", metadata).Replace(policyOf("x", "Deny"))
@@ -225,8 +232,11 @@ func TestErrors(t *testing.T) {
 		{name: "an unknown field of a list", input: `{"apiVersion":"v1","kind":"List","item":[]}`, want: []string{`unknown field "item"`}},
 		{name: "a list in a list", input: `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"List","items":[]}]}`, want: []string{"document 1, item 1: a list in a list"}},
 		{name: "another kind", input: good + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\n",
-			want: []string{`document 2: kind "Secret" of apiVersion "v1" is not a policy: want ClusterAuthorizationPolicy or AuthorizationPolicy of policy.proviso.dev/v1alpha1`}},
-		{name: "another kind of the group", input: "apiVersion: policy.proviso.dev/v1alpha1\nkind: FieldPermissionMapping\nmetadata: {name: a}\nspec: {}\n", want: []string{`kind "FieldPermissionMapping"`, "is not a policy"}},
+			want: []string{`document 2: kind "Secret" of apiVersion "v1" is not a policy: want ClusterAuthorizationPolicy, AuthorizationPolicy or FieldPermissionMapping of policy.proviso.dev/v1alpha1`}},
+		{name: "another kind of the group", input: "apiVersion: policy.proviso.dev/v1alpha1\nkind: EnforcementConfiguration\nmetadata: {name: a}\nspec: {}\n", want: []string{`kind "EnforcementConfiguration"`, "is not a policy"}},
+		{name: "an invalid mapping", input: "apiVersion: policy.proviso.dev/v1alpha1\nkind: FieldPermissionMapping\nmetadata: {name: a}\nspec: {}\n", want: []string{`FieldPermissionMapping "a": spec.resources: Required value`}},
+		{name: "a mapping with an invalid expression", input: mappingOf("a", "value =="), want: []string{`FieldPermissionMapping "a": spec.fields[0].exclusion.newValues`}},
+		{name: "the same mapping twice", input: mappingOf("a", "value == 1") + "---\n" + mappingOf("a", "value == 1"), want: []string{"the same mapping is in"}},
 		{name: "another version", input: strings.Replace(good, "v1alpha1", "v9", 1), want: []string{`of apiVersion "policy.proviso.dev/v9" is not a policy`}},
 		{name: "no kind", input: "metadata: {name: a}\n", want: []string{`kind "" of apiVersion "" is not a policy`}},
 		{name: "a text", input: "hello\n", want: []string{"document 1: is not an object"}},

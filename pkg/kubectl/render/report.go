@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,16 +32,17 @@ type policyReport struct {
 	Namespace   string                           `json:"namespace,omitempty"`
 	Name        string                           `json:"name"`
 	Source      string                           `json:"source"`
-	Effect      policyv1alpha1.PolicyEffect      `json:"effect"`
-	Enforcement policyv1alpha1.PolicyEnforcement `json:"enforcement"`
+	Effect      policyv1alpha1.PolicyEffect      `json:"effect,omitempty"`
+	Enforcement policyv1alpha1.PolicyEnforcement `json:"enforcement,omitempty"`
 	// Barrier is the name of both objects. It is empty if there is no barrier.
 	Barrier string `json:"barrier,omitempty"`
-	// Reason says why a policy with another effect than Deny has no barrier.
+	// Reason says why a policy with another effect than Deny, or a mapping without exclusions, has no barrier.
 	Reason string       `json:"reason,omitempty"`
 	Rules  []ruleReport `json:"rules,omitempty"`
 }
 
 type ruleReport struct {
+	// Rule is the index of the rule. For a mapping, it is the index of the field.
 	Rule      int      `json:"rule"`
 	Verbs     []string `json:"verbs"`
 	Resources []string `json:"resources"`
@@ -53,6 +55,7 @@ type ruleReport struct {
 const (
 	kindCluster    = "ClusterAuthorizationPolicy"
 	kindNamespaced = "AuthorizationPolicy"
+	kindMapping    = "FieldPermissionMapping"
 )
 
 func kindOf(key engine.Key) string {
@@ -71,16 +74,38 @@ func reportOf(p *policyfile.Policy, b *barrier.Barrier) policyReport {
 		entry.Reason = fmt.Sprintf("only a Deny policy has a barrier, and the effect is %s", p.Spec.Effect)
 		return entry
 	}
-	if b.Policy != nil {
-		entry.Barrier = b.Policy.Name
-	}
-	for _, r := range b.Report {
-		entry.Rules = append(entry.Rules, ruleReport{Rule: r.Rule, Verbs: r.Verbs, Resources: r.Resources, Translated: r.Reason == "", Reason: r.Reason})
-	}
-	return entry
+	return entry.with(b)
 }
 
-// untranslated returns how many entries of Deny policies have no translation.
+// reportOfMapping returns the entry of a mapping.
+func reportOfMapping(m policyfile.Mapping, b *barrier.Barrier) policyReport {
+	entry := policyReport{Kind: kindMapping, Name: m.Name, Source: m.Source.String()}
+	if len(b.Report) == 0 {
+		entry.Reason = "only excluded fields have a barrier"
+	}
+	return entry.with(b)
+}
+
+// with returns the entry with the report of its barrier.
+func (p policyReport) with(b *barrier.Barrier) policyReport {
+	if b.Policy != nil {
+		p.Barrier = b.Policy.Name
+	}
+	for _, r := range b.Report {
+		p.Rules = append(p.Rules, ruleReport{Rule: r.Rule, Verbs: r.Verbs, Resources: r.Resources, Translated: r.Reason == "", Reason: r.Reason})
+	}
+	return p
+}
+
+// subject names what may have a part without a translation.
+func (r *report) subject() string {
+	if slices.ContainsFunc(r.Policies, func(p policyReport) bool { return p.Kind == kindMapping }) {
+		return "Deny policies and mappings"
+	}
+	return "Deny policies"
+}
+
+// untranslated returns how many entries of Deny policies and mappings have no translation.
 func (r *report) untranslated() (count int) {
 	for _, p := range r.Policies {
 		for _, rule := range p.Rules {
@@ -123,7 +148,7 @@ func (r *report) table() (string, error) {
 	}
 	fmt.Fprintf(&text, "\n%s of %s.", counted(barriers, "barrier", "barriers"), counted(len(r.Policies), "policy", "policies"))
 	if n := r.untranslated(); n > 0 {
-		fmt.Fprintf(&text, " %s of Deny policies not translated: no barrier refuses these requests.", counted(n, "part", "parts"))
+		fmt.Fprintf(&text, " %s of %s not translated: no barrier refuses these requests.", counted(n, "part", "parts"), r.subject())
 	}
 	text.WriteString("\n")
 	return text.String(), nil

@@ -320,7 +320,8 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
-	if err := c.runMappings(generic, client, revisions[mappingsResource]); err != nil {
+	recheckMappings, err := c.runMappings(generic, client, revisions[mappingsResource], barriers)
+	if err != nil {
 		return err
 	}
 	configurations, err := c.runEnforcementConfigurations(generic, client, revisions[configurationsResource], others)
@@ -338,7 +339,11 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	if err := generic.AddReadyzChecks(policies.Ready()); err != nil {
 		return fmt.Errorf("readiness of policies: %w", err)
 	}
-	if err := barriers.run(c, generic, client, revisions, policies.Recheck); err != nil {
+	recheck := func() {
+		policies.Recheck()
+		recheckMappings()
+	}
+	if err := barriers.run(c, generic, client, revisions, recheck); err != nil {
 		return fmt.Errorf("barriers: %w", err)
 	}
 	return generic.AddPostStartHook("proviso-policies", func(hook genericapiserver.PostStartHookContext) error {
@@ -458,7 +463,7 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places
 		configurationsResource + "/status":  configurations.Status,
 	}
 	if c.extra.Mappings != nil {
-		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, c.checkMapping, c.extra.Chains.Reviews)
+		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, barriers.mappingChecker(c.checkMapping), barriers.mappingWarner(c.innerDoorManifest()), c.extra.Chains.Reviews)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -470,22 +475,23 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places
 }
 
 // runMappings adds the controller that keeps the mappings up to date while the server runs. It does nothing if the server
-// stores no mappings.
-func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision) error {
+// stores no mappings. recheck compares the statuses of all mappings.
+func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, barriers *barriers) (recheck func(), err error) {
 	if c.extra.Mappings == nil {
-		return nil
+		return func() {}, nil
 	}
 	mappingcontroller.RegisterMetrics()
 	mappings, err := mappingcontroller.New(mappingcontroller.Config{
 		Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
+		Effective: barriers.mappingEffect(),
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := generic.AddReadyzChecks(mappings.Ready()); err != nil {
-		return fmt.Errorf("readiness of mappings: %w", err)
+		return nil, fmt.Errorf("readiness of mappings: %w", err)
 	}
-	return generic.AddPostStartHook("proviso-field-permission-mappings", func(hook genericapiserver.PostStartHookContext) error {
+	return mappings.Recheck, generic.AddPostStartHook("proviso-field-permission-mappings", func(hook genericapiserver.PostStartHookContext) error {
 		go mappings.Run(hook)
 		return nil
 	})

@@ -100,7 +100,7 @@ func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPISe
 		return fmt.Errorf("client of barriers: %w", err)
 	}
 	b.controller, err = barriercontroller.New(barriercontroller.Config{
-		Policies: policies, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Compile: b.compiler.Compile, Namespace: b.config.Namespace,
+		Policies: policies, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Compile: b.compiler.Compile, StoresMappings: c.extra.Mappings != nil, CompileMapping: b.compiler.CompileMapping, Namespace: b.config.Namespace,
 		StalenessBound: c.extra.PolicyStalenessBound, End: c.extra.End, Changed: func() { b.changed.Store(true) },
 		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
@@ -154,7 +154,7 @@ func (b *barriers) describe(namespace, name string, spec *policyv1alpha1.Authori
 		return b.described(compiled.Report, policyv1alpha1.ResultEnforced, "")
 	}
 	if b.controller != nil {
-		if state, ok := b.controller.State(key); ok {
+		if state, ok := b.controller.State(barriercontroller.Key{Key: key}); ok {
 			result, message := b.resultOf(key, state)
 			// The controller and the rollout hear of a change of the policy separately, and may still be about the text before.
 			if err == nil && result == policyv1alpha1.ResultEnforced && !b.rollout.IsAbout(key, compiled.Policy, compiled.Binding) {

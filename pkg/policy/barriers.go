@@ -23,7 +23,8 @@ func WithDryRun(ctx context.Context) context.Context {
 	return context.WithValue(ctx, dryRunKey{}, true)
 }
 
-func isDryRun(ctx context.Context) bool {
+// IsDryRun reports whether ctx is of a write that stores nothing.
+func IsDryRun(ctx context.Context) bool {
 	value, _ := ctx.Value(dryRunKey{}).(bool)
 	return value
 }
@@ -46,9 +47,9 @@ func (c *Checker) barrierWarnings(ctx context.Context, key engine.Key, spec *pol
 		switch {
 		case entry.Reason != "":
 			warnings = append(warnings, where+"no ValidatingAdmissionPolicy enforces the policy: "+entry.Reason)
-		case isDryRun(ctx) && spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit:
+		case IsDryRun(ctx) && spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit:
 			warnings = append(warnings, fmt.Sprintf("%skube-apiserver will warn of what the policy would deny, with the ValidatingAdmissionPolicy %s", where, barrier.Name(key)))
-		case isDryRun(ctx):
+		case IsDryRun(ctx):
 			warnings = append(warnings, fmt.Sprintf("%skube-apiserver will enforce the policy with the ValidatingAdmissionPolicy %s", where, barrier.Name(key)))
 		}
 	}

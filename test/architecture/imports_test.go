@@ -58,7 +58,7 @@ var layers = map[string][]string{
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
 	"pkg/innerdoor/probe":            {"pkg/innerdoor", "pkg/kubeapiservers"},
 	"pkg/kubeapiservers":             {},
-	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/freshness"},
+	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/freshness", "pkg/granular/mapping"},
 	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/kubeapiservers"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},

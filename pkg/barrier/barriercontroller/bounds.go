@@ -10,7 +10,6 @@ import (
 	"fmt"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
 // The bounds of barriers. Each kube-apiserver compiles every barrier and keeps it in memory, and evaluates those that match a request.
@@ -69,6 +68,9 @@ func (c *Controller) policiesOf(namespace string) []*policy {
 	var objects []any
 	if namespace == "" {
 		objects = c.informers[0].GetStore().List()
+		if c.mappings != nil {
+			objects = append(objects, c.mappings.GetStore().List()...)
+		}
 	} else {
 		objects, _ = c.informers[1].GetIndexer().ByIndex(namespaceIndex, namespace)
 	}
@@ -93,7 +95,7 @@ func indexNamespace(obj any) ([]string, error) {
 
 // sizeOf returns the number of bytes in the expressions of the barrier of a policy, and false if it has none. A policy that has not been
 // compiled yet may have one.
-func (c *Controller) sizeOf(key engine.Key) (size int, hasBarrier bool) {
+func (c *Controller) sizeOf(key Key) (size int, hasBarrier bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r, ok := c.compiled[key]

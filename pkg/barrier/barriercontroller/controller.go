@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/freshness"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // Config configures a Controller. All fields are needed unless stated otherwise.
@@ -43,6 +44,9 @@ type Config struct {
 	Informers informers.SharedInformerFactory
 	// Compile compiles a Deny policy.
 	Compile func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
+	// StoresMappings says that the server stores mappings, and checks the fields that they exclude. CompileMapping compiles them then.
+	StoresMappings bool
+	CompileMapping func(name string, exclusions []mapping.Exclusion) *barrier.Barrier
 	// Namespace is the namespace of the Lease, and of the Leases that the sentinel refuses.
 	Namespace string
 	// StalenessBound is how long the store may be out of reach before no barrier is written. It must be positive.
@@ -68,12 +72,15 @@ type Recorder interface {
 
 // Controller keeps the barriers of stored policies as they must be. Run must be called once.
 type Controller struct {
-	*controller.Controller[engine.Key]
+	*controller.Controller[Key]
 	config    Config
 	informers [2]cache.SharedIndexInformer // of cluster-wide and namespaced policies
+	// mappings is the informer of mappings, nil if the server stores none. table has all of them.
+	mappings  cache.SharedIndexInformer
+	table     mappingTable
 	policies  policyKind
 	bindings  bindingKind
-	queue     workqueue.TypedRateLimitingInterface[engine.Key]
+	queue     workqueue.TypedRateLimitingInterface[Key]
 	pace      *pace
 	freshness freshness.Tracker
 	loaded    chan struct{} // closed when policies have been loaded
@@ -85,15 +92,15 @@ type Controller struct {
 	known atomic.Bool
 
 	mu       sync.Mutex
-	states   map[engine.Key]State
-	compiled map[engine.Key]compiled
+	states   map[Key]State
+	compiled map[Key]compiled
 	// names has the policies in the cache by the name of their barrier.
-	names map[string]engine.Key
+	names map[string]Key
 	// deleted has the UIDs of policies whose deletion has been seen.
-	deleted map[engine.Key]types.UID
+	deleted map[Key]types.UID
 	// settled has the compiled barriers that have been seen in order, and since the time when one was not.
-	settled map[engine.Key]*barrier.Barrier
-	missing map[engine.Key]time.Time
+	settled map[Key]*barrier.Barrier
+	missing map[Key]time.Time
 	orphans map[string]bool
 }
 
@@ -101,7 +108,7 @@ var errConfig = errors.New("a controller of barriers needs clients, informers, a
 
 // New returns a Controller.
 func New(config Config) (c *Controller, err error) {
-	if config.Policies == nil || config.KubeAPIServer == nil || config.Informers == nil || config.Compile == nil || config.Namespace == "" || config.Revision == nil || config.Changed == nil {
+	if config.Policies == nil || config.KubeAPIServer == nil || config.Informers == nil || config.Compile == nil || config.Namespace == "" || config.Revision == nil || config.Changed == nil || config.StoresMappings && config.CompileMapping == nil {
 		return nil, errConfig
 	}
 	if config.Clock == nil {
@@ -112,8 +119,8 @@ func New(config Config) (c *Controller, err error) {
 	}
 	c = &Controller{
 		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock), loaded: make(chan struct{}),
-		states: map[engine.Key]State{}, compiled: map[engine.Key]compiled{}, names: map[string]engine.Key{}, deleted: map[engine.Key]types.UID{},
-		settled: map[engine.Key]*barrier.Barrier{}, missing: map[engine.Key]time.Time{}, orphans: map[string]bool{},
+		states: map[Key]State{}, compiled: map[Key]compiled{}, names: map[string]Key{}, deleted: map[Key]types.UID{},
+		settled: map[Key]*barrier.Barrier{}, missing: map[Key]time.Time{}, orphans: map[string]bool{},
 	}
 	c.load = sync.OnceFunc(func() { close(c.loaded) })
 	if c.config.Elect == nil {
@@ -147,7 +154,7 @@ func (c *Controller) makeKinds() {
 
 // follow makes the informers of policies, and observes all informers.
 func (c *Controller) follow() (err error) {
-	c.Controller, err = controller.New(controller.Config[engine.Key]{
+	c.Controller, err = controller.New(controller.Config[Key]{
 		Name: "barriers", QueueName: "barriers_unused", Objects: "policies for barriers", Client: c.config.Policies,
 		Staleness: &c.freshness, StalenessBound: c.config.StalenessBound,
 		StaleMessage:     "Policies may be out of date: barriers stay as they are until the store can be read",
@@ -155,7 +162,7 @@ func (c *Controller) follow() (err error) {
 		Probe:            c.probe, End: c.config.End,
 		Published:   func() bool { return isClosed(c.loaded) },
 		Publish:     func(context.Context) { c.load() },
-		WriteStatus: func(context.Context, engine.Key) error { return nil }, // the controller of policies does
+		WriteStatus: func(context.Context, Key) error { return nil }, // the controller of policies does
 	})
 	if err != nil {
 		return err
@@ -178,7 +185,10 @@ func (c *Controller) follow() (err error) {
 	if err := c.informers[1].AddIndexers(cache.Indexers{namespaceIndex: indexNamespace}); err != nil {
 		return err
 	}
-	for _, informer := range c.informers {
+	if err := c.followMappings(); err != nil {
+		return err
+	}
+	for _, informer := range c.owners() {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.observeDeletion}); err != nil {
 			return err
 		}
@@ -197,13 +207,16 @@ func (c *Controller) revisionOf(resource string) controller.Revision {
 	return func(ctx context.Context) (uint64, error) { return c.config.Revision(ctx, resource) }
 }
 
-// probe returns an error if policies of one of the two kinds cannot be listed.
+// probe returns an error if policies of one of the two kinds, or mappings, cannot be listed.
 func (c *Controller) probe(ctx context.Context) error {
 	stored, one := c.config.Policies.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
 	if _, err := stored.ClusterAuthorizationPolicies().List(ctx, one); err != nil {
 		return err
 	}
-	_, err := stored.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one)
+	if _, err := stored.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one); err != nil || c.mappings == nil {
+		return err
+	}
+	_, err := stored.FieldPermissionMappings().List(ctx, one)
 	return err
 }
 
@@ -214,9 +227,12 @@ func (c *Controller) observe(obj any) {
 		return
 	}
 	c.mu.Lock()
-	c.names[barrier.Name(p.key)] = p.key
+	c.names[p.key.barrierName()] = p.key
 	c.mu.Unlock()
 	c.queue.Add(p.key)
+	if p.key.IsMapping {
+		c.observeMapping(p, true)
+	}
 }
 
 // observeDeletion remembers a policy that was deleted through the API: the finalizer was taken from it before, or with its last
@@ -227,8 +243,11 @@ func (c *Controller) observeDeletion(obj any) {
 		return
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.deleted[p.key] = p.meta.UID
+	c.mu.Unlock()
+	if p.key.IsMapping {
+		c.observeMapping(p, false)
+	}
 }
 
 // observeObject enqueues the policy of an object that has changed.
@@ -255,7 +274,7 @@ func (c *Controller) observeObject(obj any) {
 
 // enqueueAll enqueues all policies, and the policies of all objects.
 func (c *Controller) enqueueAll() {
-	for _, informer := range c.informers {
+	for _, informer := range c.owners() {
 		for _, obj := range informer.GetStore().List() {
 			if p, ok := policyOf(obj); ok {
 				c.queue.Add(p.key)

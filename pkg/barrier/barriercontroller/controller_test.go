@@ -57,7 +57,7 @@ func TestLife(t *testing.T) {
 	r.delete(t, "a")
 	eventually(t, "the barrier is gone", func() bool { return r.vap(t, "a") == nil && r.binding(t, "a") == nil })
 	eventually(t, "the policy is gone", func() bool { return !r.exists(t, "a") })
-	if _, ok := c.State(engine.Key{Name: "a"}); ok {
+	if _, ok := c.State(barriercontroller.Key{Key: engine.Key{Name: "a"}}); ok {
 		t.Error("the state is still known")
 	}
 	log := r.kube.writes()
@@ -253,7 +253,7 @@ func TestForeignObjects(t *testing.T) {
 	c, _ := r.start(t, lead)
 	r.create(t, policy("a", "1"))
 	eventually(t, "the state tells", func() bool { return phaseOf(c, "a") == barriercontroller.NameTaken })
-	if state, _ := c.State(engine.Key{Name: "a"}); !strings.Contains(state.Message, "belongs to another tool") || !r.recorder.has("a BarrierRefused") {
+	if state, _ := c.State(barriercontroller.Key{Key: engine.Key{Name: "a"}}); !strings.Contains(state.Message, "belongs to another tool") || !r.recorder.has("a BarrierRefused") {
 		t.Errorf("got %q, and the events %q", state.Message, r.recorder.events)
 	}
 	r.delete(t, "a")
@@ -299,7 +299,7 @@ func TestRefusal(t *testing.T) {
 	r.create(t, policy("good", "1"))
 	eventually(t, "the other barrier is written", func() bool { return r.isBarred(t, "good", "1") })
 	eventually(t, "the refusal is told", func() bool { return phaseOf(c, "bad") == barriercontroller.Refused })
-	state, _ := c.State(engine.Key{Name: "bad"})
+	state, _ := c.State(barriercontroller.Key{Key: engine.Key{Name: "bad"}})
 	if !strings.Contains(state.Message, "is invalid") || strings.Contains(state.Message, "good") || len(state.Message) > 1024 || !r.recorder.has("bad BarrierRefused") {
 		t.Errorf("got %q, and the events %q", state.Message, r.recorder.events)
 	}
@@ -399,7 +399,7 @@ func TestBounds(t *testing.T) {
 	c, _ := r.start(t, lead)
 	eventually(t, "others are not delayed", func() bool { return r.isBarred(t, "a", "1") })
 	over := func(i int) bool {
-		state, _ := c.State(engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)})
+		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)}})
 		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "older policies of the namespace have 100 barriers")
 	}
 	eventually(t, "the youngest have none", func() bool { return over(0) && over(1) })
@@ -423,11 +423,11 @@ func TestText(t *testing.T) {
 	}
 	c, _ := r.start(t, lead)
 	eventually(t, "the youngest has none", func() bool {
-		state, _ := c.State(engine.Key{Namespace: "team", Name: "p2"})
+		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: "p2"}})
 		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "bytes in all")
 	})
 	eventually(t, "the others have theirs", func() bool {
-		state, _ := c.State(engine.Key{Namespace: "team", Name: "p1"})
+		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: "p1"}})
 		return state.Phase == barriercontroller.Written
 	})
 }

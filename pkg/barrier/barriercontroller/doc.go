@@ -3,7 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package barriercontroller writes the barrier of each Deny policy to kube-apiserver, and keeps it as it must be.
+// Package barriercontroller writes the barrier of each Deny policy, and of each mapping that excludes fields, to kube-apiserver, and keeps it
+// as it must be. The invariants about policies hold for mappings, too.
 //
 // Invariants:
 //

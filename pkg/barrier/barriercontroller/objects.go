@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
@@ -88,23 +87,27 @@ func (k *kind[T]) stored(ctx context.Context, name string) (object T, ok bool, e
 	return object, err == nil, err
 }
 
-// policyText is the text of a key in PolicyAnnotation.
-func policyText(key engine.Key) string {
-	if key.Namespace == "" {
-		return key.Name
+// annotationOf returns the annotation with the policy or the mapping, and its value.
+func annotationOf(key Key) (name, value string) {
+	switch {
+	case key.IsMapping:
+		return barrier.MappingAnnotation, key.Name
+	case key.Namespace == "":
+		return barrier.PolicyAnnotation, key.Name
 	}
-	return key.Namespace + "/" + key.Name
+	return barrier.PolicyAnnotation, key.Namespace + "/" + key.Name
 }
 
 // isOurs reports whether an object with the name of a barrier is one, also if others have changed it. Rendered manifests have the label
 // and the annotation, and nothing else.
-func isOurs(stored metav1.Object, key engine.Key) bool {
+func isOurs(stored metav1.Object, key Key) bool {
+	annotation, value := annotationOf(key)
 	return slices.Contains(stored.GetFinalizers(), Finalizer) || stored.GetAnnotations()[UIDAnnotation] != "" ||
-		stored.GetLabels()[barrier.ManagedByLabel] == barrier.ManagedBy && stored.GetAnnotations()[barrier.PolicyAnnotation] == policyText(key)
+		stored.GetLabels()[barrier.ManagedByLabel] == barrier.ManagedBy && stored.GetAnnotations()[annotation] == value
 }
 
 // isOurs is the function isOurs, and also knows the objects that this process has seen before others took all marks from them.
-func (k *kind[T]) isOurs(stored T, key engine.Key) bool {
+func (k *kind[T]) isOurs(stored T, key Key) bool {
 	uid, _ := k.uids.Load(stored.GetName())
 	return isOurs(stored, key) || stored.GetUID() != "" && uid == stored.GetUID()
 }
@@ -179,7 +182,7 @@ type step func(ctx context.Context, dryRun []string) error
 
 // plan returns the step that brings an object into line with the wanted one, after stored was read from kube-apiserver. deviation is
 // how they differ.
-func (k *kind[T]) plan(stored T, exists bool, wanted T, key engine.Key) (write step, deviation string, err error) {
+func (k *kind[T]) plan(stored T, exists bool, wanted T, key Key) (write step, deviation string, err error) {
 	if !exists {
 		return func(ctx context.Context, dryRun []string) error { return k.create(ctx, wanted, dryRun) }, "is missing", nil
 	}
@@ -251,8 +254,8 @@ func (k *kind[T]) release(ctx context.Context, stored T) error {
 var errNotGone = errors.New("the object is still there after its deletion")
 
 // remove deletes an object of a barrier. It reports whether there was one, and leaves the objects of others.
-func (k *kind[T]) remove(ctx context.Context, key engine.Key) (removed bool, err error) {
-	name := barrier.Name(key)
+func (k *kind[T]) remove(ctx context.Context, key Key) (removed bool, err error) {
+	name := key.barrierName()
 	stored, exists, err := k.stored(ctx, name)
 	if err != nil || !exists || !k.isOurs(stored, key) {
 		return false, err
@@ -286,10 +289,11 @@ func (k *kind[T]) delete(ctx context.Context, stored T) error {
 // wantedObjects returns the objects of a barrier as they must be stored.
 func wantedObjects(compiled *barrier.Barrier, uid types.UID, revision string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	policy, binding := compiled.Policy.DeepCopy(), compiled.Binding.DeepCopy()
+	annotation, value := annotationOf(Key{Key: compiled.Key, IsMapping: compiled.IsOfMapping})
 	for _, meta := range []*metav1.ObjectMeta{&policy.ObjectMeta, &binding.ObjectMeta} {
 		meta.Labels = merged(meta.Labels, map[string]string{barrier.ManagedByLabel: barrier.ManagedBy})
 		meta.Annotations = merged(meta.Annotations, map[string]string{
-			barrier.PolicyAnnotation: policyText(compiled.Key), UIDAnnotation: string(uid), RevisionAnnotation: revision,
+			annotation: value, UIDAnnotation: string(uid), RevisionAnnotation: revision,
 		})
 		meta.Finalizers = []string{Finalizer}
 	}
@@ -298,10 +302,13 @@ func wantedObjects(compiled *barrier.Barrier, uid types.UID, revision string) (*
 
 // ownerOf returns the key of the policy of an object, and false if it is not the object of a barrier. An object whose annotation was
 // changed belongs to the policy that its name says, if it is one of known.
-func ownerOf(stored metav1.Object, known map[string]engine.Key) (engine.Key, bool) {
+func ownerOf(stored metav1.Object, known map[string]Key) (Key, bool) {
 	if key, ok := known[stored.GetName()]; ok {
 		return key, true
 	}
 	key := keyOf(stored.GetAnnotations()[barrier.PolicyAnnotation])
-	return key, barrier.Name(key) == stored.GetName() && isOurs(stored, key)
+	if name := stored.GetAnnotations()[barrier.MappingAnnotation]; name != "" {
+		key = mappingKey(name)
+	}
+	return key, key.barrierName() == stored.GetName() && isOurs(stored, key)
 }

@@ -23,34 +23,41 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
-// policy has the common part of policies of both kinds. It belongs to the cache, and must not be changed.
+// policy has the common part of policies of both kinds, and of mappings. It belongs to the cache, and must not be changed.
 type policy struct {
-	key  engine.Key
+	key  Key
 	meta *metav1.ObjectMeta
-	spec *policyv1alpha1.AuthorizationPolicySpec
+	// spec is the specification of a policy, mapping the one of a mapping. One of both is set.
+	spec    *policyv1alpha1.AuthorizationPolicySpec
+	mapping *policyv1alpha1.FieldPermissionMappingSpec
 }
 
-// policyOf returns a policy of either kind.
+// policyOf returns a policy of either kind, or a mapping.
 func policyOf(obj any) (*policy, bool) {
 	switch p := obj.(type) {
 	case *policyv1alpha1.ClusterAuthorizationPolicy:
-		return &policy{engine.Key{Name: p.Name}, &p.ObjectMeta, &p.Spec}, true
+		return &policy{key: Key{Key: engine.Key{Name: p.Name}}, meta: &p.ObjectMeta, spec: &p.Spec}, true
 	case *policyv1alpha1.AuthorizationPolicy:
-		return &policy{engine.Key{Namespace: p.Namespace, Name: p.Name}, &p.ObjectMeta, &p.Spec}, true
+		return &policy{key: Key{Key: engine.Key{Namespace: p.Namespace, Name: p.Name}}, meta: &p.ObjectMeta, spec: &p.Spec}, true
+	case *policyv1alpha1.FieldPermissionMapping:
+		return &policy{key: mappingKey(p.Name), meta: &p.ObjectMeta, mapping: &p.Spec}, true
 	}
 	return nil, false
 }
 
 // keyOf parses the text of a key in an annotation.
-func keyOf(text string) engine.Key {
+func keyOf(text string) Key {
 	if namespace, name, isNamespaced := strings.Cut(text, "/"); isNamespaced {
-		return engine.Key{Namespace: namespace, Name: name}
+		return Key{Key: engine.Key{Namespace: namespace, Name: name}}
 	}
-	return engine.Key{Name: text}
+	return Key{Key: engine.Key{Name: text}}
 }
 
-// wantsBarrier reports whether a policy is to have a barrier.
+// wantsBarrier reports whether a policy or a mapping is to have a barrier.
 func (p *policy) wantsBarrier() bool {
+	if p.mapping != nil {
+		return p.meta.DeletionTimestamp == nil && slices.ContainsFunc(p.mapping.Fields, func(f policyv1alpha1.FieldPermission) bool { return f.Exclusion != nil })
+	}
 	return p.meta.DeletionTimestamp == nil && p.spec.Effect == policyv1alpha1.PolicyEffectDeny
 }
 
@@ -59,26 +66,34 @@ func (p *policy) hasFinalizer() bool { return slices.Contains(p.meta.Finalizers,
 // isSame reports whether two reads of a policy have the same specification, of the same policy.
 func (p *policy) isSame(other *policy) bool {
 	return p.meta.UID == other.meta.UID && (p.meta.DeletionTimestamp == nil) == (other.meta.DeletionTimestamp == nil) &&
-		apiequality.Semantic.DeepEqual(p.spec, other.spec)
+		apiequality.Semantic.DeepEqual(p.spec, other.spec) && apiequality.Semantic.DeepEqual(p.mapping, other.mapping)
 }
 
 // reference is the object of events about the policy.
 func (p *policy) reference() *corev1.ObjectReference { return referenceOf(p.key, p.meta.UID) }
 
-func referenceOf(key engine.Key, uid types.UID) *corev1.ObjectReference {
+func referenceOf(key Key, uid types.UID) *corev1.ObjectReference {
 	reference := &corev1.ObjectReference{
 		APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicy", Namespace: key.Namespace, Name: key.Name, UID: uid,
 	}
-	if key.Namespace != "" {
+	switch {
+	case key.IsMapping:
+		reference.Kind = "FieldPermissionMapping"
+	case key.Namespace != "":
 		reference.Kind = "AuthorizationPolicy"
 	}
 	return reference
 }
 
 // cachedPolicy returns a policy from the cache, or nil.
-func (c *Controller) cachedPolicy(key engine.Key) *policy {
+func (c *Controller) cachedPolicy(key Key) *policy {
 	informer, name := c.informers[0], key.Name
-	if key.Namespace != "" {
+	switch {
+	case key.IsMapping && c.mappings == nil:
+		return nil
+	case key.IsMapping:
+		informer = c.mappings
+	case key.Namespace != "":
 		informer, name = c.informers[1], key.Namespace+"/"+key.Name
 	}
 	obj, exists, err := informer.GetStore().GetByKey(name)
@@ -90,13 +105,18 @@ func (c *Controller) cachedPolicy(key engine.Key) *policy {
 }
 
 // readPolicy reads a policy from the store, past all caches. It returns nil if the store does not have it.
-func (c *Controller) readPolicy(ctx context.Context, key engine.Key) (*policy, error) {
+func (c *Controller) readPolicy(ctx context.Context, key Key) (*policy, error) {
 	var obj runtime.Object
 	var err error
-	if key.Namespace == "" {
-		obj, err = c.config.Policies.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(ctx, key.Name, metav1.GetOptions{})
-	} else {
-		obj, err = c.config.Policies.PolicyV1alpha1().AuthorizationPolicies(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+	switch stored := c.config.Policies.PolicyV1alpha1(); {
+	case key.IsMapping && c.mappings == nil:
+		return nil, nil // the server stores no mappings
+	case key.IsMapping:
+		obj, err = stored.FieldPermissionMappings().Get(ctx, key.Name, metav1.GetOptions{})
+	case key.Namespace == "":
+		obj, err = stored.ClusterAuthorizationPolicies().Get(ctx, key.Name, metav1.GetOptions{})
+	default:
+		obj, err = stored.AuthorizationPolicies(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 	}
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -115,9 +135,12 @@ func setFinalizers(ctx context.Context, policies versioned.Interface, p *policy,
 	options := metav1.UpdateOptions{FieldManager: fieldManager}
 	var obj runtime.Object
 	var err error
-	if p.key.Namespace == "" {
+	switch {
+	case p.key.IsMapping:
+		obj, err = policies.PolicyV1alpha1().FieldPermissionMappings().Update(ctx, &policyv1alpha1.FieldPermissionMapping{ObjectMeta: *meta, Spec: *p.mapping.DeepCopy()}, options)
+	case p.key.Namespace == "":
 		obj, err = policies.PolicyV1alpha1().ClusterAuthorizationPolicies().Update(ctx, &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: *meta, Spec: *p.spec.DeepCopy()}, options)
-	} else {
+	default:
 		obj, err = policies.PolicyV1alpha1().AuthorizationPolicies(p.key.Namespace).Update(ctx, &policyv1alpha1.AuthorizationPolicy{ObjectMeta: *meta, Spec: *p.spec.DeepCopy()}, options)
 	}
 	if err != nil {

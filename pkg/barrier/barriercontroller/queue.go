@@ -12,8 +12,6 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
-
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
 // The rates bound how fast policies are compiled and written, so that an author who changes many policies slows the own namespace
@@ -35,19 +33,19 @@ const (
 // turns hands out one key of each namespace in turn. It implements workqueue.Queue. Cluster-scoped policies have a turn like a
 // namespace.
 type turns struct {
-	keys map[string][]engine.Key
+	keys map[string][]Key
 	// order has the namespaces with keys. The first is the next.
 	order []string
 	size  int
 }
 
-var _ workqueue.Queue[engine.Key] = &turns{}
+var _ workqueue.Queue[Key] = &turns{}
 
-func (t *turns) Touch(engine.Key) {}
+func (t *turns) Touch(Key) {}
 
-func (t *turns) Push(key engine.Key) {
+func (t *turns) Push(key Key) {
 	if t.keys == nil {
-		t.keys = map[string][]engine.Key{}
+		t.keys = map[string][]Key{}
 	}
 	if len(t.keys[key.Namespace]) == 0 {
 		t.order = append(t.order, key.Namespace)
@@ -58,7 +56,7 @@ func (t *turns) Push(key engine.Key) {
 
 func (t *turns) Len() int { return t.size }
 
-func (t *turns) Pop() engine.Key {
+func (t *turns) Pop() Key {
 	namespace := t.order[0]
 	t.order = t.order[1:]
 	keys := t.keys[namespace]
@@ -72,12 +70,12 @@ func (t *turns) Pop() engine.Key {
 	return keys[0]
 }
 
-func newQueue(c clock.WithTicker) workqueue.TypedRateLimitingInterface[engine.Key] {
+func newQueue(c clock.WithTicker) workqueue.TypedRateLimitingInterface[Key] {
 	const name = "barriers"
-	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[engine.Key]{Name: name, Clock: c, Queue: &turns{}})
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[engine.Key]{Name: name, Clock: c, Queue: fair})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[engine.Key](firstRetry, lastRetry),
-		workqueue.TypedRateLimitingQueueConfig[engine.Key]{Name: name, Clock: c, DelayingQueue: delaying})
+	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: c, Queue: &turns{}})
+	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Name: name, Clock: c, Queue: fair})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Key](firstRetry, lastRetry),
+		workqueue.TypedRateLimitingQueueConfig[Key]{Name: name, Clock: c, DelayingQueue: delaying})
 }
 
 // pace bounds the rates of writes. Its methods may be called concurrently.
@@ -86,19 +84,19 @@ type pace struct {
 	total flowcontrol.PassiveRateLimiter
 
 	mu         sync.Mutex
-	written    map[engine.Key]time.Time
+	written    map[Key]time.Time
 	namespaces map[string]flowcontrol.PassiveRateLimiter
 }
 
 func newPace(c clock.PassiveClock) *pace {
 	return &pace{
 		clock: c, total: flowcontrol.NewTokenBucketPassiveRateLimiterWithClock(totalRate, totalBurst, c),
-		written: map[engine.Key]time.Time{}, namespaces: map[string]flowcontrol.PassiveRateLimiter{},
+		written: map[Key]time.Time{}, namespaces: map[string]flowcontrol.PassiveRateLimiter{},
 	}
 }
 
 // wait returns how long a write must wait, and 0 if it may begin. It counts the write in that case.
-func (p *pace) wait(key engine.Key) time.Duration {
+func (p *pace) wait(key Key) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if last, ok := p.written[key]; ok {

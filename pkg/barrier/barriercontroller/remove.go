@@ -113,7 +113,7 @@ func removeAll[T object](ctx context.Context, r *Remover, k *kind[T], stored []T
 	return errors.Join(errs...)
 }
 
-// freePolicies takes the finalizer from all policies, so that they can be deleted.
+// freePolicies takes the finalizer from all policies and mappings, so that they can be deleted.
 func (r *Remover) freePolicies(ctx context.Context) error {
 	if r.Policies == nil {
 		return nil
@@ -132,6 +132,15 @@ func (r *Remover) freePolicies(ctx context.Context) error {
 	}
 	for i := range namespaced.Items {
 		stored = append(stored, &namespaced.Items[i])
+	}
+	mappings, err := r.Policies.PolicyV1alpha1().FieldPermissionMappings().List(ctx, metav1.ListOptions{})
+	if err != nil && !apierrors.IsNotFound(err) { // the server may store none
+		return fmt.Errorf("mappings: %w", err)
+	}
+	if err == nil {
+		for i := range mappings.Items {
+			stored = append(stored, &mappings.Items[i])
+		}
 	}
 	var errs []error
 	for _, obj := range stored {

@@ -77,14 +77,14 @@ func TestRemove(t *testing.T) {
 func TestRemoveWhileLeading(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name    string
-		holder  string
-		renewed time.Time
-		want    bool
+		name   string
+		holder string
+		ago    time.Duration
+		want   bool
 	}{
-		{name: "a leader", holder: "replica", renewed: time.Now()},
-		{name: "no holder", renewed: time.Now(), want: true},
-		{name: "a leader that has ended", holder: "replica", renewed: time.Now().Add(-time.Hour), want: true},
+		{name: "a leader", holder: "replica"},
+		{name: "no holder", want: true},
+		{name: "a leader that has ended", holder: "replica", ago: time.Hour, want: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +94,7 @@ func TestRemoveWhileLeading(t *testing.T) {
 			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
 			stop()
 			lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: barriercontroller.LeaseName}}
-			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To(tc.holder), RenewTime: &metav1.MicroTime{Time: tc.renewed}}
+			lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: ptr.To(tc.holder), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-tc.ago)}}
 			if _, err := r.kubeClient.CoordinationV1().Leases(namespace).Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
 			}

@@ -228,7 +228,7 @@ func (r *rig) start(t *testing.T, elect func(context.Context, func(context.Conte
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(r.kubeClient, 0)
 	c, err := barriercontroller.New(barriercontroller.Config{
-		Policies: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Compile: r.compile, Namespace: namespace, StalenessBound: time.Minute,
+		Policies: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Compile: r.compile, StoresMappings: true, CompileMapping: compileMapping, Namespace: namespace, StalenessBound: time.Minute,
 		Revision: func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {}, Changed: func() {},
 		Events: r.recorder, Elect: elect,
 	})
@@ -365,7 +365,7 @@ func versionOf(t *testing.T, obj metav1.Object) uint64 {
 }
 
 func phaseOf(c *barriercontroller.Controller, name string) barriercontroller.Phase {
-	state, _ := c.State(engine.Key{Name: name})
+	state, _ := c.State(barriercontroller.Key{Key: engine.Key{Name: name}})
 	return state.Phase
 }
 

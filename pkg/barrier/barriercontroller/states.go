@@ -8,7 +8,9 @@ package barriercontroller
 import (
 	"reflect"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"k8s.io/apimachinery/pkg/types"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
@@ -44,10 +46,20 @@ type State struct {
 	Report []barrier.RuleReport
 	// of is the compiled barrier that was refused or is to be written. It is nil in the other phases.
 	of *barrier.Barrier
+	// generation is of the specification of a mapping that was compiled last, of the mapping with the UID.
+	generation int64
+	uid        types.UID
 }
 
-// State returns the state of the barrier of a policy, and false if the policy has none or is not known.
-func (c *Controller) State(key engine.Key) (State, bool) {
+// MappingState returns the state of the barrier of a mapping. It returns false if the state is not known, or is about another
+// specification.
+func (c *Controller) MappingState(m *policyv1alpha1.FieldPermissionMapping) (State, bool) {
+	state, ok := c.State(mappingKey(m.Name))
+	return state, ok && state.generation == m.Generation && state.uid == m.UID
+}
+
+// State returns the state of the barrier of a policy or a mapping, and false if it has none or is not known.
+func (c *Controller) State(key Key) (State, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	state, ok := c.states[key]
@@ -55,11 +67,14 @@ func (c *Controller) State(key engine.Key) (State, bool) {
 }
 
 // setState records the state of a barrier, and calls Config.Changed if it has changed.
-func (c *Controller) setState(key engine.Key, state State) {
+func (c *Controller) setState(key Key, state State) {
 	c.mu.Lock()
 	before, known := c.states[key]
+	if key.IsMapping {
+		state.generation, state.uid = c.compiled[key].generation, c.compiled[key].uid
+	}
 	c.states[key] = state
-	isChanged := !known || before.Phase != state.Phase || before.Message != state.Message || !reflect.DeepEqual(before.Report, state.Report)
+	isChanged := !known || before.Phase != state.Phase || before.Message != state.Message || before.generation != state.generation || before.uid != state.uid || !reflect.DeepEqual(before.Report, state.Report)
 	c.mu.Unlock()
 	if isChanged {
 		c.config.Changed()
@@ -67,7 +82,7 @@ func (c *Controller) setState(key engine.Key, state State) {
 }
 
 // dropState forgets the state of a policy that has no barrier.
-func (c *Controller) dropState(key engine.Key) {
+func (c *Controller) dropState(key Key) {
 	c.mu.Lock()
 	_, known := c.states[key]
 	delete(c.states, key)

@@ -8,6 +8,7 @@ package barriercontroller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,6 @@ import (
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
@@ -25,6 +25,10 @@ import (
 type compiled struct {
 	uid  types.UID
 	spec *policyv1alpha1.AuthorizationPolicySpec
+	// mappings is the number of the table from which the barrier of a mapping was compiled, and 0 for a policy.
+	mappings uint64
+	// generation is of the specification of a mapping.
+	generation int64
 	// barrier is of the last specification that compiles. It is nil if there is none.
 	barrier *barrier.Barrier
 	// size is the number of bytes in its expressions.
@@ -78,7 +82,7 @@ func (c *Controller) next(ctx context.Context) bool {
 	default:
 		if ctx.Err() == nil && c.leader() != nil {
 			writes.WithLabelValues(resultFailed).Inc()
-			klog.FromContext(ctx).Error(err, "Cannot bring a barrier into line", "policy", klog.KRef(key.Namespace, key.Name))
+			klog.FromContext(ctx).Error(err, "Cannot bring a barrier into line", key.what(), klog.KRef(key.Namespace, key.Name))
 		}
 		c.queue.AddRateLimited(key)
 	}
@@ -102,7 +106,7 @@ func (c *Controller) leader() context.Context {
 }
 
 // sync brings the barrier of a policy into line. If this process is not the leader, it only finds out the state.
-func (c *Controller) sync(ctx context.Context, key engine.Key) error {
+func (c *Controller) sync(ctx context.Context, key Key) error {
 	p := c.cachedPolicy(key)
 	if p == nil {
 		return c.syncGone(key)
@@ -112,7 +116,7 @@ func (c *Controller) sync(ctx context.Context, key engine.Key) error {
 	}
 	r := c.compile(ctx, p)
 	if r.barrier == nil {
-		c.setState(key, State{Phase: Broken, Message: "the policy does not compile"})
+		c.setState(key, State{Phase: Broken, Message: "the " + key.what() + " does not compile"})
 		return nil
 	}
 	if r.barrier.Policy == nil {
@@ -130,8 +134,11 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
 		return before
 	}
+	if p.mapping != nil {
+		return c.compileMapping(ctx, p, before)
+	}
 	result := compiled{uid: p.meta.UID, spec: p.spec}
-	compiledBarrier, err := c.config.Compile(p.key, p.spec)
+	compiledBarrier, err := c.config.Compile(p.key.Key, p.spec)
 	switch {
 	case err == nil:
 		result.barrier = compiledBarrier
@@ -141,11 +148,16 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	case before.uid == p.meta.UID:
 		result.barrier, result.size = before.barrier, before.size
 	}
+	return c.keep(ctx, p.key, result, err)
+}
+
+// keep keeps the outcome of compiling a policy or a mapping.
+func (c *Controller) keep(ctx context.Context, key Key, result compiled, err error) compiled {
 	if result.failure = err; err != nil {
-		klog.FromContext(ctx).Error(err, "No barrier can be compiled from a policy", "policy", klog.KRef(p.key.Namespace, p.key.Name))
+		klog.FromContext(ctx).Error(err, "No barrier can be compiled from a "+key.what(), key.what(), klog.KRef(key.Namespace, key.Name))
 	}
 	c.mu.Lock()
-	c.compiled[p.key] = result
+	c.compiled[key] = result
 	c.mu.Unlock()
 	return result
 }
@@ -153,7 +165,7 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 // inOrder returns the state of a barrier that is stored as it must be.
 func (r compiled) inOrder() State {
 	if r.failure != nil {
-		return State{Phase: Broken, Message: "the policy does not compile: the barrier of its last good specification stays", Report: r.barrier.Report}
+		return State{Phase: Broken, Message: "the specification does not compile: the barrier of the last good one stays", Report: r.barrier.Report}
 	}
 	return State{Phase: Written, Report: r.barrier.Report}
 }
@@ -197,7 +209,7 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 var errStale = errors.New("policies may be out of date")
 
 // settle records that a barrier is stored as it must be.
-func (c *Controller) settle(key engine.Key, b *barrier.Barrier) {
+func (c *Controller) settle(key Key, b *barrier.Barrier) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settled[key] = b
@@ -205,7 +217,7 @@ func (c *Controller) settle(key engine.Key, b *barrier.Barrier) {
 }
 
 // isDue reports whether the leader has had long enough to write a barrier. It schedules another attempt if not.
-func (c *Controller) isDue(key engine.Key) bool {
+func (c *Controller) isDue(key Key) bool {
 	now := c.config.Clock.Now()
 	c.mu.Lock()
 	since, ok := c.missing[key]
@@ -232,17 +244,19 @@ func (c *Controller) tell(p *policy, state State, reason string) {
 	before, ok := c.State(p.key)
 	c.setState(p.key, state)
 	if c.leader() != nil && (!ok || before.Phase != state.Phase || before.Message != state.Message) {
-		c.config.Events.Event(p.reference(), corev1.EventTypeWarning, reason, "WriteBarrier", eventNotes[reason])
+		c.config.Events.Event(p.reference(), corev1.EventTypeWarning, reason, "WriteBarrier", eventNote(p.key, reason))
 	}
 }
 
-// eventNotes explain events. They have no text of the policy, because others may read events than may read policies.
+// eventNotes explain events about a policy or a mapping. They have no text of it, because others may read events than may read policies.
 var eventNotes = map[string]string{
-	reasonRefused:   "The barrier of the policy cannot be written: see the status of the policy",
-	reasonOverBound: "The policy has no barrier, because of the bounds for its namespace: see the status of the policy",
-	reasonWritten:   "The barrier of the policy is written",
-	reasonRemoved:   "The barrier of the policy is removed",
+	reasonRefused:   "The barrier of the %[1]s cannot be written: see the status of the %[1]s",
+	reasonOverBound: "The %[1]s has no barrier, because of the bounds for its namespace: see the status of the %[1]s",
+	reasonWritten:   "The barrier of the %[1]s is written",
+	reasonRemoved:   "The barrier of the %[1]s is removed",
 }
+
+func eventNote(key Key, reason string) string { return fmt.Sprintf(eventNotes[reason], key.what()) }
 
 // syncUnwanted removes the barrier of a policy that needs none, and then takes the finalizer from the policy.
 func (c *Controller) syncUnwanted(p *policy) error {
@@ -277,7 +291,7 @@ func (c *Controller) syncUnwanted(p *policy) error {
 }
 
 // remove removes both objects of a barrier, the binding first.
-func (c *Controller) remove(ctx context.Context, key engine.Key, uid types.UID) error {
+func (c *Controller) remove(ctx context.Context, key Key, uid types.UID) error {
 	hadBinding, err := c.bindings.remove(ctx, key)
 	if err != nil {
 		return err
@@ -288,22 +302,22 @@ func (c *Controller) remove(ctx context.Context, key engine.Key, uid types.UID) 
 	}
 	if hadBinding || hadPolicy {
 		writes.WithLabelValues(resultRemoved).Inc()
-		klog.FromContext(ctx).Info("Removed a barrier", "policy", klog.KRef(key.Namespace, key.Name))
-		c.config.Events.Event(referenceOf(key, uid), corev1.EventTypeNormal, reasonRemoved, "RemoveBarrier", eventNotes[reasonRemoved])
+		klog.FromContext(ctx).Info("Removed a barrier", key.what(), klog.KRef(key.Namespace, key.Name))
+		c.config.Events.Event(referenceOf(key, uid), corev1.EventTypeNormal, reasonRemoved, "RemoveBarrier", eventNote(key, reasonRemoved))
 	}
 	return nil
 }
 
 // hasObjects reports whether the cache has an object of a barrier.
-func (c *Controller) hasObjects(key engine.Key) bool {
-	name := barrier.Name(key)
+func (c *Controller) hasObjects(key Key) bool {
+	name := key.barrierName()
 	policy, hasPolicy := c.policies.cached(name)
 	binding, hasBinding := c.bindings.cached(name)
 	return hasPolicy && c.policies.isOurs(policy, key) || hasBinding && c.bindings.isOurs(binding, key)
 }
 
 // forget forgets the compiled barrier of a policy, and its state.
-func (c *Controller) forget(key engine.Key) {
+func (c *Controller) forget(key Key) {
 	c.dropState(key)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -313,9 +327,9 @@ func (c *Controller) forget(key engine.Key) {
 }
 
 // syncGone removes the barrier of a policy that is not in the cache, if its deletion was seen. Otherwise the barrier is an orphan.
-func (c *Controller) syncGone(key engine.Key) error {
+func (c *Controller) syncGone(key Key) error {
 	c.forget(key)
-	name := barrier.Name(key)
+	name := key.barrierName()
 	if !c.hasObjects(key) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -349,9 +363,9 @@ func (c *Controller) syncGone(key engine.Key) error {
 		return c.remove(lead, key, uid)
 	}
 	if !isKnown {
-		klog.FromContext(lead).Error(nil, "The policy of a barrier is not in the store: the barrier stays. If the policy was deleted on purpose, remove the barrier with the command remove-barriers", "policy", klog.KRef(key.Namespace, key.Name), "barrier", name)
+		klog.FromContext(lead).Error(nil, "The policy or mapping of a barrier is not in the store: the barrier stays. If it was deleted on purpose, remove the barrier with the command remove-barriers", key.what(), klog.KRef(key.Namespace, key.Name), "barrier", name)
 		c.config.Events.Event(&corev1.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy", Name: name},
-			corev1.EventTypeWarning, reasonOrphaned, "KeepBarrier", "The policy of the barrier is not in the store of Proviso, so that the barrier stays")
+			corev1.EventTypeWarning, reasonOrphaned, "KeepBarrier", "The "+key.what()+" of the barrier is not in the store of Proviso, so that the barrier stays")
 	}
 	return nil
 }

@@ -15,8 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
-
-	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
 // maxRefusalBytes bounds the text of kube-apiserver in a state.
@@ -28,7 +26,7 @@ const maxRefusalBytes = 512
 //
 // wasInOrder says that this process has seen the same barrier in order, so that others have changed it since.
 func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrder bool) error {
-	name := barrier.Name(p.key)
+	name := p.key.barrierName()
 	storedPolicy, hasPolicy, err := c.policies.stored(ctx, name)
 	if err != nil {
 		return c.failed(p, r, err)
@@ -95,16 +93,16 @@ func (c *Controller) tellWritten(ctx context.Context, p *policy, wasInOrder bool
 	if deviation == "" {
 		kind, deviation = c.bindings.name, ofBinding
 	}
-	logger := klog.FromContext(ctx).WithValues("policy", klog.KRef(p.key.Namespace, p.key.Name), "barrier", name)
+	logger := klog.FromContext(ctx).WithValues(p.key.what(), klog.KRef(p.key.Namespace, p.key.Name), "barrier", name)
 	if !wasInOrder {
 		writes.WithLabelValues(resultWritten).Inc()
 		logger.Info("Wrote a barrier")
-		c.config.Events.Event(p.reference(), corev1.EventTypeNormal, reasonWritten, "WriteBarrier", eventNotes[reasonWritten])
+		c.config.Events.Event(p.reference(), corev1.EventTypeNormal, reasonWritten, "WriteBarrier", eventNote(p.key, reasonWritten))
 		return
 	}
 	writes.WithLabelValues(resultRestored).Inc()
 	logger.Error(nil, "Restored a barrier that others had changed", "kind", kind, "deviation", deviation)
-	c.config.Events.Event(p.reference(), corev1.EventTypeWarning, reasonRestored, "RestoreBarrier", fmt.Sprintf("Others had changed the barrier of the policy: the %s %q %s", kind, name, deviation))
+	c.config.Events.Event(p.reference(), corev1.EventTypeWarning, reasonRestored, "RestoreBarrier", fmt.Sprintf("Others had changed the barrier of the %s: the %s %q %s", p.key.what(), kind, name, deviation))
 }
 
 // failed sets the state of a barrier that cannot be written, and returns the error that the queue needs: nil if there is nothing to
@@ -119,7 +117,7 @@ func (c *Controller) failed(p *policy, r compiled, err error) error {
 		writes.WithLabelValues(resultRefused).Inc()
 		message := "kube-apiserver refuses the barrier: "
 		if hold := (*holdError)(nil); errors.As(err, &hold) {
-			message = "the policy cannot have the finalizer that its barrier needs: "
+			message = "the " + p.key.what() + " cannot have the finalizer that its barrier needs: "
 		}
 		c.tell(p, State{Phase: Refused, Message: message + shortened(err.Error()), Report: r.barrier.Report, of: r.barrier}, reasonRefused)
 	default:

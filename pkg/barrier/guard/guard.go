@@ -39,12 +39,12 @@ const Name = "barriers.proviso.dev.static.k8s.io"
 // serviceAccount is the name of Proviso's ServiceAccount.
 const serviceAccount = "proviso-apiserver"
 
-const message = "this object is a barrier, which Proviso generates from a Deny policy: change or delete the policy instead"
+const message = "this object is a barrier, which Proviso generates from a Deny policy or a mapping: change or delete that instead"
 
 // isBarrier returns an expression that is true for a barrier or the sentinel, by its label or its name. variable is object or oldObject.
 func isBarrier(variable string) string {
 	var names []string // an object that is created with generateName has none yet
-	for _, suffix := range []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain} {
+	for _, suffix := range []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain, "." + barrier.MappingDomain} {
 		names = append(names, fmt.Sprintf("%s.metadata.?name.orValue(\"\").endsWith(%s)", variable, strconv.Quote(suffix)))
 	}
 	names = append(names, fmt.Sprintf("%s.metadata.?name.orValue(\"\") == %s", variable, strconv.Quote(barrier.SentinelName)))

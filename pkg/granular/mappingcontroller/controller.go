@@ -36,7 +36,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
-// Config configures a Controller. All fields are needed.
+// Config configures a Controller. All fields are needed unless stated otherwise.
 type Config struct {
 	// Client reaches the mappings of this server.
 	Client versioned.Interface
@@ -47,6 +47,9 @@ type Config struct {
 	StalenessBound time.Duration
 	// Revision returns the current revision of the store of mappings.
 	Revision controller.Revision
+	// Effective returns the condition Effective of a mapping, or nil if the mapping has none, and false if it is not known yet. It may be
+	// nil. Then no mapping has the condition.
+	Effective func(m *policyv1alpha1.FieldPermissionMapping) (condition *metav1.Condition, isKnown bool)
 	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
 	End func(cause error)
 }
@@ -124,7 +127,12 @@ func (c *Controller) publish() {
 		c.config.Source.Publish(hubs...)
 		c.remember(current)
 	}
-	for _, stored := range current {
+	c.Recheck()
+}
+
+// Recheck enqueues every mapping whose status has to be written. It may be called concurrently with Run.
+func (c *Controller) Recheck() {
+	for _, stored := range c.stored() {
 		if _, incomplete := c.statusOf(stored); incomplete {
 			c.Enqueue(stored.Name)
 		}

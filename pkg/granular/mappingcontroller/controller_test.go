@@ -242,6 +242,55 @@ func TestMappingStatusPublishesNothing(t *testing.T) {
 	}
 }
 
+// TestMappingEffect has the condition Effective in the status: it stays while it is not known, and a change of it is written after Recheck.
+func TestMappingEffect(t *testing.T) {
+	t.Parallel()
+	client := fake.NewSimpleClientset(newMapping("one", "spec.boom", "selfDestruction", always))
+	var mu sync.Mutex
+	var condition *metav1.Condition
+	isKnown := false
+	set := func(next *metav1.Condition, nextKnown bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		condition, isKnown = next, nextKnown
+	}
+	controller, err := mappingcontroller.New(mappingcontroller.Config{
+		Client: client, Source: &mapping.Source{}, StalenessBound: time.Minute, Revision: lastRevision, End: func(error) {},
+		Effective: func(*policyv1alpha1.FieldPermissionMapping) (*metav1.Condition, bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			return condition, isKnown
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); controller.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	r := &mappingRig{client: client}
+	reason := func() string {
+		controller.Recheck()
+		m, err := client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), "one", metav1.GetOptions{})
+		if effective := meta.FindStatusCondition(m.Status.Conditions, policyv1alpha1.PolicyEffective); err == nil && effective != nil {
+			return effective.Reason
+		}
+		return ""
+	}
+	r.eventually(t, "Ready is written", func() bool { return r.status(t, "one") != "" && reason() == "" })
+	set(&metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionFalse, Reason: "Pending"}, true)
+	r.eventually(t, "the condition is written", func() bool { return reason() == "Pending" })
+	set(nil, false)
+	for range 10 {
+		if got := reason(); got != "Pending" {
+			t.Errorf("got %q while the condition is not known", got)
+		}
+	}
+	set(nil, true)
+	r.eventually(t, "the condition is removed", func() bool { return reason() == "" })
+}
+
 // TestMappingStaleness loses the store for longer than the bound.
 func TestMappingStaleness(t *testing.T) {
 	t.Parallel()

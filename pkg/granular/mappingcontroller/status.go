@@ -54,6 +54,17 @@ func (c *Controller) statusOf(m *policyv1alpha1.FieldPermissionMapping) (status 
 	status = m.Status.DeepCopy()
 	status.ObservedGeneration = m.Generation
 	meta.SetStatusCondition(&status.Conditions, ready)
+	var effective *metav1.Condition
+	isKnown := true
+	if c.config.Effective != nil {
+		effective, isKnown = c.config.Effective(m)
+	}
+	switch {
+	case effective != nil:
+		meta.SetStatusCondition(&status.Conditions, *effective)
+	case isKnown:
+		meta.RemoveStatusCondition(&status.Conditions, policyv1alpha1.PolicyEffective)
+	}
 	return status, !apiequality.Semantic.DeepEqual(status, &m.Status)
 }
 

@@ -17,6 +17,7 @@ SPDX-License-Identifier: Apache-2.0
 package fieldpermissionmapping
 
 import (
+	"context"
 	"errors"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -42,6 +43,9 @@ const (
 // structure, possibly more than once for one write, and must be safe for concurrent use.
 type Checker func(name string, spec *policy.FieldPermissionMappingSpec) (warnings []string, errs field.ErrorList)
 
+// Warner returns more warnings about a mapping that is valid. It may be nil.
+type Warner func(ctx context.Context, m *policy.FieldPermissionMapping) []string
+
 // Storage holds the endpoints of mappings.
 type Storage struct {
 	// Mapping serves the mappings themselves.
@@ -54,7 +58,7 @@ var errIncomplete = errors.New("a store of mappings needs a checker and an autho
 
 // NewStorage returns the endpoints of fieldpermissionmappings. authors decides which users may
 // write them, without conditions.
-func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors authorizer.UnconditionalAuthorizer) (*Storage, error) {
+func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, warner Warner, authors authorizer.UnconditionalAuthorizer) (*Storage, error) {
 	if checker == nil || authors == nil {
 		return nil, errIncomplete
 	}
@@ -82,6 +86,12 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
 			m := obj.(*policy.FieldPermissionMapping)
 			return checker(m.Name, &m.Spec)
+		},
+		Warn: func(ctx context.Context, obj runtime.Object) []string {
+			if warner == nil {
+				return nil
+			}
+			return warner(ctx, obj.(*policy.FieldPermissionMapping))
 		},
 		Begin: stored.NewWrites("mappings", false).Begin,
 		Guard: &stored.VerbGuard{

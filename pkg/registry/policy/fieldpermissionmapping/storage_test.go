@@ -87,7 +87,7 @@ func newStorage(t *testing.T, checker fieldpermissionmapping.Checker) *fieldperm
 	s, err := fieldpermissionmapping.NewStorage(scheme, generic.RESTOptions{
 		StorageConfig: config.ForResource(policy.Resource("fieldpermissionmappings")), Decorator: generic.UndecoratedStorage,
 		ResourcePrefix: "fieldpermissionmappings", DeleteCollectionWorkers: 1, EnableGarbageCollection: true,
-	}, checker, authors)
+	}, checker, nil, authors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestTable(t *testing.T) {
 
 func TestNoChecker(t *testing.T) {
 	t.Parallel()
-	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil, authors); err == nil {
+	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil, nil, authors); err == nil {
 		t.Error("a store without checker was made")
 	}
 }

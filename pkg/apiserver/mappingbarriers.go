@@ -1,0 +1,119 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	policyapi "github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
+)
+
+// mappingChecker returns the checker of mappings. With barriers, mappingWarner has the warnings about excluded fields.
+func (b *barriers) mappingChecker(without fieldpermissionmapping.Checker) fieldpermissionmapping.Checker {
+	if b == nil {
+		return without
+	}
+	return func(name string, spec *policyapi.FieldPermissionMappingSpec) ([]string, field.ErrorList) {
+		_, warnings, errs := mapping.Compile(name, spec)
+		return warnings, errs
+	}
+}
+
+// mappingWarner returns a function that warns of exclusions without a barrier and, for a dry run, says which have one. It returns nil
+// without barriers.
+func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.Warner {
+	if b == nil {
+		return nil
+	}
+	return func(ctx context.Context, m *policyapi.FieldPermissionMapping) []string {
+		exclusions, err := mapping.NewTable(m).Exclusions(m.Name)
+		if err != nil {
+			return nil // the checker has returned the error
+		}
+		var warnings []string
+		hasAll := true
+		for _, entry := range b.compiler.CompileMapping(m.Name, exclusions).Report {
+			if isOwn(entry) {
+				continue
+			}
+			where := fmt.Sprintf("spec.fields[%d] (%s %s): ", entry.Rule, strings.Join(entry.Verbs, ", "), strings.Join(entry.Resources, ", "))
+			switch {
+			case entry.Reason != "":
+				hasAll = false
+				warnings = append(warnings, where+"no ValidatingAdmissionPolicy enforces the exclusion: "+entry.Reason)
+			case policy.IsDryRun(ctx):
+				warnings = append(warnings, fmt.Sprintf("%skube-apiserver will enforce the exclusion with the ValidatingAdmissionPolicy %s", where, barrier.MappingName(m.Name)))
+			}
+		}
+		if !hasAll {
+			warnings = append(warnings, exclusionWarnings(&m.Spec, door)...)
+		}
+		return warnings
+	}
+}
+
+// isOwn reports whether an entry is about resources that this server serves. It checks their fields itself.
+func isOwn(entry barrier.RuleReport) bool {
+	return !slices.ContainsFunc(entry.Resources, func(resource string) bool { return !isOwnGroup(schema.ParseGroupResource(resource).Group) })
+}
+
+// mappingEffect returns a function for the condition Effective of a mapping, nil for a mapping that excludes nothing. It returns false if
+// the condition is not known yet. Without barriers mappingEffect returns nil.
+func (b *barriers) mappingEffect() func(*policyv1alpha1.FieldPermissionMapping) (*metav1.Condition, bool) {
+	if b == nil {
+		return nil
+	}
+	return func(m *policyv1alpha1.FieldPermissionMapping) (*metav1.Condition, bool) {
+		if !slices.ContainsFunc(m.Spec.Fields, func(f policyv1alpha1.FieldPermission) bool { return f.Exclusion != nil }) {
+			return nil, true
+		}
+		if b.controller == nil {
+			return nil, false
+		}
+		state, ok := b.controller.MappingState(m)
+		if !ok {
+			return nil, false
+		}
+		return effectOf(m.Generation, state), true
+	}
+}
+
+// effectOf returns the condition Effective of a mapping whose barrier has a state.
+func effectOf(generation int64, state barriercontroller.State) *metav1.Condition {
+	condition := &metav1.Condition{
+		Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionTrue, Reason: string(policyv1alpha1.ResultEnforced), ObservedGeneration: generation,
+		Message: "the excluded fields need their verbs in all requests that change them",
+	}
+	without := slices.IndexFunc(state.Report, func(r barrier.RuleReport) bool { return r.Reason != "" && !isOwn(r) })
+	isBarred := slices.ContainsFunc(state.Report, func(r barrier.RuleReport) bool { return r.Reason == "" })
+	fail := func(result policyv1alpha1.EnforcementResult, message string) {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, string(result), message
+	}
+	switch {
+	case isBarred && state.Phase == barriercontroller.Pending:
+		fail(policyv1alpha1.ResultPending, state.Message)
+	case (isBarred || len(state.Report) == 0) && state.Phase != barriercontroller.Written:
+		fail(policyv1alpha1.ResultNotEnforced, state.Message)
+	case without >= 0:
+		r := &state.Report[without]
+		fail(policyv1alpha1.ResultNotEnforced, fmt.Sprintf("fields[%d] (%s): kube-apiserver does not enforce the exclusion: %s", r.Rule, strings.Join(r.Resources, ", "), r.Reason))
+	}
+	return condition
+}

@@ -1,0 +1,97 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package apiserver
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyapi "github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/policy"
+)
+
+// TestMappingEffect has the condition Effective of a mapping for each state of its barrier.
+func TestMappingEffect(t *testing.T) {
+	t.Parallel()
+	translated := barrier.RuleReport{Resources: []string{"pods"}, Verbs: []string{"create"}}
+	other := barrier.RuleReport{Rule: 1, Resources: []string{"pods"}, Verbs: []string{"create"}, Reason: "it is a list"}
+	own := barrier.RuleReport{Resources: []string{"virtualmachines.demo.proviso.dev"}, Verbs: []string{"create"}, Reason: "Proviso serves it"}
+	for _, tc := range []struct {
+		name        string
+		state       barriercontroller.State
+		wantReason  string
+		wantMessage string
+	}{
+		{"written", barriercontroller.State{Phase: barriercontroller.Written, Report: []barrier.RuleReport{translated, own}}, "Enforced", "need their verbs"},
+		{"pending", barriercontroller.State{Phase: barriercontroller.Pending, Message: "soon", Report: []barrier.RuleReport{translated, other}}, "Pending", "soon"},
+		{"refused", barriercontroller.State{Phase: barriercontroller.Refused, Message: "kube-apiserver refuses it", Report: []barrier.RuleReport{translated}}, "NotEnforced", "kube-apiserver refuses it"},
+		{"written in part", barriercontroller.State{Phase: barriercontroller.Written, Report: []barrier.RuleReport{translated, other}}, "NotEnforced", "fields[1] (pods): kube-apiserver does not enforce the exclusion: it is a list"},
+		{"without a translation", barriercontroller.State{Phase: barriercontroller.Untranslated, Report: []barrier.RuleReport{other}}, "NotEnforced", "it is a list"},
+		{"Proviso's own", barriercontroller.State{Phase: barriercontroller.Untranslated, Report: []barrier.RuleReport{own}}, "Enforced", "need their verbs"},
+		{"invalid", barriercontroller.State{Phase: barriercontroller.Broken, Message: "it does not compile"}, "NotEnforced", "it does not compile"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := effectOf(3, tc.state)
+			if got.Reason != tc.wantReason || !strings.Contains(got.Message, tc.wantMessage) || got.ObservedGeneration != 3 || (got.Status == metav1.ConditionTrue) != (tc.wantReason == "Enforced") {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+}
+
+// TestMappingWarnings has the warnings about a mapping in a dry run, and otherwise.
+func TestMappingWarnings(t *testing.T) {
+	t.Parallel()
+	residuals, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := partial.NewPolicyCompiler(residuals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &barriers{compiler: compiler}
+	m := &policyapi.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: "m"}}
+	m.Spec.Resources = []policyapi.FieldPermissionResource{{Resource: "pods"}, {APIGroup: "demo.proviso.dev", Resource: "virtualmachines"}}
+	m.Spec.Fields = []policyapi.FieldPermission{
+		{Path: "spec.hostNetwork", Permission: "hostNetworks", Exclusion: &policyapi.FieldExclusion{}},
+		{Path: `spec.containers[name="a"]`, Permission: "sidecars", Exclusion: &policyapi.FieldExclusion{}},
+	}
+	const (
+		enforced = "spec.fields[0] (create, patch, update pods): kube-apiserver will enforce the exclusion with the ValidatingAdmissionPolicy m.mapping.policy.proviso.dev"
+		none     = "spec.fields[1] (create, patch, update pods): no ValidatingAdmissionPolicy enforces the exclusion: the path has elements"
+		notAtAll = "spec.resources[0]: Proviso does not decide writes of pods"
+	)
+	starts := func(got []string, want ...string) bool {
+		return slices.EqualFunc(got, want, strings.HasPrefix)
+	}
+	warn := b.mappingWarner(nil)
+	if got := warn(t.Context(), m); !starts(got, none, notAtAll) {
+		t.Errorf("got %q", got)
+	}
+	if got := warn(policy.WithDryRun(t.Context()), m); !starts(got, enforced, none, notAtAll) {
+		t.Errorf("got %q in a dry run", got)
+	}
+	m.Spec.Fields = m.Spec.Fields[:1]
+	if got := warn(t.Context(), m); len(got) > 0 {
+		t.Errorf("got %q for an exclusion with a barrier", got)
+	}
+	if warnings, errs := b.mappingChecker(nil)("m", &m.Spec); len(warnings) > 0 || len(errs) > 0 {
+		t.Errorf("got %v, %v", warnings, errs)
+	}
+}

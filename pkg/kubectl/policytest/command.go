@@ -16,6 +16,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // The exit codes, beside 0.
@@ -103,11 +104,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case !(o.threshold >= 0 && o.threshold <= 100): // also if it is not a number
 		return errThreshold
 	}
-	c, err := newCompilers()
+	c, err := simulation.NewCompilers()
 	if err != nil {
 		return err
 	}
-	suites, errs := readSuites(ctx, args[0], c.policies)
+	suites, errs := readSuites(ctx, args[0], c.Policies)
 	if len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)
 	}
@@ -117,7 +118,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		for _, warning := range s.warnings {
 			_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning))
 		}
-		r, err := c.run(ctx, s)
+		r, err := run(ctx, c, s)
 		if err != nil {
 			return err
 		}

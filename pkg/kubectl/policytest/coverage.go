@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // clauseCoverage says which values a clause of a condition has had in the tests.
@@ -41,11 +42,11 @@ type policyCoverage struct {
 
 // newCoverage returns the coverage of a policy before the first test. The engine itself says whether a policy matches, and whether a clause is true:
 // it decides for a copy of the policy with the effect Allow, and with the clause as its condition.
-func (c *compilers) newCoverage(p *policyfile.Policy) (*policyCoverage, error) {
+func newCoverage(c *simulation.Compilers, p *policyfile.Policy) (*policyCoverage, error) {
 	copyWith := func(condition string) (*engine.Source, error) {
 		spec := p.Spec.DeepCopy()
 		spec.Effect, spec.Enforcement, spec.Condition = policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEnforcementEnforce, condition
-		return c.sourceOf(map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: spec})
+		return c.SourceOf(map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: spec})
 	}
 	coverage := &policyCoverage{Policy: p.Key.String()}
 	var err error
@@ -70,22 +71,22 @@ func (c *compilers) newCoverage(p *policyfile.Policy) (*policyCoverage, error) {
 
 // add adds a test to the coverage. A copy of the policy decides alone, without the permissions of the test. The policies of the suite answer the
 // checks of its conditions.
-func (p *policyCoverage) add(ctx context.Context, c *compilers, all *engine.Source, t *test) error {
-	checks, err := chainOf(all, t, nil)
+func (p *policyCoverage) add(ctx context.Context, c *simulation.Compilers, all *engine.Source, t *test) error {
+	checks, err := simulation.ChainOf(all, t.asked(), nil)
 	if err != nil {
 		return err
 	}
-	alone := *t
+	alone := t.asked()
 	alone.Permissions = nil
-	decide := func(source *engine.Source) (*decisions, error) {
-		chain, err := chainOf(source, &alone, checks)
+	decide := func(source *engine.Source) (*simulation.Decisions, error) {
+		chain, err := simulation.ChainOf(source, alone, checks)
 		if err != nil {
 			return nil, err
 		}
-		return c.decideBy(ctx, chain, checks, &alone)
+		return c.DecideBy(ctx, chain, checks, alone)
 	}
 	d, err := decide(p.source)
-	if err != nil || d.decision != yes || len(d.policies) == 0 {
+	if err != nil || d.Decision != simulation.Yes || len(d.Entries) == 0 {
 		return err
 	}
 	p.Matched = true
@@ -94,18 +95,10 @@ func (p *policyCoverage) add(ctx context.Context, c *compilers, all *engine.Sour
 		if err != nil {
 			return err
 		}
-		clause.HasTrue = clause.HasTrue || d.last() == yes
-		clause.HasFalse = clause.HasFalse || d.last() == no && !d.failed
+		clause.HasTrue = clause.HasTrue || d.Last() == simulation.Yes
+		clause.HasFalse = clause.HasFalse || d.Last() == simulation.No && !d.Failed()
 	}
 	return nil
-}
-
-// last returns the decision of the last phase.
-func (d *decisions) last() verdict {
-	if d.outcome != "" {
-		return d.outcome
-	}
-	return d.decision
 }
 
 // clausesOf returns the operands of the outermost && and || of a condition, each once. A condition without them is one clause.

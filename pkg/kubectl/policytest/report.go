@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package policytest
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -109,7 +110,7 @@ func printJUnit(out io.Writer, results []*suiteResult) error {
 	report := junitSuites{}
 	seconds := func(s float64) string { return fmt.Sprintf("%.3f", s) }
 	for _, r := range results {
-		s := junitSuite{Name: firstOf(r.Suite, r.Path), Tests: len(r.Tests), Failures: r.failed(), Time: seconds(r.Seconds)}
+		s := junitSuite{Name: cmp.Or(r.Suite, r.Path), Tests: len(r.Tests), Failures: r.failed(), Time: seconds(r.Seconds)}
 		for _, t := range r.Tests {
 			c := junitCase{Name: printable.Text(t.Name), Class: printable.Text(r.Path), Time: seconds(t.Seconds)}
 			if !t.Passed {

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package policytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // testResult is the result of one test.
@@ -45,31 +47,31 @@ func (r *suiteResult) failed() (count int) {
 }
 
 // run runs a suite.
-func (c *compilers) run(ctx context.Context, s *suite) (*suiteResult, error) {
+func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, error) {
 	began := time.Now()
 	result := &suiteResult{Suite: s.Metadata.Name, Path: s.path}
 	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
 	for i := range s.policies {
 		p := &s.policies[i]
 		specs[p.Key] = p.Spec
-		coverage, err := c.newCoverage(p)
+		coverage, err := newCoverage(c, p)
 		if err != nil {
 			return nil, err
 		}
 		result.Coverage = append(result.Coverage, coverage)
 	}
-	source, err := c.sourceOf(specs)
+	source, err := c.SourceOf(specs)
 	if err != nil {
 		return nil, err
 	}
 	for i := range s.Tests {
 		t := &s.Tests[i]
 		start := time.Now()
-		d, err := c.decide(ctx, source, t)
+		d, err := c.Decide(ctx, source, t.asked())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.path, t.Name, err)
 		}
-		difference := d.differenceTo(&t.Expect)
+		difference := differenceTo(&t.Expect, d)
 		result.Tests = append(result.Tests, testResult{Name: t.Name, Passed: difference == "", Difference: difference, Seconds: time.Since(start).Seconds()})
 		for _, coverage := range result.Coverage {
 			if err := coverage.add(ctx, c, source, t); err != nil {
@@ -81,26 +83,31 @@ func (c *compilers) run(ctx context.Context, s *suite) (*suiteResult, error) {
 	return result, nil
 }
 
-// differenceTo returns what differs from the expectation, in lines, or an empty string.
-func (d *decisions) differenceTo(want *expectation) string {
+// differenceTo returns what differs from an expectation, in lines, or an empty string.
+func differenceTo(want *expectation, d *simulation.Decisions) string {
 	var lines []string
-	if d.decision != want.Decision {
-		lines = append(lines, fmt.Sprintf("at authorization: want %s, got %s", want.Decision, d.decision))
+	if verdict(d.Decision) != want.Decision {
+		lines = append(lines, fmt.Sprintf("at authorization: want %s, got %s", want.Decision, d.Decision))
 	}
-	if d.outcome != want.Outcome {
-		lines = append(lines, fmt.Sprintf("with the object: want %s, got %s", want.Outcome, d.outcome))
+	if verdict(d.Outcome) != want.Outcome {
+		lines = append(lines, fmt.Sprintf("with the object: want %s, got %s", want.Outcome, d.Outcome))
 	}
-	if len(want.Policies) > 0 && !sameNames(want.Policies, d.policies) {
-		lines = append(lines, fmt.Sprintf("policies: want %s, got %s", strings.Join(want.Policies, ", "), firstOf(strings.Join(d.policies, ", "), "none")))
+	policies := d.Policies()
+	if len(want.Policies) > 0 && !sameNames(want.Policies, policies) {
+		lines = append(lines, fmt.Sprintf("policies: want %s, got %s", strings.Join(want.Policies, ", "), cmp.Or(strings.Join(policies, ", "), "none")))
 	}
 	if len(lines) == 0 {
 		return ""
 	}
-	if d.conditions != "" {
-		lines = append(lines, "conditions: "+d.conditions)
+	if d.Conditions != "" {
+		lines = append(lines, "conditions: "+d.Conditions)
 	}
-	if d.reason != "" {
-		lines = append(lines, "reason: "+d.reason)
+	reason := d.Reason
+	if d.Err != nil {
+		reason = strings.TrimPrefix(reason+"; "+d.Err.Error(), "; ")
+	}
+	if reason != "" {
+		lines = append(lines, "reason: "+reason)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // The kind of suites.
@@ -62,6 +63,11 @@ type test struct {
 	Expect      expectation         `json:"expect"`
 }
 
+// asked returns the request of the test.
+func (t *test) asked() *simulation.Request {
+	return &simulation.Request{Spec: t.Request, Data: t.Data, Permissions: t.Permissions}
+}
+
 // expectation has the expected decisions.
 type expectation struct {
 	// Decision is the decision at authorization: yes, no or yes-if. It is required.
@@ -73,12 +79,12 @@ type expectation struct {
 }
 
 // verdict is a decision in a suite.
-type verdict string
+type verdict simulation.Verdict
 
 const (
-	yes   verdict = "yes"
-	no    verdict = "no"
-	yesIf verdict = "yes-if"
+	yes   = verdict(simulation.Yes)
+	no    = verdict(simulation.No)
+	yesIf = verdict(simulation.YesIf)
 )
 
 // UnmarshalJSON reads a verdict. YAML reads yes and no without quotes as booleans.

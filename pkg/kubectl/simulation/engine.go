@@ -3,9 +3,10 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package policytest
+package simulation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,17 +35,40 @@ import (
 // The names of the authorizers that are not policies, as in a server.
 const (
 	privilegedName    = "kubernetes.io/always-allow-groups"
-	kubeAPIServerName = "kube-apiserver"
+	KubeAPIServerName = "kube-apiserver"
 )
 
-// compilers are the compilers of a server.
-type compilers struct {
-	conditions *cel.Compiler
-	bound      *bound.Compiler
-	policies   *partial.Compiler
+// Request is a request that is decided without a cluster.
+type Request struct {
+	// Spec is the specification of a SubjectAccessReview: the user and the request.
+	Spec *authorizationv1alpha1.SubjectAccessReviewSpec
+	// Data is the request of an AuthorizationConditionsReview without condition sets. It is nil if only authorization is decided.
+	Data *authorizationv1alpha1.AuthorizationConditionsRequest
+	// Permissions are what other authorizers, such as RBAC, allow the user.
+	Permissions []rbacv1.PolicyRule
 }
 
-func newCompilers() (*compilers, error) {
+// Verdict is a decision about a request.
+type Verdict string
+
+// The verdicts. YesIf is for a decision that depends on conditions, and can become Yes.
+const (
+	Yes   Verdict = "yes"
+	No    Verdict = "no"
+	YesIf Verdict = "yes-if"
+)
+
+// Compilers are the compilers of a server.
+type Compilers struct {
+	// Policies compiles the conditions of policies.
+	Policies *partial.Compiler
+
+	conditions *cel.Compiler
+	bound      *bound.Compiler
+}
+
+// NewCompilers returns new compilers.
+func NewCompilers() (*Compilers, error) {
 	conditions, err := cel.NewCompiler()
 	if err != nil {
 		return nil, err
@@ -54,14 +78,14 @@ func newCompilers() (*compilers, error) {
 		return nil, err
 	}
 	inBound, err := bound.NewCompiler()
-	return &compilers{conditions: conditions, bound: inBound, policies: policies}, err
+	return &Compilers{Policies: policies, conditions: conditions, bound: inBound}, err
 }
 
-// sourceOf publishes policies.
-func (c *compilers) sourceOf(specs map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec) (*engine.Source, error) {
+// SourceOf returns a source with a snapshot of policies.
+func (c *Compilers) SourceOf(specs map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec) (*engine.Source, error) {
 	compiled := map[engine.Key]*engine.Policy{}
 	for key, spec := range specs {
-		p, err := engine.New(key, spec, c.policies)
+		p, err := engine.New(key, spec, c.Policies)
 		if err != nil {
 			return nil, fmt.Errorf("%v: %w", key, err)
 		}
@@ -72,90 +96,144 @@ func (c *compilers) sourceOf(specs map[engine.Key]*policyv1alpha1.AuthorizationP
 	return source, nil
 }
 
-// chainOf returns the authorizers of a server that can decide in a test, in their order. checks answers the checks of conditions; if it is
-// nil, the chain itself does.
-func chainOf(source *engine.Source, t *test, checks *authorization.Chain) (*authorization.Chain, error) {
+// Chain is the chain of the authorizers of a server that can decide without a cluster, in their order.
+type Chain struct {
+	*authorization.Chain
+
+	members []authorization.Member
+}
+
+// ChainOf returns the chain for a request. checks answers the checks of conditions; if it is nil, the chain itself does.
+func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
 	parts := []*engine.Authorizer{
 		{Source: source, Part: engine.Restricting}, {Source: source, Part: engine.GrantingCluster}, {Source: source, Part: engine.GrantingNamespaced},
 	}
-	chain, err := authorization.NewChain(
-		authorization.Member{Name: privilegedName, Decider: privileged{}},
-		authorization.Member{Name: engine.RestrictingName, Decider: parts[0]},
-		authorization.Member{Name: kubeAPIServerName, Decider: permissions{user: t.user().GetName(), rules: t.Permissions}},
-		authorization.Member{Name: engine.GrantingName, Decider: parts[1]},
-		authorization.Member{Name: engine.NamespacedName, Decider: parts[2]},
-	)
+	chain := &Chain{members: []authorization.Member{
+		{Name: privilegedName, Decider: privileged{}},
+		{Name: engine.RestrictingName, Decider: parts[0]},
+		{Name: KubeAPIServerName, Decider: permissions{user: r.user().GetName(), rules: r.Permissions}},
+		{Name: engine.GrantingName, Decider: parts[1]},
+		{Name: engine.NamespacedName, Decider: parts[2]},
+	}}
+	var err error
+	if chain.Chain, err = authorization.NewChain(chain.members...); err != nil {
+		return nil, err
+	}
 	if checks == nil {
 		checks = chain
 	}
 	for _, part := range parts {
-		part.Checks = checks
+		part.Checks = checks.Chain
 	}
-	return chain, err
+	return chain, nil
 }
 
-// decisions are the decisions of both phases of a request.
-type decisions struct {
-	decision, outcome verdict
-	// reason is the reason of the last decision, and conditions names the conditions of the first.
-	reason, conditions string
-	policies           []string
-	// failed says that a condition could not be evaluated.
-	failed bool
+// Decisions are the decisions about a request in both phases.
+type Decisions struct {
+	// Decision is the decision at authorization. Outcome is the decision with the data; it is empty if there are none.
+	Decision, Outcome Verdict
+	// Reason is the reason of the last decision, and Entries are the policies in it. Conditions names the conditions of the first.
+	Reason, Conditions string
+	Entries            []authorization.ReasonEntry
+	// Err is the error of the last decision. It may quote the data.
+	Err error
 }
 
-// decide decides a test in both phases.
-func (c *compilers) decide(ctx context.Context, source *engine.Source, t *test) (*decisions, error) {
-	chain, err := chainOf(source, t, nil)
+// Last returns the decision of the last phase.
+func (d *Decisions) Last() Verdict {
+	if d.Outcome != "" {
+		return d.Outcome
+	}
+	return d.Decision
+}
+
+// Failed reports whether the condition of a policy could not be evaluated in the last phase.
+func (d *Decisions) Failed() bool {
+	return slices.ContainsFunc(d.Entries, func(e authorization.ReasonEntry) bool { return e.Word == authorization.WordError })
+}
+
+// Policies returns the names of the policies in the reason, each once.
+func (d *Decisions) Policies() (names []string) {
+	for _, entry := range d.Entries {
+		if _, name, _ := strings.Cut(entry.Name, "="); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Decide decides a request in both phases.
+func (c *Compilers) Decide(ctx context.Context, source *engine.Source, r *Request) (*Decisions, error) {
+	chain, err := ChainOf(source, r, nil)
 	if err != nil {
 		return nil, err
 	}
-	return c.decideBy(ctx, chain, chain, t)
+	return c.DecideBy(ctx, chain, chain, r)
 }
 
-// decideBy decides a test by a chain, and the checks of its conditions by another one.
-func (c *compilers) decideBy(ctx context.Context, chain, checks *authorization.Chain, t *test) (*decisions, error) {
-	ctx = authorization.WithPolicyBudgets(authorization.WithBudget(chain.Pin(ctx)))
-	record := authorization.AttributesOf(t.user(), t.Request.ResourceAttributes, t.Request.NonResourceAttributes)
-	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable})
-	result := &decisions{decision: verdictOf(decision), conditions: decision.DependsOn()}
-	if t.Data != nil {
-		data, err := dataOf(t, record)
-		if err != nil {
-			return nil, err
-		}
-		evaluator := &celeval.DataEvaluator{Compiler: c.conditions, Bound: c.bound, Checks: checks, Data: data}
-		decision = decision.Evaluate(ctx, authorization.EvaluatorFor(data, evaluator))
-		result.outcome = verdictOf(decision)
+// DecideBy decides a request by a chain, and the checks of its conditions by another one.
+func (c *Compilers) DecideBy(ctx context.Context, chain, checks *Chain, r *Request) (*Decisions, error) {
+	s, err := c.situationOf(ctx, chain, checks, r)
+	if err != nil {
+		return nil, err
 	}
-	result.reason = decision.Reason()
-	if err := decision.Err(); err != nil {
-		result.reason = strings.TrimPrefix(result.reason+"; "+err.Error(), "; ")
+	decision := chain.Decide(s.ctx, s.attributes)
+	result := &Decisions{Decision: verdictOf(decision), Conditions: decision.DependsOn()}
+	if s.data != nil {
+		decision = s.evaluate(decision)
+		result.Outcome = verdictOf(decision)
 	}
-	for _, entry := range authorization.ReasonEntries(decision.Reason()) {
-		result.failed = result.failed || entry.Word == authorization.WordError
-		if _, name, _ := strings.Cut(entry.Name, "="); !slices.Contains(result.policies, name) {
-			result.policies = append(result.policies, name)
-		}
-	}
+	result.Reason, result.Err = decision.Reason(), decision.Err()
+	result.Entries = authorization.ReasonEntries(result.Reason)
 	return result, nil
 }
 
-// verdictOf returns no for conditions that can only deny: the server refuses such a request at authorization.
-func verdictOf(d authorization.Decision) verdict {
+// situation is what is known about a request while a chain decides it.
+type situation struct {
+	//nolint:containedctx // lives for one decision
+	ctx        context.Context
+	attributes authorization.Attributes
+	// data and evaluator are nil if only authorization is decided.
+	data      *data
+	evaluator *celeval.DataEvaluator
+}
+
+func (c *Compilers) situationOf(ctx context.Context, chain, checks *Chain, r *Request) (*situation, error) {
+	record := authorization.AttributesOf(r.user(), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	s := &situation{
+		ctx:        authorization.WithPolicyBudgets(authorization.WithBudget(chain.Pin(ctx))),
+		attributes: authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable},
+	}
+	if r.Data == nil {
+		return s, nil
+	}
+	var err error
+	if s.data, err = dataOf(r, record); err != nil {
+		return nil, err
+	}
+	s.evaluator = &celeval.DataEvaluator{Compiler: c.conditions, Bound: c.bound, Checks: checks.Chain, Data: s.data}
+	return s, nil
+}
+
+func (s *situation) evaluate(d authorization.Decision) authorization.Decision {
+	return d.Evaluate(s.ctx, authorization.EvaluatorFor(s.data, s.evaluator))
+}
+
+// verdictOf returns No for conditions that can only deny: the server refuses such a request at authorization.
+func verdictOf(d authorization.Decision) Verdict {
 	switch {
 	case d.IsAllow():
-		return yes
+		return Yes
 	case !d.IsUnconditional() && d.CanBecomeAllowed():
-		return yesIf
+		return YesIf
 	}
-	return no
+	return No
 }
 
 // user returns the user of the request. Groups that every user of its kind has are added.
-func (t *test) user() user.Info {
-	u := &user.DefaultInfo{Name: t.Request.User, UID: t.Request.UID, Groups: slices.Clone(t.Request.Groups), Extra: map[string][]string{}}
-	for key, values := range t.Request.Extra {
+func (r *Request) user() user.Info {
+	u := &user.DefaultInfo{Name: r.Spec.User, UID: r.Spec.UID, Groups: slices.Clone(r.Spec.Groups), Extra: map[string][]string{}}
+	for key, values := range r.Spec.Extra {
 		u.Extra[key] = values
 	}
 	add := func(group string) {
@@ -194,7 +272,7 @@ type permissions struct {
 // Decide allows what a rule has, and has no opinion about other requests.
 func (p permissions) Decide(_ context.Context, a authorizer.Attributes) authorization.Decision {
 	if a.GetUser().GetName() == p.user && slices.ContainsFunc(p.rules, func(r rbacv1.PolicyRule) bool { return matches(&r, a) }) {
-		return authorization.Allow("a permission of the test", nil)
+		return authorization.Allow("allowed by a permission that the request comes with", nil)
 	}
 	return authorization.NoOpinion("", nil)
 }
@@ -233,12 +311,12 @@ var (
 	_ authorization.NamespaceData = &data{}
 )
 
-func dataOf(t *test, record authorizer.AttributesRecord) (d *data, err error) {
-	d = &data{record: record, request: t.Data}
+func dataOf(r *Request, record authorizer.AttributesRecord) (d *data, err error) {
+	d = &data{record: record, request: r.Data}
 	for _, part := range []struct {
 		raw  *runtime.RawExtension
 		into *runtime.Object
-	}{{t.Data.Object, &d.object}, {t.Data.OldObject, &d.old}, {t.Data.Options, &d.options}} {
+	}{{r.Data.Object, &d.object}, {r.Data.OldObject, &d.old}, {r.Data.Options, &d.options}} {
 		if part.raw == nil {
 			continue
 		}
@@ -252,8 +330,8 @@ func dataOf(t *test, record authorizer.AttributesRecord) (d *data, err error) {
 		}
 		*part.into = read
 	}
-	if t.Data.NamespaceObject != nil {
-		err = json.Unmarshal(t.Data.NamespaceObject.Raw, &d.namespace)
+	if r.Data.NamespaceObject != nil {
+		err = json.Unmarshal(r.Data.NamespaceObject.Raw, &d.namespace)
 	}
 	return d, err
 }
@@ -263,7 +341,7 @@ func (d *data) GetNamespaceObject() (map[string]any, error) { return d.namespace
 
 // The following methods return the request.
 
-func (d *data) GetName() string      { return firstOf(d.request.Name, d.record.Name) }
+func (d *data) GetName() string      { return cmp.Or(d.request.Name, d.record.Name) }
 func (d *data) GetNamespace() string { return d.record.Namespace }
 func (d *data) GetResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: d.record.APIGroup, Version: d.record.APIVersion, Resource: d.record.Resource}
@@ -285,13 +363,4 @@ func (d *data) GetKind() schema.GroupVersionKind {
 		return d.old.GetObjectKind().GroupVersionKind()
 	}
 	return schema.GroupVersionKind{}
-}
-
-func firstOf(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
 }

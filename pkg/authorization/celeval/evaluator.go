@@ -120,11 +120,7 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 	}
 	var checks *checker
 	if secondary != nil && MakesChecks(program) {
-		// The path and the selectors of a check are in the condition, so that nothing of it is unseen.
-		checks = &checker{ctx: authorization.WithoutUnseen(ctx), checks: secondary}
-		values = maps.Clone(values)
-		values[cel.Authorizer] = library.NewAuthorizerVal(secondary.User, checks)
-		values[cel.RequestResource] = library.NewResourceAuthorizerVal(secondary.User, checks, secondary.Resource)
+		values, checks = withChecks(ctx, values, secondary)
 	}
 	result, cost, err := program.Eval(ctx, values)
 	budget.Spend(cost)
@@ -137,6 +133,21 @@ func EvaluateProgram(ctx context.Context, program Program, values cel.Values, se
 		return authorization.Failed(err)
 	}
 	return authorization.Bool(result)
+}
+
+// WithChecks returns a copy of values with the variables for secondary checks, for one evaluation in ctx.
+func WithChecks(ctx context.Context, values cel.Values, secondary *SecondaryChecks) cel.Values {
+	values, _ = withChecks(ctx, values, secondary)
+	return values
+}
+
+func withChecks(ctx context.Context, values cel.Values, secondary *SecondaryChecks) (cel.Values, *checker) {
+	// The path and the selectors of a check are in the condition, so that nothing of it is unseen.
+	checks := &checker{ctx: authorization.WithoutUnseen(ctx), checks: secondary}
+	values = maps.Clone(values)
+	values[cel.Authorizer] = library.NewAuthorizerVal(secondary.User, checks)
+	values[cel.RequestResource] = library.NewResourceAuthorizerVal(secondary.User, checks, secondary.Resource)
+	return values, checks
 }
 
 // evaluateInPart evaluates a condition as far as the variables of impersonation allow. A condition of another

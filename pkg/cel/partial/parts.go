@@ -250,11 +250,20 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 	return left, cost
 }
 
-// instructionsOf returns the instructions of parts. It plans those that have not been planned before.
+// instructionsOf returns the instructions of parts.
 func (e *Expression) instructionsOf(parts []*Part) ([]*engine.Instructions, error) {
-	steps := make([]*step, 0, len(parts))
+	nodes := make([]*node, 0, len(parts))
 	for _, p := range parts {
-		steps = append(steps, &step{node: p.node})
+		nodes = append(nodes, p.node)
+	}
+	return e.instructionsFor(nodes)
+}
+
+// instructionsFor returns the instructions of nodes. It plans those that have not been planned before.
+func (e *Expression) instructionsFor(nodes []*node) ([]*engine.Instructions, error) {
+	steps := make([]*step, 0, len(nodes))
+	for _, n := range nodes {
+		steps = append(steps, &step{node: n})
 	}
 	if missing := e.assign(steps); len(missing) > 0 {
 		from, err := e.source()

@@ -1,0 +1,410 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package partial
+
+import (
+	"context"
+	"slices"
+
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+)
+
+const (
+	// maxTracedNodes bounds the parts of one trace, and maxTraceDepth how deep they are nested.
+	maxTracedNodes = 512
+	maxTraceDepth  = 24
+	// maxTracedElements bounds the elements of a list or map for which the body of one macro is traced.
+	maxTracedElements = 8
+	// TraceLimit is a cost limit for a trace. Parts are evaluated alone, and each of them again with all expressions around it.
+	TraceLimit = 20 * cel.CostLimit
+)
+
+// Trace is the value of an expression in one evaluation, with the values of its parts. No decision is made from it.
+type Trace struct {
+	// Text is the expression, in which named expressions are inlined. It has at most MaxPartBytes bytes.
+	Text string
+	// Function is the name of the operator, the function or the macro, and empty for all other expressions.
+	Function string
+	// Value is the value. It is nil if the evaluation failed, or if IsUnknown is set.
+	Value cel.Value
+	// Err is the error of the evaluation. It may quote data.
+	Err error
+	// IsUnknown says that the value depends on variables whose values are not known.
+	IsUnknown bool
+	// IsConstant says that the expression has no variables.
+	IsConstant bool
+	// Field is the field that the expression selects, or nil if it is no selection, or if the field cannot be determined.
+	Field *Field
+	// Reads are the fields that the value may depend on. A field stands for all fields below it.
+	Reads []Read
+	// Element is the element for which the body of a macro was evaluated, and nil for all other expressions.
+	Element *Element
+	// Parts are the operands. A chain of && or || has all its operands, ?: the condition and the branch that was chosen, and a
+	// quantifier its range and its body for the elements that decide. Other macros have their range.
+	Parts []*Trace
+	// IsTruncated says that Parts has not all operands.
+	IsTruncated bool
+}
+
+// Field is a field of a variable.
+type Field struct {
+	Variable cel.Variable
+	// Path is the way to the field, in names and in indexes of lists: string and int64.
+	Path []any
+}
+
+// Read is a field that a value may depend on.
+type Read struct {
+	Variable cel.Variable
+	Path     []string
+}
+
+// Element is an element of a list or a map, or a key of a map.
+type Element struct {
+	// Name is the variable that the macro binds, and Value its value.
+	Name  string
+	Value cel.Value
+	// Field is the field of the element, or nil if it is not known. KeyOf is the field whose key the element is.
+	Field, KeyOf *Field
+	// Reads are the fields on which the element may depend.
+	Reads []Read
+}
+
+// Trace evaluates an expression and its parts within a cost limit. unknown are variables without values: a part that cannot be
+// evaluated without them is unknown. It returns nil if the expression cannot be planned.
+func (e *Expression) Trace(ctx context.Context, values cel.Values, limit uint64, unknown ...cel.Variable) *Trace {
+	t := &tracer{ctx: ctx, expression: e, values: values, left: limit, unknown: unknown, instructions: map[*node]*engine.Instructions{}}
+	if err := t.prepare(); err != nil {
+		return nil
+	}
+	return t.trace(e.tree, nil, 0)
+}
+
+// tracer makes a trace.
+type tracer struct {
+	//nolint:containedctx // lives for one call of Trace
+	ctx          context.Context
+	expression   *Expression
+	values       cel.Values
+	unknown      []cel.Variable
+	instructions map[*node]*engine.Instructions
+	left         uint64
+	traced       int
+}
+
+// scope has the elements that macros bind, the innermost first.
+type scope struct {
+	Element
+	parent *scope
+}
+
+func (s *scope) find(name string) *scope {
+	for ; s != nil; s = s.parent {
+		if s.Name == name {
+			return s
+		}
+	}
+	return nil
+}
+
+// bindings returns the values of the elements.
+func (s *scope) bindings() *bindings {
+	if s == nil {
+		return nil
+	}
+	return &bindings{name: s.Name, values: s.Value, parent: s.parent.bindings()}
+}
+
+// prepare plans the nodes that can be traced, as many as a trace may have.
+func (t *tracer) prepare() error {
+	var nodes []*node
+	collect(t.expression.tree, &nodes)
+	planned, err := t.expression.instructionsFor(nodes)
+	if err != nil {
+		return err
+	}
+	for i, n := range nodes {
+		t.instructions[n] = planned[i]
+	}
+	return nil
+}
+
+func collect(n *node, nodes *[]*node) {
+	if len(*nodes) == maxTracedNodes {
+		return
+	}
+	*nodes = append(*nodes, n)
+	if n.target != nil {
+		collect(n.target, nodes)
+	}
+	for _, arg := range n.args {
+		collect(arg, nodes)
+	}
+}
+
+// trace evaluates a node and its parts. It returns nil if the trace would have too many parts.
+func (t *tracer) trace(n *node, s *scope, depth int) *Trace {
+	if t.traced == maxTracedNodes || depth == maxTraceDepth || t.instructions[n] == nil {
+		return nil
+	}
+	t.traced++
+	traced := &Trace{Text: shortTextOf(n), IsConstant: len(n.free) == 0}
+	if n.kind == callNode || n.kind == macroNode {
+		traced.Function = n.name
+	} else if n.test {
+		traced.Function = operators.Has
+	}
+	t.eval(traced, n, s)
+	if traced.IsConstant {
+		return traced
+	}
+	traced.Field = t.fieldOf(n, s)
+	traced.Reads = t.reads(n, s, nil)
+	if traced.Field == nil {
+		t.parts(traced, n, s, depth)
+	}
+	return traced
+}
+
+// eval sets the value of a node.
+func (t *tracer) eval(traced *Trace, n *node, s *scope) {
+	defer func() {
+		if recover() != nil {
+			traced.Value, traced.Err = nil, cel.ErrEvaluation
+		}
+	}()
+	if t.left == 0 {
+		traced.Err = cel.ErrCost
+		return
+	}
+	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, t.instructions[n], activation{values: t.values, bindings: s.bindings()}, min(t.left, cel.CostLimit))
+	t.left -= min(cost, t.left)
+	switch {
+	case err == nil && !types.IsUnknownOrError(value):
+		traced.Value = value
+	case slices.ContainsFunc(t.unknown, func(v cel.Variable) bool { return n.free[string(v)] }):
+		traced.IsUnknown = true
+	case err != nil && cost > cel.CostLimit:
+		traced.Err = cel.ErrCost
+	case err != nil:
+		traced.Err = &engine.Failure{Text: engine.Shorten(err.Error())}
+	default:
+		traced.Err = cel.ErrEvaluation
+	}
+}
+
+// valueOf returns the value of a node, or nil if there is none.
+func (t *tracer) valueOf(n *node, s *scope) cel.Value {
+	if t.instructions[n] == nil {
+		return nil
+	}
+	traced := &Trace{}
+	t.eval(traced, n, s)
+	return traced.Value
+}
+
+// parts adds the parts of a node.
+func (t *tracer) parts(traced *Trace, n *node, s *scope, depth int) {
+	add := func(part *node, in *scope) *Trace {
+		child := t.trace(part, in, depth+1)
+		if child == nil {
+			traced.IsTruncated = true
+			return nil
+		}
+		traced.Parts = append(traced.Parts, child)
+		return child
+	}
+	switch {
+	case isLogic(n):
+		for _, operand := range termsOf(n, n.name) {
+			add(operand, s)
+		}
+		return
+	case n.kind == callNode && n.name == operators.Conditional:
+		if condition := add(n.args[0], s); condition != nil && condition.Value == types.True {
+			add(n.args[1], s)
+		} else if condition != nil && condition.Value == types.False {
+			add(n.args[2], s)
+		}
+		return
+	case n.target != nil:
+		over := add(n.target, s)
+		if n.kind == macroNode {
+			if over != nil && over.Value != nil && isBoolMacro(n.name) {
+				t.elements(traced, n, over, s, depth)
+			}
+			return
+		}
+	}
+	for _, arg := range n.args {
+		add(arg, s)
+	}
+}
+
+func isBoolMacro(name string) bool {
+	return isQuantifier(name) || name == operators.ExistsOne || name == "existsOne"
+}
+
+// elements adds the body of a quantifier for elements of its range. It leaves out elements that do not decide: elements for which
+// all is true, and elements for which exists is false although it is true of others.
+func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *scope, depth int) {
+	all, ok := elementsOf(over.Value, len(n.binders))
+	if !ok {
+		traced.IsTruncated = true
+		return
+	}
+	var bodies []*Trace
+	for i, values := range all {
+		inner := s
+		for j, name := range n.binders {
+			inner = &scope{Element: Element{Name: name, Value: values[j], Reads: over.Reads}, parent: inner}
+			setField(&inner.Element, over, values[0], int64(i), j == len(n.binders)-1, len(n.binders) == 2)
+		}
+		body := t.trace(n.args[0], inner, depth+1)
+		if body == nil {
+			traced.IsTruncated = true
+			break
+		}
+		body.Element = &inner.Element
+		if n.name == operators.All && body.Value == types.True || n.name != operators.All && body.Value == types.False && traced.Value == types.True {
+			continue
+		}
+		if len(bodies) == maxTracedElements {
+			traced.IsTruncated = true
+			break
+		}
+		bodies = append(bodies, body)
+	}
+	traced.Parts = append(traced.Parts, bodies...)
+}
+
+// setField sets the field of an element that the last variable of a macro is bound to, or of which it is the key.
+func setField(element *Element, over *Trace, key cel.Value, index int64, isLast, hasTwo bool) {
+	if over.Field == nil || !isLast {
+		return
+	}
+	at := func(step any) *Field {
+		return &Field{Variable: over.Field.Variable, Path: append(slices.Clone(over.Field.Path), step)}
+	}
+	name, isText := key.(types.String)
+	switch isMap := over.Value.Type() == types.MapType; {
+	case !isMap:
+		element.Field = at(index)
+	case isText && hasTwo:
+		element.Field = at(string(name))
+	case isText:
+		element.KeyOf = at(string(name))
+	}
+}
+
+// fieldOf returns the field that a node selects, or nil.
+func (t *tracer) fieldOf(n *node, s *scope) *Field {
+	in := func(target *node, step any) *Field {
+		field := t.fieldOf(target, s)
+		if field == nil {
+			return nil
+		}
+		return &Field{Variable: field.Variable, Path: append(slices.Clone(field.Path), step)}
+	}
+	switch {
+	case n.kind == variableNode:
+		if bound := s.find(n.name); bound != nil {
+			return bound.Field
+		}
+		return &Field{Variable: cel.Variable(n.name)}
+	case n.kind == selectNode:
+		return in(n.target, n.name)
+	case n.kind != callNode:
+		return nil
+	}
+	switch n.name {
+	case "dyn":
+		return t.fieldOf(n.args[0], s)
+	case operators.Conditional:
+		switch t.valueOf(n.args[0], s) {
+		case types.True:
+			return t.fieldOf(n.args[1], s)
+		case types.False:
+			return t.fieldOf(n.args[2], s)
+		}
+	case operators.OptSelect, operators.Index, operators.OptIndex:
+		switch value := t.valueOf(n.args[1], s).(type) {
+		case types.String:
+			return in(n.args[0], string(value))
+		case types.Int:
+			return in(n.args[0], int64(value))
+		}
+	}
+	return nil
+}
+
+// reads returns the fields that the value of a node may depend on, with a path below the node.
+func (t *tracer) reads(n *node, s *scope, below []string) (found []Read) {
+	add := func(all ...Read) {
+		for _, read := range all {
+			if !slices.ContainsFunc(found, func(r Read) bool { return r.Variable == read.Variable && slices.Equal(r.Path, read.Path) }) {
+				found = append(found, read)
+			}
+		}
+	}
+	path := slices.Clone(below)
+	for {
+		next, step, ok := selectedFrom(n)
+		if !ok {
+			break
+		}
+		if step != "" {
+			path = append([]string{step}, path...)
+		}
+		n = next
+	}
+	switch {
+	case n.kind == variableNode:
+		if bound := s.find(n.name); bound != nil {
+			return bound.Reads
+		}
+		if len(n.free) > 0 {
+			add(Read{Variable: cel.Variable(n.name), Path: path})
+		}
+		return found
+	case n.kind == callNode && n.name == operators.Conditional:
+		add(t.reads(n.args[0], s, nil)...)
+		add(t.reads(n.args[1], s, path)...)
+		add(t.reads(n.args[2], s, path)...)
+		return found
+	}
+	if n.target != nil {
+		add(t.reads(n.target, s, nil)...)
+	}
+	inner := s
+	for _, name := range n.binders {
+		inner = &scope{Element: Element{Name: name, Reads: found}, parent: inner}
+	}
+	for _, arg := range n.args {
+		add(t.reads(arg, inner, nil)...)
+	}
+	return found
+}
+
+// selectedFrom returns the operand and the name of a selection of a field with a constant name, or the operand of dyn.
+func selectedFrom(n *node) (operand *node, name string, ok bool) {
+	switch {
+	case n.kind == selectNode:
+		return n.target, n.name, true
+	case n.kind != callNode:
+	case n.name == "dyn":
+		return n.args[0], "", true
+	case (n.name == operators.OptSelect || n.name == operators.Index || n.name == operators.OptIndex) && n.args[1].kind == constantNode:
+		if text, isText := n.args[1].value.(types.String); isText {
+			return n.args[0], string(text), true
+		}
+	}
+	return nil, "", false
+}

@@ -17,6 +17,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/cani"
+	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/render"
@@ -80,6 +81,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // the help is the same for all users
-	cmd.AddCommand(cani.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), newVersionCommand(streams))
+	cmd.AddCommand(cani.NewCommand(flags, streams), explain.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), newVersionCommand(streams))
 	return cmd
 }

@@ -33,6 +33,7 @@ func TestHelp(t *testing.T) {
 	for file, args := range map[string][]string{
 		"help.txt":         {"--help"},
 		"help-can-i.txt":   {"can-i", "--help"},
+		"help-explain.txt": {"explain", "--help"},
 		"help-render.txt":  {"render", "--help"},
 		"help-test.txt":    {"test", "--help"},
 		"help-version.txt": {"version", "--help"},
@@ -74,6 +75,8 @@ func TestCompletion(t *testing.T) {
 		want []string
 	}{
 		{args: []string{"re"}, want: []string{"render"}},
+		{args: []string{"exp"}, want: []string{"explain"}},
+		{args: []string{"explain", "-o", ""}, want: []string{"text", "json", "dot", "svg"}},
 		{args: []string{"can"}, want: []string{"can-i"}},
 		{args: []string{"render", "-o", ""}, want: []string{"yaml", "json"}},
 		{args: []string{"render", "--report-format", ""}, want: []string{"table", "json"}},

@@ -40,7 +40,8 @@ type Trace struct {
 	IsUnknown bool
 	// IsConstant says that the expression has no variables.
 	IsConstant bool
-	// Field is the field that the expression selects, or nil if it is no selection, or if the field cannot be determined.
+	// Field is the field that the expression selects, perhaps with a constant for a field that is missing. It is nil if the expression is no
+	// selection, or if the field cannot be determined.
 	Field *Field
 	// Reads are the fields that the value may depend on. A field stands for all fields below it.
 	Reads []Read
@@ -56,7 +57,8 @@ type Trace struct {
 // Field is a field of a variable.
 type Field struct {
 	Variable cel.Variable
-	// Path is the way to the field, in names and in indexes of lists: string and int64.
+	// Path is the way to the field, in names and in indexes of lists: string and int64. The names are those in the expression, or in the
+	// request, or keys of maps over which a macro with two variables ranges.
 	Path []any
 }
 
@@ -162,7 +164,7 @@ func (t *tracer) trace(n *node, s *scope, depth int) *Trace {
 		traced.Function = operators.Has
 	}
 	t.eval(traced, n, s)
-	if traced.IsConstant {
+	if traced.IsConstant && n.kind != callNode {
 		return traced
 	}
 	traced.Field = t.fieldOf(n, s)
@@ -327,6 +329,10 @@ func (t *tracer) fieldOf(n *node, s *scope) *Field {
 	switch n.name {
 	case "dyn":
 		return t.fieldOf(n.args[0], s)
+	case "orValue":
+		if n.target != nil && len(n.args[0].free) == 0 {
+			return t.fieldOf(n.target, s)
+		}
 	case operators.Conditional:
 		switch t.valueOf(n.args[0], s) {
 		case types.True:
@@ -335,6 +341,10 @@ func (t *tracer) fieldOf(n *node, s *scope) *Field {
 			return t.fieldOf(n.args[2], s)
 		}
 	case operators.OptSelect, operators.Index, operators.OptIndex:
+		// Another key would be data of an object, which the caller may not want to show as a name.
+		if !isOfRequest(n.args[1]) {
+			return nil
+		}
 		switch value := t.valueOf(n.args[1], s).(type) {
 		case types.String:
 			return in(n.args[0], string(value))
@@ -343,6 +353,16 @@ func (t *tracer) fieldOf(n *node, s *scope) *Field {
 		}
 	}
 	return nil
+}
+
+// isOfRequest reports whether the value of a node depends on the request only, or on nothing.
+func isOfRequest(n *node) bool {
+	for name := range n.free {
+		if name != string(cel.Request) {
+			return false
+		}
+	}
+	return true
 }
 
 // reads returns the fields that the value of a node may depend on, with a path below the node.

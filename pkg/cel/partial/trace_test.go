@@ -96,17 +96,13 @@ false <- (operation == "DELETE" ? oldObject : object).spec.size > 3 ? object.a =
 `},
 		{name: "an optional field with a name of the request", text: `object.metadata.?labels[request.userInfo.username].orValue("") != ""`, want: `
 false <- object.metadata.?labels[request.userInfo.username].orValue("") != ""
-   <- object.metadata.?labels[request.userInfo.username].orValue("")
-    <nil> <- object.metadata.?labels[request.userInfo.username] {object [metadata labels alice]}
-     <- ""
+   <- object.metadata.?labels[request.userInfo.username].orValue("") {object [metadata labels alice]}
    <- ""
 `},
 		{name: "the elements that make all false", text: `object.spec.list.all(e, e.?on.orValue(false))`, want: `
 false <- object.spec.list.all(e, e.?on.orValue(false))
   [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
-  false <- e.?on.orValue(false) [e=map[n:b] [spec list 1]]
-    <nil> <- e.?on {object [spec list 1 on]}
-    false <- false
+  false <- e.?on.orValue(false) [e=map[n:b] [spec list 1]] {object [spec list 1 on]}
 `},
 		{name: "the elements that make exists true", text: `object.spec.list.exists(i, e, e.n == "b" && i > 0)`, want: `
 true <- object.spec.list.exists(i, e, e.n == "b" && i > 0)

@@ -46,6 +46,9 @@ type Source struct {
 	document, item int
 }
 
+// Named returns the source of an object that comes from no file.
+func Named(name string) Source { return Source{path: name, document: 1} }
+
 // String returns the path, the number of the document and, in a list, the number of the item.
 func (s Source) String() string {
 	text := fmt.Sprintf("%s, document %d", s.path, s.document)

@@ -119,11 +119,7 @@ var (
 	errData       = errors.New("at most one of data and dataFile can be given")
 	errDecision   = errors.New("expect.decision: must be yes, no or yes-if")
 	errOutcome    = errors.New("expect.outcome: must be yes or no if there are data, and must not be given otherwise")
-	errSets       = errors.New("data.conditionSets: must not be given: the conditions are those of the decision")
-	errOperation  = errors.New("data.operation: must be CREATE, UPDATE, DELETE or CONNECT")
 	errKind       = errors.New("is not of the kind that this field needs")
-	errUser       = errors.New("request: a user or a group is required")
-	errAttributes = errors.New("request: exactly one of resourceAttributes and nonResourceAttributes is required")
 )
 
 // readSuites reads all suites below a directory, or in a file. Documents of other kinds are read only if a suite names their file.
@@ -237,19 +233,29 @@ func (t *test) complete(dir string) (errs []error) {
 		}
 		t.Data = review.Request
 	}
-	if r := t.Request; r != nil {
-		fail(r.User == "" && len(r.Groups) == 0, errUser)
-		fail((r.ResourceAttributes == nil) == (r.NonResourceAttributes == nil), errAttributes)
-	}
-	if t.Data != nil {
-		fail(len(t.Data.ConditionSets) > 0, errSets)
-		fail(!slices.Contains([]authorizationv1alpha1.Operation{"CREATE", "UPDATE", "DELETE", "CONNECT"}, t.Data.Operation), errOperation)
-	}
+	errs = append(errs, t.asked().Validate()...)
 	fail(t.Expect.Decision != yes && t.Expect.Decision != no && t.Expect.Decision != yesIf, errDecision)
 	hasOutcome := t.Expect.Outcome == yes || t.Expect.Outcome == no
 	fail(t.Data != nil && !hasOutcome || t.Data == nil && t.Expect.Outcome != "", errOutcome)
 	return errs
 }
+
+// ReadTest reads a test of a suite, and the policies of the suite. It returns all mistakes in the suite.
+func ReadTest(ctx context.Context, d document.Document, name string, compiler *partial.Compiler) (policies []policyfile.Policy, r *simulation.Request, warnings []string, errs []error) {
+	s, errs := readSuite(ctx, d, compiler)
+	if len(errs) > 0 {
+		return nil, nil, nil, errs
+	}
+	for i := range s.Tests {
+		if s.Tests[i].Name == name {
+			return s.policies, s.Tests[i].asked(), s.warnings, nil
+		}
+	}
+	return nil, nil, nil, []error{fmt.Errorf("%v: has no test %q", d.Source, name)}
+}
+
+// Kind is the kind of a suite.
+const Kind = suiteKind
 
 // readKind reads a file with one object of a kind of the reviews.
 func readKind(path, kind string, into any) error {

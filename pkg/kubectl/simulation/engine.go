@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,6 +47,36 @@ type Request struct {
 	Data *authorizationv1alpha1.AuthorizationConditionsRequest
 	// Permissions are what other authorizers, such as RBAC, allow the user.
 	Permissions []rbacv1.PolicyRule
+	// Absent are variables of conditions whose values Data should have, and does not. If a condition depends on them, the request is
+	// decided without Data.
+	Absent []cel.Variable
+}
+
+// The errors of requests.
+var (
+	errObject     = errors.New("data: an object must have apiVersion and kind")
+	errSets       = errors.New("data.conditionSets: must not be given: the conditions are those of the decision")
+	errOperation  = errors.New("data.operation: must be CREATE, UPDATE, DELETE or CONNECT")
+	errUser       = errors.New("request: a user or a group is required")
+	errAttributes = errors.New("request: exactly one of resourceAttributes and nonResourceAttributes is required")
+)
+
+// Validate returns the mistakes in a request.
+func (r *Request) Validate() (errs []error) {
+	fail := func(failed bool, err error) {
+		if failed {
+			errs = append(errs, err)
+		}
+	}
+	if r.Spec != nil {
+		fail(r.Spec.User == "" && len(r.Spec.Groups) == 0, errUser)
+		fail((r.Spec.ResourceAttributes == nil) == (r.Spec.NonResourceAttributes == nil), errAttributes)
+	}
+	if r.Data != nil {
+		fail(len(r.Data.ConditionSets) > 0, errSets)
+		fail(!slices.Contains([]authorizationv1alpha1.Operation{"CREATE", "UPDATE", "DELETE", "CONNECT"}, r.Data.Operation), errOperation)
+	}
+	return errs
 }
 
 // Verdict is a decision about a request.
@@ -100,6 +131,7 @@ func (c *Compilers) SourceOf(specs map[engine.Key]*policyv1alpha1.AuthorizationP
 type Chain struct {
 	*authorization.Chain
 
+	source  *engine.Source
 	members []authorization.Member
 }
 
@@ -108,7 +140,7 @@ func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
 	parts := []*engine.Authorizer{
 		{Source: source, Part: engine.Restricting}, {Source: source, Part: engine.GrantingCluster}, {Source: source, Part: engine.GrantingNamespaced},
 	}
-	chain := &Chain{members: []authorization.Member{
+	chain := &Chain{source: source, members: []authorization.Member{
 		{Name: privilegedName, Decider: privileged{}},
 		{Name: engine.RestrictingName, Decider: parts[0]},
 		{Name: KubeAPIServerName, Decider: permissions{user: r.user().GetName(), rules: r.Permissions}},
@@ -176,6 +208,15 @@ func (c *Compilers) DecideBy(ctx context.Context, chain, checks *Chain, r *Reque
 	s, err := c.situationOf(ctx, chain, checks, r)
 	if err != nil {
 		return nil, err
+	}
+	if len(r.Absent) > 0 && s.data != nil {
+		steps, err := c.Steps(ctx, chain.source, r)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(steps, Step.IsUnknown) {
+			s.data = nil
+		}
 	}
 	decision := chain.Decide(s.ctx, s.attributes)
 	result := &Decisions{Decision: verdictOf(decision), Conditions: decision.DependsOn()}
@@ -320,13 +361,9 @@ func dataOf(r *Request, record authorizer.AttributesRecord) (d *data, err error)
 		if part.raw == nil {
 			continue
 		}
-		content := map[string]any{}
-		if err := json.Unmarshal(part.raw.Raw, &content); err != nil {
-			return nil, err
-		}
 		read := &unstructured.Unstructured{}
-		if err := read.UnmarshalJSON(part.raw.Raw); err != nil {
-			return nil, err
+		if read.UnmarshalJSON(part.raw.Raw) != nil { // the error quotes the object, which may have secrets
+			return nil, errObject
 		}
 		*part.into = read
 	}

@@ -1,0 +1,159 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+)
+
+// The exit codes, beside 0 for yes.
+const (
+	codeNo      = 1
+	codeFailure = 2
+	codeYesIf   = 3
+)
+
+// options are the options of the command.
+type options struct {
+	genericiooptions.IOStreams
+
+	flags *genericclioptions.ConfigFlags
+
+	filenames                       []string
+	recursive, rbacAllows           bool
+	test, auditLog, auditID, output string
+	hide                            []string
+}
+
+// printers print an explanation, by the value of --output.
+var printers = map[string]func(io.Writer, *explanation) error{
+	"text": printText, "json": printJSON, "dot": printDOT, "svg": printSVG,
+}
+
+// NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
+func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, flags: flags, output: "text"}
+	cmd := &cobra.Command{
+		Use:                   "explain (-f FILENAME | --audit-log FILENAME)",
+		DisableFlagsInUseLine: true,
+		Short:                 "Explain why a request is refused, and what would be allowed",
+		Long: `Explain why a request is refused, and what would be allowed.
+
+ The files of -f have the request: a SubjectAccessReview, and an
+ AuthorizationConditionsReview with the object. With --test, they have a PolicyTest
+ instead. With --audit-log, the request is the last one that was refused in an audit log
+ of kube-apiserver or of Proviso.
+
+ The policies are those in the files of -f, or else those of the cluster. They are
+ compiled and evaluated as by the server. The explanation shows each authorizer in its
+ order, the policies that match the request, and the parts of the conditions that decide,
+ with their values. The near miss is a change of one field of the object with which the
+ request would be allowed: it has been evaluated with all policies.
+
+ Whether RBAC allows a request is not known without a cluster, and counts as no. See
+ --rbac-allows. Values of Secrets and of tokens are not shown.
+
+ Exit status: 0 for yes, 1 for no, 2 on an error, 3 if the answer depends on data that
+ the files do not have.`,
+		Example: `  # Why may alice not create this claim?
+  kubectl proviso explain -f artifacts/examples/storage-class/review.yaml -f artifacts/examples/storage-class/fails.yaml -f artifacts/examples/storage-class/policy.yaml
+
+  # Explain a test of policies
+  kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels"
+
+  # Draw the explanation
+  kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels" -o svg > explanation.svg
+
+  # Explain the last refusal in an audit log. Without policies in files, those of the cluster are used
+  kubectl proviso explain --audit-log=artifacts/explain/audit.log -f artifacts/examples/storage-class/policy.yaml`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := o.run(cmd.Context(), args)
+			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
+				return utilexec.CodeExitError{Code: codeFailure, Err: err}
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with the request and with policies. - is standard input.")
+	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Process the directories of -f recursively.")
+	fs.StringVar(&o.test, "test", o.test, "Explain the test with this name in a PolicyTest.")
+	fs.StringVar(&o.auditLog, "audit-log", o.auditLog, "Explain the last refused request in this audit log. - is standard input.")
+	fs.StringVar(&o.auditID, "audit-id", o.auditID, "Explain the request with this ID in the audit log.")
+	fs.BoolVar(&o.rbacAllows, "rbac-allows", o.rbacAllows, "Assume that RBAC allows the request.")
+	fs.StringSliceVar(&o.hide, "hide", o.hide, "Fields of the object whose values are not shown, such as spec.password.")
+	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the explanation: 'text', 'json', 'dot' or 'svg'.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// The errors of flags.
+var (
+	errArguments = errors.New("takes no arguments: name files with -f")
+	errNothing   = errors.New("must specify a request with -f or --audit-log")
+	errAuditID   = errors.New("--audit-id cannot be set without --audit-log")
+	errBoth      = errors.New("--test cannot be set together with --audit-log")
+)
+
+func (o *options) run(ctx context.Context, args []string) error {
+	printer := printers[o.output]
+	switch {
+	case len(args) > 0:
+		return errArguments
+	case len(o.filenames) == 0 && o.auditLog == "":
+		return errNothing
+	case o.auditID != "" && o.auditLog == "":
+		return errAuditID
+	case o.test != "" && o.auditLog != "":
+		return errBoth
+	case printer == nil:
+		return fmt.Errorf("--output must be text, json, dot or svg, not %q", o.output)
+	}
+	compilers, err := simulation.NewCompilers()
+	if err != nil {
+		return err
+	}
+	in := &input{options: o, compilers: compilers}
+	if errs := in.read(ctx); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	for _, warning := range in.warnings {
+		_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning))
+	}
+	x, err := in.explainer()
+	if err != nil {
+		return err
+	}
+	e, err := x.explain(ctx)
+	if err != nil {
+		return err
+	}
+	e.Recorded, e.Notes = in.recorded, in.notes
+	if err := printer(o.Out, e); err != nil {
+		return err
+	}
+	switch e.Decision {
+	case simulation.Yes:
+		return nil
+	case simulation.YesIf:
+		return utilexec.CodeExitError{Code: codeYesIf}
+	case simulation.No:
+	}
+	return utilexec.CodeExitError{Code: codeNo}
+}

@@ -1,0 +1,551 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain_test
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+const examples = "../../../artifacts/examples"
+
+// run runs kubectl proviso explain.
+func run(t *testing.T, input string, args ...string) (out, errOut string, code int) {
+	t.Helper()
+	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
+	in.WriteString(input)
+	code = kubectl.Run(t.Context(), append([]string{"explain"}, args...), streams)
+	return stdout.String(), stderr.String(), code
+}
+
+// explained is what the tests read of -o json.
+type explained struct {
+	Decision, AtAuthorization, WithObject string
+	Chain                                 []struct {
+		Name, Opinion string
+		Decides       bool
+	}
+	Because []struct {
+		Policy, Text, Result string
+		Values               []struct{ Text, Value string }
+	}
+	NearMiss *struct {
+		Object, Field, Action, Value string
+	}
+	NoNearMiss string
+	Recorded   map[string]string
+	Notes      []string
+}
+
+func runJSON(t *testing.T, input string, args ...string) (e explained, code int) {
+	t.Helper()
+	out, errOut, code := run(t, input, append(args, "-o", "json")...)
+	if err := json.Unmarshal([]byte(out), &e); err != nil {
+		t.Fatalf("%v: %v: %d %s%s", args, err, code, out, errOut)
+	}
+	return e, code
+}
+
+// suite is a PolicyTest of an example.
+type suite struct {
+	Policies []string
+	Tests    []*suiteTest
+}
+
+type suiteTest struct {
+	Name, RequestFile, DataFile string
+	Request, Data               map[string]any
+	Expect                      struct{ Decision, Outcome any }
+}
+
+// answer returns an expected decision: YAML reads yes and no as booleans.
+func answer(v any) string {
+	switch v {
+	case true:
+		return "yes"
+	case false:
+		return "no"
+	case nil:
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, into); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eachTest calls f for each test of the suites of the examples.
+func eachTest(t *testing.T, f func(file string, tc *suiteTest)) (count int) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(examples, "*", "test.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		s := suite{}
+		readYAML(t, file, &s)
+		for _, tc := range s.Tests {
+			count++
+			f(file, tc)
+		}
+	}
+	return count
+}
+
+// TestDecidesLikeTest checks that the decision that explain explains is the one that kubectl proviso test expects, for all suites of the
+// examples. Each denial names its deciding parts with values. The near miss passes if it is put into the object.
+func TestDecidesLikeTest(t *testing.T) {
+	t.Parallel()
+	var printed strings.Builder
+	denials, misses := 0, 0
+	count := eachTest(t, func(file string, tc *suiteTest) {
+		args := []string{"-f", file, "--test", tc.Name}
+		e, code := runJSON(t, "", args...)
+		decision, outcome := answer(tc.Expect.Decision), answer(tc.Expect.Outcome)
+		if e.AtAuthorization != decision || e.WithObject != outcome {
+			t.Errorf("%s: %s: got %s and %q, want %s and %q", file, tc.Name, e.AtAuthorization, e.WithObject, decision, outcome)
+		}
+		if want := map[string]int{"yes": 0, "no": 1, "yes-if": 3}[e.Decision]; code != want {
+			t.Errorf("%s: %s: got the exit code %d, want %d", file, tc.Name, code, want)
+		}
+		if e.Decision != "no" {
+			return
+		}
+		denials++
+		out, _, _ := run(t, "", args...)
+		fmt.Fprintf(&printed, "# %s: %s\n%s\n", filepath.Base(filepath.Dir(file)), tc.Name, out)
+		values := 0
+		for _, b := range e.Because {
+			if b.Result == "" || b.Text == "" {
+				t.Errorf("%s: %s: got %+v", file, tc.Name, b)
+			}
+			values += len(b.Values)
+		}
+		if values == 0 {
+			t.Errorf("%s: %s: no part with values decides: %s", file, tc.Name, out)
+		}
+		if e.NearMiss == nil {
+			return
+		}
+		misses++
+		if code, out := retry(t, file, tc, e.NearMiss.Object, e.NearMiss.Field, e.NearMiss.Action, e.NearMiss.Value); code != 0 {
+			t.Errorf("%s: %s: the near miss %+v does not pass: %d %s", file, tc.Name, *e.NearMiss, code, out)
+		}
+	})
+	if count < 30 || denials < 14 || misses < 11 {
+		t.Errorf("%d tests, %d denials and %d near misses were found, so the test proves little", count, denials, misses)
+	}
+	golden.Compare(t, filepath.Join("testdata", "denials.golden.txt"), printed.String())
+}
+
+var steps = regexp.MustCompile(`^\.?([A-Za-z0-9_]+)|^\[("(?:[^"\\]|\\.)*"|[0-9]+)\]`)
+
+// change sets or removes a field of an object. The field is written as in CEL.
+func change(t *testing.T, now any, field string, remove bool, value any) any {
+	t.Helper()
+	if field == "" {
+		return value
+	}
+	m := steps.FindStringSubmatch(field)
+	if m == nil {
+		t.Fatalf("%q is no field", field)
+	}
+	name, rest := m[1], field[len(m[0]):]
+	if index, err := strconv.Atoi(m[2]); err == nil {
+		list := now.([]any)
+		if remove && rest == "" {
+			return append(list[:index:index], list[index+1:]...)
+		}
+		list[index] = change(t, list[index], rest, remove, value)
+		return list
+	}
+	if name == "" {
+		name, _ = strconv.Unquote(m[2])
+	}
+	entries, _ := now.(map[string]any)
+	if entries == nil {
+		entries = map[string]any{}
+	}
+	if remove && rest == "" {
+		delete(entries, name)
+	} else {
+		entries[name] = change(t, entries[name], rest, remove, value)
+	}
+	return entries
+}
+
+// retry explains the request of a test with a change of its object.
+func retry(t *testing.T, file string, tc *suiteTest, variable, field, action, text string) (code int, out string) {
+	t.Helper()
+	data := tc.Data
+	if tc.DataFile != "" {
+		review := map[string]any{}
+		readYAML(t, filepath.Join(filepath.Dir(file), tc.DataFile), &review)
+		data = review["request"].(map[string]any)
+	}
+	request := filepath.Join(filepath.Dir(file), tc.RequestFile)
+	if tc.RequestFile == "" {
+		request = write(t, map[string]any{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "SubjectAccessReview", "spec": tc.Request})
+	}
+	var value any
+	if action == "set" {
+		if err := json.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data[variable] = change(t, data[variable], field, action == "remove", value)
+	changed := write(t, map[string]any{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "AuthorizationConditionsReview", "request": data})
+	out, errOut, code := run(t, "", "-f", request, "-f", changed, "-f", filepath.Join(filepath.Dir(file), "policy.yaml"))
+	return code, out + errOut
+}
+
+// write writes an object to a file.
+func write(t *testing.T, object any) string {
+	t.Helper()
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "object.json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// document joins documents of YAML.
+func document(documents ...string) string { return strings.Join(documents, "\n---\n") }
+
+func policy(name, effect, condition string) string {
+	return fmt.Sprintf(`{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: %s}, spec: {effect: %s, subjects: [{kind: User, name: alice}],
+rules: [{verbs: ["*"], apiGroups: ["*"], apiVersions: [v1], resources: ["*"]}], condition: %q}}`, name, effect, condition)
+}
+
+func review(verb, resource, name string) string {
+	return fmt.Sprintf(`{apiVersion: authorization.k8s.io/v1alpha1, kind: SubjectAccessReview, spec: {user: alice, resourceAttributes: {verb: %s, version: v1, resource: %s, namespace: ns, name: %q}}}`, verb, resource, name)
+}
+
+func data(operation, objects string) string {
+	return fmt.Sprintf(`{apiVersion: authorization.k8s.io/v1alpha1, kind: AuthorizationConditionsReview, request: {operation: %s, %s}}`, operation, objects)
+}
+
+// TestNearMiss looks for near misses of single conditions and of policies together.
+func TestNearMiss(t *testing.T) {
+	t.Parallel()
+	const object = `{apiVersion: v1, kind: Thing, metadata: {name: web, labels: {team: red}}, spec: {class: gold, size: 5, host: true, list: [{id: a}, {id: b, lit: true}], names: [x, w], quota: 20Gi}}`
+	for _, tc := range []struct {
+		name     string
+		policies []string
+		update   string // the stored object of an update
+		args     []string
+		want     string
+	}{
+		{name: "equality", policies: []string{policy("a", "Allow", `object.spec.class == "dev"`)}, want: `set spec.class to "dev"`},
+		{name: "the other way round", policies: []string{policy("a", "Allow", `"dev" == object.spec.class`)}, want: `set spec.class to "dev"`},
+		{name: "membership", policies: []string{policy("a", "Allow", `object.spec.class in ["dev", "test"]`)}, want: `set spec.class to "dev"`},
+		{name: "a field that is missing", policies: []string{policy("a", "Allow", `object.spec.?tier.orValue("") == "dev"`)}, want: `set spec.tier to "dev"`},
+		{name: "an error", policies: []string{policy("a", "Allow", `object.spec.tier == "dev"`)}, want: `set spec.tier to "dev"`},
+		{name: "a number", policies: []string{policy("a", "Allow", `object.spec.size < 3`)}, want: `set spec.size to 2`},
+		{name: "a bool", policies: []string{policy("a", "Allow", `!object.spec.host`)}, want: `set spec.host to false`},
+		{name: "a beginning", policies: []string{policy("a", "Allow", `object.spec.class.startsWith("dev-")`)}, want: `set spec.class to "dev-gold"`},
+		{name: "an element of a list", policies: []string{policy("a", "Allow", `"z" in object.spec.names`)}, want: `set spec.names to ["x","w","z"]`},
+		{name: "an element that must not be there", policies: []string{policy("a", "Allow", `!("x" in object.spec.names)`)}, want: `set spec.names to ["w"]`},
+		{name: "a removal", policies: []string{policy("a", "Allow", `!has(object.spec.class)`)}, want: `remove spec.class`},
+		{name: "a field of an element", policies: []string{policy("a", "Allow", `object.spec.list.all(e, !e.?lit.orValue(false))`)}, want: `set spec.list[1].lit to false`},
+		{name: "a function", policies: []string{policy("a", "Allow", `quantity(object.spec.quota).compareTo(quantity("10Gi")) <= 0`)}, want: `set spec.quota to "10Gi"`},
+		{name: "the user of the request", policies: []string{policy("a", "Allow", `object.metadata.labels["owner"] == request.userInfo.username`)}, want: `set metadata.labels.owner to "alice"`},
+		{name: "another label", policies: []string{policy("a", "Allow", ""), policy("d", "Deny", `object.metadata.?labels["cost"].orValue("") == ""`)}, want: `set metadata.labels.cost to "example"`},
+		{name: "two policies about one field", policies: []string{policy("a", "Allow", `object.spec.class in ["dev", "test"]`), policy("d", "Deny", `object.spec.class == "dev"`)}, want: `set spec.class to "test"`},
+		{name: "a NoOpinion policy", policies: []string{policy("a", "Allow", ""), policy("h", "NoOpinion", `object.spec.?class.orValue("") == "gold"`)}, want: `remove spec.class`},
+		{name: "two changes are none", policies: []string{policy("a", "Allow", `object.spec.class == "dev" && object.spec.size == 1`)}, want: "none found"},
+		{name: "a field that is the identity", policies: []string{policy("a", "Allow", `object.kind == "Other"`)}, want: "none found"},
+		{name: "RBAC is missing", policies: []string{policy("d", "Deny", `object.spec.class == "gold"`)}, want: "none found"},
+		{name: "a condition that fails without the field", policies: []string{policy("d", "Deny", `object.spec.class == "gold"`)}, args: []string{"--rbac-allows"}, want: "none found"},
+		{name: "with RBAC", policies: []string{policy("d", "Deny", `object.spec.?class.orValue("") == "gold"`)}, args: []string{"--rbac-allows"}, want: `remove spec.class`},
+		{
+			name: "the stored value", policies: []string{policy("a", "Allow", `object.spec == oldObject.spec`)},
+			update: strings.Replace(object, "gold", "dev", 1), want: `set spec.class to "dev"`,
+		},
+		{
+			name: "a field that was added", policies: []string{policy("a", "Allow", `object.spec == oldObject.spec`)},
+			update: strings.Replace(object, "class: gold, ", "", 1), want: `remove spec.class`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			request, values := review("create", "things", ""), data("CREATE", "object: "+object)
+			if tc.update != "" {
+				request, values = review("update", "things", "web"), data("UPDATE", "object: "+object+", oldObject: "+tc.update)
+			}
+			e, code := runJSON(t, document(append(tc.policies, request, values)...), append(tc.args, "-f", "-")...)
+			got := e.NoNearMiss
+			if e.NearMiss != nil {
+				got = strings.TrimSuffix(fmt.Sprintf("%s %s to %s", e.NearMiss.Action, e.NearMiss.Field, e.NearMiss.Value), " to ")
+			}
+			if code != 1 || got != tc.want {
+				t.Errorf("got %d %s, want %s", code, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestSecretsAreNotShown explains requests about objects with secrets, and looks for them in all formats.
+func TestSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
+	const secret, object = "hunter2hunter2", `{apiVersion: v1, kind: Secret, metadata: {name: s, labels: {team: red}, annotations: {kubectl.kubernetes.io/last-applied-configuration: "{hunter2hunter2}", note: plain}},
+data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter2}}`
+	conditions := []string{
+		`object.data.password == "x"`, `object.data["password"] + "" == "x"`, `object.data.all(k, object.data[k] == "x")`, `object.data.map(k, object.data[k]) == ["x"]`,
+		`object.data.exists(k, v, v == "x")`, `int(object.data.password) == 1`, `object.stringData.token.startsWith("y")`, `object.stringData == object.data`,
+		`[object.stringData.token].exists(v, v == "x")`, `object == oldObject`, `object[request.verb == "create" ? "data" : "x"].password == "x"`,
+		`object.metadata.annotations["kubectl.kubernetes.io/last-applied-configuration"] == "x"`, `object.metadata.annotations.exists(k, object.metadata.annotations[k] == "x")`,
+		`{"a": object.data.password}["a"] == "x"`, `object.data.password.size() == 1`, `duration(object.data.password) == duration("1s")`, `object.data[object.data.password] == "x"`,
+		`quantity(object.data.password).isGreaterThan(quantity("1"))`, `object.?data[?"password"].orValue("") == "x"`, `dyn(object).data.password in ["x"]`,
+	}
+	for _, condition := range conditions {
+		for _, kind := range []string{"Secret", "Other"} {
+			for _, format := range []string{"text", "json", "dot", "svg"} {
+				input := document(policy("a", "Allow", condition), review("create", "secrets", ""), data("CREATE", "object: "+strings.Replace(object, "kind: Secret", "kind: "+kind, 1)))
+				out, errOut, code := run(t, input, "-f", "-", "-o", format)
+				if code != 1 || strings.Contains(out+errOut, secret) {
+					t.Errorf("%s: %s: %s: got %d:\n%s%s", condition, kind, format, code, out, errOut)
+				}
+			}
+		}
+	}
+	shown, _, _ := run(t, document(policy("a", "Allow", `object.metadata.labels.team == "blue" && object.data.password == "x"`), review("create", "secrets", ""), data("CREATE", "object: "+object)), "-f", "-")
+	if !strings.Contains(shown, `object.metadata.labels.team = "red"`) || !strings.Contains(shown, "object.data.password = (not shown)") {
+		t.Errorf("got\n%s", shown)
+	}
+	// The stored value of a near miss is a secret, too.
+	old := strings.Replace(object, "password: hunter2hunter2", "password: hunter3hunter3", 1)
+	update := document(policy("a", "Allow", `object.data.password == oldObject.data.password`), review("update", "secrets", "s"), data("UPDATE", "object: "+object+", oldObject: "+old))
+	miss, _, _ := run(t, update, "-f", "-")
+	if strings.Contains(miss, "hunter") || !strings.Contains(miss, "near miss: set data.password to (not shown) (now (not shown))") {
+		t.Errorf("got\n%s", miss)
+	}
+	hidden := document(policy("a", "Allow", `object.spec.password == "x" && object.spec.host == "y"`), review("create", "things", ""),
+		data("CREATE", "object: {apiVersion: v1, kind: Thing, spec: {password: hunter2hunter2, host: visible}}"))
+	out, _, _ := run(t, hidden, "-f", "-", "--hide=spec.password")
+	if strings.Contains(out, secret) || !strings.Contains(out, "visible") {
+		t.Errorf("got\n%s", out)
+	}
+	if out, _, _ := run(t, hidden, "-f", "-"); !strings.Contains(out, secret) {
+		t.Errorf("without --hide, got\n%s", out)
+	}
+}
+
+// event is an event of an audit log.
+func event(id string, code int, verb, more string) string {
+	return fmt.Sprintf(`{"kind":"Event","apiVersion":"audit.k8s.io/v1","auditID":%q,"stage":"ResponseComplete","requestURI":"/api/v1/namespaces/n/things?labelSelector=a%%3Db","verb":%q,`+
+		`"user":{"username":"bob"},"impersonatedUser":{"username":"alice","groups":["g"]},"objectRef":{"resource":"things","namespace":"n","name":"web","apiVersion":"v1"},"responseStatus":{"code":%d}%s}`+"\n", id, verb, code, more)
+}
+
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	policies := filepath.Join(t.TempDir(), "policies.yaml")
+	content := document(policy("a", "Allow", `object.spec.class == "dev" && request.name == ""`),
+		strings.Replace(policy("u", "Allow", `object.spec.class == "dev" && (object.spec.size == 1 || oldObject.spec.size == 2)`), `verbs: ["*"]`, "verbs: [update]", 1))
+	content = strings.Replace(content, `verbs: ["*"]`, "verbs: [create]", 1)
+	if err := os.WriteFile(policies, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	object := func(class string) string {
+		return fmt.Sprintf(`,"requestObject":{"apiVersion":"v1","kind":"Thing","metadata":{"name":"web"},"spec":{"class":%q}}`, class)
+	}
+	for _, tc := range []struct {
+		name, log    string
+		args         []string
+		code         int
+		decision     string
+		near, reason string
+		note         string
+	}{
+		{name: "the last refusal", log: event("1", 403, "create", object("a")) + event("2", 403, "create", object("gold")) + event("3", 201, "create", object("dev")), code: 1, decision: "no", near: "spec.class"},
+		{name: "by its ID", log: event("1", 201, "create", object("dev")) + event("2", 403, "create", object("gold")), args: []string{"--audit-id=1"}, code: 0, decision: "yes"},
+		{name: "without an object", log: event("1", 403, "create", ""), code: 3, decision: "yes-if", reason: "the request has no object that could be changed", note: "the audit event has no object"},
+		{name: "an update that the new object decides", log: event("1", 403, "update", object("gold")), code: 1, decision: "no", reason: "none found", note: "does not have the stored object"},
+		{name: "an update that needs the stored object", log: event("1", 403, "update", object("dev")), code: 3, decision: "yes-if", reason: "not all data of the request are known", note: "does not have the stored object"},
+		{name: "a patch", log: event("1", 403, "patch", ""), code: 1, decision: "no", reason: "the request has no object that could be changed", note: "does not have the stored object"},
+		{
+			name: "RBAC allows", log: event("1", 403, "create", object("gold")+`,"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"RBAC: allowed by RoleBinding","x/other":"y"}`),
+			code: 0, decision: "yes",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e, code := runJSON(t, tc.log, append(tc.args, "--audit-log=-", "-f", policies)...)
+			near := ""
+			if e.NearMiss != nil {
+				near = e.NearMiss.Field
+			}
+			if code != tc.code || e.Decision != tc.decision || near != tc.near || e.NoNearMiss != tc.reason || !strings.Contains(strings.Join(e.Notes, "\n"), tc.note) {
+				t.Errorf("got %d %+v", code, e)
+			}
+			if e.Recorded["x/other"] != "" || strings.Contains(tc.log, "RBAC") != (e.Recorded["authorization.k8s.io/decision"] == "allow") {
+				t.Errorf("got the annotations %v", e.Recorded)
+			}
+		})
+	}
+	stored := write(t, map[string]any{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "AuthorizationConditionsReview", "request": map[string]any{
+		"operation": "UPDATE", "object": map[string]any{"apiVersion": "v1", "kind": "Thing", "spec": map[string]any{"class": "dev"}},
+		"oldObject": map[string]any{"apiVersion": "v1", "kind": "Thing", "spec": map[string]any{"size": 2}},
+	}})
+	if e, code := runJSON(t, event("1", 403, "update", object("dev")), "--audit-log=-", "-f", policies, "-f", stored); code != 0 || e.Decision != "yes" {
+		t.Errorf("with the stored object: got %d %+v", code, e)
+	}
+}
+
+// TestMistakes checks the messages about bad input.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	good := []string{policy("a", "Allow", "object.a == 1"), review("create", "things", ""), data("CREATE", "object: {apiVersion: v1, kind: Thing}")}
+	for _, tc := range []struct {
+		name, input string
+		args        []string
+		want        string
+	}{
+		{name: "nothing", want: "must specify a request with -f or --audit-log"},
+		{name: "an argument", args: []string{"x"}, want: "takes no arguments"},
+		{name: "a format", args: []string{"-f", "-", "-o", "x"}, want: `--output must be text, json, dot or svg, not "x"`},
+		{name: "a file that is missing", args: []string{"-f", "missing.yaml"}, want: `the path "missing.yaml" does not exist`},
+		{name: "a log that is missing", args: []string{"--audit-log=missing.log"}, want: "missing.log: no such file"},
+		{name: "an ID without a log", args: []string{"-f", "-", "--audit-id=x"}, want: "--audit-id cannot be set without --audit-log"},
+		{name: "no request", input: good[0], args: []string{"-f", "-"}, want: "the files have no request"},
+		{name: "two requests", input: document(good[0], good[1], good[1]), args: []string{"-f", "-"}, want: "only one request can be given"},
+		{name: "another kind", input: document(good[0], good[1], "{apiVersion: v1, kind: Pod}"), args: []string{"-f", "-"}, want: "is not a policy"},
+		{name: "no user", input: document(good[0], strings.Replace(good[1], "user: alice, ", "", 1)), args: []string{"-f", "-"}, want: "a user or a group is required"},
+		{name: "an unknown field", input: document(good[0], strings.Replace(good[1], "user:", "usr:", 1)), args: []string{"-f", "-"}, want: `unknown field "spec.usr"`},
+		{name: "an object without a kind", input: document(good[0], good[1], data("CREATE", "object: {apiVersion: v1, data: {x: hunter2}}")), args: []string{"-f", "-"}, want: "an object must have apiVersion and kind"},
+		{name: "a suite without a test", args: []string{"-f", filepath.Join(examples, "storage-class", "test.yaml")}, want: "--test must name the test"},
+		{name: "a test that is missing", args: []string{"-f", filepath.Join(examples, "storage-class", "test.yaml"), "--test=x"}, want: `has no test "x"`},
+		{name: "a test without a suite", input: document(good...), args: []string{"-f", "-", "--test=x"}, want: "--test cannot be set without a PolicyTest"},
+		{name: "a field to hide", input: document(good...), args: []string{"-f", "-", "--hide=a..b"}, want: "--hide must be a field"},
+		{name: "no audit log", input: `{"password": "hunter2"}`, args: []string{"--audit-log=-"}, want: "line 1: is not an audit log"},
+		{name: "no refusal", input: event("1", 200, "create", ""), args: []string{"--audit-log=-"}, want: "has no refused request"},
+		{name: "no such ID", input: event("1", 403, "create", ""), args: []string{"--audit-log=-", "--audit-id=2"}, want: `with the ID "2"`},
+		{name: "no cluster", input: good[1], args: []string{"-f", "-", "--kubeconfig=missing"}, want: "missing"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			out, errOut, code := run(t, tc.input, tc.args...)
+			if code != 2 || out != "" || !strings.HasPrefix(errOut, "error: ") || strings.Count(errOut, "\n") != 1 || !strings.Contains(errOut, tc.want) || strings.Contains(errOut, "hunter2") {
+				t.Errorf("got %d %q %q, want %q", code, out, errOut, tc.want)
+			}
+		})
+	}
+}
+
+// TestFormats prints an explanation with texts that could break a format, in all of them.
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	input := document(policy("a", "Allow", `object.spec.class == "<dev>\"\\"`), review("create", "things", ""), data("CREATE", `object: {apiVersion: v1, kind: Thing, spec: {class: "a\e[2J</text>\"\\\n& ]]>"}}`))
+	for _, format := range []string{"text", "json", "dot", "svg"} {
+		out, errOut, code := run(t, input, "-f", "-", "-o", format)
+		if code != 1 || errOut != "" || strings.ContainsRune(out, '\x1b') {
+			t.Errorf("%s: got %d %q", format, code, errOut)
+		}
+		golden.Compare(t, filepath.Join("testdata", "format.golden."+format), out)
+		if format != "svg" {
+			continue
+		}
+		decoder := xml.NewDecoder(strings.NewReader(out))
+		for {
+			if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%v:\n%s", err, out)
+			}
+		}
+		if strings.Count(out, "</text>") < 6 || !strings.Contains(out, "prefers-color-scheme: dark") {
+			t.Errorf("got\n%s", out)
+		}
+	}
+}
+
+// TestBounds explains a condition with many parts, and with long values.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	var terms []string
+	for i := range 150 {
+		terms = append(terms, fmt.Sprintf(`object.f%d == "x"`, i))
+	}
+	long := strings.Repeat("z", 5000)
+	input := document(policy("a", "Allow", strings.Join(terms, " || ")), review("create", "things", ""), data("CREATE", `object: {apiVersion: v1, kind: Thing, f1: `+long+`, f2: [`+long+`]}`))
+	for _, format := range []string{"text", "dot", "svg"} {
+		out, _, code := run(t, input, "-f", "-", "-o", format)
+		if code != 1 || strings.Contains(out, long[:500]) || strings.Count(out, "\n") > 1000 || !strings.Contains(out, "…") {
+			t.Errorf("%s: got %d with %d lines", format, code, strings.Count(out, "\n"))
+		}
+	}
+}
+
+// TestExamplesOfHelp runs the commands in the help from the root of the repository.
+func TestExamplesOfHelp(t *testing.T) {
+	t.Chdir("../../..")
+	help, _, _ := run(t, "", "--help")
+	_, commands, _ := strings.Cut(help, "Examples:\n")
+	commands, _, _ = strings.Cut(commands, "\n\nOptions:")
+	commands, _, _ = strings.Cut(commands, "\n\nFlags:")
+	count := 0
+	for line := range strings.Lines(commands) {
+		command, isCommand := strings.CutPrefix(strings.TrimSpace(line), "kubectl proviso explain ")
+		if !isCommand {
+			continue
+		}
+		count++
+		command, _, _ = strings.Cut(command, " > ")
+		var args []string
+		for _, m := range regexp.MustCompile(`(?:[^ "]|"[^"]*")+`).FindAllString(command, -1) {
+			args = append(args, strings.ReplaceAll(m, `"`, ""))
+		}
+		if out, errOut, code := run(t, "", args...); code != 1 || errOut != "" || !strings.Contains(out, "near miss: set ") {
+			t.Errorf("%s: got %d %s%s", command, code, out, errOut)
+		}
+	}
+	if count != 4 {
+		t.Errorf("found %d commands in %s", count, help)
+	}
+}
+
+// TestDocument compares the output in the document with the output of the command.
+func TestDocument(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile("../../../docs/kubectl-proviso.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(content), "\n## Explain\n")
+	_, want, _ := strings.Cut(section, "```text\n")
+	want, _, _ = strings.Cut(want, "```")
+	file := func(name string) string { return filepath.Join(examples, "storage-class", name) }
+	if out, _, _ := run(t, "", "-f", file("review.yaml"), "-f", file("fails.yaml"), "-f", file("policy.yaml")); out != want {
+		t.Errorf("the document has\n%s\nand the command prints\n%s", want, out)
+	}
+}

@@ -1,0 +1,258 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+)
+
+// input is the request and the policies of one call.
+type input struct {
+	*options
+
+	compilers *simulation.Compilers
+
+	request         simulation.Request
+	policies        []policyfile.Policy
+	isPermitted     *bool
+	recorded        map[string]string
+	warnings, notes []string
+}
+
+// The errors of input.
+var (
+	errNoRequest  = errors.New("the files have no request: want a SubjectAccessReview, a PolicyTest with --test, or --audit-log")
+	errNoTest     = errors.New("--test must name the test: the file is a PolicyTest")
+	errNoSuite    = errors.New("--test cannot be set without a PolicyTest")
+	errTwoSuites  = errors.New("only one PolicyTest can be given")
+	errWithSuite  = errors.New("a PolicyTest has its own request and policies: no other documents can be given")
+	errTwice      = errors.New("only one request can be given")
+	errEmpty      = errors.New("request: Required value")
+	errWithLog    = errors.New("a SubjectAccessReview cannot be given together with --audit-log")
+	notePolicies  = "the policies are those that the cluster has now"
+	noteMutations = "the object is the one of the request: defaults and changes by admission do not count"
+)
+
+// read reads the request and the policies, and returns all mistakes.
+func (in *input) read(ctx context.Context) (errs []error) {
+	namespace := ""
+	if in.flags.Namespace != nil {
+		namespace = *in.flags.Namespace
+	}
+	if in.auditLog != "" {
+		if err := in.readAuditLog(); err != nil {
+			return []error{err}
+		}
+	}
+	documents, errs := document.Read(in.In, in.filenames, in.recursive)
+	loader := policyfile.NewLoader(namespace, in.compilers.Policies)
+	suites, others, hasPolicies := 0, 0, false
+	for _, d := range documents {
+		meta := metav1.TypeMeta{}
+		_ = kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta)
+		switch {
+		case meta.Kind == policytest.Kind:
+			suites++
+			errs = append(errs, in.readTest(ctx, d)...)
+			continue
+		case meta.Kind == "SubjectAccessReview" && isReview(meta):
+			errs = in.appendError(errs, d, in.readReview(d))
+		case meta.Kind == "AuthorizationConditionsReview" && isReview(meta):
+			errs = in.appendError(errs, d, in.readData(d))
+		default:
+			hasPolicies = true
+			loader.Load(ctx, d)
+		}
+		others++
+	}
+	errs = append(errs, loader.Errs...)
+	switch {
+	case len(errs) > 0:
+		return errs
+	case suites > 1:
+		return []error{errTwoSuites}
+	case suites == 1 && others > 0:
+		return []error{errWithSuite}
+	case suites == 0 && in.test != "":
+		return []error{errNoSuite}
+	case in.request.Spec == nil:
+		return []error{errNoRequest}
+	}
+	if errs := in.request.Validate(); len(errs) > 0 {
+		return errs
+	}
+	if suites == 1 {
+		return nil
+	}
+	if !hasPolicies {
+		if err := in.loadFromCluster(ctx, loader); err != nil {
+			return []error{err}
+		}
+		in.notes = append(in.notes, notePolicies)
+	}
+	in.policies, in.warnings = loader.Sorted(), loader.Warnings
+	return loader.Errs
+}
+
+func isReview(meta metav1.TypeMeta) bool {
+	group, _, _ := strings.Cut(meta.APIVersion, "/")
+	return group == "authorization.k8s.io" || group == "authorization.proviso.dev"
+}
+
+func (in *input) appendError(errs []error, d document.Document, err error) []error {
+	if err == nil {
+		return errs
+	}
+	return append(errs, fmt.Errorf("%v: %w", d.Source, err))
+}
+
+func unmarshal(d document.Document, into any) error {
+	strict, err := kjson.UnmarshalStrict(d.JSON, into)
+	return errors.Join(append(strict, err)...)
+}
+
+func (in *input) readReview(d document.Document) error {
+	review := &authorizationv1alpha1.SubjectAccessReview{}
+	switch err := unmarshal(d, review); {
+	case err != nil:
+		return err
+	case in.auditLog != "":
+		return errWithLog
+	case in.request.Spec != nil:
+		return errTwice
+	}
+	in.request.Spec = &review.Spec
+	return nil
+}
+
+// readData reads the data of the request. They replace the data of an audit event.
+func (in *input) readData(d document.Document) error {
+	review := &authorizationv1alpha1.AuthorizationConditionsReview{}
+	switch err := unmarshal(d, review); {
+	case err != nil:
+		return err
+	case in.request.Data != nil && in.auditLog == "":
+		return errTwice
+	case review.Request == nil:
+		return errEmpty
+	}
+	in.request.Data, in.request.Absent = review.Request, nil
+	return nil
+}
+
+func (in *input) readTest(ctx context.Context, d document.Document) []error {
+	if in.test == "" {
+		return []error{fmt.Errorf("%v: %w", d.Source, errNoTest)}
+	}
+	policies, r, warnings, errs := policytest.ReadTest(ctx, d, in.test, in.compilers.Policies)
+	if len(errs) > 0 {
+		return errs
+	}
+	known := true // what RBAC allows is part of a test
+	in.policies, in.request, in.warnings, in.isPermitted = policies, *r, warnings, &known
+	return nil
+}
+
+// loadFromCluster loads all policies of the cluster.
+func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
+	config, err := in.flags.ToRESTConfig()
+	if err != nil {
+		return err
+	}
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	cluster, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the policies of the cluster: %w", err)
+	}
+	namespaced, err := client.PolicyV1alpha1().AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the policies of the cluster: %w", err)
+	}
+	cluster.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicyList"}
+	namespaced.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationPolicyList"}
+	for _, list := range []any{cluster, namespaced} {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		loader.Load(ctx, document.Document{Source: document.Named("the policies of the cluster"), JSON: text})
+	}
+	return nil
+}
+
+// explainer returns the explainer of the request.
+func (in *input) explainer() (*explainer, error) {
+	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
+	for _, p := range in.policies {
+		specs[p.Key] = p.Spec
+	}
+	source, err := in.compilers.SourceOf(specs)
+	if err != nil {
+		return nil, err
+	}
+	if in.rbacAllows {
+		allowed := true
+		in.isPermitted = &allowed
+		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
+	}
+	hidden, err := secrecyOf(&in.request, in.hide)
+	return &explainer{compilers: in.compilers, source: source, request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
+}
+
+// permissionFor returns a permission for this request only: checks that conditions make are about others.
+func permissionFor(r *simulation.Request) rbacv1.PolicyRule {
+	if a := r.Spec.NonResourceAttributes; a != nil {
+		return rbacv1.PolicyRule{Verbs: []string{a.Verb}, NonResourceURLs: []string{a.Path}}
+	}
+	a := r.Spec.ResourceAttributes
+	rule := rbacv1.PolicyRule{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}
+	if a.Name != "" {
+		rule.ResourceNames = []string{a.Name}
+	}
+	return rule
+}
+
+// requestText returns the request in words.
+func requestText(r *simulation.Request) string {
+	if a := r.Spec.NonResourceAttributes; a != nil {
+		return a.Verb + " " + a.Path
+	}
+	a := r.Spec.ResourceAttributes
+	text := a.Verb + " " + a.Resource
+	if a.Group != "" {
+		text += "." + a.Group
+	}
+	if a.Subresource != "" {
+		text += "/" + a.Subresource
+	}
+	if a.Name != "" {
+		text += " " + a.Name
+	}
+	if a.Namespace != "" {
+		text += " in namespace " + a.Namespace
+	}
+	return text
+}

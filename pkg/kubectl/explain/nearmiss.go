@@ -1,0 +1,524 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/operators"
+	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+)
+
+const (
+	// maxCandidates bounds the changes that are tried. Each is one decision.
+	maxCandidates = 256
+	// maxClauseFields and maxClauseValues bound the fields of one clause that are changed, and the values that they get.
+	maxClauseFields = 8
+	maxClauseValues = 24
+)
+
+// nearMiss is a change of one field of an object with which the request is allowed.
+type nearMiss struct {
+	// Object is object or oldObject.
+	Object string `json:"object"`
+	Field  string `json:"field"`
+	// Action is set or remove.
+	Action string `json:"action"`
+	// Value is the new value, and Old the value in the request, as JSON.
+	Value string `json:"value,omitempty"`
+	Old   string `json:"old,omitempty"`
+
+	path []any
+	to   any
+}
+
+// The actions of a near miss.
+const (
+	actionSet    = "set"
+	actionRemove = "remove"
+)
+
+// The reasons why there is no near miss.
+const (
+	noMissNoObject = "the request has no object that could be changed"
+	noMissUnknown  = "not all data of the request are known"
+	noMissNone     = "none found"
+)
+
+// rank orders candidates: those that follow from the condition come first.
+type rank int
+
+const (
+	rankCompared rank = iota // the other operand of a comparison
+	rankStored               // the value that the stored object has
+	rankFlipped              // the other bool
+	rankJoined               // a text that begins, ends or goes on with a constant
+	rankRemoved              // no field
+	rankOther                // another constant of the clause, or of another policy
+	rankExample              // any text, for labels and annotations
+	ranks
+)
+
+// example is the text for a label or an annotation that may have any value but some.
+const example = "example"
+
+// candidate is a change to try.
+type candidate struct {
+	rank   rank
+	path   []any
+	remove bool
+	to     any
+}
+
+// objectsOf returns the objects of the data of a request, by the names of their variables.
+func objectsOf(r *simulation.Request) map[cel.Variable]map[string]any {
+	found := map[cel.Variable]map[string]any{}
+	for variable, raw := range map[cel.Variable]*runtime.RawExtension{cel.Object: r.Data.Object, cel.OldObject: r.Data.OldObject} {
+		content := map[string]any{}
+		if raw != nil && kjson.UnmarshalCaseSensitivePreserveInts(raw.Raw, &content) == nil && len(content) > 0 {
+			found[variable] = content
+		}
+	}
+	return found
+}
+
+// findNearMiss looks for a change that is allowed, if the decision is no.
+func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
+	if e.Decision == simulation.Yes {
+		return nil
+	}
+	if x.request.Data == nil {
+		e.NoNearMiss = noMissNoObject
+		return nil
+	}
+	if e.WithObject == "" {
+		e.NoNearMiss = noMissUnknown
+		return nil
+	}
+	objects := objectsOf(x.request)
+	variable, object := cel.Object, objects[cel.Object]
+	if object == nil {
+		variable, object = cel.OldObject, objects[cel.OldObject]
+	}
+	if object == nil {
+		e.NoNearMiss = noMissNoObject
+		return nil
+	}
+	s := &search{explainer: x, variable: variable, object: object, stored: objects[cel.OldObject]}
+	for _, decides := range []bool{true, false} {
+		for _, m := range e.Chain {
+			for _, p := range m.Policies {
+				if p.trace != nil && p.Decides == decides {
+					s.collect(p.trace)
+				}
+			}
+		}
+	}
+	var err error
+	if e.NearMiss, err = s.try(ctx); err == nil && e.NearMiss == nil {
+		e.NoNearMiss = noMissNone
+	}
+	return err
+}
+
+// search collects the candidates of one request.
+type search struct {
+	*explainer
+
+	variable       cel.Variable
+	object, stored map[string]any
+	candidates     []candidate
+	constants      map[string][]any
+}
+
+// try returns the first candidate with which the request is allowed.
+func (s *search) try(ctx context.Context) (*nearMiss, error) {
+	slices.SortStableFunc(s.candidates, func(a, b candidate) int { return int(a.rank) - int(b.rank) })
+	for _, c := range s.candidates[:min(len(s.candidates), maxCandidates)] {
+		changed, ok := c.apply(s.object)
+		if !ok {
+			continue
+		}
+		text, err := json.Marshal(changed)
+		if err != nil {
+			continue
+		}
+		data := *s.request.Data
+		if s.variable == cel.Object {
+			data.Object = &runtime.RawExtension{Raw: text}
+		} else {
+			data.OldObject = &runtime.RawExtension{Raw: text}
+		}
+		request := *s.request
+		request.Data = &data
+		decisions, err := s.compilers.Decide(ctx, s.source, &request)
+		if err != nil {
+			return nil, err
+		}
+		if decisions.Last() == simulation.Yes {
+			return s.nearMissOf(c), nil
+		}
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+	return nil, nil //nolint:nilnil // absence is a result, and not an error
+}
+
+func (s *search) nearMissOf(c candidate) *nearMiss {
+	miss := &nearMiss{Object: string(s.variable), Field: pathText(c.path), Action: actionSet, path: c.path, to: c.to}
+	old, has := valueAt(s.object, c.path)
+	isHidden := s.secrecy.hides(namesOf(c.path))
+	switch {
+	case c.remove:
+		miss.Action = actionRemove
+	case isHidden:
+		miss.Value = notShown
+	default:
+		miss.Value = jsonText(c.to)
+	}
+	switch {
+	case has && isHidden:
+		miss.Old = notShown
+	case has:
+		miss.Old = jsonText(old)
+	}
+	return miss
+}
+
+// namesOf returns the names at the beginning of a path.
+func namesOf(path []any) (names []string) {
+	for _, step := range path {
+		name, ok := step.(string)
+		if !ok {
+			return names
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// pathText returns a path as CEL has it.
+func pathText(path []any) string {
+	var b strings.Builder
+	for i, step := range path {
+		name, isName := step.(string)
+		isPlain := isName && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+			return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')
+		})
+		switch {
+		case isPlain && i == 0:
+			b.WriteString(name)
+		case isPlain:
+			b.WriteString("." + name)
+		case isName:
+			b.WriteString("[" + strconv.Quote(name) + "]")
+		default:
+			fmt.Fprintf(&b, "[%v]", step)
+		}
+	}
+	return b.String()
+}
+
+// collect adds the candidates of all clauses of a condition.
+func (s *search) collect(traced *partial.Trace) {
+	if slices.Contains(logic, traced.Function) && len(traced.Parts) > 0 {
+		for _, child := range traced.Parts {
+			s.collect(child)
+		}
+	}
+	s.collectClause(traced)
+}
+
+// collectClause adds the candidates of one clause: each of its fields gets each of its values.
+func (s *search) collectClause(clause *partial.Trace) {
+	var fields [][]any
+	var near, far []any
+	gather(clause, 0, func(t *partial.Trace, depth int) {
+		for _, field := range fieldsOf(t) {
+			if field.Variable == s.variable && len(field.Path) > 0 && len(fields) < maxClauseFields {
+				fields = append(fields, field.Path)
+			}
+		}
+		if isOwn := t.Field != nil && t.Field.Variable == s.variable; isOwn || t.Value == nil {
+			return
+		}
+		data, ok := dataOf(t.Value)
+		if list, isList := data.([]any); ok && isList {
+			far = append(far, data)
+			for _, element := range list {
+				if depth <= 1 {
+					near = append(near, element)
+				} else {
+					far = append(far, element)
+				}
+			}
+		}
+		switch {
+		case !ok:
+		case depth == 1:
+			near = append(near, data)
+		case depth > 1:
+			far = append(far, data)
+		}
+	})
+	for _, path := range fields {
+		s.change(clause, path, near[:min(len(near), maxClauseValues)], far[:min(len(far), maxClauseValues)])
+	}
+}
+
+// fieldsOf returns the fields that a part is about.
+func fieldsOf(t *partial.Trace) (fields []*partial.Field) {
+	if t.Field != nil {
+		fields = append(fields, t.Field)
+	}
+	if t.Element != nil {
+		for _, field := range []*partial.Field{t.Element.Field, t.Element.KeyOf} {
+			if field != nil {
+				fields = append(fields, field)
+			}
+		}
+	}
+	return fields
+}
+
+func gather(t *partial.Trace, depth int, visit func(t *partial.Trace, depth int)) {
+	visit(t, depth)
+	for _, child := range t.Parts {
+		gather(child, depth+1, visit)
+	}
+}
+
+// change adds the candidates for one field of a clause.
+func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
+	old, has := valueAt(s.object, path)
+	for _, v := range near {
+		switch clause.Function {
+		case operators.Equals, operators.NotEquals, operators.In:
+			s.add(rankCompared, path, v)
+		case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
+			s.add(rankCompared, path, v)
+			s.add(rankCompared, path, plus(v, -1))
+			s.add(rankCompared, path, plus(v, 1))
+		default:
+			s.join(clause.Function, path, old, v)
+			s.add(rankOther, path, v)
+		}
+		if list, isList := old.([]any); isList {
+			s.add(rankJoined, path, append(slices.Clone(list), v))
+			s.add(rankJoined, path, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return reflect.DeepEqual(e, v) }))
+		}
+	}
+	if stored, ok := valueAt(s.stored, path); ok && s.variable == cel.Object {
+		s.restore(path, old, stored)
+	}
+	if on, isBool := old.(bool); isBool {
+		s.add(rankFlipped, path, !on)
+	}
+	if !has && clause.Function == "" {
+		s.add(rankFlipped, path, true)
+	}
+	if has && s.mayChange(path) {
+		s.candidates = append(s.candidates, candidate{rank: rankRemoved, path: path, remove: true})
+	}
+	for _, v := range far {
+		s.add(rankOther, path, v)
+	}
+	s.addConstants(path, slices.Concat(near, far))
+	if names := namesOf(path); len(names) == 3 && names[0] == "metadata" && (names[1] == "labels" || names[1] == "annotations") {
+		s.add(rankExample, path, example)
+	}
+}
+
+// addConstants adds the values with which other policies compare the same field.
+func (s *search) addConstants(path []any, values []any) {
+	if s.constants == nil {
+		s.constants = map[string][]any{}
+	}
+	key := pathText(path)
+	for _, v := range s.constants[key] {
+		s.add(rankOther, path, v)
+	}
+	s.constants[key] = append(s.constants[key], values...)
+}
+
+// join adds the text of a field with a constant that it must begin with, end with or contain.
+func (s *search) join(function string, path []any, old, v any) {
+	text, isText := v.(string)
+	now, _ := old.(string)
+	switch {
+	case !isText:
+	case function == "startsWith":
+		s.add(rankJoined, path, text+now)
+	case function == "endsWith", function == "contains":
+		s.add(rankJoined, path, now+text)
+	}
+}
+
+// restore adds the value of the stored object. If a map differs in one entry, it adds only this entry.
+func (s *search) restore(path []any, old, stored any) {
+	before, isMap := stored.(map[string]any)
+	now, isStillMap := old.(map[string]any)
+	if !isMap || !isStillMap {
+		s.add(rankStored, path, stored)
+		return
+	}
+	var different []string
+	for name := range before {
+		if !reflect.DeepEqual(before[name], now[name]) {
+			different = append(different, name)
+		}
+	}
+	for name := range now {
+		if _, ok := before[name]; !ok {
+			different = append(different, name)
+		}
+	}
+	if len(different) != 1 {
+		s.add(rankStored, path, stored)
+		return
+	}
+	below := append(slices.Clone(path), different[0])
+	if value, ok := before[different[0]]; ok {
+		s.restore(below, now[different[0]], value)
+	} else if s.mayChange(below) {
+		s.candidates = append(s.candidates, candidate{rank: rankStored, path: below, remove: true})
+	}
+}
+
+// plus adds to an integer. It returns nil for other values.
+func plus(v any, number int64) any {
+	if n, ok := v.(int64); ok {
+		return n + number
+	}
+	return nil
+}
+
+// add adds a candidate that sets a field, unless the value has another type than the present one.
+func (s *search) add(r rank, path []any, to any) {
+	old, has := valueAt(s.object, path)
+	if to == nil || !s.mayChange(path) || has && (kindOf(old) != kindOf(to) || reflect.DeepEqual(old, to)) || len(s.candidates) > maxCandidates*int(ranks) {
+		return
+	}
+	c := candidate{rank: r, path: path, to: to}
+	if !slices.ContainsFunc(s.candidates, func(other candidate) bool { return reflect.DeepEqual(c, other) }) {
+		s.candidates = append(s.candidates, c)
+	}
+}
+
+// kindOf returns the kind of a value in JSON, in which all numbers have one kind.
+func kindOf(v any) reflect.Kind {
+	switch v.(type) {
+	case int64, float64:
+		return reflect.Float64
+	case nil:
+		return reflect.Invalid
+	}
+	return reflect.TypeOf(v).Kind()
+}
+
+// settable are the fields of metadata that a user chooses.
+var settable = []string{"labels", "annotations", "finalizers", "ownerReferences", "generateName"}
+
+// mayChange reports whether another value of a field would be the same request with another object. It is false for fields that identify
+// the object, for fields that the server sets, and for fields that the server ignores in such a request.
+func (s *search) mayChange(path []any) bool {
+	names := namesOf(path)
+	if len(names) == 0 || len(path) == 1 && slices.Contains([]string{"apiVersion", "kind", "metadata", "spec"}, names[0]) {
+		return false
+	}
+	subresource, name := "", ""
+	if a := s.request.Spec.ResourceAttributes; a != nil {
+		subresource, name = a.Subresource, a.Name
+	}
+	switch {
+	case names[0] == "metadata" && len(names) > 1 && names[1] == "name":
+		return s.variable == cel.Object && s.request.Data.Operation == "CREATE" && subresource == "" && name == ""
+	case names[0] == "metadata":
+		return len(names) > 1 && slices.Contains(settable, names[1])
+	case names[0] == "status":
+		return subresource == "status"
+	}
+	return subresource != "status"
+}
+
+// valueAt returns the value of a field.
+func valueAt(object map[string]any, path []any) (any, bool) {
+	var now any = object
+	for _, step := range path {
+		switch step := step.(type) {
+		case string:
+			entries, _ := now.(map[string]any)
+			next, ok := entries[step]
+			if !ok {
+				return nil, false
+			}
+			now = next
+		case int64:
+			list, _ := now.([]any)
+			if step < 0 || step >= int64(len(list)) {
+				return nil, false
+			}
+			now = list[step]
+		}
+	}
+	return now, true
+}
+
+// apply returns a copy of an object with the change. It returns false if the object has no place for it.
+func (c candidate) apply(object map[string]any) (map[string]any, bool) {
+	changed, ok := c.applyTo(runtime.DeepCopyJSONValue(object), c.path)
+	result, isMap := changed.(map[string]any)
+	return result, ok && isMap
+}
+
+// applyTo changes a value below a path.
+func (c candidate) applyTo(now any, path []any) (any, bool) {
+	if len(path) == 0 {
+		return c.to, true
+	}
+	isLast := len(path) == 1
+	switch step := path[0].(type) {
+	case string:
+		entries, isMap := now.(map[string]any)
+		if now == nil {
+			entries, isMap = map[string]any{}, true
+		}
+		if !isMap {
+			return nil, false
+		}
+		if c.remove && isLast {
+			delete(entries, step)
+			return entries, true
+		}
+		next, ok := c.applyTo(entries[step], path[1:])
+		entries[step] = next
+		return entries, ok
+	case int64:
+		list, _ := now.([]any)
+		if step < 0 || step >= int64(len(list)) {
+			return nil, false
+		}
+		if c.remove && isLast {
+			return slices.Delete(list, int(step), int(step)+1), true
+		}
+		next, ok := c.applyTo(list[step], path[1:])
+		list[step] = next
+		return list, ok
+	}
+	return nil, false
+}

@@ -1,0 +1,164 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+)
+
+const (
+	// maxEntries bounds the entries of a tree that is printed, and maxEntryBytes the text of one.
+	maxEntries    = 300
+	maxEntryBytes = 400
+)
+
+// tone is the meaning of an entry, which pictures show as a colour.
+type tone string
+
+const (
+	tonePlain tone = "plain"
+	toneYes   tone = "yes"
+	toneNo    tone = "no"
+	toneMiss  tone = "miss"
+)
+
+// entry is a line of the tree in which an explanation is shown.
+type entry struct {
+	text    string
+	tone    tone
+	entries []*entry
+}
+
+// tree makes the tree of an explanation.
+type tree struct {
+	count int
+}
+
+// add adds an entry below another one. It returns nil if the tree is full.
+func (t *tree) add(to *entry, as tone, format string, args ...any) *entry {
+	if to == nil || t.count == maxEntries {
+		return nil
+	}
+	if t.count++; t.count == maxEntries {
+		to.entries = append(to.entries, &entry{text: "…", tone: tonePlain})
+		return nil
+	}
+	e := &entry{text: shorten(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), tone: as}
+	to.entries = append(to.entries, e)
+	return e
+}
+
+var opinionTexts = map[string]string{
+	opinionAllow: "allows", opinionDeny: "denies", opinionNone: "no opinion", opinionConditions: "depends on conditions",
+	opinionUnknown: "not known without a cluster, counts as no opinion",
+}
+
+var verdictTexts = map[simulation.Verdict]string{simulation.Yes: "yes", simulation.No: "no", simulation.YesIf: "yes, if"}
+
+var verdictTones = map[simulation.Verdict]tone{simulation.Yes: toneYes, simulation.No: toneNo, simulation.YesIf: tonePlain}
+
+// treeOf returns an explanation as a tree.
+func treeOf(x *explanation) *entry {
+	t, root := &tree{}, &entry{}
+	top := t.add(root, verdictTones[x.Decision], "%s: %s, %s", verdictTexts[x.Decision], x.User, x.Request)
+	for _, m := range x.Chain {
+		as := tonePlain
+		if m.Decides {
+			as = map[string]tone{opinionAllow: toneYes, opinionDeny: toneNo}[m.Opinion]
+		}
+		e := t.add(top, as, "%s: %s", m.Name, opinionTexts[m.Opinion])
+		for _, p := range m.Policies {
+			t.addPolicy(e, p)
+		}
+	}
+	switch {
+	case x.NearMiss != nil:
+		t.add(top, toneMiss, "near miss: %s", x.NearMiss)
+	case x.NoNearMiss != "":
+		t.add(top, tonePlain, "near miss: %s", x.NoNearMiss)
+	}
+	for _, key := range slices.Sorted(maps.Keys(x.Recorded)) {
+		t.add(top, tonePlain, "recorded: %s: %s", key, x.Recorded[key])
+	}
+	for _, note := range x.Notes {
+		t.add(top, tonePlain, "note: %s", note)
+	}
+	return top
+}
+
+// addPolicy adds a policy. Only policies that decide have the parts of their conditions.
+func (t *tree) addPolicy(to *entry, p *policy) {
+	state := "its condition is " + p.Result
+	if p.Condition == nil {
+		state = "it has no condition for this request"
+	}
+	switch p.Result {
+	case resultError:
+		state = "its condition fails"
+	case resultUnknown:
+		state = "its condition is not known"
+	case resultNever:
+		state = "its condition is true for no object"
+	}
+	as := tonePlain
+	if p.Decides {
+		as = map[bool]tone{true: toneYes, false: toneNo}[p.Effect == "Allow" && p.Result == "true"]
+	}
+	text := fmt.Sprintf("%s policy %s: %s", p.Effect, p.Policy, state)
+	if p.Description != "" {
+		text += " (" + p.Description + ")"
+	}
+	if e := t.add(to, as, "%s", text); p.Decides && p.Condition != nil {
+		t.addPart(e, p.Condition)
+	}
+}
+
+func (t *tree) addPart(to *entry, p *part) {
+	text := p.Text + " = " + p.Value
+	switch {
+	case p.Error != "":
+		text = "error: " + p.Text + ": " + p.Error
+	case p.Value == "true" || p.Value == "false" || p.Value == resultUnknown:
+		text = p.Value + ": " + p.Text
+	case p.Value == "":
+		text = p.Text
+	}
+	if p.Element != "" {
+		text = "for " + p.Element + ": " + text
+	}
+	e := t.add(to, tonePlain, "%s", text)
+	for _, child := range p.Parts {
+		t.addPart(e, child)
+	}
+	if p.IsTruncated {
+		t.add(e, tonePlain, "…")
+	}
+}
+
+// String returns the change in words.
+func (n *nearMiss) String() string {
+	of := ""
+	if n.Object == "oldObject" {
+		of = " of the stored object"
+	}
+	if n.Action == actionRemove {
+		text := "remove " + n.Field + of
+		if n.Old != "" {
+			text += " (now " + n.Old + ")"
+		}
+		return text
+	}
+	text := "set " + n.Field + of + " to " + n.Value
+	if n.Old != "" {
+		return text + " (now " + n.Old + ")"
+	}
+	return text + " (now there is none)"
+}

@@ -309,7 +309,7 @@ func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
 	for _, v := range near {
 		switch clause.Function {
 		case operators.Equals, operators.NotEquals, operators.In:
-			s.add(rankCompared, path, v)
+			s.restore(rankCompared, path, old, v)
 		case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals:
 			s.add(rankCompared, path, v)
 			s.add(rankCompared, path, plus(v, -1))
@@ -324,7 +324,7 @@ func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
 		}
 	}
 	if stored, ok := valueAt(s.stored, path); ok && s.variable == cel.Object {
-		s.restore(path, old, stored)
+		s.restore(rankStored, path, old, stored)
 	}
 	if on, isBool := old.(bool); isBool {
 		s.add(rankFlipped, path, !on)
@@ -369,12 +369,12 @@ func (s *search) join(function string, path []any, old, v any) {
 	}
 }
 
-// restore adds the value of the stored object. If a map differs in one entry, it adds only this entry.
-func (s *search) restore(path []any, old, stored any) {
-	before, isMap := stored.(map[string]any)
+// restore adds the value that a field should have. If it is a map that differs in one entry, restore adds only this entry.
+func (s *search) restore(r rank, path []any, old, wanted any) {
+	before, isMap := wanted.(map[string]any)
 	now, isStillMap := old.(map[string]any)
 	if !isMap || !isStillMap {
-		s.add(rankStored, path, stored)
+		s.add(r, path, wanted)
 		return
 	}
 	var different []string
@@ -389,14 +389,14 @@ func (s *search) restore(path []any, old, stored any) {
 		}
 	}
 	if len(different) != 1 {
-		s.add(rankStored, path, stored)
+		s.add(r, path, wanted)
 		return
 	}
 	below := append(slices.Clone(path), different[0])
 	if value, ok := before[different[0]]; ok {
-		s.restore(below, now[different[0]], value)
+		s.restore(r, below, now[different[0]], value)
 	} else if s.mayChange(below) {
-		s.candidates = append(s.candidates, candidate{rank: rankStored, path: below, remove: true})
+		s.candidates = append(s.candidates, candidate{rank: r, path: below, remove: true})
 	}
 }
 

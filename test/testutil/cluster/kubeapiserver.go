@@ -78,8 +78,8 @@ func (s *KubeAPIServer) FrontDoorCertificate() (certFile, keyFile string, err er
 	return files.Cert, files.Key, err
 }
 
-// auditPolicy records requests with the requester, the impersonated user and the decision, but not
-// the requests of the servers themselves, which would fill the log.
+// auditPolicy records requests with the requester, the impersonated user and the decision, and writes in the namespace AuditedNamespace
+// also with their objects, but not the requests of the servers themselves, which would fill the log.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -87,8 +87,13 @@ omitStages: [RequestReceived]
 rules:
 - level: None
   users: ["system:apiserver", "system:serviceaccount:proviso-system:proviso-apiserver"]
+- level: Request
+  namespaces: ["` + AuditedNamespace + `"]
 - level: Metadata
 `
+
+// AuditedNamespace is a namespace in which the audit log has the objects of writes.
+const AuditedNamespace = "audited"
 
 // AuditLog returns the path of the first kube-apiserver's audit log, which has one event per line.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.Dir, "audit.log") }

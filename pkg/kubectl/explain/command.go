@@ -76,8 +76,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Explain a test of policies
   kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels"
 
-  # Draw the explanation
-  kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels" -o svg > explanation.svg
+  # Draw the explanation as a picture
+  kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels" -o svg
 
   # Explain the last refusal in an audit log. Without policies in files, those of the cluster are used
   kubectl proviso explain --audit-log=artifacts/explain/audit.log -f artifacts/examples/storage-class/policy.yaml`,

@@ -520,7 +520,6 @@ func TestExamplesOfHelp(t *testing.T) {
 			continue
 		}
 		count++
-		command, _, _ = strings.Cut(command, " > ")
 		var args []string
 		for _, m := range regexp.MustCompile(`(?:[^ "]|"[^"]*")+`).FindAllString(command, -1) {
 			args = append(args, strings.ReplaceAll(m, `"`, ""))

@@ -7,6 +7,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -152,6 +153,9 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 		}
 		e.Chain = append(e.Chain, m)
 	}
+	if !e.agrees() {
+		return nil, errDisagrees
+	}
 	x.markDeciding(e, decisions)
 	for _, m := range e.Chain {
 		for _, p := range m.Policies {
@@ -162,6 +166,23 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	}
 	e.Because = e.Because[:min(len(e.Because), maxBecause)]
 	return e, x.findNearMiss(ctx, e)
+}
+
+var errDisagrees = errors.New("the opinions of the authorizers do not agree with the decision: this is a mistake in explain")
+
+// agrees reports whether the decision follows from the opinions of the authorizers.
+func (e *explanation) agrees() bool {
+	for _, m := range e.Chain {
+		switch m.Opinion {
+		case opinionAllow:
+			return e.Decision == simulation.Yes
+		case opinionDeny:
+			return e.Decision == simulation.No
+		case opinionConditions:
+			return e.WithObject == "" // the decision is not known, or no if the conditions can only deny
+		}
+	}
+	return e.Decision == simulation.No
 }
 
 func opinionOf(d authorization.Decision) string {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/common/operators"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,6 +30,8 @@ const (
 	// maxClauseFields and maxClauseValues bound the fields of one clause that are changed, and the values that they get.
 	maxClauseFields = 8
 	maxClauseValues = 24
+	// maxSearch bounds the time of a search. A policy can be so expensive that one decision takes seconds.
+	maxSearch = 20 * time.Second
 )
 
 // nearMiss is a change of one field of an object with which the request is allowed.
@@ -57,6 +60,7 @@ const (
 	noMissNoObject = "the request has no object that could be changed"
 	noMissUnknown  = "not all data of the request are known"
 	noMissNone     = "none found"
+	noMissTime     = "none found in time"
 )
 
 // rank orders candidates: those that follow from the condition come first.
@@ -128,8 +132,16 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 			}
 		}
 	}
+	within, cancel := context.WithTimeout(ctx, maxSearch)
+	defer cancel()
 	var err error
-	if e.NearMiss, err = s.try(ctx); err == nil && e.NearMiss == nil {
+	switch e.NearMiss, err = s.try(within); {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case within.Err() != nil && e.NearMiss == nil:
+		e.NoNearMiss = noMissTime
+		return nil
+	case err == nil && e.NearMiss == nil:
 		e.NoNearMiss = noMissNone
 	}
 	return err

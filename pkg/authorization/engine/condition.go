@@ -100,7 +100,7 @@ var unseen = []string{"path", "labelSelector", "fieldSelector"}
 // ReadsUnseen reports whether a condition may depend on what an admission webhook does not see of a request: its path and its
 // selectors.
 func ReadsUnseen(expression *partial.Expression) bool {
-	return slices.ContainsFunc(unseen, expression.ReadsRequestField)
+	return slices.ContainsFunc(unseen, func(field string) bool { return expression.ReadsRequestField(field) })
 }
 
 // newCondition plans an expression for the classes of requests that the rules of its policy may match.

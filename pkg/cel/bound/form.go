@@ -69,8 +69,14 @@ type Fields struct {
 // added. If the path leads to a field that is not declared, the declared object around this field is added.
 func (f *Fields) Add(path []string) { f.add(path, cel.RequestType()) }
 
-// Has reports whether a field of request, or a part of it, has been added.
-func (f *Fields) Has(name string) bool { return f.all || f.byName[name] != nil }
+// Has reports whether the field at a path, which begins with a field of request, or a part of it, has been added.
+func (f *Fields) Has(path ...string) bool {
+	if len(path) == 0 || f.all {
+		return true
+	}
+	sub := f.byName[path[0]]
+	return sub != nil && sub.Has(path[1:]...)
+}
 
 func (f *Fields) add(path []string, t *apiservercel.DeclType) {
 	if len(path) == 0 || !t.IsObject() {

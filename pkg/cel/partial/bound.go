@@ -39,8 +39,11 @@ func (e *Expression) boundForm() (*bound.Form, error) {
 	return e.bound, e.boundErr
 }
 
-// ReadsRequestField reports whether the value of the expression may depend on the field of request with the given name.
-func (e *Expression) ReadsRequestField(name string) bool { return requestFields(e.tree).Has(name) }
+// ReadsRequestField reports whether the value of the expression may depend on the field of request with the given name, or on the field
+// inside it that further names lead to.
+func (e *Expression) ReadsRequestField(name string, inside ...string) bool {
+	return requestFields(e.tree).Has(append([]string{name}, inside...)...)
+}
 
 // requestFields returns the fields of request that an expression reads.
 func requestFields(n *node) *bound.Fields {

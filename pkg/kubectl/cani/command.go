@@ -11,16 +11,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
 // The exit codes, beside 0 for yes.
@@ -36,13 +35,12 @@ type options struct {
 
 	flags *genericclioptions.ConfigFlags
 
-	allNamespaces, quiet, list, noHeaders bool
-	subresource, filename                 string
+	quiet, list, noHeaders bool
+	filename               string
 
-	// What the arguments and the file say.
-	verb, nonResourceURL, name, namespace string
-	resource                              schema.GroupVersionResource
-	object                                *object
+	// The request that the arguments and the file describe.
+	question.Question
+	object *object
 
 	clients *clients
 }
@@ -101,9 +99,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		},
 	}
 	fs := cmd.Flags()
-	fs.BoolVarP(&o.allNamespaces, "all-namespaces", "A", o.allNamespaces, "If true, check the specified action in all namespaces.")
+	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", o.AllNamespaces, "If true, check the specified action in all namespaces.")
 	fs.BoolVarP(&o.quiet, "quiet", "q", o.quiet, "If true, suppress output and just return the exit code.")
-	fs.StringVar(&o.subresource, "subresource", o.subresource, "SubResource such as pod/log or deployment/scale")
+	fs.StringVar(&o.Subresource, "subresource", o.Subresource, "SubResource such as pod/log or deployment/scale")
 	fs.BoolVar(&o.list, "list", o.list, "If true, prints all allowed actions.")
 	fs.BoolVar(&o.noHeaders, "no-headers", o.noHeaders, "If true, prints allowed actions without headers")
 	fs.StringVarP(&o.filename, "filename", "f", o.filename, "File with the object to decide for. - is standard input.")
@@ -134,8 +132,8 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if o.clients, err = o.newClients(); err != nil {
 		return err
 	}
-	if !o.allNamespaces {
-		if o.namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+	if !o.AllNamespaces {
+		if o.Namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
 			return err
 		}
 	}
@@ -152,13 +150,38 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return o.print(a)
 }
 
+// complete reads the arguments and the file, and prints the warnings of kubectl auth can-i.
+func (o *options) complete(args []string) error {
+	o.Verb = args[0]
+	if len(args) == 2 && question.IsURL(args[1]) {
+		o.ReadURL(args[1], o.warn)
+		return nil
+	}
+	mapper, err := o.flags.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	if len(args) == 2 {
+		if err := o.ReadResource(mapper, args[1], o.warn); err != nil {
+			return err
+		}
+	}
+	if o.filename != "" {
+		if err := o.readObject(mapper); err != nil {
+			return err
+		}
+	}
+	o.WarnAboutResource(o.clients.discovery, o.warn)
+	return nil
+}
+
 // validate checks what can be checked without a server.
 func (o *options) validate(args []string) error {
-	isURL := len(args) == 2 && strings.HasPrefix(args[1], "/")
+	isURL := len(args) == 2 && question.IsURL(args[1])
 	switch {
 	case o.list && len(args) != 0:
 		return errListArgs
-	case o.list && (o.quiet || o.allNamespaces || o.subresource != "" || o.filename != ""):
+	case o.list && (o.quiet || o.AllNamespaces || o.Subresource != "" || o.filename != ""):
 		return errListFlags
 	case o.list:
 		return nil
@@ -168,15 +191,15 @@ func (o *options) validate(args []string) error {
 		return errEmptyParts
 	case o.noHeaders:
 		return errNoHeaders
-	case isURL && o.subresource != "":
+	case isURL && o.Subresource != "":
 		return errURLSub
 	case isURL && o.filename != "":
 		return errURLFile
-	case o.filename != "" && o.allNamespaces:
+	case o.filename != "" && o.AllNamespaces:
 		return errFileAll
 	case o.filename != "" && operations[args[0]] == "":
 		return fmt.Errorf("--filename can not be used with the verb %q: only create, update, patch and delete have an object", args[0])
-	case o.filename != "" && o.subresource != "" && args[0] != "update" && args[0] != "patch":
+	case o.filename != "" && o.Subresource != "" && args[0] != "update" && args[0] != "patch":
 		return errFileSub
 	}
 	return nil

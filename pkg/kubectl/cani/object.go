@@ -58,10 +58,10 @@ func (o *options) readObject(mapper meta.RESTMapper) error {
 	if err != nil {
 		return fmt.Errorf("%v: %w", documents[0].Source, err)
 	}
-	if !o.resource.Empty() && o.resource.GroupResource() != mapping.Resource.GroupResource() {
-		return fmt.Errorf("%v: the object is of the resource %s, and not of %s", documents[0].Source, mapping.Resource.GroupResource(), o.resource.GroupResource())
+	if !o.Resource.Empty() && o.Resource.GroupResource() != mapping.Resource.GroupResource() {
+		return fmt.Errorf("%v: the object is of the resource %s, and not of %s", documents[0].Source, mapping.Resource.GroupResource(), o.Resource.GroupResource())
 	}
-	o.resource = mapping.Resource
+	o.Resource = mapping.Resource
 	o.object = &object{Unstructured: read, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
 	return o.locate(documents[0].Source)
 }
@@ -69,32 +69,32 @@ func (o *options) readObject(mapper meta.RESTMapper) error {
 // locate sets the name and the namespace of the request.
 func (o *options) locate(at document.Source) error {
 	name, namespace := o.object.GetName(), o.object.GetNamespace()
-	if o.name != "" && name != "" && o.name != name {
-		return fmt.Errorf("%v: the name of the object is %q, and not %q", at, name, o.name)
+	if o.Name != "" && name != "" && o.Name != name {
+		return fmt.Errorf("%v: the name of the object is %q, and not %q", at, name, o.Name)
 	}
 	hasFlag := o.flags.Namespace != nil && *o.flags.Namespace != ""
 	switch {
 	case !o.object.namespaced:
-		o.namespace = ""
+		o.Namespace = ""
 	case namespace == "":
-		o.object.SetNamespace(o.namespace)
-	case hasFlag && namespace != o.namespace:
-		return fmt.Errorf("%v: the namespace of the object is %q, and not %q", at, namespace, o.namespace)
+		o.object.SetNamespace(o.Namespace)
+	case hasFlag && namespace != o.Namespace:
+		return fmt.Errorf("%v: the namespace of the object is %q, and not %q", at, namespace, o.Namespace)
 	default:
-		o.namespace = namespace
+		o.Namespace = namespace
 	}
 	switch {
-	case o.verb == "create": // requests that create have no name at authorization
-		if o.name != "" {
-			o.object.SetName(o.name)
+	case o.Verb == "create": // requests that create have no name at authorization
+		if o.Name != "" {
+			o.object.SetName(o.Name)
 		}
-		o.name = ""
-	case o.name == "" && name == "":
+		o.Name = ""
+	case o.Name == "" && name == "":
 		return fmt.Errorf("%v: the object has no name", at)
-	case o.name == "":
-		o.name = name
+	case o.Name == "":
+		o.Name = name
 	default:
-		o.object.SetName(o.name)
+		o.object.SetName(o.Name)
 	}
 	return nil
 }
@@ -107,9 +107,9 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	}
 	request := &authorizationv1alpha1.AuthorizationConditionsRequest{
 		ConditionSets: chain,
-		Operation:     operations[o.verb],
-		Resource:      &metav1.GroupVersionResource{Group: o.resource.Group, Version: o.resource.Version, Resource: o.resource.Resource},
-		SubResource:   o.subresource, Name: o.name, Namespace: o.namespace,
+		Operation:     operations[o.Verb],
+		Resource:      &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource},
+		SubResource:   o.Subresource, Name: o.Name, Namespace: o.Namespace,
 		UserInfo: user,
 	}
 	kind := metav1.GroupVersionKind(o.object.GroupVersionKind())
@@ -153,14 +153,14 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 	if object, err = raw(o.object.Unstructured); err != nil {
 		return nil, nil, err
 	}
-	switch operations[o.verb] {
+	switch operations[o.Verb] {
 	case authorizationv1alpha1.OperationCreate:
 		return object, nil, nil
 	case authorizationv1alpha1.OperationDelete:
 		return nil, object, nil
 	case authorizationv1alpha1.OperationUpdate, authorizationv1alpha1.OperationConnect:
 	}
-	stored, err := o.clients.dynamic.Resource(o.resource).Namespace(o.namespace).Get(ctx, o.name, metav1.GetOptions{})
+	stored, err := o.clients.dynamic.Resource(o.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		old, err = raw(stored)
@@ -194,10 +194,10 @@ func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) 
 
 // namespaceObject returns the namespace of the request, or nil if the user may not read it: then conditions that read it fail.
 func (o *options) namespaceObject(ctx context.Context) (*runtime.RawExtension, error) {
-	if o.namespace == "" {
+	if o.Namespace == "" {
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}
-	namespace, err := o.clients.kube.CoreV1().Namespaces().Get(ctx, o.namespace, metav1.GetOptions{})
+	namespace, err := o.clients.kube.CoreV1().Namespaces().Get(ctx, o.Namespace, metav1.GetOptions{})
 	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}

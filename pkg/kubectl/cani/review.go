@@ -13,7 +13,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -91,7 +90,7 @@ const (
 // of any name, kube-apiserver is also asked without a version, as kubectl auth can-i does it: it then denies if a policy for
 // some names could.
 func (o *options) answer(ctx context.Context) (*answer, error) {
-	gate, err := o.askKubeAPIServer(ctx, o.resource.Version)
+	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +137,7 @@ func (o *options) conditional(ctx context.Context, status *authorizationv1alpha1
 	if o.object != nil {
 		return o.decide(ctx, status.ConditionsChain)
 	}
-	if o.isNameless() {
+	if o.IsNameless() {
 		o.warn(warningNameless)
 	}
 	return &answer{verdict: yesIf, conditions: status.ConditionsChain}, nil
@@ -146,7 +145,7 @@ func (o *options) conditional(ctx context.Context, status *authorizationv1alpha1
 
 // unconditional returns the answer if both reviews allow.
 func (o *options) unconditional(ctx context.Context, gate *authorizationv1.SubjectAccessReviewStatus) (*answer, error) {
-	if gate == nil || !o.isNameless() {
+	if gate == nil || !o.IsNameless() {
 		return &answer{verdict: yes}, nil
 	}
 	loose, err := o.askKubeAPIServer(ctx, "")
@@ -159,28 +158,10 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 	return answerOf(loose.Allowed, loose.Reason, loose.EvaluationError), nil
 }
 
-// verbsOfOne are the verbs whose requests have the name of an object.
-var verbsOfOne = sets.New("get", "update", "patch", "delete")
-
-// isNameless reports whether the question is about all objects of a resource, although each request has a name.
-func (o *options) isNameless() bool {
-	return o.nonResourceURL == "" && o.name == "" && verbsOfOne.Has(o.verb)
-}
-
-// attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.
-func (o *options) attributes(version string) (*authorizationv1.ResourceAttributes, *authorizationv1.NonResourceAttributes) {
-	if o.nonResourceURL != "" {
-		return nil, &authorizationv1.NonResourceAttributes{Verb: o.verb, Path: o.nonResourceURL}
-	}
-	return &authorizationv1.ResourceAttributes{
-		Namespace: o.namespace, Verb: o.verb, Group: o.resource.Group, Version: version, Resource: o.resource.Resource, Subresource: o.subresource, Name: o.name,
-	}, nil
-}
-
 // askKubeAPIServer returns nil if the server does not serve the review.
 func (o *options) askKubeAPIServer(ctx context.Context, version string) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.attributes(version)
+	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(version)
 	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
@@ -194,7 +175,7 @@ func (o *options) askKubeAPIServer(ctx context.Context, version string) (*author
 // askProviso returns nil if the server does not serve the review.
 func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.SubjectAccessReviewStatus, error) {
 	review := &authorizationv1alpha1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.attributes(o.resource.Version)
+	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(o.Resource.Version)
 	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
 	answer, err := o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {

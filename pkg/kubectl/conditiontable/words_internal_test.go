@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package cani
+package conditiontable
 
 import "testing"
 
@@ -60,7 +60,7 @@ func TestWords(t *testing.T) {
 		if tc.want == same {
 			tc.want = tc.condition
 		}
-		if got := words(tc.condition); got != tc.want {
+		if got := Words(tc.condition); got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.condition, got, tc.want)
 		}
 	}

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package cani
+package conditiontable
 
 import (
 	"fmt"
@@ -17,14 +17,14 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// words returns a condition in plain words if it is simple, and otherwise its text.
+// Words returns a condition in plain words if it is simple, and otherwise its text.
 //
 //	object.spec.x == "dev"                           spec.x is dev
 //	oldObject.spec.?x.orValue("") != "dev"           stored spec.x is not dev
 //	has(object.spec.x) && object.spec.x in ["a"]     spec.x is set and spec.x is one of a
 //
 // A simple condition is a comparison of one field with a literal, or several of them that are all joined by && or all by ||.
-func words(condition string) string {
+func Words(condition string) string {
 	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true))
 	if err != nil {
 		return condition

@@ -1,0 +1,81 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package conditiontable shows conditions to users: as a table in the order in which they decide, and simple ones in plain words.
+//
+// The package must not import the server, pkg/apiserver.
+package conditiontable
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"k8s.io/cli-runtime/pkg/printers"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// Print prints the conditions of sets in the order in which they decide.
+func Print(out io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) error {
+	w := printers.GetNewTabWriter(out)
+	WriteRow(w, "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
+	writeSets(w, chain)
+	return w.Flush()
+}
+
+// effects are in the order in which a set decides.
+var effects = []authorizationv1alpha1.ConditionEffect{
+	authorizationv1alpha1.ConditionEffectDeny, authorizationv1alpha1.ConditionEffectNoOpinion, authorizationv1alpha1.ConditionEffectAllow,
+}
+
+func writeSets(w io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) {
+	for i := range chain {
+		set := &chain[i]
+		conditions := slices.Clone(set.Conditions)
+		slices.SortStableFunc(conditions, func(a, b authorizationv1alpha1.SubjectAccessReviewCondition) int {
+			return slices.Index(effects, a.Effect) - slices.Index(effects, b.Effect)
+		})
+		for _, c := range conditions {
+			text := c.Condition
+			if c.Type == authorization.ConditionTypeCEL {
+				text = Words(c.Condition)
+			}
+			WriteRow(w, string(c.Effect), text, policyOf(c.ID), c.Description)
+		}
+		writeSets(w, set.ConditionsChain)
+		switch {
+		case set.Allowed:
+			WriteRow(w, string(authorizationv1alpha1.ConditionEffectAllow), "always", set.AuthorizerName, "")
+		case set.Denied:
+			WriteRow(w, string(authorizationv1alpha1.ConditionEffectDeny), "always", set.AuthorizerName, "")
+		}
+	}
+}
+
+// policyOf returns the policy of a condition, or for a condition of another authorizer its ID.
+func policyOf(id string) string {
+	domain, name, _ := strings.Cut(id, "/")
+	if domain == authorization.ClusterPolicyDomain {
+		return name
+	}
+	if namespace, ok := strings.CutSuffix(domain, authorization.NamespacedPolicyDomain); ok {
+		return namespace + "/" + name
+	}
+	return id
+}
+
+// WriteRow writes a row of a table. Empty cells are shown as -, and cells have no characters that control a terminal.
+func WriteRow(w io.Writer, cells ...string) {
+	for i := range cells {
+		if cells[i] = printable.Text(cells[i]); cells[i] == "" {
+			cells[i] = "-"
+		}
+	}
+	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+}

@@ -1,0 +1,146 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package question reads the arguments of commands that ask about a request, VERB and TYPE, TYPE/NAME or a URL, as kubectl auth can-i does,
+// with the same warnings.
+//
+// The package must not import the server, pkg/apiserver.
+package question
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+)
+
+// The verbs and resources that kubectl auth can-i knows. Others cause a warning.
+var (
+	resourceVerbs = sets.New("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "use", "bind", "impersonate", "*",
+		"approve", "sign", "escalate", "attest")
+	nonResourceURLVerbs = sets.New("get", "put", "post", "head", "options", "delete", "patch", "*")
+	// nonStandardResources are resources that no server serves: users and groups, for the verb impersonate.
+	nonStandardResources = sets.New("users", "groups")
+)
+
+// Question is the request that a command asks about. It has a resource, or a URL.
+type Question struct {
+	Verb, NonResourceURL, Name, Namespace, Subresource string
+	Resource                                           schema.GroupVersionResource
+	// AllNamespaces says that the namespace is empty because the question is about all of them.
+	AllNamespaces bool
+}
+
+// IsURL reports whether an argument is a URL, and not a resource.
+func IsURL(argument string) bool { return strings.HasPrefix(argument, "/") }
+
+// ReadURL sets the URL. warn is called for an unknown verb.
+func (q *Question) ReadURL(argument string, warn func(string)) {
+	q.NonResourceURL = argument
+	if !nonResourceURLVerbs.Has(q.Verb) {
+		warn(fmt.Sprintf("verb '%s' is not a known verb", q.Verb))
+	}
+}
+
+// ReadResource sets the resource and the name from TYPE or TYPE/NAME. A resource that the mapper does not have is taken as it is, and causes a
+// warning. The error says that no server has answered.
+func (q *Question) ReadResource(mapper meta.RESTMapper, argument string, warn func(string)) (err error) {
+	resource, name, _ := strings.Cut(argument, "/")
+	q.Name = name
+	q.Resource, err = resourceFor(mapper, resource, warn)
+	return err
+}
+
+// resourceFor resolves a resource as kubectl auth can-i does.
+func resourceFor(mapper meta.RESTMapper, argument string, warn func(string)) (schema.GroupVersionResource, error) {
+	if argument == "*" {
+		return schema.GroupVersionResource{Resource: argument}, nil
+	}
+	full, groupResource := schema.ParseResourceArg(strings.ToLower(argument))
+	if full != nil {
+		if found, err := mapper.ResourceFor(*full); err == nil && !found.Empty() {
+			return found, nil
+		}
+	}
+	found, err := mapper.ResourceFor(groupResource.WithVersion(""))
+	if err == nil {
+		return found, nil
+	}
+	if isUnreachable(err) {
+		return found, err
+	}
+	if !nonStandardResources.Has(groupResource.String()) {
+		text := fmt.Sprintf("the server doesn't have a resource type '%s'", groupResource.Resource)
+		if groupResource.Group != "" {
+			text += fmt.Sprintf(" in group '%s'", groupResource.Group)
+		}
+		warn(text)
+	}
+	return schema.GroupVersionResource{Resource: argument}, nil
+}
+
+// isUnreachable reports whether no server has answered.
+func isUnreachable(err error) bool {
+	_, isURL := errors.AsType[*url.Error](err)
+	return isURL
+}
+
+// WarnAboutResource warns of an unknown verb, and of a namespace for a resource that has none.
+func (q *Question) WarnAboutResource(server discovery.ServerResourcesInterface, warn func(string)) {
+	if q.AllNamespaces {
+		return
+	}
+	if namespaced, known := q.isNamespaced(server); known && !namespaced {
+		text := fmt.Sprintf("resource '%s' is not namespace scoped", q.Resource.Resource)
+		if q.Resource.Group != "" {
+			text += fmt.Sprintf(" in group '%s'", q.Resource.Group)
+		}
+		warn(text)
+	}
+	if !resourceVerbs.Has(q.Verb) {
+		warn(fmt.Sprintf("verb '%s' is not a known verb", q.Verb))
+	}
+}
+
+// isNamespaced reports whether the resource is in namespaces. known is false if the server does not tell.
+func (q *Question) isNamespaced(server discovery.ServerResourcesInterface) (namespaced, known bool) {
+	if q.Resource.Resource == "*" {
+		return true, true
+	}
+	resources, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String())
+	if err != nil {
+		return true, false
+	}
+	for i := range resources.APIResources {
+		if resources.APIResources[i].Name == q.Resource.Resource {
+			return resources.APIResources[i].Namespaced, true
+		}
+	}
+	return false, false
+}
+
+// verbsOfOne are the verbs whose requests have the name of an object.
+var verbsOfOne = sets.New("get", "update", "patch", "delete")
+
+// IsNameless reports whether the question is about all objects of a resource, although each request has a name.
+func (q *Question) IsNameless() bool {
+	return q.NonResourceURL == "" && q.Name == "" && verbsOfOne.Has(q.Verb)
+}
+
+// Attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.
+func (q *Question) Attributes(version string) (*authorizationv1.ResourceAttributes, *authorizationv1.NonResourceAttributes) {
+	if q.NonResourceURL != "" {
+		return nil, &authorizationv1.NonResourceAttributes{Verb: q.Verb, Path: q.NonResourceURL}
+	}
+	return &authorizationv1.ResourceAttributes{
+		Namespace: q.Namespace, Verb: q.Verb, Group: q.Resource.Group, Version: version, Resource: q.Resource.Resource, Subresource: q.Subresource, Name: q.Name,
+	}, nil
+}

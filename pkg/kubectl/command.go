@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/render"
+	"github.com/proviso-authz/proviso/pkg/kubectl/whocan"
 )
 
 // The exit codes of errors that carry none.
@@ -81,6 +82,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // the help is the same for all users
-	cmd.AddCommand(cani.NewCommand(flags, streams), explain.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), newVersionCommand(streams))
+	cmd.AddCommand(cani.NewCommand(flags, streams), explain.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), whocan.NewCommand(flags, streams), newVersionCommand(streams))
 	return cmd
 }

@@ -37,6 +37,7 @@ func TestHelp(t *testing.T) {
 		"help-render.txt":  {"render", "--help"},
 		"help-test.txt":    {"test", "--help"},
 		"help-version.txt": {"version", "--help"},
+		"help-who-can.txt": {"who-can", "--help"},
 	} {
 		out, errOut, code := run(t, args...)
 		if code != 0 || errOut != "" {
@@ -83,6 +84,7 @@ func TestCompletion(t *testing.T) {
 		{args: []string{"render", "--exempt-"}, want: []string{"--exempt-user", "--exempt-group"}},
 		{args: []string{"test", "-o", ""}, want: []string{"text", "json", "junit"}},
 		{args: []string{"version", "-o", ""}, want: []string{"yaml", "json"}},
+		{args: []string{"who-can", "-o", ""}, want: []string{"table", "json"}},
 	} {
 		out, _, code := run(t, append([]string{"__complete"}, tc.args...)...)
 		for _, want := range tc.want {

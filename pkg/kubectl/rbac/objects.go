@@ -1,0 +1,247 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rbac
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+)
+
+// The kinds of RBAC.
+const (
+	KindRole               = "Role"
+	KindClusterRole        = "ClusterRole"
+	KindRoleBinding        = "RoleBinding"
+	KindClusterRoleBinding = "ClusterRoleBinding"
+)
+
+// Objects are the objects of RBAC.
+type Objects struct {
+	Roles               []rbacv1.Role
+	ClusterRoles        []rbacv1.ClusterRole
+	RoleBindings        []rbacv1.RoleBinding
+	ClusterRoleBindings []rbacv1.ClusterRoleBinding
+	// Unread has the kinds of roles that could not be read, so that a role that is missing here may exist. Files never have all roles.
+	Unread []string
+}
+
+var decoder = func() runtime.Decoder {
+	scheme := runtime.NewScheme()
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
+}()
+
+// The errors of documents.
+var (
+	errNoObject    = errors.New("is not an object with apiVersion and kind")
+	errNested      = errors.New("a list in a list is not read")
+	errNoName      = errors.New("metadata.name: Required value")
+	errNoNamespace = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
+)
+
+// Load returns the objects of RBAC in documents, and the other documents. The items of lists are documents of their own. Namespaced objects
+// that name no namespace get the given one, which may be empty. Aggregated ClusterRoles get the rules that the controller would give them.
+func Load(documents []document.Document, namespace string) (objects *Objects, others []document.Document, errs []error) {
+	l := &loader{objects: &Objects{Unread: []string{KindRole, KindClusterRole}}, namespace: namespace, sources: map[string]document.Source{}}
+	for _, d := range documents {
+		l.load(d)
+	}
+	l.objects.aggregate()
+	return l.objects, l.others, l.errs
+}
+
+type loader struct {
+	objects   *Objects
+	others    []document.Document
+	errs      []error
+	namespace string
+	sources   map[string]document.Source
+}
+
+func (l *loader) fail(at document.Source, err error) {
+	l.errs = append(l.errs, fmt.Errorf("%v: %w", at, err))
+}
+
+func (l *loader) load(d document.Document) {
+	meta := metav1.TypeMeta{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind == "" {
+		l.fail(d.Source, errNoObject)
+		return
+	}
+	switch group := meta.GroupVersionKind().Group; {
+	case meta.APIVersion == "v1" && meta.Kind == "List":
+		l.list(d)
+		return
+	case group != rbacv1.GroupName:
+		l.others = append(l.others, d)
+		return
+	}
+	object, err := runtime.Decode(decoder, d.JSON)
+	if err != nil {
+		l.fail(d.Source, err)
+		return
+	}
+	switch object := object.(type) {
+	case *rbacv1.RoleList:
+		addAll(l, d.Source, object.Items, l.role)
+	case *rbacv1.ClusterRoleList:
+		addAll(l, d.Source, object.Items, l.clusterRole)
+	case *rbacv1.RoleBindingList:
+		addAll(l, d.Source, object.Items, l.roleBinding)
+	case *rbacv1.ClusterRoleBindingList:
+		addAll(l, d.Source, object.Items, l.clusterRoleBinding)
+	case *rbacv1.Role:
+		l.role(d.Source, object)
+	case *rbacv1.ClusterRole:
+		l.clusterRole(d.Source, object)
+	case *rbacv1.RoleBinding:
+		l.roleBinding(d.Source, object)
+	case *rbacv1.ClusterRoleBinding:
+		l.clusterRoleBinding(d.Source, object)
+	default:
+		l.fail(d.Source, fmt.Errorf("kind %q of apiVersion %q is not read", meta.Kind, meta.APIVersion))
+	}
+}
+
+func addAll[T any](_ *loader, at document.Source, items []T, add func(document.Source, *T)) {
+	for i := range items {
+		add(at.At(i), &items[i])
+	}
+}
+
+// list loads the items of a list of objects of any kind, as kubectl get prints it.
+func (l *loader) list(d document.Document) {
+	if d.Source.IsItem() {
+		l.fail(d.Source, errNested)
+		return
+	}
+	list := &metav1.List{}
+	strict, err := kjson.UnmarshalStrict(d.JSON, list)
+	if err == nil && len(strict) > 0 {
+		err = runtime.NewStrictDecodingError(strict)
+	}
+	if err != nil {
+		l.fail(d.Source, err)
+		return
+	}
+	for i := range list.Items {
+		l.load(document.Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
+	}
+}
+
+func (l *loader) role(at document.Source, r *rbacv1.Role) {
+	if l.accept(at, KindRole, &r.ObjectMeta, true) {
+		l.objects.Roles = append(l.objects.Roles, *r)
+	}
+}
+
+func (l *loader) clusterRole(at document.Source, r *rbacv1.ClusterRole) {
+	if l.accept(at, KindClusterRole, &r.ObjectMeta, false) {
+		l.objects.ClusterRoles = append(l.objects.ClusterRoles, *r)
+	}
+}
+
+func (l *loader) roleBinding(at document.Source, b *rbacv1.RoleBinding) {
+	if l.accept(at, KindRoleBinding, &b.ObjectMeta, true) {
+		l.objects.RoleBindings = append(l.objects.RoleBindings, *b)
+	}
+}
+
+func (l *loader) clusterRoleBinding(at document.Source, b *rbacv1.ClusterRoleBinding) {
+	if l.accept(at, KindClusterRoleBinding, &b.ObjectMeta, false) {
+		l.objects.ClusterRoleBindings = append(l.objects.ClusterRoleBindings, *b)
+	}
+}
+
+// accept checks the metadata of an object, and sets its namespace.
+func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta, namespaced bool) bool {
+	switch {
+	case !namespaced:
+		meta.Namespace = ""
+	case meta.Namespace == "":
+		meta.Namespace = l.namespace
+	}
+	var err error
+	id := fmt.Sprintf("%s %q", kind, pathOf(meta.Namespace, meta.Name))
+	other, twice := l.sources[id]
+	switch {
+	case meta.Name == "":
+		err = errNoName
+	case namespaced && meta.Namespace == "":
+		err = errNoNamespace
+	case twice:
+		err = fmt.Errorf("the same object is in %v, too", other)
+	default:
+		l.sources[id] = at
+		return true
+	}
+	l.fail(at, fmt.Errorf("%s: %w", id, err))
+	return false
+}
+
+func pathOf(namespace, name string) string {
+	if namespace == "" {
+		return name
+	}
+	return namespace + "/" + name
+}
+
+// aggregate sets the rules of aggregated ClusterRoles as the controller does: the rules of all selected ClusterRoles in the order of their
+// names. An aggregated ClusterRole may select others.
+func (o *Objects) aggregate() {
+	byName := slices.Clone(o.ClusterRoles)
+	slices.SortFunc(byName, func(a, b rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+	for range byName { // a round for each step from one aggregated ClusterRole to the next
+		changed := false
+		for i := range byName {
+			if byName[i].AggregationRule == nil {
+				continue
+			}
+			rules := selected(byName, &byName[i])
+			changed = changed || !equality.Semantic.DeepEqual(rules, byName[i].Rules)
+			byName[i].Rules = rules
+		}
+		if !changed {
+			break
+		}
+	}
+	o.ClusterRoles = byName
+}
+
+// selected returns the rules of the ClusterRoles that an aggregated one selects. A selector that is not valid selects nothing.
+func selected(roles []rbacv1.ClusterRole, aggregated *rbacv1.ClusterRole) (rules []rbacv1.PolicyRule) {
+	for i := range aggregated.AggregationRule.ClusterRoleSelectors {
+		selector, err := metav1.LabelSelectorAsSelector(&aggregated.AggregationRule.ClusterRoleSelectors[i])
+		if err != nil {
+			continue
+		}
+		for j := range roles {
+			if roles[j].Name == aggregated.Name || !selector.Matches(labels.Set(roles[j].Labels)) {
+				continue
+			}
+			for _, rule := range roles[j].Rules {
+				if !slices.ContainsFunc(rules, func(other rbacv1.PolicyRule) bool { return equality.Semantic.DeepEqual(rule, other) }) {
+					rules = append(rules, rule)
+				}
+			}
+		}
+	}
+	return rules
+}

@@ -1,0 +1,138 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package whocan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	kjson "sigs.k8s.io/json"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+)
+
+// fromFiles reads roles, bindings and policies from documents. Objects of other kinds cause a warning.
+func fromFiles(ctx context.Context, documents []document.Document, namespace string, compiler *partial.Compiler, warn func(string)) (*input, error) {
+	objects, others, errs := rbac.Load(documents, namespace)
+	loader, ignored := policyfile.NewLoader("", compiler), 0
+	for _, d := range others {
+		kind := metav1.TypeMeta{} // Load has read it before
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &kind); err == nil && kind.GroupVersionKind().Group != policyv1alpha1.GroupName {
+			ignored++
+			continue
+		}
+		loader.Load(ctx, d)
+	}
+	if errs = append(errs, loader.Errs...); len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	if ignored > 0 {
+		warn(fmt.Sprintf("objects that are neither of RBAC nor policies are ignored: %d", ignored))
+	}
+	in := &input{policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
+	for _, p := range loader.Sorted() {
+		in.policies[p.Key] = p.Spec
+	}
+	in.add(objects, nil)
+	return in, nil
+}
+
+// add adds roles and bindings, and a gap for each kind that could not be read.
+func (in *input) add(objects *rbac.Objects, errs []error) {
+	in.permissions = objects.Permissions()
+	for _, err := range errs {
+		in.gaps = append(in.gaps, err.Error())
+	}
+}
+
+// warningWithoutProviso is for a cluster that serves no policies.
+const warningWithoutProviso = "the server does not serve policy.proviso.dev: this is the answer of RBAC alone"
+
+var errNothing = errors.New("neither bindings nor policies could be read")
+
+// fromCluster reads the roles, bindings and policies that decide in a namespace, or in all namespaces.
+func fromCluster(ctx context.Context, rbacs rbacclient.RbacV1Interface, policies policyclient.PolicyV1alpha1Interface, namespace string, warn func(string)) (*input, error) {
+	objects, errs := rbac.Read(ctx, rbacs, namespace)
+	in := &input{policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, stored: map[engine.Key]*stored{}}
+	in.add(objects, errs)
+	cluster := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return policies.ClusterAuthorizationPolicies().List(ctx, options)
+	}, func(p *policyv1alpha1.ClusterAuthorizationPolicy) { in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status) })
+	namespaced := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return policies.AuthorizationPolicies(namespace).List(ctx, options)
+	}, func(p *policyv1alpha1.AuthorizationPolicy) { in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status) })
+	if apierrors.IsNotFound(cluster) && apierrors.IsNotFound(namespaced) {
+		warn(warningWithoutProviso)
+		cluster, namespaced = nil, nil
+	}
+	for _, err := range []error{cluster, namespaced} {
+		if err != nil {
+			in.gaps = append(in.gaps, fmt.Sprintf("policies cannot be listed: %v", err))
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == kinds {
+		return nil, fmt.Errorf("%w: %w", errNothing, errs[0])
+	}
+	return in, nil
+}
+
+// kinds is the number of kinds that are read: four of RBAC and two of policies.
+const kinds = 6
+
+// addPolicy adds a stored policy.
+func (in *input) addPolicy(object *metav1.ObjectMeta, spec *policyv1alpha1.AuthorizationPolicySpec, status *policyv1alpha1.AuthorizationPolicyStatus) {
+	key := engine.Key{Namespace: object.Namespace, Name: object.Name}
+	in.policies[key] = spec
+	in.stored[key] = &stored{generation: object.Generation, status: status}
+}
+
+// stored is what the server says of a policy.
+type stored struct {
+	generation int64
+	status     *policyv1alpha1.AuthorizationPolicyStatus
+}
+
+// check compares a policy with its status. Requests that it does not decide are a gap for a restriction, because the answer may then be too narrow, and
+// a warning for an Allow policy. Without a status, as for a file, nothing is known.
+func (s *stored) check(key engine.Key, effect policyv1alpha1.PolicyEffect, verb string) (gaps, warnings []string) {
+	if s == nil {
+		return nil, nil
+	}
+	ready := meta.FindStatusCondition(s.status.Conditions, policyv1alpha1.PolicyReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != s.generation {
+		gaps = append(gaps, fmt.Sprintf("%v: the server has not compiled this version of it, and may decide by an earlier one", key))
+	}
+	for i := range s.status.Enforcement {
+		e := &s.status.Enforcement[i]
+		if verb != "*" && !slices.Contains(e.Verbs, verb) && !slices.Contains(e.Verbs, "*") {
+			continue
+		}
+		text := fmt.Sprintf("%v on %s %s: %s: %s", key, strings.Join(e.Verbs, ","), strings.Join(e.Resources, ","), e.Result, e.Message)
+		switch {
+		case effect != policyv1alpha1.PolicyEffectAllow && (e.Result == policyv1alpha1.ResultNotEnforced || e.Result == policyv1alpha1.ResultPending):
+			gaps = append(gaps, text)
+		case e.Result != policyv1alpha1.ResultEnforced:
+			warnings = append(warnings, text)
+		}
+	}
+	return gaps, warnings
+}

@@ -1,0 +1,187 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package whocan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+)
+
+// policy is a policy that can decide for users of any name. For its record, its rules match.
+type policy struct {
+	key      engine.Key
+	spec     *policyv1alpha1.AuthorizationPolicySpec
+	subjects engine.Subjects
+	// bare is the specification without condition and subjects, and rules decides by it.
+	bare  *policyv1alpha1.AuthorizationPolicySpec
+	rules *engine.Authorizer
+	// evaluated decides by the condition. assumed decides as if the data that the condition needs were not known.
+	evaluated, assumed *engine.Authorizer
+	expression         *partial.Expression
+	record             authorizer.AttributesRecord
+	// failure says why the policy does not compile.
+	failure error
+}
+
+// result is what a policy does to the request of one user.
+type result uint8
+
+const (
+	none result = iota
+	// onCondition means that the policy applies if its condition is true.
+	onCondition
+	always
+)
+
+// unknownCondition reads data that no server knows at authorization.
+const unknownCondition = "dryRun"
+
+// newPolicy compiles the rules of a policy. Its condition is compiled when a request matches them.
+func newPolicy(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) *policy {
+	p := &policy{key: key, spec: spec, subjects: engine.SubjectsOf(spec), bare: spec.DeepCopy()}
+	p.bare.Condition, p.bare.Variables = "", nil
+	p.bare.Subjects = nil // for all users: the subjects are matched apart
+	if spec.Effect == policyv1alpha1.PolicyEffectAllow {
+		p.bare.Subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}}
+	} else {
+		p.bare.Effect = policyv1alpha1.PolicyEffectDeny // matches, and fails, in the same way, and its result shows
+	}
+	p.rules, p.failure = authorizerOf(key, p.bare, compiler)
+	return p
+}
+
+// match returns the policy for a request that its rules match, and nil for others.
+func (p *policy) match(record authorizer.AttributesRecord, compiler *partial.Compiler) *policy {
+	if p.rules != nil && p.decide(context.Background(), p.rules, record, "").IsNoOpinion() {
+		return nil
+	}
+	if p.evaluated == nil && p.failure == nil {
+		p.compile(compiler)
+	}
+	matching := *p
+	matching.record = record
+	return &matching
+}
+
+// compile sets the authorizers of the policy.
+func (p *policy) compile(compiler *partial.Compiler) {
+	if p.spec.Condition == "" {
+		p.evaluated, p.assumed = p.rules, p.rules
+		return
+	}
+	spec := *p.bare
+	spec.Condition = unknownCondition
+	if p.assumed, p.failure = authorizerOf(p.key, &spec, compiler); p.failure != nil {
+		return
+	}
+	spec.Condition, spec.Variables = p.spec.Condition, p.spec.Variables
+	compiled, err := engine.New(p.key, &spec, compiler)
+	if err != nil {
+		p.failure = err
+		return
+	}
+	p.evaluated, p.expression = publish(p.key, compiled, spec.Effect), compiled.Expression()
+}
+
+func authorizerOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Authorizer, error) {
+	compiled, err := engine.New(key, spec, compiler)
+	if err != nil {
+		return nil, err
+	}
+	return publish(key, compiled, spec.Effect), nil
+}
+
+// publish returns an authorizer with one policy.
+func publish(key engine.Key, compiled *engine.Policy, effect policyv1alpha1.PolicyEffect) *engine.Authorizer {
+	source := &engine.Source{}
+	source.Publish(engine.NewBuilder().Apply(map[engine.Key]*engine.Policy{key: compiled}))
+	part := engine.Restricting
+	if effect == policyv1alpha1.PolicyEffectAllow {
+		part = engine.Granting
+	}
+	return &engine.Authorizer{Source: source, Part: part}
+}
+
+// decide returns the decision of an authorizer about the request of a user, of whom only the name counts.
+func (p *policy) decide(ctx context.Context, by *engine.Authorizer, record authorizer.AttributesRecord, username string) authorization.Decision {
+	record.User = &user.DefaultInfo{Name: username, Groups: []string{user.AllAuthenticated}}
+	ctx = authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
+	return by.Decide(ctx, authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable})
+}
+
+// needsMore reports whether the condition reads data of the user that is not known.
+func (p *policy) needsMore(r requester) bool {
+	if p.expression == nil {
+		return false
+	}
+	for _, field := range []string{"groups", "uid", "extra"} {
+		if p.expression.ReadsRequestField("userInfo", field) {
+			return true
+		}
+	}
+	return !r.hasName() && p.expression.ReadsRequestField("userInfo")
+}
+
+// of returns the result of the policy for a requester, and the condition.
+func (p *policy) of(ctx context.Context, r requester) (result, string) {
+	switch {
+	case !p.subjects.Have(r.user):
+		return none, ""
+	case p.failure != nil && p.spec.Effect == policyv1alpha1.PolicyEffectAllow:
+		return none, ""
+	case p.failure != nil:
+		return always, ""
+	}
+	by := p.evaluated
+	if p.needsMore(r) {
+		by = p.assumed
+	}
+	decision := p.decide(ctx, by, p.record, r.user.Name)
+	switch {
+	case decision.IsNoOpinion():
+		return none, ""
+	case decision.IsUnconditional():
+		return always, ""
+	}
+	return onCondition, p.condition(decision)
+}
+
+// condition returns the text of the condition that a decision depends on.
+func (p *policy) condition(decision authorization.Decision) string {
+	if p.spec.Condition == "" {
+		return fmt.Sprintf("request.apiVersion in [%s]", strings.Join(p.versions(), ", "))
+	}
+	if conditions := decision.Conditions(); !authorization.HasWildcards(p.record) && len(conditions) == 1 && conditions[0].TextFunc != nil {
+		if text, err := conditions[0].TextFunc(); err == nil && text != unknownCondition {
+			return text
+		}
+	}
+	return p.expression.Text()
+}
+
+// versions returns the versions that the rules name, in quotes.
+func (p *policy) versions() (versions []string) {
+	for i := range p.spec.Rules {
+		for _, version := range p.spec.Rules[i].APIVersions {
+			if quoted := fmt.Sprintf("%q", version); !slices.Contains(versions, quoted) {
+				versions = append(versions, quoted)
+			}
+		}
+	}
+	return versions
+}

@@ -1,0 +1,380 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package whocan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+)
+
+// The answers for a subject.
+const (
+	answerYes   = "yes"
+	answerYesIf = "yes-if"
+	answerNo    = "no"
+)
+
+// The kinds of sources that are no objects of RBAC.
+const (
+	kindClusterPolicy    = "ClusterAuthorizationPolicy"
+	kindNamespacedPolicy = "AuthorizationPolicy"
+	kindPrivilegedGroup  = "PrivilegedGroup"
+)
+
+// report is the answer, as --output=json prints it. docs/kubectl-proviso.md describes the fields.
+type report struct {
+	APIVersion   string             `json:"apiVersion"`
+	Kind         string             `json:"kind"`
+	Request      request            `json:"request"`
+	Complete     bool               `json:"complete"`
+	Gaps         []string           `json:"gaps"`
+	Warnings     []string           `json:"warnings"`
+	Subjects     []subjectAnswer    `json:"subjects"`
+	Restrictions []restriction      `json:"restrictions"`
+	Narrower     []narrowerGrant    `json:"narrower"`
+	policies     []*policy          `json:"-"`
+	permissions  []*rbac.Permission `json:"-"`
+}
+
+// request is the request that the report is about.
+type request struct {
+	Verb        string `json:"verb"`
+	Group       string `json:"group,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Resource    string `json:"resource,omitempty"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Path        string `json:"path,omitempty"`
+}
+
+// subjectAnswer is the answer for one subject, with everything that allows or restricts it, in the order in which it decides.
+type subjectAnswer struct {
+	subjectName
+	Answer string `json:"answer"`
+	Parts  []part `json:"parts"`
+}
+
+type subjectName struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+}
+
+// source is a binding or a policy.
+type source struct {
+	Kind      string       `json:"kind"`
+	Namespace string       `json:"namespace,omitempty"`
+	Name      string       `json:"name"`
+	Role      *subjectName `json:"role,omitempty"`
+}
+
+// part is what one binding or policy does to a request. Without a condition it always does it.
+type part struct {
+	Effect      policyv1alpha1.PolicyEffect `json:"effect"`
+	Condition   string                      `json:"condition,omitempty"`
+	Words       string                      `json:"words,omitempty"`
+	Source      source                      `json:"source"`
+	Description string                      `json:"description,omitempty"`
+}
+
+// restriction is a Deny or NoOpinion policy about the request, for any users.
+type restriction struct {
+	part
+	AllUsers bool          `json:"allUsers,omitempty"`
+	Subjects []subjectName `json:"subjects,omitempty"`
+}
+
+// narrowerGrant allows the request for certain names of objects, or in one namespace, only.
+type narrowerGrant struct {
+	Source   source        `json:"source"`
+	Subjects []subjectName `json:"subjects"`
+}
+
+func nameOf(s rbacv1.Subject) subjectName {
+	s = normalized(s)
+	return subjectName{Kind: s.Kind, Namespace: s.Namespace, Name: s.Name}
+}
+
+func namesOf(subjects []rbacv1.Subject) []subjectName {
+	names := make([]subjectName, 0, len(subjects))
+	for _, s := range subjects {
+		names = append(names, nameOf(s))
+	}
+	return names
+}
+
+// input has the permissions and the policies of a cluster, or of files.
+type input struct {
+	permissions []*rbac.Permission
+	policies    map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec
+	// stored has the status of each policy of a cluster.
+	stored map[engine.Key]*stored
+	// gaps say what could not be read.
+	gaps []string
+	// compiled has the policies that were compiled for an earlier question.
+	compiled map[engine.Key]*policy
+}
+
+func (in *input) policy(key engine.Key, compiler *partial.Compiler) *policy {
+	if in.compiled == nil {
+		in.compiled = map[engine.Key]*policy{}
+	}
+	if in.compiled[key] == nil {
+		in.compiled[key] = newPolicy(key, in.policies[key], compiler)
+	}
+	return in.compiled[key]
+}
+
+// reportOf returns the answer to a question.
+func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord, compiler *partial.Compiler) *report {
+	r := &report{
+		APIVersion: "report.proviso.dev/v1alpha1", Kind: "WhoCan", Gaps: slices.Clone(in.gaps),
+		Request: request{
+			Verb: record.Verb, Group: record.APIGroup, Version: record.APIVersion, Resource: record.Resource, Subresource: record.Subresource,
+			Namespace: record.Namespace, Name: record.Name, Path: record.Path,
+		},
+		Warnings: []string{}, Subjects: []subjectAnswer{}, Restrictions: []restriction{}, Narrower: []narrowerGrant{},
+	}
+	lists := [][]rbacv1.Subject{{{Kind: rbacv1.GroupKind, Name: user.SystemPrivilegedGroup}}}
+	for _, p := range in.permissions {
+		if p.Unknown && (p.Namespace == "" || p.Namespace == record.Namespace) {
+			r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the %s %q is missing: it could not be read, or it is in no file", p, p.Role.Kind, p.Role.Name))
+		}
+		if len(engine.RulesOf(p.Key(), p.Spec).Matching(record)) > 0 {
+			r.permissions, lists = append(r.permissions, p), append(lists, p.Spec.Subjects)
+		} else {
+			r.addNarrower(sourceOfPermission(p), p.Key(), p.Spec, record)
+		}
+	}
+	for _, key := range sortedKeys(in.policies) {
+		spec := in.policies[key]
+		if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
+			continue
+		}
+		if p := in.policy(key, compiler).match(record, compiler); p != nil {
+			r.policies, lists = append(r.policies, p), append(lists, spec.Subjects)
+			r.check(p, in.stored[key])
+			if p.readsMissingName() {
+				r.Narrower = append(r.Narrower, narrowerGrant{Source: sourceOfPolicy(key), Subjects: namesOf(spec.Subjects)})
+			}
+		} else if spec.Effect == policyv1alpha1.PolicyEffectAllow {
+			r.addNarrower(sourceOfPolicy(key), key, spec, record)
+		}
+	}
+	for _, q := range requestersOf(lists...) {
+		if a := r.answer(ctx, q); a != nil {
+			r.Subjects = append(r.Subjects, *a)
+		}
+	}
+	r.addRestrictions()
+	if r.Complete = len(r.Gaps) == 0; r.Complete {
+		r.Gaps = []string{}
+	}
+	return r
+}
+
+func sortedKeys(policies map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec) []engine.Key {
+	keys := make([]engine.Key, 0, len(policies))
+	for key := range policies {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b engine.Key) int {
+		switch {
+		case a.Less(b):
+			return -1
+		case b.Less(a):
+			return 1
+		}
+		return 0
+	})
+	return keys
+}
+
+// check adds the gaps and the warnings about a policy.
+func (r *report) check(p *policy, of *stored) {
+	if p.failure != nil {
+		r.Gaps = append(r.Gaps, fmt.Sprintf("%v does not compile here, so that the server may decide by an earlier version of it: %v", p.key, p.failure))
+	}
+	gaps, warnings := of.check(p.key, p.spec.Effect, r.Request.Verb)
+	r.Gaps, r.Warnings = append(r.Gaps, gaps...), append(r.Warnings, warnings...)
+}
+
+// answer returns the answer for a requester, or nil if nothing allows the request.
+func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
+	a := &subjectAnswer{subjectName: nameOf(q.subject)}
+	if slices.Contains(q.user.Groups, user.SystemPrivilegedGroup) {
+		a.Answer = answerYes
+		a.Parts = []part{{Effect: policyv1alpha1.PolicyEffectAllow, Source: source{Kind: kindPrivilegedGroup, Name: user.SystemPrivilegedGroup}, Description: "every request of the group is allowed"}}
+		return a
+	}
+	var seen tally
+	denials := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectDeny, &seen)
+	permissions := r.permissionsOf(q)
+	seen.permitted = len(permissions) > 0
+	held := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectNoOpinion, &seen)
+	allowed := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectAllow, &seen)
+	if len(permissions)+len(allowed) == 0 {
+		return nil
+	}
+	a.Answer, a.Parts = seen.answer(), slices.Concat(denials, permissions, held, allowed)
+	return a
+}
+
+// tally says which results the policies have, by their effects.
+type tally struct {
+	always, onCondition map[policyv1alpha1.PolicyEffect]bool
+	// permitted says that RBAC allows the request.
+	permitted bool
+}
+
+func (t *tally) add(effect policyv1alpha1.PolicyEffect, of result) {
+	if t.always == nil {
+		t.always, t.onCondition = map[policyv1alpha1.PolicyEffect]bool{}, map[policyv1alpha1.PolicyEffect]bool{}
+	}
+	t.always[effect] = t.always[effect] || of == always
+	t.onCondition[effect] = t.onCondition[effect] || of == onCondition
+}
+
+// answer returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
+func (t *tally) answer() string {
+	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
+	switch {
+	case t.always[deny]:
+		return answerNo
+	case t.permitted && t.onCondition[deny]:
+		return answerYesIf
+	case t.permitted:
+		return answerYes
+	case t.always[noOpinion]:
+		return answerNo
+	case t.always[allow] && !t.onCondition[deny] && !t.onCondition[noOpinion]:
+		return answerYes
+	case t.always[allow], t.onCondition[allow]:
+		return answerYesIf
+	}
+	return answerNo
+}
+
+// partsOf returns the policies with an effect that apply to a requester.
+func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1.PolicyEffect, seen *tally) (parts []part) {
+	for _, p := range r.policies {
+		if p.spec.Effect != effect {
+			continue
+		}
+		if of, condition := p.of(ctx, q); of != none {
+			seen.add(effect, of)
+			parts = append(parts, p.part(condition))
+		}
+	}
+	return parts
+}
+
+func (p *policy) part(condition string) part {
+	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: condition, Description: p.spec.Description}
+	if words := conditiontable.Words(condition); words != condition {
+		made.Words = words
+	}
+	return made
+}
+
+// permissionsOf returns the bindings that allow the request of a requester.
+func (r *report) permissionsOf(q requester) (parts []part) {
+	for _, p := range r.permissions {
+		if len(p.Spec.Subjects) > 0 && engine.SubjectsOf(p.Spec).Have(q.user) {
+			parts = append(parts, part{Effect: policyv1alpha1.PolicyEffectAllow, Source: sourceOfPermission(p)})
+		}
+	}
+	return parts
+}
+
+func sourceOfPermission(p *rbac.Permission) source {
+	return source{Kind: p.Kind, Namespace: p.Namespace, Name: p.Name, Role: &subjectName{Kind: p.Role.Kind, Name: p.Role.Name}}
+}
+
+func sourceOfPolicy(key engine.Key) source {
+	if key.Namespace == "" {
+		return source{Kind: kindClusterPolicy, Name: key.Name}
+	}
+	return source{Kind: kindNamespacedPolicy, Namespace: key.Namespace, Name: key.Name}
+}
+
+// addRestrictions adds the policies that restrict the request for some users.
+func (r *report) addRestrictions() {
+	for _, p := range r.policies {
+		if p.spec.Effect == policyv1alpha1.PolicyEffectAllow {
+			continue
+		}
+		condition := ""
+		if p.expression != nil {
+			condition = p.expression.Text()
+		}
+		r.Restrictions = append(r.Restrictions, restriction{part: p.part(condition), AllUsers: len(p.spec.Subjects) == 0, Subjects: namesOf(p.spec.Subjects)})
+	}
+}
+
+// addNarrower adds a grant whose rules match the request for a name, or in a namespace, that the question does not have.
+func (r *report) addNarrower(from source, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord) {
+	if !record.ResourceRequest || record.Name != "" && record.Namespace != "" {
+		return
+	}
+	hasName := canHaveName(record)
+	names := []string{record.Name}
+	for i := range spec.Rules {
+		if record.Name == "" && hasName {
+			names = append(names, spec.Rules[i].ResourceNames...)
+		}
+	}
+	if record.Namespace == "" {
+		record.Namespace = key.Namespace
+	}
+	rules := engine.RulesOf(key, spec)
+	for _, record.Name = range names {
+		if len(rules.Matching(record)) > 0 {
+			r.Narrower = append(r.Narrower, narrowerGrant{Source: from, Subjects: namesOf(spec.Subjects)})
+			return
+		}
+	}
+}
+
+// canHaveName reports whether requests with these attributes can have the name of an object.
+func canHaveName(record authorizer.AttributesRecord) bool {
+	return record.ResourceRequest && (record.Verb != "create" && record.Verb != "deletecollection" || record.Subresource != "")
+}
+
+// readsMissingName reports whether an Allow policy may allow the request for certain names, and the question names no object.
+func (p *policy) readsMissingName() bool {
+	return p.spec.Effect == policyv1alpha1.PolicyEffectAllow && p.record.Name == "" && canHaveName(p.record) && p.expression != nil && p.expression.ReadsRequestField("name")
+}
+
+// String returns a source as texts show it: the kind, except for policies and groups, and the name.
+func (s source) String() string {
+	name := strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
+	switch s.Kind {
+	case kindClusterPolicy, kindNamespacedPolicy:
+		return "policy " + name
+	case kindPrivilegedGroup:
+		return "privileged group"
+	}
+	return s.Kind + " " + name
+}
+
+// String returns the kind and the name of a subject.
+func (s subjectName) String() string {
+	return s.Kind + " " + strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
+}

@@ -1,0 +1,196 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// transcript runs commands by kubectl, and returns what they print.
+func transcript(t *testing.T, command string, rows [][2]string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, row := range rows {
+		out, errOut, code := shell(t, row[0], "", "kubectl proviso "+command+" "+row[1])
+		fmt.Fprintf(&text, "%s$ kubectl proviso %s %s\n%s", row[0], command, row[1], out)
+		for line := range strings.Lines(errOut) {
+			text.WriteString("stderr: " + line)
+		}
+		fmt.Fprintf(&text, "exit code %d\n\n", code)
+		if code == 2 && (out != "" || strings.Count(errOut, "error: ") != 1) {
+			t.Errorf("%s: want one error and no answer, got %s%s", row[1], out, errOut)
+		}
+	}
+	return text.String()
+}
+
+// checkDocument checks that the first example of a command in docs/kubectl-proviso.md is in a transcript.
+func checkDocument(t *testing.T, user, command, text string) {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join(repository, "docs", "kubectl-proviso.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(document), "```console\n$ kubectl proviso "+command+" ")
+	shown, _, _ = strings.Cut(shown, "```")
+	if shown == "" || !strings.Contains(text, user+"$ kubectl proviso "+command+" "+shown) {
+		t.Errorf("the document shows %s, which is not printed", shown)
+	}
+}
+
+// checkExamples runs the examples in the help of a command.
+func checkExamples(t *testing.T, command string, least int) {
+	t.Helper()
+	help, _, _ := plugin(t, "admin", "", command, "--help")
+	_, examples, _ := strings.Cut(help, "Examples:\n")
+	examples, _, _ = strings.Cut(examples, "\nFlags:")
+	count := 0
+	for line := range strings.Lines(examples) {
+		if example := strings.TrimSpace(line); strings.HasPrefix(example, "kubectl ") {
+			count++
+			if out, errOut, code := shell(t, "admin", "", example); code == 2 || out == "" {
+				t.Errorf("%s: exit code %d: %s%s", example, code, out, errOut)
+			}
+		}
+	}
+	if count < least {
+		t.Errorf("found %d examples in %s", count, help)
+	}
+}
+
+// TestKubectlWhoCan runs the plugin by kubectl, and compares what it prints. It is not parallel, because roles and policies of other tests
+// would change the lists.
+func TestKubectlWhoCan(t *testing.T) {
+	applyForTest(t, pluginManifest)
+	applyNamespaced(t, "plugin", pluginPolicies)
+	text := transcript(t, "who-can", [][2]string{
+		{"admin", "create virtualmachines -n plugin"},
+		{"admin", "update virtualmachines/dev -n plugin"},
+		{"admin", "deletecollection vm -n plugin"},
+		{"admin", "create configmaps -n plugin"},
+		{"admin", "get /metrics"},
+		{"admin", "create virtualmachines -n plugin -o json"},
+		{"alice", "create virtualmachines -n plugin"},
+		{"admin", "create virtualmachines -n plugin --as bob"},
+		{"admin", "create"},
+		{"admin", "get pods --subresource"},
+		{"admin", "get pods --server https://127.0.0.1:1"},
+	})
+	golden.Compare(t, filepath.Join("testdata", "kubectl-who-can.golden.txt"), text)
+	checkDocument(t, "admin", "who-can", text)
+	checkExamples(t, "who-can", 5)
+	t.Run("with a part of the permissions", func(t *testing.T) {
+		const manifest = `
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: who-can-reader}, rules: [{apiGroups: [policy.proviso.dev], resources: [clusterauthorizationpolicies], verbs: [list]}, {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles, clusterrolebindings, rolebindings], verbs: [list]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: who-can-reader}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: who-can-reader}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]}
+`
+		applyForTest(t, manifest)
+		out, errOut, code := plugin(t, "agent", "", "who-can", "get", "virtualmachines", "-n", "plugin", "-o", "json")
+		list := whoCan{}
+		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 1 || list.Complete || len(list.Gaps) < 3 || !strings.Contains(errOut, "the list may be incomplete") {
+			t.Errorf("got %d %s%s, %v", code, out, errOut, err)
+		}
+		for _, want := range []string{"Roles cannot be listed", "policies cannot be listed", `the Role "viewer" is missing`} {
+			if !strings.Contains(errOut, want) {
+				t.Errorf("got %s, want %s", errOut, want)
+			}
+		}
+	})
+}
+
+// whoCan is the JSON of who-can.
+type whoCan struct {
+	Complete bool
+	Gaps     []string
+	Subjects []struct{ Kind, Namespace, Name, Answer string }
+}
+
+func (w *whoCan) has(kind, namespace, name string) bool {
+	return slices.ContainsFunc(w.Subjects, func(s struct{ Kind, Namespace, Name, Answer string }) bool {
+		return s.Kind == kind && s.Namespace == namespace && s.Name == name && s.Answer == "yes"
+	})
+}
+
+// TestKubectlWhoCanAgrees compares lists with the answers of kube-apiserver for random roles.
+func TestKubectlWhoCanAgrees(t *testing.T) {
+	r := rand.New(rand.NewPCG(pluginSeed, 3))
+	subjects := []string{"{kind: User, name: wc-a}", "{kind: User, name: wc-b}", "{kind: Group, name: wc-devs}", "{kind: Group, name: 'system:serviceaccounts:wc-blue'}", "{kind: ServiceAccount, name: robot, namespace: wc-blue}"}
+	manifest := "{apiVersion: v1, kind: Namespace, metadata: {name: wc-blue}}\n---\n{apiVersion: v1, kind: Namespace, metadata: {name: wc-red}}\n"
+	verbs, resources := []string{"get", "list", "create", "update", "bind", "*"}, []string{"configmaps", "secrets", "pods", "pods/log", "deployments", "deployments/scale", "*/scale", "*"}
+	for i := range 24 {
+		kind, namespace := "Role", ", namespace: "+pick(r, "wc-blue", "wc-red")
+		if i%4 == 0 {
+			kind, namespace = "ClusterRole", ""
+		}
+		names := pick(r, "", "", ", resourceNames: [a]")
+		manifest += fmt.Sprintf(`---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]s, metadata: {name: wc-%[2]d%[3]s}, rules: [{apiGroups: ["", apps], resources: %[4]s, verbs: %[5]s%[6]s}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: %[1]sBinding, metadata: {name: wc-%[2]d%[3]s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %[1]s, name: wc-%[2]d}, subjects: [%[7]s]}
+`, kind, i, namespace, someOf(r, resources[:7-r.IntN(2)]...), someOf(r, verbs[:5]...), names, pick(r, subjects...))
+	}
+	applyForTest(t, manifest)
+	time.Sleep(time.Second) // until the authorizer of kube-apiserver has the roles
+	kube, _ := clients(t, "admin")
+	users := []struct {
+		kind, namespace, name string
+		user                  string
+		groups                []string
+	}{
+		{"User", "", "wc-a", "wc-a", []string{"system:authenticated"}},
+		{"User", "", "wc-b", "wc-b", []string{"system:authenticated"}},
+		{"Group", "", "wc-devs", "wc-member", []string{"wc-devs", "system:authenticated"}},
+		{"ServiceAccount", "wc-blue", "robot", "system:serviceaccount:wc-blue:robot", []string{"system:serviceaccounts", "system:serviceaccounts:wc-blue", "system:authenticated"}},
+		{"Group", "", "system:masters", "wc-root", []string{"system:masters", "system:authenticated"}},
+	}
+	answers := map[bool]int{}
+	for range 80 {
+		attributes := &authorizationv1.ResourceAttributes{Verb: pick(r, verbs...), Namespace: pick(r, "wc-blue", "wc-red", ""), Name: pick(r, "", "a", "b"), Version: "v1"}
+		resource := pick(r, resources[:6]...)
+		attributes.Resource, attributes.Subresource, _ = strings.Cut(resource, "/")
+		if attributes.Resource == "deployments" {
+			attributes.Group = "apps"
+		}
+		args := []string{"who-can", attributes.Verb, strings.TrimSuffix(attributes.Resource+"."+attributes.Group, ".") + "/" + attributes.Name, "--subresource=" + attributes.Subresource, "-o", "json", "-n", attributes.Namespace}
+		if attributes.Namespace == "" {
+			args[len(args)-2], args = "-A", args[:len(args)-1]
+		}
+		out, errOut, code := plugin(t, "admin", "", args...)
+		list := whoCan{}
+		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || !list.Complete {
+			t.Fatalf("%v: %d %s%s, %v", args, code, out, errOut, err)
+		}
+		for _, u := range users {
+			review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+				Spec: authorizationv1.SubjectAccessReviewSpec{User: u.user, Groups: u.groups, ResourceAttributes: attributes},
+			}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := list.has(u.kind, u.namespace, u.name) || u.kind == "ServiceAccount" && list.has("Group", "", "system:serviceaccounts:wc-blue")
+			if answers[got]++; got != review.Status.Allowed {
+				t.Errorf("%v: %s: got %v, want %v (%s)", args, u.name, got, review.Status.Allowed, review.Status.Reason)
+			}
+		}
+	}
+	if t.Logf("answers: %v", answers); answers[true] < 80 || answers[false] < 80 {
+		t.Errorf("too few different answers: %v", answers)
+	}
+}

@@ -31,13 +31,14 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for file, args := range map[string][]string{
-		"help.txt":         {"--help"},
-		"help-can-i.txt":   {"can-i", "--help"},
-		"help-explain.txt": {"explain", "--help"},
-		"help-render.txt":  {"render", "--help"},
-		"help-test.txt":    {"test", "--help"},
-		"help-version.txt": {"version", "--help"},
-		"help-who-can.txt": {"who-can", "--help"},
+		"help-can-i.txt":           {"can-i", "--help"},
+		"help-can-impersonate.txt": {"can-impersonate", "--help"},
+		"help-explain.txt":         {"explain", "--help"},
+		"help-render.txt":          {"render", "--help"},
+		"help-test.txt":            {"test", "--help"},
+		"help-version.txt":         {"version", "--help"},
+		"help-who-can.txt":         {"who-can", "--help"},
+		"help.txt":                 {"--help"},
 	} {
 		out, errOut, code := run(t, args...)
 		if code != 0 || errOut != "" {

@@ -68,11 +68,15 @@ certs: ## Make the CAs and certificates for the manifests in artifacts/.
 	@go run ./hack/certs artifacts/base/certs artifacts/front-door/certs
 
 .PHONY: test
-test: test-unit test-integration test-e2e ## Run every test.
+test: test-unit test-rbac test-integration test-e2e ## Run every test.
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go, with the race detector.
 	go test -race -timeout 10m $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+
+.PHONY: test-rbac
+test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in a module of its own.
+	cd test/bench/rbac && go test -timeout 5m .
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the server in one process with its embedded etcd.

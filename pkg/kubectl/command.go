@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/cani"
 	"github.com/proviso-authz/proviso/pkg/kubectl/canimpersonate"
+	"github.com/proviso-authz/proviso/pkg/kubectl/convert"
 	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
@@ -83,6 +84,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // the help is the same for all users
-	cmd.AddCommand(cani.NewCommand(flags, streams), canimpersonate.NewCommand(flags, streams), explain.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), whocan.NewCommand(flags, streams), newVersionCommand(streams))
+	cmd.AddCommand(cani.NewCommand(flags, streams), canimpersonate.NewCommand(flags, streams), convert.NewCommand(flags, streams), explain.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), whocan.NewCommand(flags, streams), newVersionCommand(streams))
 	return cmd
 }

@@ -33,6 +33,8 @@ func TestHelp(t *testing.T) {
 	for file, args := range map[string][]string{
 		"help-can-i.txt":           {"can-i", "--help"},
 		"help-can-impersonate.txt": {"can-impersonate", "--help"},
+		"help-convert-rbac.txt":    {"convert", "rbac", "--help"},
+		"help-convert.txt":         {"convert", "--help"},
 		"help-explain.txt":         {"explain", "--help"},
 		"help-render.txt":          {"render", "--help"},
 		"help-test.txt":            {"test", "--help"},

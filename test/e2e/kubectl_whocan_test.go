@@ -57,7 +57,7 @@ func checkDocument(t *testing.T, user, command, text string) {
 // checkExamples runs the examples in the help of a command.
 func checkExamples(t *testing.T, command string, least int) {
 	t.Helper()
-	help, _, _ := plugin(t, "admin", "", command, "--help")
+	help, _, _ := plugin(t, "admin", "", append(strings.Fields(command), "--help")...)
 	_, examples, _ := strings.Cut(help, "Examples:\n")
 	examples, _, _ = strings.Cut(examples, "\nFlags:")
 	count := 0

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package rbac_test measures decisions from policies, beside those of RBAC with as many
-// bindings, in one run.
+// Package rbac_test compares policies with RBAC: how long decisions take with as many bindings, in one run,
+// and whether converted roles decide alike.
 package rbac_test
 
 import (

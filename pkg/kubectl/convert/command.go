@@ -1,0 +1,286 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
+	utilexec "k8s.io/utils/exec"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+)
+
+// The exit codes, beside 0.
+const (
+	codeLeftOut = 1
+	codeFailure = 2
+)
+
+// The formats of policies.
+const (
+	outputYAML = "yaml"
+	outputJSON = "json"
+)
+
+// options are the options of the command.
+type options struct {
+	genericiooptions.IOStreams
+
+	flags     *genericclioptions.ConfigFlags
+	filenames []string
+	recursive bool
+	output    string
+}
+
+// NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
+func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "convert",
+		Short: "Convert permissions of other authorizers to policies",
+		Long:  "Convert permissions of other authorizers to policies.",
+		Example: `  # Print the roles and bindings in files as policies
+  kubectl proviso convert rbac -f artifacts/dev/users.yaml`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if err := cobra.NoArgs(cmd, args); err != nil {
+				return utilexec.CodeExitError{Code: codeFailure, Err: err}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newRBACCommand(flags, streams))
+	return cmd
+}
+
+func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, flags: flags, output: outputYAML}
+	cmd := &cobra.Command{
+		Use:   "rbac [-f FILENAME]",
+		Short: "Convert roles and bindings to policies",
+		Long: `Convert Roles, ClusterRoles and their bindings to Allow policies that decide alike.
+
+ A ClusterRoleBinding becomes a ClusterAuthorizationPolicy, and a RoleBinding an
+ AuthorizationPolicy, with the rules of the role; one with many rules or subjects becomes
+ several. The rules of aggregated ClusterRoles in files are computed. The policies are
+ printed to standard output. A report on standard error has a row for each binding.
+
+ No policy allows more than its binding. What a policy cannot express is left out, and the
+ report says why.
+
+ Without -f, roles and bindings are read from the cluster: those of all namespaces, or
+ with --namespace those of one namespace and of the cluster. Nothing is written to it.
+
+ Exit status: 0 if everything is converted, 1 if something is left out, 2 on an error.`,
+		Example: `  # Print the roles and bindings in files as policies
+  kubectl proviso convert rbac -f artifacts/dev/users.yaml
+
+  # Print those of the cluster
+  kubectl proviso convert rbac
+
+  # Convert what kubectl prints
+  kubectl get clusterroles,clusterrolebindings -o yaml | kubectl proviso convert rbac -f -`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := o.run(cmd.Context(), args)
+			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
+				return utilexec.CodeExitError{Code: codeFailure, Err: err}
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with roles and bindings, instead of a cluster. - is standard input.")
+	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Read the directories in -f recursively.")
+	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the policies: 'yaml' or 'json'.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputYAML, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+var errArguments = errors.New("convert rbac has no arguments: name files with -f")
+
+func (o *options) run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) > 0:
+		return errArguments
+	case o.output != outputYAML && o.output != outputJSON:
+		return fmt.Errorf("--output must be yaml or json, not %q", o.output)
+	}
+	objects, gaps, err := o.read(ctx)
+	if err != nil {
+		return err
+	}
+	policies, results := Policies(objects.Permissions())
+	text, err := format(policies, o.output)
+	if err != nil {
+		return err
+	}
+	if _, err := o.Out.Write(text); err != nil {
+		return err
+	}
+	if err := printReport(o.ErrOut, results, unbound(objects)); err != nil {
+		return err
+	}
+	leftOut := len(gaps) > 0
+	for _, gap := range gaps {
+		o.warn(gap.Error())
+	}
+	for i := range results {
+		leftOut = leftOut || len(results[i].LeftOut) > 0
+	}
+	if leftOut {
+		return utilexec.CodeExitError{Code: codeLeftOut, Err: errors.New("the policies do not allow all that the bindings allow: see the report")}
+	}
+	return nil
+}
+
+// read reads roles and bindings. gaps say what of a cluster could not be read.
+func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error, err error) {
+	if len(o.filenames) > 0 {
+		documents, errs := document.Read(o.In, o.filenames, o.recursive)
+		if len(errs) > 0 {
+			return nil, nil, utilerrors.NewAggregate(errs)
+		}
+		objects, others, errs := rbac.Load(documents, *o.flags.Namespace)
+		if len(errs) > 0 {
+			return nil, nil, utilerrors.NewAggregate(errs)
+		}
+		if len(others) > 0 {
+			o.warn(fmt.Sprintf("objects that are not of RBAC are ignored: %d", len(others)))
+		}
+		return objects, nil, nil
+	}
+	config, err := o.flags.ToRESTConfig()
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := rbacclient.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, gaps = rbac.Read(ctx, client, *o.flags.Namespace)
+	if len(objects.ClusterRoleBindings)+len(objects.RoleBindings) == 0 && len(gaps) > 0 {
+		return nil, nil, gaps[0]
+	}
+	return objects, gaps, nil
+}
+
+// format writes policies for kubectl apply: as documents of YAML, or as a JSON list.
+func format(policies []Policy, output string) ([]byte, error) {
+	objects := []map[string]any{}
+	for _, p := range policies {
+		object, err := objectOf(p)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+	var text bytes.Buffer
+	if output == outputJSON {
+		encoder := json.NewEncoder(&text)
+		encoder.SetEscapeHTML(false)
+		encoder.SetIndent("", "    ")
+		err := encoder.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+		return []byte(printable.JSON(text.String())), err
+	}
+	for i, object := range objects {
+		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
+		written, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text.WriteString("---\n")
+		}
+		text.Write(written)
+	}
+	return text.Bytes(), nil
+}
+
+// objectOf returns a policy in the form in which users write it.
+func objectOf(p Policy) (map[string]any, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
+	if err != nil {
+		return nil, err
+	}
+	kind, metadata := "ClusterAuthorizationPolicy", map[string]any{"name": p.Key.Name}
+	if p.Key.Namespace != "" {
+		kind, metadata["namespace"] = "AuthorizationPolicy", p.Key.Namespace
+	}
+	return map[string]any{"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": metadata, "spec": spec}, nil
+}
+
+// unbound returns the roles to which no binding refers.
+func unbound(o *rbac.Objects) (names []string) {
+	bound := map[string]bool{}
+	for _, p := range o.Permissions() {
+		if p.Role.Kind == rbac.KindRole {
+			bound[p.Namespace+"/"+p.Role.Name] = true
+		} else {
+			bound[p.Role.Name] = true
+		}
+	}
+	for i := range o.ClusterRoles {
+		if name := o.ClusterRoles[i].Name; !bound[name] {
+			names = append(names, fmt.Sprintf("%s %q", rbac.KindClusterRole, name))
+		}
+	}
+	for i := range o.Roles {
+		if name := o.Roles[i].Namespace + "/" + o.Roles[i].Name; !bound[name] {
+			names = append(names, fmt.Sprintf("%s %q", rbac.KindRole, name))
+		}
+	}
+	return names
+}
+
+// printReport prints a row for each binding, and for each role without a binding.
+func printReport(out io.Writer, results []Result, unbound []string) error {
+	w := printers.GetNewTabWriter(out)
+	conditiontable.WriteRow(w, "SOURCE", "CONVERTED", "POLICIES", "REMARK")
+	for i := range results {
+		r := &results[i]
+		converted := "yes"
+		switch {
+		case len(r.LeftOut) > 0 && len(r.Policies) > 0:
+			converted = "in part"
+		case len(r.LeftOut) > 0:
+			converted = "no"
+		case len(r.Policies) == 0:
+			converted = "allows nothing"
+		}
+		var remarks []string
+		for _, text := range r.LeftOut {
+			remarks = append(remarks, "left out: "+text)
+		}
+		conditiontable.WriteRow(w, r.Source, converted, strings.Join(r.Policies, ", "), strings.Join(append(remarks, r.Remarks...), "; "))
+	}
+	for _, name := range unbound {
+		conditiontable.WriteRow(w, name, "allows nothing", "", "no binding refers to it")
+	}
+	return w.Flush()
+}
+
+// warn prints a warning to standard error.
+func (o *options) warn(text string) {
+	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
+}

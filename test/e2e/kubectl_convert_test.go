@@ -1,0 +1,129 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"context"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// convertManifest has the roles of the test, and convertBindings their bindings.
+const (
+	convertManifest = `
+{apiVersion: v1, kind: Namespace, metadata: {name: convert}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: editor, namespace: convert}, rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, create, update]}, {apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "convert:scaler"}, rules: [{apiGroups: [apps], resources: ["*/scale"], verbs: ["*"]}, {nonResourceURLs: ["/convert/*"], verbs: [get]}]}
+`
+	convertBindings = `
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: editors, namespace: convert}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: editor}, subjects: [{kind: Group, name: convert-editors, apiGroup: rbac.authorization.k8s.io}, {kind: ServiceAccount, name: robot}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: "convert:scalers"}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "convert:scaler"}, subjects: [{kind: User, name: convert-scaler, apiGroup: rbac.authorization.k8s.io}]}
+`
+)
+
+// TestKubectlConvert replaces bindings by their policies: kube-apiserver must answer as before. It is not parallel, because roles of other tests
+// would be converted, too.
+func TestKubectlConvert(t *testing.T) {
+	applyForTest(t, convertManifest+"---"+convertBindings)
+	time.Sleep(time.Second) // until the authorizer of kube-apiserver has the roles
+	before := convertAnswers(t)
+	text := transcript(t, "convert", [][2]string{
+		{"admin", "rbac -n convert 2>/dev/null | sed -n '/^  name: editors/,$p'"},
+		{"admin", "rbac -n convert 2>&1 >/dev/null | grep -e SOURCE -e convert | tr -s ' '"},
+		{"alice", "rbac"},
+		{"alice", "rbac --server https://127.0.0.1:1"},
+		{"alice", "acls"},
+	})
+	golden.Compare(t, filepath.Join("testdata", "kubectl-convert.golden.txt"), text)
+	checkExamples(t, "convert", 1)
+	checkExamples(t, "convert rbac", 3)
+
+	policies, errOut, code := plugin(t, "admin", convertManifest+"---"+convertBindings, "convert", "rbac", "-f", "-")
+	if code != 0 {
+		t.Fatalf("%d: %s", code, errOut)
+	}
+	if _, errs, err := kubectlWithInput(t, "admin", convertBindings, "delete", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	awaitAnswers(t, func(now map[string]bool) bool { return !slices.Contains(slices.Collect(maps.Values(now)), true) })
+	if _, errs, err := kubectlWithInput(t, "admin", policies, "apply", "-f", "-"); err != nil {
+		t.Fatalf("%v: %s", err, errs)
+	}
+	t.Cleanup(func() {
+		if _, errs, err := kubectlWithInput(t, "admin", policies, "delete", "--ignore-not-found", "--wait=false", "-f", "-"); err != nil {
+			t.Errorf("%v: %s", err, errs)
+		}
+	})
+	awaitAnswers(t, func(now map[string]bool) bool { return maps.Equal(before, now) })
+	count := 0
+	for _, allowed := range before {
+		if allowed {
+			count++
+		}
+	}
+	if count < 5 || count > len(before)-5 {
+		t.Errorf("%d of %d questions are allowed", count, len(before))
+	}
+}
+
+// awaitAnswers waits until the answers of kube-apiserver are as they should be. It may reuse earlier ones for some seconds.
+func awaitAnswers(t *testing.T, wanted func(map[string]bool) bool) {
+	t.Helper()
+	var last map[string]bool
+	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 40*time.Second, true, func(context.Context) (bool, error) {
+		last = convertAnswers(t)
+		return wanted(last), nil
+	})
+	if err != nil {
+		t.Fatalf("%v: %v", err, last)
+	}
+}
+
+// convertAnswers returns the answers of kube-apiserver.
+func convertAnswers(t *testing.T) map[string]bool {
+	t.Helper()
+	kube, _ := clients(t, "admin")
+	answers := map[string]bool{}
+	ask := func(name string, spec authorizationv1.SubjectAccessReviewSpec) {
+		for user, groups := range map[string][]string{
+			"member": {"convert-editors", "system:authenticated"}, "convert-scaler": {"system:authenticated"},
+			"system:serviceaccount:convert:robot": {"system:serviceaccounts", "system:serviceaccounts:convert", "system:authenticated"},
+		} {
+			spec.User, spec.Groups = user, groups
+			review, err := kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers[user+" "+name] = review.Status.Allowed
+		}
+	}
+	for _, namespace := range []string{"convert", "demo", ""} {
+		for _, request := range []string{"get /configmaps/", "create /configmaps/", "delete /configmaps/a", "get /secrets/a", "get /secrets/b", "list /secrets/", "patch apps/deployments/a/scale", "patch apps/deployments/a"} {
+			verb, resource, _ := strings.Cut(request, " ")
+			parts := append(strings.Split(resource, "/"), "")
+			ask(namespace+": "+request, authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: namespace, Verb: verb, Group: parts[0], Version: "v1", Resource: parts[1], Name: parts[2], Subresource: parts[3],
+			}})
+		}
+	}
+	for _, path := range []string{"/convert/a", "/convert", "/other"} {
+		ask(path, authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: "get", Path: path}})
+	}
+	return answers
+}

@@ -353,6 +353,26 @@ func TestCanI(t *testing.T) {
 	}
 }
 
+// TestOthers runs the other commands on a cluster without Proviso.
+func TestOthers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	for _, tc := range []struct {
+		args, out, errOut string
+		code              int
+	}{
+		{args: "who-can create pods", out: "yes      Group system:masters", errOut: "Warning: the server does not serve policy.proviso.dev: this is the answer of RBAC alone"},
+		{args: "who-can create pods -o json", out: `"complete": true`, errOut: "Warning: the server does not serve policy.proviso.dev"},
+		{args: "can-impersonate alice get pods", errOut: "error: the server does not serve ImpersonationReviews of authorization.proviso.dev: Proviso is not installed", code: 2},
+		{args: "convert rbac", out: "name: cluster-admin", errOut: "SOURCE"},
+	} {
+		out, errOut, code := r.shell(t, "kubectl proviso "+tc.args)
+		if code != tc.code || !strings.Contains(out, tc.out) || tc.out == "" && out != "" || !strings.Contains(errOut, tc.errOut) {
+			t.Errorf("%s: exit code %d, %s and %s", tc.args, code, out, errOut)
+		}
+	}
+}
+
 // TestHelp pastes the examples in the help of the commands that need no Proviso, in order. An exit code of 1 says that a cluster
 // differs, or that a request is refused.
 func TestHelp(t *testing.T) {

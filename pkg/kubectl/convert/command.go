@@ -88,14 +88,14 @@ func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
  No policy allows more than its binding. What a policy cannot express is left out, and the
  report says why.
 
- Without -f, roles and bindings are read from the cluster: those of all namespaces, or
- with --namespace those of one namespace and of the cluster. Nothing is written to it.
+ Without -f, roles and bindings are read from the cluster: from all namespaces, or
+ with --namespace from one namespace, beside those without one. Nothing is written to it.
 
  Exit status: 0 if everything is converted, 1 if something is left out, 2 on an error.`,
 		Example: `  # Print the roles and bindings in files as policies
   kubectl proviso convert rbac -f artifacts/dev/users.yaml
 
-  # Print those of the cluster
+  # Print the roles and bindings of the cluster
   kubectl proviso convert rbac
 
   # Convert what kubectl prints

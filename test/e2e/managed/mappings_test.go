@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package managed_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -75,6 +76,15 @@ func TestMappings(t *testing.T) {
 			testMappings(t, newRig(t, cluster.Config{Managed: true, Oldest: kubernetes.Oldest, Args: []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true"}}, (*cluster.Cluster).Up))
 		})
 	}
+}
+
+// TestMappingsWithFrontDoor is TestMappings where kube-apiserver asks the front door before RBAC, also for the verb of a field.
+func TestMappingsWithFrontDoor(t *testing.T) {
+	t.Parallel()
+	testMappings(t, newRig(t, cluster.Config{}, func(c *cluster.Cluster, ctx context.Context) error {
+		c.Args = []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true", "--kube-apiserver-servers=" + c.KubeAPIServerURL()}
+		return c.Up(ctx)
+	}))
 }
 
 func testMappings(t *testing.T, r *rig) {

@@ -280,7 +280,8 @@ func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int, o
 		relevant = conjunction(relevant, disjunction("t[0][0] != variables.version", conjunction(unchanged, claims)))
 		isChanged = conjunction(isChanged, disjunction(marked, limited(value(before), value(after), e.NewValues)))
 	}
-	return isChanged, disjunction("variables.unread", e.claimed(owned, before, relevant))
+	merged := addVariable(to, name("merged"), merged(owned, len(e.Names)-1))
+	return isChanged, disjunction("variables.unread", e.claimed(owned, merged, before, relevant))
 }
 
 // allowed returns an expression that is true if the user has a verb on the object. A creation has no name when it is authorized.

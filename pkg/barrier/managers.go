@@ -85,6 +85,7 @@ func managerVariables() []admissionregistrationv1.Variable {
 		{Name: "isMerge", Expression: fmt.Sprintf(`variables.managers[0].filter(e, e.?operation.orValue("") == "Update").size() >= %d`, maxUpdates)},
 		{Name: "entries", Expression: entries()},
 		{Name: "present", Expression: fmt.Sprintf("variables.entries[0].map(e, %s)", identity)},
+		{Name: "merges", Expression: merges()},
 	}
 }
 
@@ -142,27 +143,56 @@ func owners(names []string, isThere string) string {
 	return fmt.Sprintf("variables.entries.map(l, l.map(e, [dyn(%s), dyn(%s), dyn(%s)]).filter(t, t[1] != [] || true in t[2]))", identity, parts, within)
 }
 
-// merged returns an expression for whether the server alone changes the field of an entry t: it merges the oldest Update entries of a
-// version into one, which has then what the others had. around is the number of fields around the field. If the entries have different
-// parts of the field, the expression is false.
+// merged returns an expression for the versions in which the server merges the oldest Update entries into one, which has then of the field
+// what the others had. around is the number of fields around the field. If the entries have different parts of the field, merges decides.
 func merged(owned string, around int) string {
-	isOldest := fmt.Sprintf(`t[0][1] == %q && t[0][2] == "Update" && t[0][3] == ""`, oldestManagers)
-	hasGone := `t[0][2] == "Update" && !(t[0] in variables.present)`
-	before := fmt.Sprintf("(%[1]s[3] + %[1]s[1].filter(m, m[0][2] == \"Update\" && m[0][1] != %[2]q && !(m[0] in variables.present))).filter(m, m[0][0] == t[0][0])", owned, oldestManagers)
-	same := []string{"m.all(o, o[1] == [] || o[1] == b[1])", "b[1] == [] || m.exists(o, o[1] == b[1])"}
+	before := fmt.Sprintf("(%[1]s[3] + %[1]s[1].filter(m, m[0][2] == \"Update\" && m[0][1] != %[2]q && !(m[0] in variables.present))).filter(m, m[0][0] == b[0][0])", owned, oldestManagers)
+	same := []string{"m != []", "m.all(o, o[1] == [] || o[1] == b[1])", "b[1] == [] || m.exists(o, o[1] == b[1])"}
 	for i := range around {
 		same = append(same, fmt.Sprintf("b[2] == [] || b[2][%[1]d] == m.exists(o, o[2] != [] && o[2][%[1]d])", i))
 	}
-	return conjunction("variables.isMerge", disjunction(isOldest, hasGone),
-		fmt.Sprintf("%s[2].exists(b, b[0][0] == t[0][0] && [%s].exists(m, m != [] && %s))", owned, before, conjunction(same...)))
+	return fmt.Sprintf("variables.isMerge ? variables.merges + %s[2].filter(b, [%s].exists(m, %s)).map(b, b[0][0]) : []", owned, before, conjunction(same...))
 }
 
-// claimed adds the variable with the owners of the field, and returns an expression for whether the request changes them. relevant
-// is an expression about an entry t.
-func (e *excluded) claimed(owned, before, relevant string) string {
+// maxMergedLevels is how deep merged entries are compared in detail. Below, a part must be the same as in one of them.
+const maxMergedLevels = 4
+
+// merges is an expression for the versions in which the server merges the oldest Update entries into one, which has then exactly the fields of
+// the others.
+func merges() string {
+	const version = `e.?apiVersion.orValue("")`
+	tree := func(entry string) string {
+		return fmt.Sprintf("([dyn(%s.?fieldsV1.orValue({}))].filter(n, n != null) + [dyn({})])[0]", entry)
+	}
+	isGone := conjunction(`e.?operation.orValue("") == "Update"`, fmt.Sprintf(`e.?manager.orValue("") != %q`, oldestManagers), fmt.Sprintf("!(%s in variables.present)", identity))
+	return fmt.Sprintf("variables.isMerge ? variables.entries[2].filter(b, [(variables.entries[3] + variables.entries[1].filter(e, %s)).filter(e, %s == %s).map(e, %s)]"+
+		".exists(p, [%s].exists(r, %s && p.all(o, %s)))).map(e, %s) : []",
+		isGone, version, strings.Replace(version, "e.", "b.", 1), tree("e"), tree("b"), coveredBelow("r", "p", maxMergedLevels), coveredBelow("o", "[r]", maxMergedLevels), version)
+}
+
+// covered returns an expression that is true if each path that a node of fieldsV1 owns, or one below it, is owned by one of other nodes.
+func covered(node, others string, levels int) string {
+	if levels == 0 {
+		return fmt.Sprintf("%s.exists(y, y == %s)", others, node)
+	}
+	owns := func(node string) string { return fmt.Sprintf(`(%[1]s == {} || "." in %[1]s)`, node) }
+	return fmt.Sprintf("(!%s || %s.exists(y, %s)) && %s", owns(node), others, owns("y"), coveredBelow(node, others, levels))
+}
+
+// coveredBelow is covered without the path of the node.
+func coveredBelow(node, others string, levels int) string {
+	key, below := fmt.Sprintf("k%d", levels), fmt.Sprintf("n%d", levels)
+	return fmt.Sprintf(`%s.all(%s, %s == "." || [%s.filter(y, %s in y).map(y, y[%s])].all(%s, %s))`, node, key, key, others, key, key, below, covered(node+"["+key+"]", below, levels-1))
+}
+
+// claimed returns an expression for whether the request changes the owners of the field. merged are the versions of merges, and relevant is
+// an expression about an entry t.
+func (e *excluded) claimed(owned, merged, before, relevant string) string {
 	isFirst := fmt.Sprintf(`variables.managers[1] == [] && t[0][0] == variables.version && t[0][1] == %q && t[0][2] == "Update" && (t[1] == [] || t[1] == [{}]) && %s.exists(v, v != null && type(v) != map && type(v) != list)`,
 		firstManager, before)
-	isMerged := merged(owned, len(e.Names)-1)
+	isOldest := fmt.Sprintf(`t[0][1] == %q && t[0][2] == "Update" && t[0][3] == ""`, oldestManagers)
+	hasGone := `t[0][2] == "Update" && !(t[0] in variables.present)`
+	isMerged := conjunction("t[0][0] in "+merged, disjunction(isOldest, hasGone))
 	return conjunction(owned+"[0] != "+owned+"[1]", disjunction(
 		fmt.Sprintf("%[1]s[0].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[1])", owned), not(isFirst), not(isMerged), relevant)),
 		fmt.Sprintf("%[1]s[1].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[0])", owned), not(isMerged), relevant))))

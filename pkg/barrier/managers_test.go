@@ -167,6 +167,17 @@ func TestExclusionManagers(t *testing.T) {
 			after:  withEntries(o, append(entries[:8:8], entryOf("ancient-changes", "Update", merged), entryOf("stays", "Update", map[string]any{}))...),
 		}
 	}
+	spec := things.Mapping("fields", things.Spec(things.Excluded("spec", "specification", "")))
+	deep := node("f:spec", "f:a", "f:d", "f:e", "f:f", "f:g", "f:h", "f:i")
+	united := map[string]any{"f:spec": map[string]any{".": map[string]any{}, "f:replicas": map[string]any{}, "f:a": map[string]any{"f:b": map[string]any{}, "f:d": node("f:e", "f:f", "f:g", "f:h", "f:i")}}}
+	// mergeOfTwo is mergeOf for the entries of three managers.
+	mergeOfTwo := func(first, second, third, merged map[string]any) fieldWrite {
+		w := mergeOf(third, merged)
+		entries := w.before["metadata"].(map[string]any)["managedFields"].([]any)
+		w.before = withEntries(w.before, append(entries, entryOf("goes-first", "Update", first), entryOf("goes-second", "Update", second))...)
+		return w
+	}
+	const managersOfSpec = "the managers of the field spec (metadata.managedFields) is excluded"
 	const managersOfField = "the managers of the field spec.replicas (metadata.managedFields) is excluded"
 	for name, tc := range map[string]struct {
 		mapping *policy.FieldPermissionMapping
@@ -241,7 +252,11 @@ func TestExclusionManagers(t *testing.T) {
 			w.before["metadata"].(map[string]any)["managedFields"].([]any)[9] = entryOf("stays", "Update", both)
 			return w
 		}(), want: managersOfField},
-		"a merge of few entries": {mapping: replicas(""), write: fieldWrite{before: created, after: withEntries(created, entryOf("ancient-changes", "Update", entriesOf(created)[0].(map[string]any)["fieldsV1"]))}, want: managersOfField},
+		"a merge of two managers with parts of a map":    {mapping: spec, write: mergeOfTwo(node("f:spec", "f:a", "f:b"), deep, both, united)},
+		"a merge of two managers that leaves out a part": {mapping: spec, write: mergeOfTwo(node("f:spec", "f:a", "f:c"), deep, both, united), want: managersOfSpec},
+		"a merge of two managers that adds a part":       {mapping: spec, write: mergeOfTwo(node("f:spec", "f:a", "f:b"), node("f:spec", "f:a"), both, united), want: managersOfSpec},
+		"a merge of two managers that leaves out a map":  {mapping: spec, write: mergeOfTwo(map[string]any{"f:spec": map[string]any{"f:a": map[string]any{".": map[string]any{}, "f:b": map[string]any{}}}}, deep, both, united), want: managersOfSpec},
+		"a merge of few entries":                         {mapping: replicas(""), write: fieldWrite{before: created, after: withEntries(created, entryOf("ancient-changes", "Update", entriesOf(created)[0].(map[string]any)["fieldsV1"]))}, want: managersOfField},
 
 		"another label":                 {mapping: label, write: fieldWrite{before: created, after: updatedBy(t, "bob", created, set("y", "metadata", "labels", "b"))}},
 		"another label, by the manager": {mapping: label, write: fieldWrite{before: created, after: updatedBy(t, "admin", created, set("y", "metadata", "labels", "b"))}},

@@ -12,6 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -120,6 +124,34 @@ func TestExclusionVerbs(t *testing.T) {
 		if err := loaded.Validate(t.Context(), admitted, objectInterfaces{}); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("got %v, want %q", err, tc.want)
 		}
+	}
+}
+
+// TestExclusionBindings has the subresource of pods with the node in another field: a mapping of spec.nodeName alone lets it pass.
+func TestExclusionBindings(t *testing.T) {
+	t.Parallel()
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "a", "namespace": "demo"}, "target": map[string]any{"kind": "Node", "name": "n"},
+	}}
+	for name, tc := range map[string]struct {
+		fields []policy.FieldPermission
+		want   string
+	}{
+		"the node of a pod":                  {[]policy.FieldPermission{things.Excluded("spec.nodeName", "nodeAssignment", "")}, ""},
+		"the node of a pod and of a binding": {[]policy.FieldPermission{things.Excluded("spec.nodeName", "nodeAssignment", ""), things.Excluded("target.name", "nodeAssignment", "")}, "the field target.name is excluded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := in("", "pods")
+			m.Spec.Fields = tc.fields
+			loaded := newAdmissionCluster(t, fieldVerbs{}, barrierlaw.Namespaces...).load(t, compileFields(t, m))
+			defer loaded.close()
+			err := loaded.Validate(t.Context(), admission.NewAttributesRecord(binding, nil, binding.GroupVersionKind(), "demo", "a", schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "binding",
+				admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "bob"}), objectInterfaces{})
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
 	}
 }
 

@@ -42,7 +42,8 @@ const (
 	// PolicyReady is True if the current version of the object is applied.
 	PolicyReady = "Ready"
 	// PolicyEffective is True if the policy decides all requests that its rules describe, with its condition. Its
-	// reason is Enforced, CompileFailed, Audit, or the worst result of status.enforcement.
+	// reason is Enforced, CompileFailed, Audit, or the worst result of status.enforcement. Of a mapping, it is True if all
+	// exclusions are checked for all users.
 	PolicyEffective = "Effective"
 )
 

@@ -190,3 +190,23 @@ func TestRemoveMappings(t *testing.T) {
 		t.Errorf("got %+v\n%s", r.mapping(t, "a"), log.String())
 	}
 }
+
+// TestMappingsWithoutGate restarts a server without permission on fields, which stores no mappings. Their barriers stay.
+func TestMappingsWithoutGate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	_, stop := r.start(t, lead)
+	r.createMapping(t, fieldMapping("a", "booms", 1))
+	eventually(t, "the barrier", func() bool { return r.isMapped(t, "a", "spec.boom granular:booms false") })
+	stop()
+	r.storesNoMappings = true
+	_, stop = r.start(t, lead)
+	eventually(t, "the event", func() bool {
+		return r.recorder.has(barrier.MappingName("a") + " BarrierOrphaned: The mapping of the barrier is not in the store of Proviso")
+	})
+	stop()
+	r.storesNoMappings = false
+	r.start(t, lead)
+	r.changeMapping(t, "a", func(m *policyv1alpha1.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.bang" })
+	eventually(t, "the barrier of the changed mapping", func() bool { return r.isMapped(t, "a", "spec.bang granular:booms false") })
+}

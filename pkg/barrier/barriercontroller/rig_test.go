@@ -186,7 +186,9 @@ type rig struct {
 	kubeClient    *kubefake.Clientset
 	policies      *fake.Clientset
 	recorder      *recorder
-	compile       func(engine.Key, *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
+	// storesNoMappings is for the controllers that start next.
+	storesNoMappings bool
+	compile          func(engine.Key, *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
 }
 
 func newRig(t *testing.T) *rig {
@@ -228,7 +230,7 @@ func (r *rig) start(t *testing.T, elect func(context.Context, func(context.Conte
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(r.kubeClient, 0)
 	c, err := barriercontroller.New(barriercontroller.Config{
-		Policies: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Compile: r.compile, StoresMappings: true, CompileMapping: compileMapping, Namespace: namespace, StalenessBound: time.Minute,
+		Policies: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Compile: r.compile, StoresMappings: !r.storesNoMappings, CompileMapping: compileMapping, Namespace: namespace, StalenessBound: time.Minute,
 		Revision: func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {}, Changed: func() {},
 		Events: r.recorder, Elect: elect,
 	})

@@ -35,11 +35,19 @@ type Policy struct {
 	Spec   *policyv1alpha1.AuthorizationPolicySpec
 }
 
+// Mistake is a mistake in a valid policy, of which the server warns.
+type Mistake struct {
+	Key engine.Key
+	// Text begins with the field.
+	Text string
+}
+
 // Loader collects the policies of documents.
 type Loader struct {
 	// AcceptMappings says that FieldPermissionMappings are read, too. Otherwise they are errors.
 	AcceptMappings bool
-	// Warnings are about policies that are valid.
+	// Mistakes are the mistakes in the policies, and Warnings have them with their sources.
+	Mistakes []Mistake
 	Warnings []string
 	// Errs are the errors of all documents.
 	Errs []error
@@ -197,6 +205,7 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 		return
 	}
 	for _, warning := range l.checker.Warn(ctx, key, spec) {
+		l.Mistakes = append(l.Mistakes, Mistake{Key: key, Text: warning})
 		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, key, warning))
 	}
 	l.policies = append(l.policies, Policy{Key: key, Source: at, Spec: served})

@@ -373,6 +373,33 @@ func TestOthers(t *testing.T) {
 	}
 }
 
+// TestLint checks a policy with a field that does not exist against the schemas of a cluster: from the cluster, and from a file.
+func TestLint(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	const policy = `printf '%s' '{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: a}, spec: {effect: Deny, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [RESOURCE]}], condition: "object.spec.hostNetwrk == true"}}' |
+kubectl proviso lint -f - `
+	for _, tc := range []struct {
+		name, command, resource string
+		want                    []string
+	}{
+		{name: "the cluster", command: policy + "--cluster", resource: "pods", want: []string{"hostNetwrk"}},
+		{name: "a file", command: "schemas=$(mktemp)\nkubectl get --raw /openapi/v3/api/v1 > $schemas\n" + policy + "--openapi=$schemas", resource: "pods", want: []string{"hostNetwrk"}},
+		{name: "a resource that does not exist", command: policy + "--cluster", resource: "pod", want: []string{`"pod"`, "pods"}},
+		{name: "no schemas", command: policy, resource: "pods"},
+	} {
+		out, errOut, code := r.shell(t, strings.ReplaceAll(tc.command, "RESOURCE", tc.resource))
+		if (code == 1) != (tc.want != nil) || errOut != "" {
+			t.Errorf("%s: exit code %d: %s%s", tc.name, code, out, errOut)
+		}
+		for _, want := range tc.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: got %s, want %s", tc.name, out, want)
+			}
+		}
+	}
+}
+
 // TestHelp pastes the examples in the help of the commands that need no Proviso, in order. An exit code of 1 says that a cluster
 // differs, or that a request is refused.
 func TestHelp(t *testing.T) {

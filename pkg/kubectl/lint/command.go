@@ -1,0 +1,262 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package lint
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
+	utilexec "k8s.io/utils/exec"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+)
+
+// The exit codes, beside 0.
+const (
+	codeFindings = 1
+	codeFailure  = 2
+)
+
+// The formats of the findings.
+const (
+	outputText = "text"
+	outputJSON = "json"
+)
+
+// finding is a mistake in a policy.
+type finding struct {
+	// Source is the file, and the document in it.
+	Source string `json:"source"`
+	Policy string `json:"policy"`
+	// Message begins with the field.
+	Message string `json:"message"`
+}
+
+// options are the options of the command.
+type options struct {
+	genericiooptions.IOStreams
+
+	flags *genericclioptions.ConfigFlags
+
+	filenames, openAPI []string
+	recursive, cluster bool
+	output             string
+}
+
+// NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
+func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
+	o := &options{IOStreams: streams, flags: flags, output: outputText}
+	cmd := &cobra.Command{
+		Use:                   "lint -f FILENAME",
+		DisableFlagsInUseLine: true,
+		Short:                 "Find mistakes in policies that are valid",
+		Long: `Find mistakes in policies that are valid.
+
+ lint finds what the server warns of when a policy is stored: subjects and names that
+ match nothing, and conditions that are never true for the requests of a rule. It also
+ finds policies that change no decision, because other policies of the input without
+ conditions decide all their requests.
+
+ With --openapi or --cluster, the conditions are checked against the schemas of the
+ resources in the rules: fields that do not exist, and comparisons of other types. With
+ --cluster, the names of resources and verbs are checked, too.
+
+ Exit status: 0 if nothing was found, 1 if something was, 2 on an error.`,
+		Example: `  # Check policies without a cluster
+  kubectl proviso lint -f artifacts/render/policies
+
+  # Check them against the resources and the schemas of a cluster
+  kubectl proviso lint -f artifacts/render/policies --cluster --context=admin`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := o.run(cmd.Context(), args)
+			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
+				return utilexec.CodeExitError{Code: codeFailure, Err: err}
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with policies. - is standard input.")
+	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Process the directories of -f recursively.")
+	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with schemas: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
+	fs.BoolVar(&o.cluster, "cluster", o.cluster, "Check the policies against the resources and the schemas of the cluster.")
+	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the findings: 'text' or 'json'.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+	return cmd
+}
+
+// The errors of flags and of input.
+var (
+	errArguments = errors.New("takes no arguments: name files with -f")
+	errNoFiles   = errors.New("must specify a file, a directory or standard input with -f")
+	errBoth      = errors.New("--openapi and --cluster cannot be set together")
+	errNone      = errors.New("the files have no policy")
+)
+
+func (o *options) run(ctx context.Context, args []string) error {
+	printers := map[string]func(io.Writer, []finding) error{outputText: printText, outputJSON: printJSON}
+	switch {
+	case len(args) > 0:
+		return errArguments
+	case len(o.filenames) == 0:
+		return errNoFiles
+	case len(o.openAPI) > 0 && o.cluster:
+		return errBoth
+	case printers[o.output] == nil:
+		return fmt.Errorf("--output must be text or json, not %q", o.output)
+	}
+	compilers, err := simulation.NewCompilers()
+	if err != nil {
+		return err
+	}
+	namespace := ""
+	if o.flags.Namespace != nil {
+		namespace = *o.flags.Namespace
+	}
+	loader := policyfile.NewLoader(namespace, compilers.Policies)
+	documents, errs := document.Read(o.In, o.filenames, o.recursive)
+	for _, d := range documents {
+		loader.Load(ctx, d)
+	}
+	if errs = append(errs, loader.Errs...); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	policies := loader.Sorted()
+	if len(policies) == 0 {
+		return errNone
+	}
+	types, errs := o.types()
+	if len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	l := &linter{types: types, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
+	findings, err := l.lint(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printers[o.output](o.Out, findings); err != nil {
+		return err
+	}
+	if len(findings) > 0 {
+		return utilexec.CodeExitError{Code: codeFindings}
+	}
+	return nil
+}
+
+// types returns what checks types, or nil if there are no schemas.
+func (o *options) types() (*typechecking.Checker, []error) {
+	asErrors := func(c *typechecking.Checker, err error) (*typechecking.Checker, []error) {
+		if err != nil {
+			return nil, []error{err}
+		}
+		return c, nil
+	}
+	switch {
+	case o.cluster:
+		config, err := o.flags.ToRESTConfig()
+		if err != nil {
+			return nil, []error{err}
+		}
+		client, err := discovery.NewDiscoveryClientForConfig(config)
+		if err != nil {
+			return nil, []error{err}
+		}
+		if _, err := client.ServerVersion(); err != nil { // the cache of discovery would also log the error
+			return nil, []error{err}
+		}
+		found := typechecking.NewDiscovery(client)
+		c, err := typechecking.New(found, found)
+		if err != nil {
+			return nil, []error{err}
+		}
+		return c.WithResources(found.Published), nil
+	case len(o.openAPI) > 0:
+		found, errs := readSchemas(o.openAPI)
+		if len(errs) > 0 {
+			return nil, errs
+		}
+		return asErrors(typechecking.New(found, found))
+	}
+	return nil, nil
+}
+
+// linter finds mistakes.
+type linter struct {
+	shadows
+
+	types    *typechecking.Checker
+	mistakes []policyfile.Mistake
+}
+
+func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
+	for i := range l.policies {
+		p := &l.policies[i]
+		add := func(format string, args ...any) {
+			findings = append(findings, finding{Source: p.Source.String(), Policy: p.Key.String(), Message: fmt.Sprintf(format, args...)})
+		}
+		for _, m := range l.mistakes {
+			if m.Key == p.Key {
+				add("%s", m.Text)
+			}
+		}
+		if l.types != nil {
+			found, err := l.types.Check(p.Spec)
+			if err != nil {
+				return nil, fmt.Errorf("%v: %v: %s", p.Source, p.Key, strings.ReplaceAll(err.Error(), "\n", "; "))
+			}
+			for _, w := range found.ExpressionWarnings {
+				add("%s: %s", w.FieldRef, w.Warning)
+			}
+		}
+		by, err := l.find(ctx, p)
+		if err != nil {
+			return nil, err
+		}
+		if len(by) > 0 {
+			add("spec: the policy changes no decision: all its requests are decided without conditions by %s", strings.Join(by, ", "))
+		}
+	}
+	return findings, nil
+}
+
+func printText(out io.Writer, findings []finding) error {
+	for _, f := range findings {
+		if _, err := fmt.Fprintf(out, "%s: %s: %s\n", printable.Text(f.Source), printable.Text(f.Policy), printable.Text(f.Message)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printJSON(out io.Writer, findings []finding) error {
+	if findings == nil {
+		findings = []finding{}
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "  ")
+	if err := encoder.Encode(findings); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, printable.JSON(b.String()))
+	return err
+}

@@ -1,0 +1,106 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package lint
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+)
+
+// schemas are the kinds and the schemas in documents of OpenAPI v3.
+type schemas struct {
+	documents []*openAPI
+}
+
+var (
+	_ typechecking.Kinds      = &schemas{}
+	_ resolver.SchemaResolver = &schemas{}
+)
+
+// openAPI is what is read of a document.
+type openAPI struct {
+	Version    string                     `json:"openapi"`
+	Paths      map[string]json.RawMessage `json:"paths"`
+	Components struct {
+		Schemas map[string]*spec.Schema `json:"schemas"`
+	} `json:"components"`
+}
+
+var errOpenAPI = errors.New("is not a document of OpenAPI v3: want the output of kubectl get --raw /openapi/v3/api/v1, or of another group")
+
+// readSchemas reads files with documents.
+func readSchemas(files []string) (*schemas, []error) {
+	documents, errs := document.Read(nil, files, false)
+	s := &schemas{}
+	for _, d := range documents {
+		read := &openAPI{}
+		if err := json.Unmarshal(d.JSON, read); err != nil || !strings.HasPrefix(read.Version, "3.") {
+			errs = append(errs, fmt.Errorf("%v: %w", d.Source, errOpenAPI))
+			continue
+		}
+		s.documents = append(s.documents, read)
+	}
+	return s, errs
+}
+
+// resourcePath is the path of an object of a resource, or of all of them.
+var resourcePath = regexp.MustCompile(`^/(?:api|apis/([^/]+))/([^/]+)/(?:namespaces/\{namespace\}/)?([^/{]+)(?:/\{name\})?$`)
+
+// operationKind is the kind of the objects of one operation.
+type operationKind struct {
+	Kind *schema.GroupVersionKind `json:"x-kubernetes-group-version-kind"`
+}
+
+// KindsFor returns the kinds of the objects that are written to a resource.
+func (s *schemas) KindsFor(resource schema.GroupVersionResource) (kinds []schema.GroupVersionKind, err error) {
+	for _, d := range s.documents {
+		for path, text := range d.Paths {
+			m := resourcePath.FindStringSubmatch(path)
+			if m == nil || m[1] != resource.Group || m[3] != resource.Resource || resource.Version != "" && m[2] != resource.Version {
+				continue
+			}
+			operations := struct{ Post, Put, Get *operationKind }{}
+			if json.Unmarshal(text, &operations) != nil {
+				continue
+			}
+			for _, o := range []*operationKind{operations.Post, operations.Put, operations.Get} {
+				if o != nil && o.Kind != nil && !slices.Contains(kinds, *o.Kind) {
+					kinds = append(kinds, *o.Kind)
+				}
+			}
+		}
+	}
+	return kinds, nil
+}
+
+// ResolveSchema returns the schema of a kind.
+func (s *schemas) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error) {
+	const prefix = "#/components/schemas/"
+	for _, d := range s.documents {
+		for name, found := range d.Components.Schemas {
+			var kinds []schema.GroupVersionKind
+			if found == nil || found.Extensions.GetObject("x-kubernetes-group-version-kind", &kinds) != nil || !slices.Contains(kinds, kind) {
+				continue
+			}
+			return resolver.PopulateRefs(func(ref string) (*spec.Schema, bool) {
+				referred, ok := d.Components.Schemas[strings.TrimPrefix(ref, prefix)]
+				return referred, ok && referred != nil
+			}, name)
+		}
+	}
+	return nil, fmt.Errorf("%s: %w", kind, resolver.ErrSchemaNotFound)
+}

@@ -283,6 +283,8 @@ func TestNearMiss(t *testing.T) {
 		{name: "another label", policies: []string{policy("a", "Allow", ""), policy("d", "Deny", `object.metadata.?labels["cost"].orValue("") == ""`)}, want: `set metadata.labels.cost to "example"`},
 		{name: "two policies about one field", policies: []string{policy("a", "Allow", `object.spec.class in ["dev", "test"]`), policy("d", "Deny", `object.spec.class == "dev"`)}, want: `set spec.class to "test"`},
 		{name: "a NoOpinion policy", policies: []string{policy("a", "Allow", ""), policy("h", "NoOpinion", `object.spec.?class.orValue("") == "gold"`)}, want: `remove spec.class`},
+		{name: "a value of a kilobyte", policies: []string{policy("a", "Allow", `object.spec.class == "`+strings.Repeat("k", 1024)+`"`)}, want: `set spec.class to "` + strings.Repeat("k", 1024) + `"`},
+		{name: "a value that is too long to be shown", policies: []string{policy("a", "Allow", `object.spec.class == "`+strings.Repeat("k", 3000)+`"`)}, want: "none found"},
 		{name: "two changes are none", policies: []string{policy("a", "Allow", `object.spec.class == "dev" && object.spec.size == 1`)}, want: "none found"},
 		{name: "a field that is the identity", policies: []string{policy("a", "Allow", `object.kind == "Other"`)}, want: "none found"},
 		{name: "RBAC is missing", policies: []string{policy("d", "Deny", `object.spec.class == "gold"`)}, want: "none found"},

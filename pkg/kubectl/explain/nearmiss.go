@@ -30,6 +30,8 @@ const (
 	// maxClauseFields and maxClauseValues bound the fields of one clause that are changed, and the values that they get.
 	maxClauseFields = 8
 	maxClauseValues = 24
+	// maxMissBytes bounds the new value of a field. A longer one would be cut, and of no use.
+	maxMissBytes = 2048
 	// maxSearch bounds the time of a search. A policy can be so expensive that one decision takes seconds.
 	maxSearch = 20 * time.Second
 )
@@ -201,13 +203,13 @@ func (s *search) nearMissOf(c candidate) *nearMiss {
 	case isHidden:
 		miss.Value = notShown
 	default:
-		miss.Value = jsonText(c.to)
+		miss.Value = jsonText(c.to, maxMissBytes)
 	}
 	switch {
 	case has && isHidden:
 		miss.Old = notShown
 	case has:
-		miss.Old = jsonText(old)
+		miss.Old = jsonText(old, maxValueBytes)
 	}
 	return miss
 }
@@ -423,7 +425,7 @@ func plus(v any, number int64) any {
 // add adds a candidate that sets a field, unless the value has another type than the present one.
 func (s *search) add(r rank, path []any, to any) {
 	old, has := valueAt(s.object, path)
-	if to == nil || !s.mayChange(path) || has && (kindOf(old) != kindOf(to) || reflect.DeepEqual(old, to)) || len(s.candidates) > maxCandidates*int(ranks) {
+	if to == nil || !s.mayChange(path) || has && (kindOf(old) != kindOf(to) || reflect.DeepEqual(old, to)) || len(s.candidates) > maxCandidates*int(ranks) || len(jsonText(to, maxMissBytes+1)) > maxMissBytes {
 		return
 	}
 	c := candidate{rank: r, path: path, to: to}

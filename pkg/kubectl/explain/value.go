@@ -87,17 +87,18 @@ func textOf(v cel.Value) string {
 	if !ok {
 		return ""
 	}
-	return jsonText(data)
+	return jsonText(data, maxValueBytes)
 }
 
-func jsonText(data any) string {
+// jsonText returns data as JSON in at most a number of bytes.
+func jsonText(data any, most int) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
 	encoder.SetEscapeHTML(false)
 	if encoder.Encode(data) != nil {
 		return ""
 	}
-	return shorten(strings.TrimSuffix(b.String(), "\n"), maxValueBytes)
+	return shorten(strings.TrimSuffix(b.String(), "\n"), most)
 }
 
 // shorten cuts a text to a number of bytes, and marks that it is cut.

@@ -269,19 +269,20 @@ func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *scope, depth i
 			inner = &scope{Element: Element{Name: name, Value: values[j], Reads: over.Reads}, parent: inner}
 			setField(&inner.Element, over, values[0], int64(i), j == len(n.binders)-1, len(n.binders) == 2)
 		}
-		body := t.trace(n.args[0], inner, depth+1)
-		if body == nil {
-			traced.IsTruncated = true
-			break
-		}
-		body.Element = &inner.Element
-		if n.name == operators.All && body.Value == types.True || n.name != operators.All && body.Value == types.False && traced.Value == types.True {
+		value := t.valueOf(n.args[0], inner)
+		if n.name == operators.All && value == types.True || n.name != operators.All && value == types.False && traced.Value == types.True {
 			continue
 		}
 		if len(bodies) == maxTracedElements {
 			traced.IsTruncated = true
 			break
 		}
+		body := t.trace(n.args[0], inner, depth+1)
+		if body == nil {
+			traced.IsTruncated = true
+			break
+		}
+		body.Element = &inner.Element
 		bodies = append(bodies, body)
 	}
 	traced.Parts = append(traced.Parts, bodies...)

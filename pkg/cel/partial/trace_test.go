@@ -129,6 +129,14 @@ false <- object.spec.list.map(e, e.n).size() == 1
       [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
   1 <- 1
 `},
+		{name: "elements that do not decide take no place", text: `[1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7, 8].all(b, [1, 2, 3, 4, 5, 6, 7, 8].all(c, a + b + c < 100 + object.spec.size))) && object.spec.none == 1`, want: `
+no such key <- [1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7, 8].all(b, [1, 2, 3, 4, 5, 6, 7, 8].all(c, a + b + c < 100 + object.spec.size))) && object.spec.none == 1
+  true <- [1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7, 8].all(b, [1, 2, 3, 4, 5, 6, 7, 8].all(c, a + b + c < 100 + object.spec.size)))
+    [1 2 3 4 5 6 7 8] <- [1, 2, 3, 4, 5, 6, 7, 8]
+  no such key <- object.spec.none == 1
+    no such key <- object.spec.none {object [spec none]}
+    1 <- 1
+`},
 		{name: "what is not known", text: `options.x == "a" || object.spec.class == "gold"`, unknown: []cel.Variable{cel.Options}, want: `
 true <- options.x == "a" || object.spec.class == "gold"
   unknown <- options.x == "a"
@@ -151,7 +159,7 @@ true <- options.x == "a" || object.spec.class == "gold"
 				t.Errorf("-want +got:\n%s", diff)
 			}
 			result, _, err := e.Program().Eval(t.Context(), values)
-			if err != nil || traced.Value != types.Bool(result) {
+			if traced.Err == nil != (err == nil) || err == nil && traced.Value != types.Bool(result) {
 				t.Errorf("the trace is %v, and the program %t, %v", traced.Value, result, err)
 			}
 		})

@@ -33,7 +33,7 @@ const (
 	// maxMissBytes bounds the new value of a field. A longer one would be cut, and of no use.
 	maxMissBytes = 2048
 	// maxSearch bounds the time of a search. A policy can be so expensive that one decision takes seconds.
-	maxSearch = 20 * time.Second
+	maxSearch = 10 * time.Second
 )
 
 // nearMiss is a change of one field of an object with which the request is allowed.

@@ -10,16 +10,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
@@ -48,6 +54,7 @@ var (
 	errWithSuite  = errors.New("a PolicyTest has its own request and policies: no other documents can be given")
 	errTwice      = errors.New("only one request can be given")
 	errEmpty      = errors.New("request: Required value")
+	errNoProviso  = errors.New("the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f")
 	errWithLog    = errors.New("a SubjectAccessReview cannot be given together with --audit-log")
 	notePolicies  = "the policies are those that the cluster has now"
 	noteMutations = "the object is the one of the request: defaults and changes by admission do not count"
@@ -173,7 +180,7 @@ func (in *input) readTest(ctx context.Context, d document.Document) []error {
 	return nil
 }
 
-// loadFromCluster loads all policies of the cluster.
+// loadFromCluster loads all policies of the cluster, and the namespace of the request.
 func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
 	config, err := in.flags.ToRESTConfig()
 	if err != nil {
@@ -184,7 +191,10 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 		return err
 	}
 	cluster, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{})
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
+		return errNoProviso
+	case err != nil:
 		return fmt.Errorf("listing the policies of the cluster: %w", err)
 	}
 	namespaced, err := client.PolicyV1alpha1().AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
@@ -200,6 +210,32 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 		}
 		loader.Load(ctx, document.Document{Source: document.Named("the policies of the cluster"), JSON: text})
 	}
+	return in.readNamespace(ctx, config)
+}
+
+// readNamespace reads the namespace of the request from the cluster, if the files do not have it.
+func (in *input) readNamespace(ctx context.Context, config *rest.Config) error {
+	r := &in.request
+	if r.Data == nil || r.Data.NamespaceObject != nil || r.Spec.ResourceAttributes == nil || r.Spec.ResourceAttributes.Namespace == "" {
+		return nil
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, r.Spec.ResourceAttributes.Namespace, metav1.GetOptions{})
+	if err != nil {
+		in.notes = append(in.notes, "the namespace of the request is not known: "+err.Error())
+		r.Absent = append(r.Absent, cel.NamespaceObject)
+		return nil
+	}
+	namespace.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
+	text, err := json.Marshal(namespace)
+	if err != nil {
+		return err
+	}
+	r.Data.NamespaceObject = &runtime.RawExtension{Raw: text}
+	r.Absent = slices.DeleteFunc(r.Absent, func(v cel.Variable) bool { return v == cel.NamespaceObject })
 	return nil
 }
 

@@ -29,8 +29,9 @@ type missRow struct {
 	recipe, verb, group, resource, subresource, name string
 
 	target string
-	// reason is the word in the refusal, NotMet if it is empty.
-	reason string
+	// refusal is a text in the refusal, "reason=NotMet" if it is empty. refused is its code, 403 if it is 0.
+	refusal string
+	refused int
 	// body is the object of a create. For an update, it is a merge patch that the test puts into the stored object.
 	body string
 	// prepare creates the stored object, as admin.
@@ -83,9 +84,17 @@ var missRows = []missRow{
 		body:    tokenFor(`"vault.example.com", "https://kubernetes.default.svc"`), want: `set spec.audiences to ["vault.example.com"]`, code: 201,
 	},
 	{
-		recipe: "required-labels", verb: "create", group: "apps", resource: "deployments", target: "deployments", reason: "Denied",
+		recipe: "required-labels", verb: "create", group: "apps", resource: "deployments", target: "deployments", refusal: "reason=Denied",
 		body: object("deployments", "miss-billed", blue), want: `set metadata.labels["cost-center"] to "example"`, code: 201,
 	},
+}
+
+// deviceRow is refused by the policy and by a rule of kube-apiserver, whose message comes first. Its condition reads the namespace, which
+// explain reads from the cluster.
+var deviceRow = missRow{
+	recipe: "dra-admin-access", verb: "create", group: "resource.k8s.io", resource: "resourceclaims", target: "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims",
+	refusal: "admin access to devices requires", refused: http.StatusUnprocessableEntity,
+	body: deviceClaim, want: "set spec.devices.requests[0].exactly.adminAccess to false", code: 201,
 }
 
 // explained is what the tests read of an explanation.
@@ -219,9 +228,8 @@ func TestExplain(t *testing.T) {
 		c.InnerDoor, c.Args = &cluster.InnerDoor{Configuration: tableResources}, append(c.Args, "--barriers")
 	})
 	a := newRecipeSender(t, r)
-	for i := range missRows {
-		row := &missRows[i]
-		t.Run(row.recipe+" "+row.verb, func(t *testing.T) { a.testMiss(t, row) })
+	for _, row := range append(missRows, deviceRow) {
+		t.Run(row.recipe+" "+row.verb, func(t *testing.T) { a.testMiss(t, &row) })
 	}
 	t.Run("audit log", func(t *testing.T) { testExplainAuditLog(t, r) })
 }
@@ -243,22 +251,22 @@ func (a *recipeSender) testMiss(t *testing.T, row *missRow) {
 		return fromJSON(t, answer)
 	}
 	filled := func(text string) map[string]any { return fromJSON(t, a.pass.fill(text)) }
-	reason := "reason=" + cmp.Or(row.reason, "NotMet")
+	refusal, refusedCode := cmp.Or(row.refusal, "reason=NotMet"), cmp.Or(row.refused, http.StatusForbidden)
 	var refused step
 	var question string
 	var object map[string]any
 	switch row.verb {
 	case "create":
 		object = filled(row.body)
-		refused = step{post, row.target, asJSON(t, object), 403, reason}
+		refused = step{post, row.target, asJSON(t, object), refusedCode, refusal}
 		question = row.question(t, of.as, object, nil)
 	case "update":
 		object = merged(stored(row.name), filled(row.body))
-		refused = step{put, row.target + "/" + row.name, asJSON(t, object), 403, reason}
+		refused = step{put, row.target + "/" + row.name, asJSON(t, object), refusedCode, refusal}
 		question = row.question(t, of.as, object, stored(row.name))
 	case "delete":
 		object = stored(row.name)
-		refused = step{remove, row.target + "/" + row.name, "", 403, reason}
+		refused = step{remove, row.target + "/" + row.name, "", refusedCode, refusal}
 		question = row.question(t, of.as, nil, object)
 	}
 	a.waitFor(t, refused, of.as)

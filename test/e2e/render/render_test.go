@@ -400,6 +400,16 @@ kubectl proviso lint -f - `
 	}
 }
 
+// TestExplain explains by the policies of a cluster that has none.
+func TestExplain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, false)
+	const want = "error: the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f\n"
+	if out, errOut, code := r.shell(t, "kubectl proviso explain -f artifacts/examples/storage-class/review.yaml"); code != 2 || out != "" || errOut != want {
+		t.Errorf("got %d %s%s", code, out, errOut)
+	}
+}
+
 // TestHelp pastes the examples in the help of the commands that need no Proviso, in order. An exit code of 1 says that a cluster
 // differs, or that a request is refused.
 func TestHelp(t *testing.T) {

@@ -316,7 +316,10 @@ func (x *explainer) shown(traced *partial.Trace) (text, failure string) {
 }
 
 // logic are the functions whose result is explained by the results of their parts.
-var logic = []string{operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional, operators.All, operators.Exists, operators.ExistsOne, "existsOne"}
+var logic = append([]string{operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot, operators.Conditional}, quantifiers...)
+
+// quantifiers are the macros that evaluate a bool for the elements of a list or a map.
+var quantifiers = []string{operators.All, operators.Exists, operators.ExistsOne, "existsOne"}
 
 // explaining returns the parts that explain the value of an expression: of a false && the parts that are false, of a true || the parts that
 // are true, and all parts of other expressions. If no part is false or true, the parts that have no value explain it.
@@ -354,10 +357,9 @@ func clauses(traced *partial.Trace) (found []*partial.Trace) {
 	}
 	if slices.Contains(logic, traced.Function) {
 		for _, child := range explaining(traced) {
-			if isQuantifier := traced.Function != operators.LogicalAnd && traced.Function != operators.LogicalOr && traced.Function != operators.LogicalNot && traced.Function != operators.Conditional; isQuantifier && child.Element == nil {
-				continue // the range
+			if isRange := child.Element == nil && slices.Contains(quantifiers, traced.Function); !isRange {
+				found = append(found, clauses(child)...)
 			}
-			found = append(found, clauses(child)...)
 		}
 	}
 	if len(found) == 0 {

@@ -46,9 +46,6 @@ type nearMiss struct {
 	// Value is the new value, and Old the value in the request, as JSON.
 	Value string `json:"value,omitempty"`
 	Old   string `json:"old,omitempty"`
-
-	path []any
-	to   any
 }
 
 // The actions of a near miss.
@@ -194,7 +191,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 }
 
 func (s *search) nearMissOf(c candidate) *nearMiss {
-	miss := &nearMiss{Object: string(s.variable), Field: pathText(c.path), Action: actionSet, path: c.path, to: c.to}
+	miss := &nearMiss{Object: string(s.variable), Field: pathText(c.path), Action: actionSet}
 	old, has := valueAt(s.object, c.path)
 	isHidden := s.secrecy.hides(namesOf(c.path))
 	switch {

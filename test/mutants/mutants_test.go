@@ -646,6 +646,18 @@ var suites = []mutation.Suite{
 		{Name: "review: versions with other answers", File: "versions.go", Old: "if slices.ContainsFunc(answers[1:], answers[0].differs) {", New: "if false {"},
 		{Name: "review: versions of several verbs", File: "versions.go", Old: "authorization.HasWildcards(record) {", New: "false {"},
 	}},
+	{Package: "pkg/kubectl/explain", Test: "^TestSecretsAreNotShown$|^TestNearMiss$|^TestMistakes$", Mutants: []mutation.Mutant{
+		{Name: "explain: values of secrets", File: "explanation.go", Old: "isHidden := !isBool && x.secrecy.hidesAny(traced.Reads)", New: "isHidden := isBool && x.secrecy.hidesAny(traced.Reads)"},
+		{Name: "explain: elements of secrets", File: "explanation.go", Old: "if x.secrecy.hidesAny(element.Reads) {", New: "if false {"},
+		{Name: "explain: errors about secrets", File: "explanation.go", Old: "case traced.Err != nil && isHidden:", New: "case false:"},
+		{Name: "explain: secrets in near misses", File: "nearmiss.go", Old: "isHidden := s.secrecy.hides(namesOf(c.path))", New: "isHidden := false"},
+		{Name: "explain: secrets by the kind of the object", File: "secrecy.go", Old: "s.fields = append(s.fields, secrets[kind]...)", New: "_ = kind"},
+		{Name: "explain: secrets by the resource", File: "secrecy.go", Old: "if a := r.Spec.ResourceAttributes; a != nil {", New: "if a := r.Spec.ResourceAttributes; a != nil && false {"},
+		{Name: "explain: parts of what holds secrets", File: "secrecy.go", Old: "common := min(len(field), len(path))", New: "common := len(field)\n\t\tif len(path) < common {\n\t\t\treturn false\n\t\t}"},
+		{Name: "explain: keys that are secrets", File: "../../cel/partial/trace.go", Old: "if !isOfRequest(n.args[1]) {", New: "if false {"},
+		{Name: "explain: changes that are not tried", File: "nearmiss.go", Old: "if decisions.Last() == simulation.Yes {", New: "if decisions.Last() != \"\" {"},
+		{Name: "explain: quoted audit logs", File: "auditlog.go", Old: "return nil, fmt.Errorf(\"line %d: %w\", number, errNotAudit)", New: "return nil, fmt.Errorf(\"line %d: %s\", number, lines.Text())"},
+	}},
 	{Package: "pkg/registry/authorization/authorizationconditionsreview", Test: "^TestReview", Mutants: []mutation.Mutant{
 		{Name: "review: types of served kinds", File: "kinds.go", Old: "|| !k.scheme.Recognizes(gvk) {", New: "|| true {"},
 	}},

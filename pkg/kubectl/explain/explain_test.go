@@ -331,9 +331,9 @@ data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter
 		`quantity(object.data.password).isGreaterThan(quantity("1"))`, `object.?data[?"password"].orValue("") == "x"`, `dyn(object).data.password in ["x"]`,
 	}
 	for _, condition := range conditions {
-		for _, kind := range []string{"Secret", "Other"} {
+		for kind, resource := range map[string]string{"Secret": "things", "Other": "secrets"} {
 			for _, format := range []string{"text", "json", "dot", "svg"} {
-				input := document(policy("a", "Allow", condition), review("create", "secrets", ""), data("CREATE", "object: "+strings.Replace(object, "kind: Secret", "kind: "+kind, 1)))
+				input := document(policy("a", "Allow", condition), review("create", resource, ""), data("CREATE", "object: "+strings.Replace(object, "kind: Secret", "kind: "+kind, 1)))
 				out, errOut, code := run(t, input, "-f", "-", "-o", format)
 				if code != 1 || strings.Contains(out+errOut, secret) {
 					t.Errorf("%s: %s: %s: got %d:\n%s%s", condition, kind, format, code, out, errOut)

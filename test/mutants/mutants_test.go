@@ -137,6 +137,26 @@ var suites = []mutation.Suite{
 		{Name: "printable: the direction of text", File: "printable.go", Old: "return !unicode.IsPrint(r)", New: "return unicode.IsControl(r)"},
 		{Name: "printable: lines that begin a message", File: "printable.go", Old: "strings.Join(lines, \"\\n  \")", New: "strings.Join(lines, \"\\n\")"},
 	}},
+	{Package: "pkg/kubectl/whocan", Test: "^TestBruteForce", Mutants: []mutation.Mutant{
+		{Name: "who-can: data of users that is not known", File: "policy.go", Old: "if p.needsMore(r) {", New: "if p.needsMore(r) && false {"},
+		{Name: "who-can: names of members", File: "policy.go", Old: "return !r.hasName() && p.expression", New: "return false && p.expression"},
+		{Name: "who-can: groups of service accounts", File: "requester.go", Old: "append(serviceaccount.MakeGroupNames(s.Namespace), user.AllAuthenticated)", New: "[]string{user.AllAuthenticated}"},
+		{Name: "who-can: policies that hold back", File: "report.go", Old: "case t.always[noOpinion]:", New: "case t.always[noOpinion] && false:"},
+		{Name: "who-can: roles that are missing", File: "report.go", Old: "if p.Unknown && (", New: "if p.Unknown && false && (", Test: "^TestMistakes$"},
+	}},
+	{Package: "pkg/kubectl/canimpersonate", Test: "^TestPrint$", Mutants: []mutation.Mutant{
+		{Name: "can-impersonate: allowed and denied", File: "command.go", Old: "case status.Allowed && !status.Denied:", New: "case status.Allowed:"},
+		{Name: "can-impersonate: conditions of a denial", File: "command.go", Old: "case !status.Denied && len(status.ConditionsChain) > 0:", New: "case len(status.ConditionsChain) > 0:"},
+	}},
+	{Package: "pkg/kubectl/convert", Test: "^TestConvertFile$", Mutants: []mutation.Mutant{
+		{Name: "convert: lists that lose all entries", File: "policies.go", Old: "return kept, len(kept) > 0 || len(entries) == 0 //", New: "return kept, true //"},
+		{Name: "convert: an exit code for parts that are left out", File: "command.go", Old: "if leftOut {", New: "if leftOut && false {"},
+	}},
+	{Package: "pkg/kubectl/rbac", Tests: "pkg/kubectl/convert", Test: "^TestConvertFile$", Mutants: []mutation.Mutant{
+		{Name: "convert: kinds of subjects", File: "permission.go", Old: "case rbacv1.UserKind, rbacv1.GroupKind:", New: "case rbacv1.UserKind, rbacv1.GroupKind, \"Robot\":"},
+		{Name: "convert: URLs in RoleBindings", File: "permission.go", Old: "case p.Namespace != \"\":", New: "case p.Namespace != \"\" && false:"},
+		{Name: "convert: unknown fields", File: "objects.go", Old: "NewCodecFactory(scheme, serializer.EnableStrict)", New: "NewCodecFactory(scheme)", Test: "^TestMistakes$"},
+	}},
 	{Package: "pkg/kubectl/policyfile", Tests: "pkg/kubectl/render", Test: "^TestErrors$", Mutants: []mutation.Mutant{
 		{Name: "render: unknown fields", File: "policyfile.go", Old: "NewCodecFactory(scheme, serializer.EnableStrict)", New: "NewCodecFactory(scheme)"},
 		{Name: "render: unknown fields of lists", File: "policyfile.go", Old: "if err == nil && len(strict) > 0 {", New: "if err == nil && len(strict) > 99 {"},

@@ -77,17 +77,17 @@ func checkExamples(t *testing.T, command string, least int) {
 // TestKubectlWhoCan runs the plugin by kubectl, and compares what it prints. It is not parallel, because roles and policies of other tests
 // would change the lists.
 func TestKubectlWhoCan(t *testing.T) {
-	applyForTest(t, pluginManifest)
-	applyNamespaced(t, "plugin", pluginPolicies)
+	applyForTest(t, strings.ReplaceAll(pluginManifest, "plugin", "shared")) // the namespace plugin may still be being deleted
+	applyNamespaced(t, "shared", pluginPolicies)
 	text := transcript(t, "who-can", [][2]string{
-		{"admin", "create virtualmachines -n plugin"},
-		{"admin", "update virtualmachines/dev -n plugin"},
-		{"admin", "deletecollection vm -n plugin"},
-		{"admin", "create configmaps -n plugin"},
+		{"admin", "create virtualmachines -n shared"},
+		{"admin", "update virtualmachines/dev -n shared"},
+		{"admin", "deletecollection vm -n shared"},
+		{"admin", "create configmaps -n shared"},
 		{"admin", "get /metrics"},
-		{"admin", "create virtualmachines -n plugin -o json"},
-		{"alice", "create virtualmachines -n plugin"},
-		{"admin", "create virtualmachines -n plugin --as bob"},
+		{"admin", "create virtualmachines -n shared -o json"},
+		{"alice", "create virtualmachines -n shared"},
+		{"admin", "create virtualmachines -n shared --as bob"},
 		{"admin", "create"},
 		{"admin", "get pods --subresource"},
 		{"admin", "get pods --server https://127.0.0.1:1"},
@@ -102,7 +102,7 @@ func TestKubectlWhoCan(t *testing.T) {
 {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: who-can-reader}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: who-can-reader}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]}
 `
 		applyForTest(t, manifest)
-		out, errOut, code := plugin(t, "agent", "", "who-can", "get", "virtualmachines", "-n", "plugin", "-o", "json")
+		out, errOut, code := plugin(t, "agent", "", "who-can", "get", "virtualmachines", "-n", "shared", "-o", "json")
 		list := whoCan{}
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 1 || list.Complete || len(list.Gaps) < 3 || !strings.Contains(errOut, "the list may be incomplete") {
 			t.Errorf("got %d %s%s, %v", code, out, errOut, err)

@@ -107,7 +107,7 @@ func TestKubectlWhoCan(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 1 || list.Complete || len(list.Gaps) < 3 || !strings.Contains(errOut, "the list may be incomplete") {
 			t.Errorf("got %d %s%s, %v", code, out, errOut, err)
 		}
-		for _, want := range []string{"Roles cannot be listed", "policies cannot be listed", `the Role "viewer" is missing`} {
+		for _, want := range []string{"Roles cannot be listed", "policies cannot be listed", `the Role "viewer", or its rules, are missing`} {
 			if !strings.Contains(errOut, want) {
 				t.Errorf("got %s, want %s", errOut, want)
 			}

@@ -57,7 +57,7 @@ var (
 )
 
 // Load returns the objects of RBAC in documents, and the other documents. The items of lists are documents of their own. Namespaced objects
-// that name no namespace get the given one, which may be empty. Aggregated ClusterRoles get the rules that the controller would give them.
+// that name no namespace get the given one, which may be empty. Aggregated ClusterRoles without rules get the rules that the controller would give them.
 func Load(documents []document.Document, namespace string) (objects *Objects, others []document.Document, errs []error) {
 	l := &loader{objects: &Objects{Unread: []string{KindRole, KindClusterRole}}, namespace: namespace, sources: map[string]document.Source{}}
 	for _, d := range documents {
@@ -100,13 +100,13 @@ func (l *loader) load(d document.Document) {
 	}
 	switch object := object.(type) {
 	case *rbacv1.RoleList:
-		addAll(l, d.Source, object.Items, l.role)
+		addAll(d.Source, object.Items, l.role)
 	case *rbacv1.ClusterRoleList:
-		addAll(l, d.Source, object.Items, l.clusterRole)
+		addAll(d.Source, object.Items, l.clusterRole)
 	case *rbacv1.RoleBindingList:
-		addAll(l, d.Source, object.Items, l.roleBinding)
+		addAll(d.Source, object.Items, l.roleBinding)
 	case *rbacv1.ClusterRoleBindingList:
-		addAll(l, d.Source, object.Items, l.clusterRoleBinding)
+		addAll(d.Source, object.Items, l.clusterRoleBinding)
 	case *rbacv1.Role:
 		l.role(d.Source, object)
 	case *rbacv1.ClusterRole:
@@ -120,7 +120,7 @@ func (l *loader) load(d document.Document) {
 	}
 }
 
-func addAll[T any](_ *loader, at document.Source, items []T, add func(document.Source, *T)) {
+func addAll[T any](at document.Source, items []T, add func(document.Source, *T)) {
 	for i := range items {
 		add(at.At(i), &items[i])
 	}
@@ -203,26 +203,21 @@ func pathOf(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// aggregate sets the rules of aggregated ClusterRoles as the controller does: the rules of all selected ClusterRoles in the order of their
-// names. An aggregated ClusterRole may select others.
+// aggregate sets the rules of aggregated ClusterRoles that have none, as the controller does: the rules of all selected ClusterRoles in the
+// order of their names. An aggregated ClusterRole may select others. Rules that are there come from a cluster, and stay.
 func (o *Objects) aggregate() {
-	byName := slices.Clone(o.ClusterRoles)
-	slices.SortFunc(byName, func(a, b rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
-	for range byName { // a round for each step from one aggregated ClusterRole to the next
-		changed := false
-		for i := range byName {
-			if byName[i].AggregationRule == nil {
-				continue
-			}
-			rules := selected(byName, &byName[i])
-			changed = changed || !equality.Semantic.DeepEqual(rules, byName[i].Rules)
-			byName[i].Rules = rules
-		}
-		if !changed {
-			break
+	slices.SortFunc(o.ClusterRoles, func(a, b rbacv1.ClusterRole) int { return strings.Compare(a.Name, b.Name) })
+	var empty []*rbacv1.ClusterRole
+	for i := range o.ClusterRoles {
+		if o.ClusterRoles[i].AggregationRule != nil && len(o.ClusterRoles[i].Rules) == 0 {
+			empty = append(empty, &o.ClusterRoles[i])
 		}
 	}
-	o.ClusterRoles = byName
+	for range empty { // a round for each step from one aggregated ClusterRole to the next
+		for _, aggregated := range empty {
+			aggregated.Rules = selected(o.ClusterRoles, aggregated)
+		}
+	}
 }
 
 // selected returns the rules of the ClusterRoles that an aggregated one selects. A selector that is not valid selects nothing.

@@ -71,9 +71,9 @@ func (o *Objects) permission(kind, namespace, name string, role rbacv1.RoleRef, 
 	}
 	rules, found := o.rulesOf(role, namespace)
 	switch {
-	case !found && slices.Contains(o.Unread, role.Kind):
+	case !found && slices.Contains(o.Unread, role.Kind) && (role.Kind == KindClusterRole || namespace != ""):
 		p.Unknown = true
-		p.Remarks = append(p.Remarks, fmt.Sprintf("the %s %q is missing: it could not be read, or it is in no file", role.Kind, role.Name))
+		p.Remarks = append(p.Remarks, fmt.Sprintf("the %s %q, or its rules, are missing: they could not be read, or are in no file", role.Kind, role.Name))
 	case !found:
 		p.Remarks = append(p.Remarks, fmt.Sprintf("the %s %q does not exist: the binding grants nothing", role.Kind, role.Name))
 	}
@@ -106,7 +106,9 @@ func (o *Objects) rulesOf(role rbacv1.RoleRef, namespace string) (rules []rbacv1
 	case role.Kind == KindClusterRole:
 		i := slices.IndexFunc(o.ClusterRoles, func(r rbacv1.ClusterRole) bool { return r.Name == role.Name })
 		if i >= 0 {
-			return o.ClusterRoles[i].Rules, true
+			// The ClusterRoles that an aggregated one selects may be in no file.
+			isSelected := o.ClusterRoles[i].AggregationRule == nil || len(o.ClusterRoles[i].Rules) > 0 || !slices.Contains(o.Unread, KindClusterRole)
+			return o.ClusterRoles[i].Rules, isSelected
 		}
 	case role.Kind == KindRole && namespace != "":
 		i := slices.IndexFunc(o.Roles, func(r rbacv1.Role) bool { return r.Name == role.Name && r.Namespace == namespace })

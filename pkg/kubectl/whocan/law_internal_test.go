@@ -361,7 +361,7 @@ func TestBruteForce(t *testing.T) {
 
 func (r *report) missingRoles() (count int) {
 	for _, gap := range r.Gaps {
-		if strings.Contains(gap, "is missing") {
+		if strings.Contains(gap, "are missing") {
 			count++
 		}
 	}

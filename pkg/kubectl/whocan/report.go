@@ -38,17 +38,19 @@ const (
 
 // report is the answer, as --output=json prints it. docs/kubectl-proviso.md describes the fields.
 type report struct {
-	APIVersion   string             `json:"apiVersion"`
-	Kind         string             `json:"kind"`
-	Request      request            `json:"request"`
-	Complete     bool               `json:"complete"`
-	Gaps         []string           `json:"gaps"`
-	Warnings     []string           `json:"warnings"`
-	Subjects     []subjectAnswer    `json:"subjects"`
-	Restrictions []restriction      `json:"restrictions"`
-	Narrower     []narrowerGrant    `json:"narrower"`
-	policies     []*policy          `json:"-"`
-	permissions  []*rbac.Permission `json:"-"`
+	APIVersion   string          `json:"apiVersion"`
+	Kind         string          `json:"kind"`
+	Request      request         `json:"request"`
+	Complete     bool            `json:"complete"`
+	Gaps         []string        `json:"gaps"`
+	Warnings     []string        `json:"warnings"`
+	Subjects     []subjectAnswer `json:"subjects"`
+	Restrictions []restriction   `json:"restrictions"`
+	Narrower     []narrowerGrant `json:"narrower"`
+
+	// The policies and permissions whose rules match the request.
+	policies    []*policy
+	permissions []*rbac.Permission
 }
 
 // request is the request that the report is about.
@@ -154,7 +156,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	lists := [][]rbacv1.Subject{{{Kind: rbacv1.GroupKind, Name: user.SystemPrivilegedGroup}}}
 	for _, p := range in.permissions {
 		if p.Unknown && (p.Namespace == "" || p.Namespace == record.Namespace) {
-			r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the %s %q is missing: it could not be read, or it is in no file", p, p.Role.Kind, p.Role.Name))
+			r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the %s %q, or its rules, are missing: they could not be read, or are in no file", p, p.Role.Kind, p.Role.Name))
 		}
 		if len(engine.RulesOf(p.Key(), p.Spec).Matching(record)) > 0 {
 			r.permissions, lists = append(r.permissions, p), append(lists, p.Spec.Subjects)

@@ -43,7 +43,7 @@ func printTable(out io.Writer, r *report) error {
 		s := &r.Subjects[i]
 		answer := strings.ReplaceAll(s.Answer, answerYesIf, "yes, if")
 		for _, p := range s.Parts {
-			conditiontable.WriteRow(w, answer, s.subjectName.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+			conditiontable.WriteRow(w, answer, s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
 		}
 	}
 	if err := w.Flush(); err != nil || len(r.Restrictions) == 0 {

@@ -158,6 +158,9 @@ var suites = []mutation.Suite{
 		{Name: "convert: unknown fields", File: "objects.go", Old: "NewCodecFactory(scheme, serializer.EnableStrict)", New: "NewCodecFactory(scheme)", Test: "^TestMistakes$"},
 	}},
 	{Package: "pkg/kubectl/policyfile", Tests: "pkg/kubectl/render", Test: "^TestErrors$", Mutants: []mutation.Mutant{
+		{Name: "render: invalid mappings", File: "mapping.go", Old: "errs := validation.ValidateFieldPermissionMapping(m)", New: "errs := validation.ValidateFieldPermissionMapping(m)[:0]"},
+		{Name: "render: expressions of mappings", File: "mapping.go", Old: "_, warnings, errs = mapping.Compile(m.Name, &m.Spec)", New: "_, warnings, _ = mapping.Compile(m.Name, &m.Spec)"},
+		{Name: "render: the same mapping twice", File: "mapping.go", Old: "if other, ok := l.mappings[m.Name]; ok {", New: "if other, ok := l.mappings[m.Name]; ok && false {"},
 		{Name: "render: unknown fields", File: "policyfile.go", Old: "NewCodecFactory(scheme, serializer.EnableStrict)", New: "NewCodecFactory(scheme)"},
 		{Name: "render: unknown fields of lists", File: "policyfile.go", Old: "if err == nil && len(strict) > 0 {", New: "if err == nil && len(strict) > 99 {"},
 		{Name: "render: invalid policies", File: "policyfile.go", Old: "errs := validate()\n", New: "var errs field.ErrorList\n"},
@@ -312,6 +315,13 @@ var suites = []mutation.Suite{
 		{Name: "registration: servers that are not available", File: "services.go", Old: "case !service.isAvailable():", New: "case false:"},
 	}},
 	{Package: "pkg/barrier/barriercontroller", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "mapping barriers: other mappings", File: "mappings.go", Old: "c.queue.Add(mappingKey(name))", New: "_ = name", Test: "^TestMappings$"},
+		{Name: "mapping barriers: the table of earlier mappings", File: "mappings.go", Old: "t.built != t.number {", New: "false {", Test: "^TestMappings$"},
+		{Name: "mapping barriers: invalid mappings", File: "mappings.go", Old: "} else if isSame {", New: "} else if false {", Test: "^TestMappings$"},
+		{Name: "mapping barriers: mappings without exclusions", File: "policies.go", Old: "return f.Exclusion != nil })", New: "return true })", Test: "^TestMappings$"},
+		{Name: "mapping barriers: the annotation", File: "objects.go", Old: "return barrier.MappingAnnotation, key.Name", New: "return barrier.PolicyAnnotation, key.Name", Test: "^TestMappings$"},
+		{Name: "mapping barriers: a server without mappings", File: "policies.go", Old: "return nil, nil // the server stores no mappings", New: "return nil, errOutdated", Test: "^TestMappingsWithoutGate$"},
+		{Name: "mapping barriers: finalizers of mappings", File: "remove.go", Old: "stored = append(stored, &mappings.Items[i])", New: "_ = i", Test: "^TestRemoveMappings$"},
 		{Name: "barriers: objects of other tools", File: "objects.go", Old: "if !k.isOurs(stored, key) && !k.isEqual(stored, wanted) {", New: "if false {", Test: "^TestForeignObjects$"},
 		{Name: "barriers: removal of objects of other tools", File: "objects.go", Old: "if err != nil || !exists || !k.isOurs(stored, key) {", New: "if err != nil || !exists {", Test: "^TestForeignObjects$"},
 		{Name: "barriers: the finalizer", File: "objects.go", Old: "case !slices.Equal(stored.GetFinalizers(), []string{Finalizer}):", New: "case false:", Test: "^TestTampering$"},
@@ -349,6 +359,12 @@ var suites = []mutation.Suite{
 		{Name: "status: before anything is known", File: "status.go", Old: "case isPlaced && !c.config.Server.AreKnown():", New: "case false:"},
 		{Name: "status: replicas that do not agree", File: "status.go", Old: "isPlaced && wait > 0:", New: "isPlaced && wait > 0 && false:"},
 		{Name: "status: replicas that do not agree", File: "status.go", Old: "case isPlaced && wait > 0:", New: "case false:"},
+	}},
+	{Package: "pkg/apiserver", Test: "^TestMappingEffect$|^TestMappingWarnings$", Mutants: []mutation.Mutant{
+		{Name: "mapping effects: exclusions without a barrier", File: "mappingbarriers.go", Old: "case without >= 0:", New: "case false:"},
+		{Name: "mapping effects: barriers that are not stored", File: "mappingbarriers.go", Old: "state.Phase != barriercontroller.Written:", New: "false:"},
+		{Name: "mapping effects: what Proviso serves", File: "mappingbarriers.go", Old: "r.Reason != \"\" && !isOwn(r)", New: "r.Reason != \"\""},
+		{Name: "mapping effects: warnings about exclusions without a barrier", File: "mappingbarriers.go", Old: "hasAll = false", New: "hasAll = true"},
 	}},
 	{Package: "pkg/apiserver", Test: "^TestChainOfTheInnerDoor$", Mutants: []mutation.Mutant{
 		{Name: "inner door: Deny policies", File: "chains.go", Old: "inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies", New: "inRestrictions | inFrontDoor, build: (*chainConfig).restrictingPolicies"},

@@ -160,9 +160,13 @@ func TestMappings(t *testing.T) {
 		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Name: "a"}, IsMapping: true})
 		return state.Phase == barriercontroller.Broken
 	})
-	if !r.isMapped(t, "a", "spec.boom granular:booms false") {
-		t.Error("the barrier of an invalid mapping is gone")
+	if err := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(t.Context(), barrier.MappingName("a"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
 	}
+	eventually(t, "the barrier of an invalid mapping is restored", func() bool {
+		_, binding := r.mapped(t, "a")
+		return r.isMapped(t, "a", "spec.boom granular:booms false") && binding.DeletionTimestamp == nil
+	})
 
 	r.changeMapping(t, "a", func(m *policyv1alpha1.FieldPermissionMapping) { m.Spec.Fields[0].Exclusion = nil })
 	eventually(t, "no barrier without exclusions", func() bool {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
@@ -63,7 +64,7 @@ func (c CompletedConfig) conditionsHandler(config *FrontDoorConfig, services *re
 	if err != nil {
 		return nil, nil, err
 	}
-	left := &frontdoor.ConditionsHandler{IsLocal: services.IsLocal, KubeAPIServer: config.Conditions.KubeAPIServer}
+	left := &frontdoor.ConditionsHandler{IsLocal: services.IsLocal, Excludes: c.excludesFields, KubeAPIServer: config.Conditions.KubeAPIServer}
 	return left, []frontdoor.Route{{Pattern: innerdoor.ConditionsPath, Handler: handler}}, nil
 }
 
@@ -103,6 +104,16 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, others *oth
 		routes = append(routes, route)
 	}
 	return frontdoor.NewServer(config.Serving, frontdoor.NewHandler(decider, clients, routes...))
+}
+
+// excludesFields reports whether fields of a resource are excluded from the permission to write it, or may be: until mappings are loaded it is
+// not known.
+func (c CompletedConfig) excludesFields(resource schema.GroupVersionResource) bool {
+	if c.extra.Mappings == nil {
+		return false
+	}
+	table := c.extra.Mappings.Table()
+	return table == nil || table.Excludes(resource)
 }
 
 // needsCreateInSomeVersion is needsCreate. For attributes with the version *, it reports whether needsCreate is true in one of the

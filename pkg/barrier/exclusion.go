@@ -165,6 +165,9 @@ func (w *mappingWriter) problem(newValues string) string {
 	if function := compiled.MayQuote(cel.Object, cel.OldObject); function != "" {
 		return fmt.Sprintf("an error of %s would quote stored data in the answer of kube-apiserver", function)
 	}
+	if macro := compiled.Iterates(); macro != "" {
+		return fmt.Sprintf("newValues visits all elements of a value with %s, which can take kube-apiserver many seconds", macro)
+	}
 	return ""
 }
 

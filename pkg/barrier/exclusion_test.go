@@ -69,6 +69,8 @@ func TestExclusionReport(t *testing.T) {
 		"a calculation":                     {of("spec.a", "booms", "value + 1 > 3"), "newValues calls _+_"},
 		"a type":                            {of("spec.a", "booms", "type(value) == int"), "newValues calls type"},
 		"a quotation":                       {of("spec.a", "booms", "oldValue.matches(value)"), "an error of matches would quote stored data"},
+		"elements of a value":               {of("spec.a", "booms", "value.exists(v, v == \"q\")"), "newValues visits all elements of a value with exists"},
+		"elements of an element":            {of("spec.a", "booms", "[1, 2].exists(n, n == value.size && value.all(v, v != n))"), "newValues visits all elements of a value with all"},
 		"an index":                          {of("spec.a", "booms", "value[oldValue] == 1"), "newValues calls _[_]"},
 		"reviews":                           {in("authorization.k8s.io", "subjectaccessreviews"), "admission policies do not see reviews"},
 		"Proviso":                           {in("demo.proviso.dev", "virtualmachines"), "Proviso serves it"},

@@ -21,12 +21,17 @@ import (
 type ConditionsHandler struct {
 	// IsLocal reports whether kube-apiserver is known to serve a version itself. It has no admission for requests that it passes on.
 	IsLocal func(schema.GroupVersion) bool
+	// Excludes reports whether fields of a resource are excluded from the permission to write it. The conditions do not say so, and the inner door
+	// checks it, so that kube-apiserver does not get conditions about such a resource.
+	Excludes func(schema.GroupVersionResource) bool
 	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
 	// not retry.
 	KubeAPIServer authorizer.UnconditionalAuthorizer
 }
 
-func (c *ConditionsHandler) isComplete() bool { return c.IsLocal != nil && c.KubeAPIServer != nil }
+func (c *ConditionsHandler) isComplete() bool {
+	return c.IsLocal != nil && c.Excludes != nil && c.KubeAPIServer != nil
+}
 
 // withHandled returns a context of a review whose client handles conditional decisions.
 func withHandled(ctx context.Context) context.Context {
@@ -39,8 +44,11 @@ type handledKey struct{}
 // admission. It does for writes of resources that kube-apiserver serves itself.
 func (d *Decider) leavesConditions(ctx context.Context, a authorizer.Attributes) bool {
 	handler := d.config.ConditionsHandler
-	return handler != nil && ctx.Value(handledKey{}) != nil && d.isWrite(a) &&
-		handler.IsLocal(schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()})
+	if handler == nil || ctx.Value(handledKey{}) == nil || !d.isWrite(a) {
+		return false
+	}
+	version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
+	return handler.IsLocal(version) && !handler.Excludes(version.WithResource(a.GetResource()))
 }
 
 // isWrite reports whether a request is a write of a resource that another server than this one serves, whose objects admission sees.

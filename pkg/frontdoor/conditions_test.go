@@ -66,6 +66,7 @@ func TestConditionsAreLeft(t *testing.T) {
 		{name: "a read", policies: onCondition, body: reviewOf("get", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"reason":`},
 		{name: "a connection", policies: onCondition, body: reviewOf("create", "pods/exec", options), want: `{"status":{"allowed":false,"reason":`},
 		{name: "every verb", policies: onCondition, body: reviewOf("*", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"reason":"the answer depends on conditions, and the review does not name one verb`},
+		{name: "a resource with excluded fields", policies: onCondition, body: reviewOf("create", "secrets", options), want: `{"status":{"allowed":false,"reason":`},
 		{name: "every version", policies: onCondition, body: strings.Replace(reviewOf("create", "persistentvolumeclaims", options), `"v1"`, `"*"`, 1), want: `{"status":{"allowed":false,"reason":"the answer depends on conditions, and the review does not name one verb`},
 		{name: "a version that another server serves", policies: onCondition, body: strings.Replace(reviewOf("create", "persistentvolumeclaims", options), `"v1"`, `"v2"`, 1), want: `{"status":{"allowed":false,"reason":`},
 		{name: "what Proviso serves, and enforces itself", policies: onCondition, body: strings.Replace(reviewOf("create", "virtualmachines", options), `"v1"`, `"v1alpha1", "group": "demo.proviso.dev"`, 1), want: `{"status":{"allowed":true,"reason":"allowed if the conditions hold, which Proviso evaluates at admission`},
@@ -81,7 +82,8 @@ func TestConditionsAreLeft(t *testing.T) {
 			source := publish(t, tc.policies)
 			door, err := frontdoor.New(frontdoor.Config{
 				Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, ReviewsShowConditions: true, InnerDoor: newInnerDoor(&others{}),
-				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(version schema.GroupVersion) bool { return version.Version != "v2" }, KubeAPIServer: tc.rbac},
+				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(version schema.GroupVersion) bool { return version.Version != "v2" }, KubeAPIServer: tc.rbac,
+					Excludes: func(resource schema.GroupVersionResource) bool { return resource.Resource == "secrets" }},
 			})
 			if err != nil {
 				t.Fatal(err)

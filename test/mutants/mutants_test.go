@@ -69,8 +69,9 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/frontdoor", Test: "^TestConditionsAreLeft$", Mutants: []mutation.Mutant{
 		{Name: "conditions left: clients that do not handle them", File: "handler.go", Old: "if review.AuthorizationOptions.Handles() {", New: "if true {"},
-		{Name: "conditions left: what other servers serve", File: "conditions.go", Old: "\t\thandler.IsLocal(schema.GroupVersion{", New: "\t\ttrue || handler.IsLocal(schema.GroupVersion{"},
-		{Name: "conditions left: reads", File: "conditions.go", Old: " && d.isWrite(a)", New: ""},
+		{Name: "conditions left: what other servers serve", File: "conditions.go", Old: "return handler.IsLocal(version) && ", New: "return "},
+		{Name: "conditions left: excluded fields", File: "conditions.go", Old: " && !handler.Excludes(version.WithResource(a.GetResource()))", New: ""},
+		{Name: "conditions left: reads", File: "conditions.go", Old: " || !d.isWrite(a) {", New: " {"},
 		{Name: "conditions left: what this server enforces", File: "conditions.go", Old: " || d.config.Enforces(a)", New: ""},
 		{Name: "conditions left: more than one kind of request", File: "conditions.go", Old: "authorization.HasWildcards(a) || ", New: ""},
 		{Name: "conditions left: users who may not read", File: "conditions.go", Old: "case decision.CanBecomeAllowed() && !d.mayReadAnswer", New: "case false && !d.mayReadAnswer"},
@@ -316,7 +317,7 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/barrier/barriercontroller", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "mapping barriers: other mappings", File: "mappings.go", Old: "c.queue.Add(mappingKey(name))", New: "_ = name", Test: "^TestMappings$"},
-		{Name: "mapping barriers: the table of earlier mappings", File: "mappings.go", Old: "t.built != t.number {", New: "false {", Test: "^TestMappings$"},
+		{Name: "mapping barriers: the table of earlier mappings", File: "mappings.go", Old: "t.built == identity {", New: "true {", Test: "^TestMappingsThatAreGone$"},
 		{Name: "mapping barriers: invalid mappings", File: "mappings.go", Old: "} else if isSame {", New: "} else if false {", Test: "^TestMappings$"},
 		{Name: "mapping barriers: mappings without exclusions", File: "policies.go", Old: "return f.Exclusion != nil })", New: "return true })", Test: "^TestMappings$"},
 		{Name: "mapping barriers: the annotation", File: "objects.go", Old: "return barrier.MappingAnnotation, key.Name", New: "return barrier.PolicyAnnotation, key.Name", Test: "^TestMappings$"},

@@ -229,10 +229,10 @@ func (c *Controller) observe(obj any) {
 	c.mu.Lock()
 	c.names[p.key.barrierName()] = p.key
 	c.mu.Unlock()
-	c.queue.Add(p.key)
 	if p.key.IsMapping {
-		c.observeMapping(p, true)
+		c.observeMapping(p.key.Name)
 	}
+	c.queue.Add(p.key)
 }
 
 // observeDeletion remembers a policy that was deleted through the API: the finalizer was taken from it before, or with its last
@@ -245,9 +245,6 @@ func (c *Controller) observeDeletion(obj any) {
 	c.mu.Lock()
 	c.deleted[p.key] = p.meta.UID
 	c.mu.Unlock()
-	if p.key.IsMapping {
-		c.observeMapping(p, false)
-	}
 }
 
 // observeObject enqueues the policy of an object that has changed.

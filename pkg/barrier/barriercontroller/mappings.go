@@ -7,12 +7,14 @@ package barriercontroller
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
@@ -55,53 +57,55 @@ func (k Key) what() string {
 	return "policy"
 }
 
-// mappingTable has all mappings in the cache. A change of one may change the barriers of others.
+// mappingTable has all mappings in the cache that are not being deleted. A change of one may change the barriers of others.
 type mappingTable struct {
 	mu sync.Mutex
-	// seen has the mappings of the table, by name.
-	seen map[string]generation
-	// number counts the changes. The table is of the change built.
-	number, built uint64
-	table         *mapping.Table
+	// noticed identifies the mappings whose barriers were enqueued last, and built those of table.
+	noticed, built string
+	// number counts the tables.
+	number uint64
+	table  *mapping.Table
 }
 
-// generation identifies a specification.
-type generation struct {
-	uid    types.UID
-	number int64
-}
-
-// observe notes a mapping, and reports whether its specification has changed. It is removed if isThere is false.
-func (t *mappingTable) observe(meta *metav1.ObjectMeta, isThere bool) bool {
+// notice reports whether the mappings differ from those of the last call.
+func (t *mappingTable) notice(stored []*policyv1alpha1.FieldPermissionMapping) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	next := generation{uid: meta.UID, number: meta.Generation}
-	if last, ok := t.seen[meta.Name]; ok && isThere && last == next {
-		return false
-	}
-	if t.seen == nil {
-		t.seen = map[string]generation{}
-	}
-	t.seen[meta.Name] = next
-	if !isThere {
-		delete(t.seen, meta.Name)
-	}
-	t.number++
-	return true
+	identity := identityOf(stored)
+	isNew := identity != t.noticed
+	t.noticed = identity
+	return isNew
 }
 
-// current returns the table and its number, which is never 0.
-func (t *mappingTable) current(stored func() ([]*policyapi.FieldPermissionMapping, error)) (*mapping.Table, uint64, error) {
+// current returns the table of mappings and its number, which is never 0.
+func (t *mappingTable) current(stored []*policyv1alpha1.FieldPermissionMapping) (*mapping.Table, uint64, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.table == nil || t.built != t.number {
-		mappings, err := stored()
-		if err != nil {
+	identity := identityOf(stored)
+	if t.table != nil && t.built == identity {
+		return t.table, t.number, nil
+	}
+	hubs := make([]*policyapi.FieldPermissionMapping, 0, len(stored))
+	for _, m := range stored {
+		hub := &policyapi.FieldPermissionMapping{}
+		if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(m.DeepCopy(), hub, nil); err != nil {
 			return nil, 0, err
 		}
-		t.table, t.built = mapping.NewTable(mappings...), t.number
+		hubs = append(hubs, hub)
 	}
-	return t.table, t.built + 1, nil
+	t.table, t.built = mapping.NewTable(hubs...), identity
+	t.number++
+	return t.table, t.number, nil
+}
+
+// identityOf returns a text that differs for mappings with other specifications.
+func identityOf(mappings []*policyv1alpha1.FieldPermissionMapping) string {
+	lines := make([]string, 0, len(mappings))
+	for _, m := range mappings {
+		lines = append(lines, fmt.Sprintf("%s %s %d\n", m.Name, m.UID, m.Generation))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "")
 }
 
 // owners returns the informers of policies and mappings.
@@ -127,37 +131,33 @@ func (c *Controller) followMappings() (err error) {
 	return err
 }
 
-// observeMapping enqueues all mappings, if one of them has changed or is gone.
-func (c *Controller) observeMapping(p *policy, isThere bool) {
-	if !c.table.observe(p.meta, isThere) {
+// observeMapping enqueues the other mappings, if one of them has changed, is being deleted or is gone. They come before the mapping itself, so that
+// what it does not say any more is in their barriers before its own barrier goes.
+func (c *Controller) observeMapping(changed string) {
+	if !c.table.notice(c.storedMappings()) {
 		return
 	}
 	for _, name := range c.mappings.GetStore().ListKeys() {
-		c.queue.Add(mappingKey(name))
+		if name != changed {
+			c.queue.Add(mappingKey(name))
+		}
 	}
 }
 
-// storedMappings returns copies of the mappings in the cache.
-func (c *Controller) storedMappings() ([]*policyapi.FieldPermissionMapping, error) {
-	var result []*policyapi.FieldPermissionMapping
+// storedMappings returns the mappings in the cache that are not being deleted.
+func (c *Controller) storedMappings() (mappings []*policyv1alpha1.FieldPermissionMapping) {
 	for _, obj := range c.mappings.GetStore().List() {
-		m, ok := obj.(*policyv1alpha1.FieldPermissionMapping)
-		if !ok {
-			continue
+		if m, ok := obj.(*policyv1alpha1.FieldPermissionMapping); ok && m.DeletionTimestamp == nil {
+			mappings = append(mappings, m)
 		}
-		hub := &policyapi.FieldPermissionMapping{}
-		if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(m.DeepCopy(), hub, nil); err != nil {
-			return nil, err
-		}
-		result = append(result, hub)
 	}
-	return result, nil
+	return mappings
 }
 
 // compileMapping compiles a mapping beside the others, unless none has changed since. A barrier that is the same as before stays the same
 // pointer, by which it is known.
 func (c *Controller) compileMapping(ctx context.Context, p *policy, before compiled) compiled {
-	table, number, err := c.table.current(c.storedMappings)
+	table, number, err := c.table.current(c.storedMappings())
 	if err == nil && before.uid == p.meta.UID && before.mappings == number && before.generation == p.meta.Generation {
 		return before
 	}

@@ -38,3 +38,22 @@ func callsOther(n *node) string {
 	}
 	return ""
 }
+
+// Iterates returns the name of a macro in the expression that visits the elements of a list or a map, or an empty string if there is none. A list whose
+// elements are in the expression does not count.
+func (e *Expression) Iterates() string { return iterates(e.tree) }
+
+func iterates(n *node) string {
+	if n.kind == macroNode && n.target != nil && n.target.kind != listNode && n.name != "bind" {
+		return n.name
+	}
+	for _, part := range append(n.args[:len(n.args):len(n.args)], n.target) {
+		if part == nil {
+			continue
+		}
+		if name := iterates(part); name != "" {
+			return name
+		}
+	}
+	return ""
+}

@@ -140,9 +140,9 @@ func TestMistakes(t *testing.T) {
 		want         string
 	}{
 		{name: "no mistake", policy: things(`object.spec.class == "dev"`), args: []string{"--openapi", schemas}},
-		{name: "a field that does not exist", policy: things(`object.spec.clas == "dev"`), args: []string{"--openapi", schemas}, want: `clas`},
-		{name: "without schemas it is not known", policy: things(`object.spec.clas == "dev"`)},
-		{name: "a resource without a schema", policy: strings.Replace(things(`object.spec.clas == "dev"`), `apiGroups: [""]`, "apiGroups: [apps]", 1), args: []string{"--openapi", schemas}},
+		{name: "a field that does not exist", policy: things(`object.spec.klass == "dev"`), args: []string{"--openapi", schemas}, want: `klass`},
+		{name: "without schemas it is not known", policy: things(`object.spec.klass == "dev"`)},
+		{name: "a resource without a schema", policy: strings.Replace(things(`object.spec.klass == "dev"`), `apiGroups: [""]`, "apiGroups: [apps]", 1), args: []string{"--openapi", schemas}},
 		{name: "another type", policy: things(`object.spec.size == "dev"`), args: []string{"--openapi", schemas}, want: "no matching overload"},
 		{name: "never true", policy: things(`request.verb == "update" && object.spec.class == "dev"`), want: "spec.condition: "},
 		{name: "an operation", policy: things(`operation == "CREAT"`), want: `operation is never "CREAT"`},

@@ -1,0 +1,93 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barriercontroller
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+)
+
+// excluding is a mapping that excludes a field in a version.
+func excluding(name, version string) *policyv1alpha1.FieldPermissionMapping {
+	return &policyv1alpha1.FieldPermissionMapping{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1},
+		Spec: policyv1alpha1.FieldPermissionMappingSpec{
+			Description: name, Resources: []policyv1alpha1.FieldPermissionResource{{APIGroup: "example.com", Resource: "machines", APIVersions: []string{version}}},
+			Fields: []policyv1alpha1.FieldPermission{{Path: "spec.boom", Permission: "booms", Exclusion: &policyv1alpha1.FieldExclusion{}}},
+		},
+	}
+}
+
+// TestMappingsThatAreGone compiles the barrier of a mapping that leaves another version to another mapping. It must have that version, too, from
+// the moment at which the other one is being deleted, also if nobody has seen the deletion.
+func TestMappingsThatAreGone(t *testing.T) {
+	t.Parallel()
+	c := &Controller{compiled: map[Key]compiled{}, states: map[Key]State{}, names: map[string]Key{}, deleted: map[Key]types.UID{}, settled: map[Key]*barrier.Barrier{}}
+	c.queue = newQueue(clock.RealClock{})
+	c.config.CompileMapping = func(name string, exclusions []mapping.Exclusion) *barrier.Barrier {
+		return &barrier.Barrier{Policy: &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(name, len(exclusions), exclusions)}}}
+	}
+	c.mappings = cache.NewSharedIndexInformer(nil, &policyv1alpha1.FieldPermissionMapping{}, 0, cache.Indexers{})
+	store := c.mappings.GetStore()
+	stored := func(change func(any) error, m *policyv1alpha1.FieldPermissionMapping) []Key {
+		t.Helper()
+		if err := change(m); err != nil {
+			t.Fatal(err)
+		}
+		c.observe(m) // what the informer's handlers call in any case
+		var keys []Key
+		for c.queue.Len() > 0 {
+			key, _ := c.queue.Get()
+			keys = append(keys, key)
+			c.queue.Done(key)
+		}
+		return keys
+	}
+	a, b := excluding("a", "v1"), excluding("b", "v2")
+	compile := func() string {
+		p, _ := policyOf(a)
+		c.mu.Lock()
+		before := c.compiled[p.key]
+		c.mu.Unlock()
+		return c.compileMapping(t.Context(), p, before).barrier.Policy.Name
+	}
+	stored(store.Add, a)
+	alone := compile()
+	if keys := stored(store.Add, b); !slices.Contains(keys, mappingKey("a")) {
+		t.Errorf("a second mapping: enqueued %v, want a, too", keys)
+	}
+	if beside := compile(); beside == alone {
+		t.Fatalf("beside another mapping, a is compiled to %s as before", beside)
+	}
+	leaving := b.DeepCopy()
+	now := metav1.Now()
+	leaving.DeletionTimestamp, leaving.Finalizers = &now, []string{Finalizer}
+	if keys := stored(store.Update, leaving); !slices.Equal(keys, []Key{mappingKey("a"), mappingKey("b")}) {
+		t.Errorf("while b is being deleted: enqueued %v, want a before b", keys)
+	}
+	if got := compile(); got != alone {
+		t.Errorf("while b is being deleted, a is compiled to %s, want %s", got, alone)
+	}
+	stored(store.Update, b)
+	compile()
+	if keys := stored(store.Delete, b); !slices.Contains(keys, mappingKey("a")) {
+		t.Errorf("b is missing in a list: enqueued %v, want a, too", keys)
+	}
+	if got := compile(); got != alone {
+		t.Errorf("without b, a is compiled to %s, want %s", got, alone)
+	}
+}

@@ -363,7 +363,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// bindingOf returns the binding in a reason of RBAC, as results name it: RBAC: allowed by RoleBinding "Binding:1/blue" of ClusterRole …
+// bindingOf returns the binding in a reason of RBAC, as results name it: RBAC: allowed by RoleBinding "Binding:1/blue" of ClusterRole "reader".
 func bindingOf(reason string) string {
 	_, reason, _ = strings.Cut(reason, "allowed by ")
 	kind, reason, _ := strings.Cut(reason, " ")

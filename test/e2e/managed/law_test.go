@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
@@ -217,13 +218,15 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 	}
 }
 
-// authenticated returns a user with the group that kube-apiserver gives each user who is impersonated.
+// authenticated returns a user as kube-apiserver knows it by the headers of impersonation: with the group of all such users, and without extras that have no
+// value.
 func authenticated(u user.Info) user.Info {
-	if slices.Contains(u.GetGroups(), user.AllAuthenticated) {
-		return u
+	groups, extra := slices.Clone(u.GetGroups()), maps.Clone(u.GetExtra())
+	if !slices.Contains(groups, user.AllAuthenticated) {
+		groups = append(groups, user.AllAuthenticated)
 	}
-	groups := append(slices.Clone(u.GetGroups()), user.AllAuthenticated)
-	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: u.GetExtra()}
+	maps.DeleteFunc(extra, func(_ string, values []string) bool { return len(values) == 0 })
+	return &user.DefaultInfo{Name: u.GetName(), UID: u.GetUID(), Groups: groups, Extra: extra}
 }
 
 // setDryRun sets in the options of a write what each request here has.

@@ -101,7 +101,9 @@ type Controller struct {
 	// settled has the compiled barriers that have been seen in order, and since the time when one was not.
 	settled map[Key]*barrier.Barrier
 	missing map[Key]time.Time
-	orphans map[string]bool
+	// vanished has the policies that were missing in the cache, with a barrier, and orphans the names of barriers of which this was told.
+	vanished map[Key]bool
+	orphans  map[string]bool
 }
 
 var errConfig = errors.New("a controller of barriers needs clients, informers, a compiler, a namespace, the revision of the store, and functions")
@@ -120,7 +122,7 @@ func New(config Config) (c *Controller, err error) {
 	c = &Controller{
 		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock), loaded: make(chan struct{}),
 		states: map[Key]State{}, compiled: map[Key]compiled{}, names: map[string]Key{}, deleted: map[Key]types.UID{},
-		settled: map[Key]*barrier.Barrier{}, missing: map[Key]time.Time{}, orphans: map[string]bool{},
+		settled: map[Key]*barrier.Barrier{}, missing: map[Key]time.Time{}, orphans: map[string]bool{}, vanished: map[Key]bool{},
 	}
 	c.load = sync.OnceFunc(func() { close(c.loaded) })
 	if c.config.Elect == nil {
@@ -245,6 +247,7 @@ func (c *Controller) observeDeletion(obj any) {
 	c.mu.Lock()
 	c.deleted[p.key] = p.meta.UID
 	c.mu.Unlock()
+	c.queue.Add(p.key) // The informer tells observe and observeDeletion in any order.
 }
 
 // observeObject enqueues the policy of an object that has changed.

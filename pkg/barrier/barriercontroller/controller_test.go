@@ -370,7 +370,9 @@ func TestLostStore(t *testing.T) {
 	if err := lost.policies.Tracker().Delete(policyv1alpha1.SchemeGroupVersion.WithResource("clusterauthorizationpolicies"), "", "b"); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond)
+	eventually(t, "the second orphan is told", func() bool {
+		return lost.recorder.has(barrier.Name(engine.Key{Name: "b"}) + " BarrierOrphaned")
+	})
 	if !lost.isBarred(t, "b", "2") {
 		t.Error("the barrier of the vanished policy is gone")
 	}

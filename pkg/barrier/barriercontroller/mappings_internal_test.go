@@ -91,3 +91,17 @@ func TestMappingsThatAreGone(t *testing.T) {
 		t.Errorf("without b, a is compiled to %s, want %s", got, alone)
 	}
 }
+
+// TestDeletionSeenLate tells a deletion after the queue was worked off: the informer tells its handlers in any order. The barrier must be looked at again.
+func TestDeletionSeenLate(t *testing.T) {
+	t.Parallel()
+	c := &Controller{deleted: map[Key]types.UID{}, names: map[string]Key{}, queue: newQueue(clock.RealClock{})}
+	p := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
+	c.observe(p)
+	key, _ := c.queue.Get()
+	c.queue.Done(key)
+	c.observeDeletion(p)
+	if c.queue.Len() != 1 || c.deleted[key] != "1" {
+		t.Errorf("got %d keys, deleted %q", c.queue.Len(), c.deleted)
+	}
+}

@@ -326,6 +326,9 @@ func (c *Controller) forget(key Key) {
 	delete(c.missing, key)
 }
 
+// deletionLag is how long a policy may be missing in the cache before observeDeletion has been told of its deletion.
+const deletionLag = time.Second
+
 // syncGone removes the barrier of a policy that is not in the cache, if its deletion was seen. Otherwise the barrier is an orphan.
 func (c *Controller) syncGone(key Key) error {
 	c.forget(key)
@@ -336,6 +339,7 @@ func (c *Controller) syncGone(key Key) error {
 		delete(c.names, name)
 		delete(c.deleted, key)
 		delete(c.orphans, name)
+		delete(c.vanished, key)
 		return nil
 	}
 	lead := c.leader()
@@ -354,13 +358,18 @@ func (c *Controller) syncGone(key Key) error {
 	}
 	uid := c.uidOf(name)
 	c.mu.Lock()
-	isDeleted, isKnown := c.deleted[key] == uid && uid != "", c.orphans[name]
-	if !isDeleted {
+	isDeleted, isKnown, isFirst := c.deleted[key] == uid && uid != "", c.orphans[name], !c.vanished[key]
+	c.vanished[key] = true
+	if !isDeleted && !isFirst {
 		c.orphans[name] = true
 	}
 	c.mu.Unlock()
 	if isDeleted {
 		return c.remove(lead, key, uid)
+	}
+	if isFirst { // The cache is without the policy before observeDeletion is told.
+		c.queue.AddAfter(key, deletionLag)
+		return nil
 	}
 	if !isKnown {
 		klog.FromContext(lead).Error(nil, "The policy or mapping of a barrier is not in the store: the barrier stays. If it was deleted on purpose, remove the barrier with the command remove-barriers", key.what(), klog.KRef(key.Namespace, key.Name), "barrier", name)

@@ -347,13 +347,14 @@ func writeGuard(t *testing.T) string {
 	return "--admission-control-config-file=" + filepath.Join(dir, "admission.yaml")
 }
 
-// TestGuard has administrators weaken barriers in the same ways on a cluster with the guard, which refuses them all.
+// TestGuard has administrators weaken barriers in the same ways on a cluster with the guard and kube-controller-manager. The guard refuses them all.
 func TestGuard(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, cluster.Config{Deployment: true, Managed: true, KubeAPIServerArgs: []string{writeGuard(t)}}, (*cluster.Cluster).Up)
+	r := newRig(t, cluster.Config{Deployment: true, Managed: true, ControllerManager: true, KubeAPIServerArgs: []string{writeGuard(t)}}, (*cluster.Cluster).Up)
 	r.kubectl(t, writer, "apply", "-f", "-")
 	users := administrators(t, r)
 	policies, bindings := writeTargets(t, r, users["system:masters"])
+	testControlPlane(t, r, users["cluster-admin"], policies)
 	const refused = "this object is a barrier, which Proviso generates from a Deny policy"
 	for _, user := range []string{"system:masters", "cluster-admin"} {
 		client := users[user]

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -263,4 +264,23 @@ func ours(specs []*ast.ImportSpec) []string {
 		}
 	}
 	return result
+}
+
+// TestTableOfParts checks that no part has two rows in ARCHITECTURE.md.
+func TestTableOfParts(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := map[string]bool{}
+	for _, row := range regexp.MustCompile("(?m)^\\| `((?:apis|generated|pkg|cmd|test|hack)[^`]*)`").FindAllStringSubmatch(string(document), -1) {
+		if parts[row[1]] {
+			t.Errorf("%s has two rows in ARCHITECTURE.md", row[1])
+		}
+		parts[row[1]] = true
+	}
+	if len(parts) < 30 {
+		t.Errorf("found %d parts in ARCHITECTURE.md", len(parts))
+	}
 }

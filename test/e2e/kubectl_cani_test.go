@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
@@ -175,6 +177,8 @@ func TestKubectlCanI(t *testing.T) {
 		{"admin", "", "'*' '*'"},
 		{"admin", "", "list pods -A"},
 		{"admin", "", "--list -n plugin --no-headers"},
+		{"alice", "", "--list -n plugin"},
+		{"bob", "", "--list -n plugin --no-headers"},
 		{"alice-direct", "", "create virtualmachines -n plugin"},
 		// Mistakes.
 		{"alice", "", "create"},
@@ -216,6 +220,7 @@ func TestKubectlCanI(t *testing.T) {
 			t.Errorf("the document shows %s, which is not printed", shown)
 		}
 	})
+	t.Run("lists", testLists)
 	t.Run("examples of the help", func(t *testing.T) {
 		help, _, _ := plugin(t, "admin", "", "can-i", "--help")
 		_, examples, _ := strings.Cut(help, "Examples:\n")
@@ -233,6 +238,73 @@ func TestKubectlCanI(t *testing.T) {
 			t.Errorf("found %d examples in %s", count, help)
 		}
 	})
+}
+
+// testLists compares lists with the answers to single questions about each verb of some resources.
+func testLists(t *testing.T) {
+	t.Helper()
+	groups := map[string]string{"": "v1", "demo.proviso.dev": "v1alpha1", "apps": "v1"}
+	config, err := stack.Client("admin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[int]int{}
+	for _, user := range []string{"alice", "bob", "carol"} {
+		out, errOut, code := plugin(t, "admin", "", "can-i", "--list", "-n", "plugin", "--as", user, "--as-group", "system:authenticated")
+		if code != 0 {
+			t.Fatal(errOut)
+		}
+		rules, changes, _ := strings.Cut(out, "\n\n")
+		for group, version := range groups {
+			resources, err := client.ServerResourcesForGroupVersion(strings.TrimPrefix(group+"/"+version, "/"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range resources.APIResources {
+				resource, subresource, _ := strings.Cut(r.Name, "/")
+				for _, verb := range r.Verbs {
+					name := strings.TrimSuffix(resource+"."+group, ".")
+					args := []string{"can-i", verb, name, "--subresource", subresource, "--as", user, "--as-group", "system:authenticated"}
+					if r.Namespaced {
+						args = append(args, "-n", "plugin")
+					}
+					_, _, got := plugin(t, "admin", "", args...)
+					if subresource != "" {
+						name += "/" + subresource
+					}
+					want := listed(rules, changes, name, verb)
+					count[want]++
+					if got != want {
+						t.Errorf("%s: %s %s: exit code %d, but the list says %d:\n%s", user, verb, name, got, want, out)
+					}
+				}
+			}
+		}
+	}
+	if count[0] < 8 || count[1] < 10 || count[3] < 3 {
+		t.Errorf("the answers are %v", count)
+	}
+}
+
+// listed returns the exit code of can-i for what a list says about a verb of a resource: the second table counts before the first.
+func listed(rules, changes, resource, verb string) int {
+	for line := range strings.Lines(changes) {
+		row := regexp.MustCompile(`^(\S+) +\[(.*?)\] +(yes, if|yes|no) `).FindStringSubmatch(line)
+		if row != nil && row[1] == resource && slices.Contains(strings.Fields(row[2]), verb) {
+			return map[string]int{"yes": 0, "no": 1, "yes, if": 3}[row[3]]
+		}
+	}
+	for line := range strings.Lines(rules) {
+		row := regexp.MustCompile(`^(\S+) +\[\] +\[\] +\[(.*)\]`).FindStringSubmatch(line)
+		if row != nil && row[1] == resource && (row[2] == "*" || slices.Contains(strings.Fields(row[2]), verb)) {
+			return 0
+		}
+	}
+	return 1
 }
 
 const (

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -43,6 +44,8 @@ type options struct {
 	object *object
 
 	clients *clients
+	// warned has the warnings of servers that were printed.
+	warned sync.Map
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
@@ -68,6 +71,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  patch, the file has the new object, and for delete the stored one. Defaults that the
  server sets, and changes by admission, are not in the file and do not count.
 
+ With --list, a second table has what policies change, for all objects of each resource:
+ what they allow, on what conditions, and what they refuse.
+
  A cluster without Proviso answers with authorization.k8s.io/v1, without conditions.
 
  Exit status: 0 for yes, 1 for no, 2 on an error, 3 for 'yes, if'.`,
@@ -87,7 +93,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # May I access the URL /logs/?
   kubectl proviso can-i get /logs/
 
-  # List what I may do without conditions in the namespace demo
+  # List what I may do in the namespace demo, and what policies change
   kubectl proviso can-i --list --namespace=demo`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -210,9 +216,12 @@ func (o *options) warn(text string) {
 	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
 }
 
-// HandleWarningHeader prints a warning of a server.
+// HandleWarningHeader prints a warning of a server, once.
 func (o *options) HandleWarningHeader(code int, _, text string) {
-	if code == 299 && text != "" {
+	if code != 299 || text == "" {
+		return
+	}
+	if _, isKnown := o.warned.LoadOrStore(text, true); !isKnown {
 		o.warn(text)
 	}
 }

@@ -20,7 +20,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
-const warningList = "the list has no permission that depends on a policy of Proviso, and no restriction by one: check single actions"
+// The texts of warnings about lists.
+const (
+	warningList           = "policies can also depend on names, and on URLs that are no resources: check single actions"
+	warningUnenforcedList = "policies of Proviso have conditions about these actions, but kube-apiserver refuses them before any server evaluates the conditions: "
+)
 
 // rule is a row of the list: verbs on one resource, on one name of it, or on a URL.
 type rule struct {
@@ -28,7 +32,8 @@ type rule struct {
 	verbs               []string
 }
 
-// runList prints what kube-apiserver allows the user without conditions.
+// runList prints what kube-apiserver allows the user, as kubectl auth can-i does. A second table has what policies of Proviso change: what they allow, with and
+// without conditions, and what they refuse.
 func (o *options) runList(ctx context.Context) error {
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: o.Namespace}}
 	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -38,15 +43,31 @@ func (o *options) runList(ctx context.Context) error {
 	if answer.Status.Incomplete {
 		o.warn("the list may be incomplete: " + answer.Status.EvaluationError)
 	}
-	switch _, err := o.clients.kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
-	case err == nil:
-		o.warn(warningList)
-	case apierrors.IsNotFound(err):
-		o.warn(warningWithoutProviso)
-	default:
+	if err := printRules(o.Out, rulesOf(&answer.Status), !o.noHeaders); err != nil {
 		return err
 	}
-	return printRules(o.Out, rulesOf(&answer.Status), !o.noHeaders)
+	switch _, err := o.clients.kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
+	case apierrors.IsNotFound(err):
+		o.warn(warningWithoutProviso)
+		return nil
+	case err != nil:
+		return err
+	}
+	o.warn(warningList)
+	changes, unenforced, err := o.changes(ctx, answer.Status.ResourceRules)
+	if err != nil {
+		return err
+	}
+	if len(unenforced) > 0 {
+		o.warn(warningUnenforcedList + strings.Join(unenforced, ", "))
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintln(o.Out); err != nil {
+		return err
+	}
+	return printChanges(o.Out, changes, !o.noHeaders)
 }
 
 // rulesOf returns one rule for each resource, name and URL, in order.

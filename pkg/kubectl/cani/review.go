@@ -37,6 +37,9 @@ func (o *options) newClients() (*clients, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.WarningHandler = o
+	if o.list { // reviewsAtOnce is the limit
+		config.QPS = -1
+	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err

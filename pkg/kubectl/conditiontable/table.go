@@ -25,7 +25,9 @@ import (
 func Print(out io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) error {
 	w := printers.GetNewTabWriter(out)
 	WriteRow(w, "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
-	writeSets(w, chain)
+	for _, row := range Rows(chain) {
+		WriteRow(w, row...)
+	}
 	return w.Flush()
 }
 
@@ -34,7 +36,8 @@ var effects = []authorizationv1alpha1.ConditionEffect{
 	authorizationv1alpha1.ConditionEffectDeny, authorizationv1alpha1.ConditionEffectNoOpinion, authorizationv1alpha1.ConditionEffectAllow,
 }
 
-func writeSets(w io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) {
+// Rows returns the effect, the condition, the policy and the description of each condition, in the order in which they decide.
+func Rows(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (rows [][]string) {
 	for i := range chain {
 		set := &chain[i]
 		conditions := slices.Clone(set.Conditions)
@@ -46,16 +49,17 @@ func writeSets(w io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewCon
 			if c.Type == authorization.ConditionTypeCEL {
 				text = Words(c.Condition)
 			}
-			WriteRow(w, string(c.Effect), text, policyOf(c.ID), c.Description)
+			rows = append(rows, []string{string(c.Effect), text, policyOf(c.ID), c.Description})
 		}
-		writeSets(w, set.ConditionsChain)
+		rows = append(rows, Rows(set.ConditionsChain)...)
 		switch {
 		case set.Allowed:
-			WriteRow(w, string(authorizationv1alpha1.ConditionEffectAllow), "always", set.AuthorizerName, "")
+			rows = append(rows, []string{string(authorizationv1alpha1.ConditionEffectAllow), "always", set.AuthorizerName, ""})
 		case set.Denied:
-			WriteRow(w, string(authorizationv1alpha1.ConditionEffectDeny), "always", set.AuthorizerName, "")
+			rows = append(rows, []string{string(authorizationv1alpha1.ConditionEffectDeny), "always", set.AuthorizerName, ""})
 		}
 	}
+	return rows
 }
 
 // policyOf returns the policy of a condition, or for a condition of another authorizer its ID.

@@ -1,0 +1,199 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/discovery"
+	"k8s.io/component-helpers/auth/rbac/validation"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+)
+
+// reviewsAtOnce is the number of reviews of a list that are on their way at the same time. kube-apiserver and Proviso share the work of many users by
+// API Priority and Fairness.
+const reviewsAtOnce = 8
+
+// change is an action on which policies decide otherwise than the rules that kube-apiserver lists.
+type change struct {
+	resource string
+	verbs    []string
+	answer   *answer
+	// rows are the cells after the verbs, from the answer.
+	rows [][]string
+}
+
+// changes asks about each verb of each resource in discovery, and returns the answers that differ from the rules, and those with conditions.
+// They are grouped by resource and answer. unenforced are actions with conditions that no server evaluates.
+func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceRule) (changes []*change, unenforced []string, err error) {
+	actions, err := o.actions()
+	if err != nil {
+		return nil, nil, err
+	}
+	granted := make([]rbacv1.PolicyRule, 0, len(rules))
+	for _, r := range rules {
+		granted = append(granted, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
+	}
+	answers, isUnenforced := make([]*answer, len(actions)), make([]bool, len(actions))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(reviewsAtOnce)
+	for i := range actions {
+		group.Go(func() (err error) {
+			one := &options{IOStreams: o.IOStreams, clients: o.clients, Question: actions[i]}
+			one.ErrOut = io.Discard // warnings are about single answers
+			if answers[i], isUnenforced[i], err = one.change(ctx, granted); err != nil {
+				return fmt.Errorf("may I %s %s: %w", one.Verb, nameOf(&one.Question), err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, nil, err
+	}
+	for i, a := range answers {
+		if isUnenforced[i] {
+			unenforced = append(unenforced, actions[i].Verb+" "+nameOf(&actions[i]))
+		}
+		if a == nil {
+			continue
+		}
+		next := &change{resource: nameOf(&actions[i]), verbs: []string{actions[i].Verb}, answer: a, rows: a.cells()}
+		if same := slices.IndexFunc(changes, next.isAlike); same >= 0 {
+			changes[same].verbs = append(changes[same].verbs, actions[i].Verb)
+			continue
+		}
+		changes = append(changes, next)
+	}
+	slices.SortStableFunc(changes, func(a, b *change) int { return strings.Compare(a.resource, b.resource) })
+	return changes, unenforced, nil
+}
+
+// change returns the answer to the question, or nil if it says what the rules say. isUnenforced says that policies have conditions and kube-apiserver
+// refuses.
+func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *answer, isUnenforced bool, err error) {
+	resource := o.Resource.Resource
+	if o.Subresource != "" {
+		resource += "/" + o.Subresource
+	}
+	isGranted, _ := validation.Covers(granted, []rbacv1.PolicyRule{{Verbs: []string{o.Verb}, APIGroups: []string{o.Resource.Group}, Resources: []string{resource}}})
+	status, err := o.askProviso(ctx)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case status == nil:
+		return nil, false, errNoReviews
+	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && (!isGranted || !o.IsNameless()):
+		return nil, false, nil // Whether policies for some names deny is in the answer alone.
+	}
+	if a, err = o.answer(ctx); err != nil {
+		return nil, false, err
+	}
+	if a.verdict == no && !isGranted {
+		return nil, len(status.ConditionsChain) > 0, nil
+	}
+	if a.verdict == yes && isGranted {
+		return nil, false, nil
+	}
+	return a, false, nil
+}
+
+// actions returns the verbs of the resources in discovery, each in the preferred version of its group. Groups that do not answer cause a warning.
+func (o *options) actions() ([]question.Question, error) {
+	groups, lists, err := o.clients.discovery.ServerGroupsAndResources()
+	switch {
+	case discovery.IsGroupDiscoveryFailedError(err):
+		o.warn("the list may be incomplete: " + err.Error())
+	case err != nil:
+		return nil, err
+	}
+	byVersion := make(map[string]*metav1.APIResourceList, len(lists))
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list
+	}
+	var actions []question.Question
+	seen := sets.New[schema.GroupResource]()
+	for _, g := range groups {
+		for _, v := range append([]metav1.GroupVersionForDiscovery{g.PreferredVersion}, g.Versions...) {
+			list := byVersion[v.GroupVersion]
+			if list == nil {
+				continue
+			}
+			for i := range list.APIResources {
+				if r := &list.APIResources[i]; !seen.Has(schema.GroupResource{Group: g.Name, Resource: r.Name}) {
+					seen.Insert(schema.GroupResource{Group: g.Name, Resource: r.Name})
+					actions = append(actions, o.actionsOn(schema.GroupVersion{Group: g.Name, Version: v.Version}, r)...)
+				}
+			}
+		}
+	}
+	return actions, nil
+}
+
+// actionsOn returns the verbs of a resource.
+func (o *options) actionsOn(version schema.GroupVersion, r *metav1.APIResource) (actions []question.Question) {
+	var q question.Question
+	resource, subresource, _ := strings.Cut(r.Name, "/")
+	q.Resource, q.Subresource = version.WithResource(resource), subresource
+	if r.Namespaced {
+		q.Namespace = o.Namespace
+	}
+	for _, verb := range r.Verbs {
+		q.Verb = verb
+		actions = append(actions, q)
+	}
+	return actions
+}
+
+func nameOf(q *question.Question) string {
+	resource := q.Resource.Resource
+	if q.Subresource != "" {
+		resource += "/" + q.Subresource
+	}
+	return resourceOf(resource, q.Resource.Group)
+}
+
+// isAlike reports whether two changes differ in the verb alone.
+func (c *change) isAlike(other *change) bool {
+	return c.resource == other.resource && c.answer.verdict == other.answer.verdict &&
+		slices.EqualFunc(c.rows, other.rows, slices.Equal[[]string])
+}
+
+// verdicts are the names of verdicts.
+var verdicts = map[verdict]string{no: "no", yes: "yes", yesIf: "yes, if"}
+
+// cells returns the cells of an answer after the verdict: effect, condition, policy and description of each condition.
+func (a *answer) cells() [][]string {
+	if a.verdict == yesIf {
+		return conditiontable.Rows(a.conditions)
+	}
+	return [][]string{{"", "", "", strings.Join(slices.DeleteFunc([]string{a.reason, a.evaluationError}, func(text string) bool { return text == "" }), " - ")}}
+}
+
+func printChanges(out io.Writer, changes []*change, headers bool) error {
+	w := printers.GetNewTabWriter(out)
+	if headers {
+		conditiontable.WriteRow(w, "RESOURCE", "VERBS", "ANSWER", "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
+	}
+	for _, c := range changes {
+		for _, row := range c.rows {
+			conditiontable.WriteRow(w, append([]string{c.resource, fmt.Sprint(c.verbs), verdicts[c.answer.verdict]}, row...)...)
+		}
+	}
+	return w.Flush()
+}

@@ -30,6 +30,10 @@ const (
 	// MaxAttributeBytes bounds each text of a request in an AuthorizationConditionsReview: its kind,
 	// resource, subresource, namespace, name, verb and path. Most servers do not accept longer URLs.
 	MaxAttributeBytes = 8192
+	// MaxHandledDecisionTypes and MaxDecisionTypeBytes bound the types of decisions that a caller handles. Kubernetes
+	// knows five.
+	MaxHandledDecisionTypes = 16
+	MaxDecisionTypeBytes    = 64
 )
 
 // The bounds of the user to impersonate in a review. Each group and each value of extra needs
@@ -50,6 +54,9 @@ const (
 	// ConditionTypeCEL is a CEL expression over the data that was unknown at authorization
 	// (KEP-5681, "Built-in CEL conditions evaluator").
 	ConditionTypeCEL = "k8s.io/authorization-cel"
+	// ConditionTypeUpstreamCEL is the name of ConditionTypeCEL in the form that is proposed for Kubernetes. Both are
+	// accepted in both forms.
+	ConditionTypeUpstreamCEL = "authorizer.kubernetes.io/cel"
 	// ConditionTypeCELBound is a JSON object with a CEL expression and the fields of the
 	// request that it reads, {"expression": …, "request": {…}}. All users and requests of
 	// one policy share the expression, and with it the compiled program.

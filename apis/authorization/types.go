@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
@@ -79,6 +80,11 @@ type SubjectAccessReviewSpec struct {
 	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
 	// NoOpinion otherwise.
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration
+
+	// AuthorizationOptions requests conditions in the form that is proposed for Kubernetes. It
+	// cannot be set together with ConditionalAuthorization. Without the feature gate
+	// UpstreamConditionalDecisions it is ignored.
+	AuthorizationOptions *AuthorizationOptions
 }
 
 // SelfSubjectAccessReviewSpec describes a request of the caller. Exactly one of
@@ -93,6 +99,20 @@ type SelfSubjectAccessReviewSpec struct {
 	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
 	// NoOpinion otherwise.
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration
+
+	// AuthorizationOptions requests conditions in the form that is proposed for Kubernetes. It
+	// cannot be set together with ConditionalAuthorization. Without the feature gate
+	// UpstreamConditionalDecisions it is ignored.
+	AuthorizationOptions *AuthorizationOptions
+}
+
+// AuthorizationOptions says which answers the caller of a review handles, in the form that is
+// proposed for Kubernetes.
+type AuthorizationOptions struct {
+	// HandledDecisionTypes are the types of decisions that the caller handles. With ConditionsMap
+	// and Union the answer may have a ConditionalDecision. Types that are not known are ignored.
+	// At most 16.
+	HandledDecisionTypes []string
 }
 
 // ConditionalAuthorizationConfiguration configures conditional authorization for a review
@@ -135,6 +155,11 @@ type SubjectAccessReviewStatus struct {
 	// first item that does not evaluate to NoOpinion decides. If it is set, Allowed and Denied
 	// are false, so that a client that does not know the field reads NoOpinion.
 	ConditionsChain []SubjectAccessReviewConditionSet
+
+	// ConditionalDecision is set instead of ConditionsChain if the review has
+	// AuthorizationOptions: the same conditions in the form that is proposed for Kubernetes. The
+	// other fields are then empty.
+	ConditionalDecision *runtime.RawExtension
 }
 
 // SubjectAccessReviewConditionSet is the decision of one authorizer. At most one of Allowed,
@@ -226,8 +251,16 @@ type AuthorizationConditionsReview struct {
 	Response *AuthorizationConditionsResponse
 }
 
-// AuthorizationConditionsRequest has conditions, and the data with which they are evaluated.
+// AuthorizationConditionsRequest has conditions, and the data with which they are evaluated. It has one of
+// two forms, which must not be mixed: Decision and AdmissionRequest are the form that is proposed for
+// Kubernetes, and all other fields are the form of KEP-5681.
 type AuthorizationConditionsRequest struct {
+	// Decision is the ConditionalDecision that a SubjectAccessReview returned, unmodified.
+	Decision *runtime.RawExtension
+	// AdmissionRequest is the request, as an AdmissionRequest of admission.k8s.io/v1. Its UID is
+	// required.
+	AdmissionRequest *runtime.RawExtension
+
 	// ConditionSets is the conditionsChain that a SubjectAccessReview returned, unmodified and
 	// in order. At most 32 sets and 512 conditions in total, with at most 8 levels of nesting.
 	ConditionSets []SubjectAccessReviewConditionSet
@@ -328,6 +361,12 @@ type AuthorizationConditionsResponse struct {
 	// ConditionSets has the residual conditions. It is set only if the request has no
 	// Operation, that is, before the object is known.
 	ConditionSets []SubjectAccessReviewConditionSet
+
+	// UID is the UID of the AdmissionRequest.
+	UID types.UID
+	// Decision is the answer to a request that has a Decision: Allow, Deny or NoOpinion, in the form
+	// that is proposed for Kubernetes. Allowed is false then, whatever the answer is.
+	Decision *runtime.RawExtension
 }
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object

@@ -30,6 +30,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.AuthorizationConditionsRequest{}.OpenAPIModelName():        schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(ref),
 		v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName():       schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsResponse(ref),
 		v1alpha1.AuthorizationConditionsReview{}.OpenAPIModelName():         schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsReview(ref),
+		v1alpha1.AuthorizationOptions{}.OpenAPIModelName():                  schema_proviso_apis_authorization_v1alpha1_AuthorizationOptions(ref),
 		v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(): schema_proviso_apis_authorization_v1alpha1_ConditionalAuthorizationConfiguration(ref),
 		v1alpha1.ImpersonatedRequest{}.OpenAPIModelName():                   schema_proviso_apis_authorization_v1alpha1_ImpersonatedRequest(ref),
 		v1alpha1.ImpersonationCheck{}.OpenAPIModelName():                    schema_proviso_apis_authorization_v1alpha1_ImpersonationCheck(ref),
@@ -175,9 +176,21 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AuthorizationConditionsRequest has conditions, and the data with which they are evaluated.",
+				Description: "AuthorizationConditionsRequest has conditions, and the data with which they are evaluated. It has one of two forms, which must not be mixed: decision and admissionRequest are the form that is proposed for Kubernetes, and all other fields are the form of KEP-5681.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is the conditionalDecision that a SubjectAccessReview returned, unmodified. It needs the feature gate UpstreamConditionalDecisions.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
+					"admissionRequest": {
+						SchemaProps: spec.SchemaProps{
+							Description: "admissionRequest is the request, as an AdmissionRequest of admission.k8s.io/v1. Its uid is required.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
 					"conditionSets": {
 						VendorExtensible: spec.VendorExtensible{
 							Extensions: spec.Extensions{
@@ -281,7 +294,6 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 						},
 					},
 				},
-				Required: []string{"conditionSets"},
 			},
 		},
 		Dependencies: []string{
@@ -343,12 +355,25 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsResponse(
 							},
 						},
 					},
+					"uid": {
+						SchemaProps: spec.SchemaProps{
+							Description: "uid is the uid of the admissionRequest.",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"decision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "decision is the answer to a request that has a decision: Allow, Deny or NoOpinion, in the form that is proposed for Kubernetes. allowed is absent then, whatever the answer is.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"allowed"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
+			v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 
@@ -397,6 +422,38 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsReview(re
 		},
 		Dependencies: []string{
 			v1alpha1.AuthorizationConditionsRequest{}.OpenAPIModelName(), v1alpha1.AuthorizationConditionsResponse{}.OpenAPIModelName(), metav1.ObjectMeta{}.OpenAPIModelName()},
+	}
+}
+
+func schema_proviso_apis_authorization_v1alpha1_AuthorizationOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "AuthorizationOptions says which answers the caller of a review handles, in the form that is proposed for Kubernetes.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"handledDecisionTypes": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "handledDecisionTypes are the types of decisions that the caller handles. With ConditionsMap and Union the answer may have a conditionalDecision. Types that are not known are ignored. At most 16, each at most 64 bytes.",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
+						},
+					},
+				},
+			},
+		},
 	}
 }
 
@@ -988,11 +1045,17 @@ func schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReviewSpec(ref 
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
+					"authorizationOptions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "authorizationOptions requests conditions in the form that is proposed for Kubernetes. It cannot be set together with conditionalAuthorization. Without the feature gate UpstreamConditionalDecisions it is ignored.",
+							Ref:         ref(v1alpha1.AuthorizationOptions{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(), authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
+			v1alpha1.AuthorizationOptions{}.OpenAPIModelName(), v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(), authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
 	}
 }
 
@@ -1265,11 +1328,17 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
+					"authorizationOptions": {
+						SchemaProps: spec.SchemaProps{
+							Description: "authorizationOptions requests conditions in the form that is proposed for Kubernetes. It cannot be set together with conditionalAuthorization. Without the feature gate UpstreamConditionalDecisions it is ignored.",
+							Ref:         ref(v1alpha1.AuthorizationOptions{}.OpenAPIModelName()),
+						},
+					},
 				},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(), authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
+			v1alpha1.AuthorizationOptions{}.OpenAPIModelName(), v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName(), authorizationv1.NonResourceAttributes{}.OpenAPIModelName(), authorizationv1.ResourceAttributes{}.OpenAPIModelName()},
 	}
 }
 
@@ -1327,12 +1396,18 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewStatus(ref co
 							},
 						},
 					},
+					"conditionalDecision": {
+						SchemaProps: spec.SchemaProps{
+							Description: "conditionalDecision is set instead of conditionsChain if the review has authorizationOptions: the same conditions in the form that is proposed for Kubernetes. The other fields are then empty.",
+							Ref:         ref(runtime.RawExtension{}.OpenAPIModelName()),
+						},
+					},
 				},
 				Required: []string{"allowed"},
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName()},
+			v1alpha1.SubjectAccessReviewConditionSet{}.OpenAPIModelName(), runtime.RawExtension{}.OpenAPIModelName()},
 	}
 }
 

@@ -81,6 +81,8 @@ type ExtraConfig struct {
 	// ConditionalImpersonation is the feature gate: the mode conditional is available to requests that
 	// impersonate, and to ImpersonationReviews.
 	ConditionalImpersonation bool
+	// UpstreamDecisions is the feature gate UpstreamConditionalDecisions: reviews also have the form that is proposed for Kubernetes.
+	UpstreamDecisions bool
 	// Enforcer enforces conditions on requests.
 	Enforcer *enforcement.Enforcer
 	// Compilers compile CEL conditions of other authorizers.
@@ -400,13 +402,14 @@ func (c CompletedConfig) reviewGroups(places *places, barriers *barriers) []*gen
 }
 
 func (c CompletedConfig) reviewStorages(places *places, barriers *barriers) map[string]rest.Storage {
-	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Enforced: c.extra.Enforcer.Covers, Elsewhere: places.reviewed, Unenforced: barriers.unenforced(), Versions: c.extra.Enforcer.Versions}
+	upstream := c.extra.UpstreamDecisions
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Elsewhere: places.reviewed, Unenforced: barriers.unenforced(), Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),
 		"selfsubjectaccessreviews":                     accessreview.NewSelfREST(reviewer),
 		"localsubjectaccessreviews":                    accessreview.NewLocalREST(reviewer),
-		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Chains.Reviews, Scheme),
+		"authorizationconditionsreviews":               authorizationconditionsreview.NewREST(c.compilers, c.extra.Chains.Reviews, Scheme, upstream),
 		"authorizationconditionsreviews/impersonation": impersonationreview.NewSubresource(impersonations),
 		"impersonationreviews":                         impersonations,
 	}

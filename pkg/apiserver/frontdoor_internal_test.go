@@ -32,7 +32,7 @@ func TestCovered(t *testing.T) {
 	reviews := genericapiserver.NewDefaultAPIGroupInfo(authorizationapi.GroupName, Scheme, ParameterCodec, Codecs)
 	reviews.VersionedResourcesStorageMap["v1alpha1"] = map[string]rest.Storage{
 		"subjectaccessreviews":           accessreview.NewSubjectREST(nil),
-		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{}, nil, nil),
+		"authorizationconditionsreviews": authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{}, nil, nil, false),
 	}
 	machines := genericapiserver.NewDefaultAPIGroupInfo(demoapi.GroupName, Scheme, ParameterCodec, Codecs)
 	machines.VersionedResourcesStorageMap["v1alpha1"] = map[string]rest.Storage{

@@ -114,8 +114,12 @@ func setsFromWire(wire []authorization.SubjectAccessReviewConditionSet) []Set {
 func conditionsFromWire(wire []authorization.SubjectAccessReviewCondition) []Condition {
 	conditions := make([]Condition, 0, len(wire))
 	for _, w := range wire {
+		conditionType := w.Type
+		if conditionType == authorization.ConditionTypeUpstreamCEL {
+			conditionType = ConditionTypeCEL
+		}
 		conditions = append(conditions, Condition{
-			ID: w.ID, Effect: w.Effect, Type: w.Type, Text: w.Condition, Description: w.Description,
+			ID: w.ID, Effect: w.Effect, Type: conditionType, Text: w.Condition, Description: w.Description,
 		})
 	}
 	return conditions

@@ -31,7 +31,8 @@ const (
 	// needs ConditionalAuthorization.
 	FineGrainedAuthorization featuregate.Feature = "FineGrainedAuthorization"
 	// UpstreamConditionalDecisions has the front door answer kube-apiservers that handle conditional decisions in the wire form that
-	// is proposed for Kubernetes, and evaluates the conditions that they send back. It needs ConditionalAuthorization.
+	// is proposed for Kubernetes, and evaluates the conditions that they send back. Reviews and webhooks have that form, too. It
+	// needs ConditionalAuthorization.
 	UpstreamConditionalDecisions featuregate.Feature = "UpstreamConditionalDecisions"
 )
 

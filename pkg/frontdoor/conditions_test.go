@@ -71,6 +71,7 @@ func TestConditionsAreLeft(t *testing.T) {
 		{name: "a version that another server serves", policies: onCondition, body: strings.Replace(reviewOf("create", "persistentvolumeclaims", options), `"v1"`, `"v2"`, 1), want: `{"status":{"allowed":false,"reason":`},
 		{name: "what Proviso serves, and enforces itself", policies: onCondition, body: strings.Replace(reviewOf("create", "virtualmachines", options), `"v1"`, `"v1alpha1", "group": "demo.proviso.dev"`, 1), want: `{"status":{"allowed":true,"reason":"allowed if the conditions hold, which Proviso evaluates at admission`},
 		{name: "a check of Proviso", policies: onCondition, body: reviewOf("create", "persistentvolumeclaims", options+`"extra": {"authorization.proviso.dev/delegated": ["true"]}, `), want: `{"status":{"allowed":false}}`},
+		{name: "options and a mode", policies: onCondition, body: reviewOf("create", "persistentvolumeclaims", handles+`, "conditionalAuthorization": {"mode": "Optimized"}, `), want: `400`},
 		{name: "options that are no object", policies: onCondition, body: reviewOf("create", "persistentvolumeclaims", `"authorizationOptions": 1, `), want: `400`},
 		{name: "a list that is a text", policies: never, body: reviewOf("create", "persistentvolumeclaims", `"authorizationOptions": {"handledDecisionTypes": "Union"}, `), want: `400`},
 	} {

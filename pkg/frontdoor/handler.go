@@ -196,7 +196,7 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
-	if review.AuthorizationOptions.Handles() {
+	if options := review.AuthorizationOptions; options != nil && upstreamform.Handles(options.HandledDecisionTypes) {
 		ctx = withHandled(ctx)
 	}
 	audit := &authorization.Audit{}

@@ -22,8 +22,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 )
 
 const (
@@ -74,8 +74,10 @@ type review struct {
 type reviewSpec struct {
 	authorizationv1.SubjectAccessReviewSpec `json:",inline"`
 
-	ResourceAttributes   *resourceAttributes                `json:"resourceAttributes,omitempty"`
-	AuthorizationOptions *upstreamform.AuthorizationOptions `json:"authorizationOptions,omitempty"`
+	ResourceAttributes   *resourceAttributes                         `json:"resourceAttributes,omitempty"`
+	AuthorizationOptions *authorizationv1alpha1.AuthorizationOptions `json:"authorizationOptions,omitempty"`
+	// ConditionalAuthorization requests conditions in the form of KEP-5681, which reviews of v1 do not have.
+	ConditionalAuthorization *json.RawMessage `json:"conditionalAuthorization,omitempty"`
 }
 
 // resourceAttributes keep selectors as they were sent. It implements authorization.Selectors.
@@ -179,6 +181,9 @@ func readReview(r *http.Request) (*reviewSpec, error) {
 	}
 	if (got.Spec.ResourceAttributes == nil) == (got.Spec.NonResourceAttributes == nil) {
 		return nil, apierrors.NewBadRequest("exactly one of resourceAttributes and nonResourceAttributes is needed")
+	}
+	if got.Spec.AuthorizationOptions != nil && got.Spec.ConditionalAuthorization != nil {
+		return nil, apierrors.NewBadRequest("conditionalAuthorization and authorizationOptions request conditions in different forms")
 	}
 	return &got.Spec, nil
 }

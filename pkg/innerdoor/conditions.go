@@ -58,10 +58,11 @@ func (h *ConditionsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	conditionsAnswers.WithLabelValues(answerOf(decision.Decision)).Inc()
 	w.Header().Set("Content-Type", mediaType)
+	raw, _ := upstreamform.EncodeUnconditional(decision.Decision).Raw() // it has texts only
 	// A client that has disconnected needs no answer.
-	_ = json.NewEncoder(w).Encode(&upstreamform.AuthorizationConditionsReview{TypeMeta: conditionsReviewType, Response: &upstreamform.ConditionsResponse{
-		UID: decision.of.UID, Decision: upstreamform.EncodeUnconditional(decision.Decision),
-	}})
+	_ = json.NewEncoder(w).Encode(&upstreamform.AuthorizationConditionsReview{
+		TypeMeta: conditionsReviewType, Response: &upstreamform.ConditionsResponse{UID: decision.of.UID, Decision: raw},
+	})
 }
 
 // evaluated is the decision about a write.
@@ -115,13 +116,19 @@ func readConditions(body []byte) (none authorization.Decision, _ *admissionv1.Ad
 		return none, nil, fmt.Errorf("the body must be an %s of %s", conditionsReviewType.Kind, conditionsReviewType.APIVersion)
 	case review.Response != nil:
 		return none, nil, errors.New("the review has a response")
-	case review.Request == nil || review.Request.Decision == nil:
-		return none, nil, errors.New("the review has no decision")
-	case review.Request.AdmissionRequest == nil || review.Request.AdmissionRequest.UID == "":
-		return none, nil, errors.New("the review has no admissionRequest, or it has no uid")
+	case review.Request == nil:
+		return none, nil, errors.New("the review has no request")
 	}
-	decision, err := upstreamform.Decode(loneAuthorizer, review.Request.Decision)
-	return decision, review.Request.AdmissionRequest, err
+	request, err := upstreamform.ReadAdmissionRequest(review.Request.AdmissionRequest)
+	if err != nil {
+		return none, nil, err
+	}
+	conditional, err := upstreamform.ReadDecision(review.Request.Decision)
+	if err != nil {
+		return none, nil, err
+	}
+	decision, err := upstreamform.Decode(loneAuthorizer, conditional)
+	return decision, request, err
 }
 
 // evaluate returns the decision that conditions make of a write: Allow, Deny or NoOpinion. The reason shows nothing of a stored object to a

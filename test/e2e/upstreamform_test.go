@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
 )
 
 // handling is a stand-in for a kube-apiserver that handles conditional decisions: it asks the front door with options, and has the conditions
@@ -153,6 +154,84 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	}
 	if code, _ := post(t, withCA(t, stack.CAFile(), certFile, keyFile), stack.FrontDoorURL()+innerdoor.ConditionsPath, `{}`); code != http.StatusNotFound {
 		t.Errorf("without the gate, conditions are evaluated: %d", code)
+	}
+}
+
+// formReviews are reviews in both forms, by kind and form. alice may create claims of class dev, and so may ann.
+var formReviews = map[string]string{
+	"subjectaccessreview/kep":           `{"kind": "SubjectAccessReview", "spec": {"user": "ann", "resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
+	"subjectaccessreview/upstream":      `{"kind": "SubjectAccessReview", "spec": {"user": "ann", "resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
+	"selfsubjectaccessreview/kep":       `{"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
+	"selfsubjectaccessreview/upstream":  `{"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
+	"localsubjectaccessreview/kep":      `{"kind": "LocalSubjectAccessReview", "metadata": {"namespace": "forms"}, "spec": {"user": "ann", "resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
+	"localsubjectaccessreview/upstream": `{"kind": "LocalSubjectAccessReview", "metadata": {"namespace": "forms"}, "spec": {"user": "ann", "resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
+	"authorizationconditionsreview/kep": `{"kind": "AuthorizationConditionsReview", "request": {"operation": "CREATE", "object": {"spec": {"storageClassName": "dev"}},
+		"conditionSets": [{"authorizerName": "a", "conditions": [{"id": "example.com/dev", "effect": "Allow", "type": "authorizer.kubernetes.io/cel", "condition": "object.spec.storageClassName == \"dev\""}]}]}}`,
+	"authorizationconditionsreview/upstream": `{"kind": "AuthorizationConditionsReview", "request": {
+		"decision": {"type": "Union", "union": [{"authorizerName": "a", "decision": {"type": "ConditionsMap", "conditionsMap": {
+			"allowConditions": [{"id": "example.com/dev", "type": "authorizer.kubernetes.io/cel", "condition": "object.spec.storageClassName == \"dev\""}]}}}]},
+		"admissionRequest": {"uid": "705ab4f5", "operation": "CREATE", "object": {"spec": {"storageClassName": "dev"}}}}}`,
+}
+
+// TestReviewsInBothForms creates reviews in both forms and both groups with kubectl. The golden files have the answers, which differ in apiVersion alone.
+func TestReviewsInBothForms(t *testing.T) {
+	inNamespace(t, "forms")
+	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
+	t.Cleanup(alone.Stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := config(t, "admin-direct")
+	config.Host, config.CAFile = alone.URL, stack.CAFile()
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: "forms-dev"},
+		Spec: policyv1alpha1.AuthorizationPolicySpec{
+			Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"),
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}, {Kind: "User", Name: "alice"}},
+		},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(review, version string) (string, error) {
+		review = strings.ReplaceAll(review, "%[1]s", `{"verb": "create", "version": "v1", "resource": "persistentvolumeclaims", "namespace": "forms"}`)
+		review = strings.ReplaceAll(review, "%[2]s", `{"handledDecisionTypes": ["Allow", "Deny", "NoOpinion", "ConditionsMap", "Union"]}`)
+		out, errs, err := kubectlWithInput(t, "alice-direct", fmt.Sprintf(`{"apiVersion": %q, %s`, version, review[1:]),
+			"--server", alone.URL, "--certificate-authority", stack.CAFile(), "create", "-f", "-", "-o", "yaml")
+		if err != nil {
+			return "", fmt.Errorf("%w: %s", err, errs)
+		}
+		return out, nil
+	}
+	waitUntil(t, "the policy decides", func() bool {
+		answer, err := create(formReviews["selfsubjectaccessreview/kep"], officialReviews)
+		return err == nil && strings.Contains(answer, "forms-dev")
+	})
+	for name, review := range formReviews {
+		for _, version := range []string{officialReviews, ownReviews} {
+			got, err := create(review, version)
+			if err != nil {
+				t.Errorf("%s of %s: %v", name, version, err)
+				continue
+			}
+			if !strings.Contains(got, "apiVersion: "+version+"\n") {
+				t.Errorf("%s: the answer is not in the version %s:\n%s", name, version, got)
+			}
+			golden.Compare(t, "testdata/forms/"+strings.ReplaceAll(name, "/", "-")+".golden.yaml", strings.Replace(got, "apiVersion: "+version, "apiVersion: "+officialReviews, 1))
+		}
+	}
+	for name, review := range map[string]string{
+		"a mode and options":     `{"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}, "authorizationOptions": %[2]s}}`,
+		"two forms":              strings.Replace(formReviews["authorizationconditionsreview/upstream"], `"request": {`, `"request": {"operation": "CREATE",`, 1),
+		"a field of no decision": strings.Replace(formReviews["authorizationconditionsreview/upstream"], `"decision": {"type": "Union"`, `"decision": {"unless": 1, "type": "Union"`, 1),
+	} {
+		if answer, err := create(review, officialReviews); err == nil || !strings.Contains(err.Error(), "BadRequest") {
+			t.Errorf("%s: got %v %s, want 400", name, err, answer)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // +genclient
@@ -101,6 +102,12 @@ type SubjectAccessReviewSpec struct {
 	// NoOpinion otherwise.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
+
+	// authorizationOptions requests conditions in the form that is proposed for Kubernetes. It
+	// cannot be set together with conditionalAuthorization. Without the feature gate
+	// UpstreamConditionalDecisions it is ignored.
+	// +optional
+	AuthorizationOptions *AuthorizationOptions `json:"authorizationOptions,omitempty"`
 }
 
 // SelfSubjectAccessReviewSpec describes a request of the caller. Exactly one of
@@ -118,6 +125,23 @@ type SelfSubjectAccessReviewSpec struct {
 	// NoOpinion otherwise.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
+
+	// authorizationOptions requests conditions in the form that is proposed for Kubernetes. It
+	// cannot be set together with conditionalAuthorization. Without the feature gate
+	// UpstreamConditionalDecisions it is ignored.
+	// +optional
+	AuthorizationOptions *AuthorizationOptions `json:"authorizationOptions,omitempty"`
+}
+
+// AuthorizationOptions says which answers the caller of a review handles, in the form that is
+// proposed for Kubernetes.
+type AuthorizationOptions struct {
+	// handledDecisionTypes are the types of decisions that the caller handles. With ConditionsMap
+	// and Union the answer may have a conditionalDecision. Types that are not known are ignored.
+	// At most 16, each at most 64 bytes.
+	// +optional
+	// +listType=atomic
+	HandledDecisionTypes []string `json:"handledDecisionTypes,omitempty"`
 }
 
 // ConditionalAuthorizationConfiguration configures conditional authorization for a review
@@ -167,6 +191,12 @@ type SubjectAccessReviewStatus struct {
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
+
+	// conditionalDecision is set instead of conditionsChain if the review has
+	// authorizationOptions: the same conditions in the form that is proposed for Kubernetes. The
+	// other fields are then empty.
+	// +optional
+	ConditionalDecision *runtime.RawExtension `json:"conditionalDecision,omitempty"`
 }
 
 // SubjectAccessReviewConditionSet is the decision of one authorizer. At most one of allowed,
@@ -277,12 +307,24 @@ type AuthorizationConditionsReview struct {
 	Response *AuthorizationConditionsResponse `json:"response,omitempty"`
 }
 
-// AuthorizationConditionsRequest has conditions, and the data with which they are evaluated.
+// AuthorizationConditionsRequest has conditions, and the data with which they are evaluated. It has one of
+// two forms, which must not be mixed: decision and admissionRequest are the form that is proposed for
+// Kubernetes, and all other fields are the form of KEP-5681.
 type AuthorizationConditionsRequest struct {
+	// decision is the conditionalDecision that a SubjectAccessReview returned, unmodified. It needs
+	// the feature gate UpstreamConditionalDecisions.
+	// +optional
+	Decision *runtime.RawExtension `json:"decision,omitempty"`
+	// admissionRequest is the request, as an AdmissionRequest of admission.k8s.io/v1. Its uid is
+	// required.
+	// +optional
+	AdmissionRequest *runtime.RawExtension `json:"admissionRequest,omitempty"`
+
 	// conditionSets is the conditionsChain that a SubjectAccessReview returned, unmodified and
 	// in order. At most 32 sets and 512 conditions in total, with at most 8 levels of nesting.
+	// +optional
 	// +listType=atomic
-	ConditionSets []SubjectAccessReviewConditionSet `json:"conditionSets"`
+	ConditionSets []SubjectAccessReviewConditionSet `json:"conditionSets,omitempty"`
 
 	// operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It may be
 	// empty only if impersonation is set. In that case object, oldObject, options, dryRun and
@@ -406,6 +448,14 @@ type AuthorizationConditionsResponse struct {
 	// +optional
 	// +listType=atomic
 	ConditionSets []SubjectAccessReviewConditionSet `json:"conditionSets,omitempty"`
+
+	// uid is the uid of the admissionRequest.
+	// +optional
+	UID types.UID `json:"uid,omitempty"`
+	// decision is the answer to a request that has a decision: Allow, Deny or NoOpinion, in the form
+	// that is proposed for Kubernetes. allowed is absent then, whatever the answer is.
+	// +optional
+	Decision *runtime.RawExtension `json:"decision,omitempty"`
 }
 
 // +genclient

@@ -18,6 +18,7 @@ import (
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	conversion "k8s.io/apimachinery/pkg/conversion"
 	runtime "k8s.io/apimachinery/pkg/runtime"
+	types "k8s.io/apimachinery/pkg/types"
 )
 
 func init() {
@@ -29,11 +30,6 @@ func init() {
 func RegisterConversions(s *runtime.Scheme) error {
 	if err := s.AddGeneratedConversionFunc((*authorization.AuthorizationConditionsRequest)(nil), (*AuthorizationConditionsRequest)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_authorization_AuthorizationConditionsRequest_To_v1alpha1_AuthorizationConditionsRequest(a.(*authorization.AuthorizationConditionsRequest), b.(*AuthorizationConditionsRequest), scope)
-	}); err != nil {
-		return err
-	}
-	if err := s.AddGeneratedConversionFunc((*AuthorizationConditionsResponse)(nil), (*authorization.AuthorizationConditionsResponse)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse(a.(*AuthorizationConditionsResponse), b.(*authorization.AuthorizationConditionsResponse), scope)
 	}); err != nil {
 		return err
 	}
@@ -49,6 +45,16 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}
 	if err := s.AddGeneratedConversionFunc((*authorization.AuthorizationConditionsReview)(nil), (*AuthorizationConditionsReview)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_authorization_AuthorizationConditionsReview_To_v1alpha1_AuthorizationConditionsReview(a.(*authorization.AuthorizationConditionsReview), b.(*AuthorizationConditionsReview), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*AuthorizationOptions)(nil), (*authorization.AuthorizationOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AuthorizationOptions_To_authorization_AuthorizationOptions(a.(*AuthorizationOptions), b.(*authorization.AuthorizationOptions), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddGeneratedConversionFunc((*authorization.AuthorizationOptions)(nil), (*AuthorizationOptions)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_authorization_AuthorizationOptions_To_v1alpha1_AuthorizationOptions(a.(*authorization.AuthorizationOptions), b.(*AuthorizationOptions), scope)
 	}); err != nil {
 		return err
 	}
@@ -192,11 +198,6 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.AddGeneratedConversionFunc((*SubjectAccessReviewStatus)(nil), (*authorization.SubjectAccessReviewStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
-		return Convert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus(a.(*SubjectAccessReviewStatus), b.(*authorization.SubjectAccessReviewStatus), scope)
-	}); err != nil {
-		return err
-	}
 	if err := s.AddGeneratedConversionFunc((*authorization.SubjectAccessReviewStatus)(nil), (*SubjectAccessReviewStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
 		return Convert_authorization_SubjectAccessReviewStatus_To_v1alpha1_SubjectAccessReviewStatus(a.(*authorization.SubjectAccessReviewStatus), b.(*SubjectAccessReviewStatus), scope)
 	}); err != nil {
@@ -207,10 +208,22 @@ func RegisterConversions(s *runtime.Scheme) error {
 	}); err != nil {
 		return err
 	}
+	if err := s.AddConversionFunc((*AuthorizationConditionsResponse)(nil), (*authorization.AuthorizationConditionsResponse)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse(a.(*AuthorizationConditionsResponse), b.(*authorization.AuthorizationConditionsResponse), scope)
+	}); err != nil {
+		return err
+	}
+	if err := s.AddConversionFunc((*SubjectAccessReviewStatus)(nil), (*authorization.SubjectAccessReviewStatus)(nil), func(a, b interface{}, scope conversion.Scope) error {
+		return Convert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus(a.(*SubjectAccessReviewStatus), b.(*authorization.SubjectAccessReviewStatus), scope)
+	}); err != nil {
+		return err
+	}
 	return nil
 }
 
 func autoConvert_v1alpha1_AuthorizationConditionsRequest_To_authorization_AuthorizationConditionsRequest(in *AuthorizationConditionsRequest, out *authorization.AuthorizationConditionsRequest, s conversion.Scope) error {
+	out.Decision = (*runtime.RawExtension)(unsafe.Pointer(in.Decision))
+	out.AdmissionRequest = (*runtime.RawExtension)(unsafe.Pointer(in.AdmissionRequest))
 	out.ConditionSets = *(*[]authorization.SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionSets))
 	out.Operation = authorization.Operation(in.Operation)
 	out.Kind = (*v1.GroupVersionKind)(unsafe.Pointer(in.Kind))
@@ -229,6 +242,8 @@ func autoConvert_v1alpha1_AuthorizationConditionsRequest_To_authorization_Author
 }
 
 func autoConvert_authorization_AuthorizationConditionsRequest_To_v1alpha1_AuthorizationConditionsRequest(in *authorization.AuthorizationConditionsRequest, out *AuthorizationConditionsRequest, s conversion.Scope) error {
+	out.Decision = (*runtime.RawExtension)(unsafe.Pointer(in.Decision))
+	out.AdmissionRequest = (*runtime.RawExtension)(unsafe.Pointer(in.AdmissionRequest))
 	out.ConditionSets = *(*[]SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionSets))
 	out.Operation = Operation(in.Operation)
 	out.Kind = (*v1.GroupVersionKind)(unsafe.Pointer(in.Kind))
@@ -252,17 +267,24 @@ func Convert_authorization_AuthorizationConditionsRequest_To_v1alpha1_Authorizat
 }
 
 func autoConvert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse(in *AuthorizationConditionsResponse, out *authorization.AuthorizationConditionsResponse, s conversion.Scope) error {
-	*out = *(*authorization.AuthorizationConditionsResponse)(unsafe.Pointer(in))
+	out.Allowed = in.Allowed
+	out.Denied = in.Denied
+	out.Reason = in.Reason
+	out.EvaluationError = in.EvaluationError
+	out.ConditionSets = *(*[]authorization.SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionSets))
+	out.UID = types.UID(in.UID)
+	out.Decision = (*runtime.RawExtension)(unsafe.Pointer(in.Decision))
 	return nil
 }
 
-// Convert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse is an autogenerated conversion function.
-func Convert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse(in *AuthorizationConditionsResponse, out *authorization.AuthorizationConditionsResponse, s conversion.Scope) error {
-	return autoConvert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse(in, out, s)
-}
-
 func autoConvert_authorization_AuthorizationConditionsResponse_To_v1alpha1_AuthorizationConditionsResponse(in *authorization.AuthorizationConditionsResponse, out *AuthorizationConditionsResponse, s conversion.Scope) error {
-	*out = *(*AuthorizationConditionsResponse)(unsafe.Pointer(in))
+	out.Allowed = in.Allowed
+	out.Denied = in.Denied
+	out.Reason = in.Reason
+	out.EvaluationError = in.EvaluationError
+	out.ConditionSets = *(*[]SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionSets))
+	out.UID = types.UID(in.UID)
+	out.Decision = (*runtime.RawExtension)(unsafe.Pointer(in.Decision))
 	return nil
 }
 
@@ -282,7 +304,15 @@ func autoConvert_v1alpha1_AuthorizationConditionsReview_To_authorization_Authori
 	} else {
 		out.Request = nil
 	}
-	out.Response = (*authorization.AuthorizationConditionsResponse)(unsafe.Pointer(in.Response))
+	if in.Response != nil {
+		in, out := &in.Response, &out.Response
+		*out = new(authorization.AuthorizationConditionsResponse)
+		if err := Convert_v1alpha1_AuthorizationConditionsResponse_To_authorization_AuthorizationConditionsResponse(*in, *out, s); err != nil {
+			return err
+		}
+	} else {
+		out.Response = nil
+	}
 	return nil
 }
 
@@ -302,13 +332,41 @@ func autoConvert_authorization_AuthorizationConditionsReview_To_v1alpha1_Authori
 	} else {
 		out.Request = nil
 	}
-	out.Response = (*AuthorizationConditionsResponse)(unsafe.Pointer(in.Response))
+	if in.Response != nil {
+		in, out := &in.Response, &out.Response
+		*out = new(AuthorizationConditionsResponse)
+		if err := Convert_authorization_AuthorizationConditionsResponse_To_v1alpha1_AuthorizationConditionsResponse(*in, *out, s); err != nil {
+			return err
+		}
+	} else {
+		out.Response = nil
+	}
 	return nil
 }
 
 // Convert_authorization_AuthorizationConditionsReview_To_v1alpha1_AuthorizationConditionsReview is an autogenerated conversion function.
 func Convert_authorization_AuthorizationConditionsReview_To_v1alpha1_AuthorizationConditionsReview(in *authorization.AuthorizationConditionsReview, out *AuthorizationConditionsReview, s conversion.Scope) error {
 	return autoConvert_authorization_AuthorizationConditionsReview_To_v1alpha1_AuthorizationConditionsReview(in, out, s)
+}
+
+func autoConvert_v1alpha1_AuthorizationOptions_To_authorization_AuthorizationOptions(in *AuthorizationOptions, out *authorization.AuthorizationOptions, s conversion.Scope) error {
+	*out = *(*authorization.AuthorizationOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_v1alpha1_AuthorizationOptions_To_authorization_AuthorizationOptions is an autogenerated conversion function.
+func Convert_v1alpha1_AuthorizationOptions_To_authorization_AuthorizationOptions(in *AuthorizationOptions, out *authorization.AuthorizationOptions, s conversion.Scope) error {
+	return autoConvert_v1alpha1_AuthorizationOptions_To_authorization_AuthorizationOptions(in, out, s)
+}
+
+func autoConvert_authorization_AuthorizationOptions_To_v1alpha1_AuthorizationOptions(in *authorization.AuthorizationOptions, out *AuthorizationOptions, s conversion.Scope) error {
+	*out = *(*AuthorizationOptions)(unsafe.Pointer(in))
+	return nil
+}
+
+// Convert_authorization_AuthorizationOptions_To_v1alpha1_AuthorizationOptions is an autogenerated conversion function.
+func Convert_authorization_AuthorizationOptions_To_v1alpha1_AuthorizationOptions(in *authorization.AuthorizationOptions, out *AuthorizationOptions, s conversion.Scope) error {
+	return autoConvert_authorization_AuthorizationOptions_To_v1alpha1_AuthorizationOptions(in, out, s)
 }
 
 func autoConvert_v1alpha1_ConditionalAuthorizationConfiguration_To_authorization_ConditionalAuthorizationConfiguration(in *ConditionalAuthorizationConfiguration, out *authorization.ConditionalAuthorizationConfiguration, s conversion.Scope) error {
@@ -444,7 +502,24 @@ func Convert_authorization_ImpersonationReviewSpec_To_v1alpha1_ImpersonationRevi
 }
 
 func autoConvert_v1alpha1_ImpersonationReviewStatus_To_authorization_ImpersonationReviewStatus(in *ImpersonationReviewStatus, out *authorization.ImpersonationReviewStatus, s conversion.Scope) error {
-	*out = *(*authorization.ImpersonationReviewStatus)(unsafe.Pointer(in))
+	out.Allowed = in.Allowed
+	out.Denied = in.Denied
+	out.Reason = in.Reason
+	out.EvaluationError = in.EvaluationError
+	out.Mode = authorization.ImpersonationMode(in.Mode)
+	out.Constraint = in.Constraint
+	out.ImpersonatedUser = (*authenticationv1.UserInfo)(unsafe.Pointer(in.ImpersonatedUser))
+	out.Checks = *(*[]authorization.ImpersonationCheck)(unsafe.Pointer(&in.Checks))
+	out.ConditionsChain = *(*[]authorization.SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionsChain))
+	if in.RequestDecision != nil {
+		in, out := &in.RequestDecision, &out.RequestDecision
+		*out = new(authorization.SubjectAccessReviewStatus)
+		if err := Convert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus(*in, *out, s); err != nil {
+			return err
+		}
+	} else {
+		out.RequestDecision = nil
+	}
 	return nil
 }
 
@@ -454,7 +529,24 @@ func Convert_v1alpha1_ImpersonationReviewStatus_To_authorization_ImpersonationRe
 }
 
 func autoConvert_authorization_ImpersonationReviewStatus_To_v1alpha1_ImpersonationReviewStatus(in *authorization.ImpersonationReviewStatus, out *ImpersonationReviewStatus, s conversion.Scope) error {
-	*out = *(*ImpersonationReviewStatus)(unsafe.Pointer(in))
+	out.Allowed = in.Allowed
+	out.Denied = in.Denied
+	out.Reason = in.Reason
+	out.EvaluationError = in.EvaluationError
+	out.Mode = ImpersonationMode(in.Mode)
+	out.Constraint = in.Constraint
+	out.ImpersonatedUser = (*authenticationv1.UserInfo)(unsafe.Pointer(in.ImpersonatedUser))
+	out.Checks = *(*[]ImpersonationCheck)(unsafe.Pointer(&in.Checks))
+	out.ConditionsChain = *(*[]SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionsChain))
+	if in.RequestDecision != nil {
+		in, out := &in.RequestDecision, &out.RequestDecision
+		*out = new(SubjectAccessReviewStatus)
+		if err := Convert_authorization_SubjectAccessReviewStatus_To_v1alpha1_SubjectAccessReviewStatus(*in, *out, s); err != nil {
+			return err
+		}
+	} else {
+		out.RequestDecision = nil
+	}
 	return nil
 }
 
@@ -640,17 +732,22 @@ func Convert_authorization_SubjectAccessReviewSpec_To_v1alpha1_SubjectAccessRevi
 }
 
 func autoConvert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus(in *SubjectAccessReviewStatus, out *authorization.SubjectAccessReviewStatus, s conversion.Scope) error {
-	*out = *(*authorization.SubjectAccessReviewStatus)(unsafe.Pointer(in))
+	out.Allowed = in.Allowed
+	out.Denied = in.Denied
+	out.Reason = in.Reason
+	out.EvaluationError = in.EvaluationError
+	out.ConditionsChain = *(*[]authorization.SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionsChain))
+	out.ConditionalDecision = (*runtime.RawExtension)(unsafe.Pointer(in.ConditionalDecision))
 	return nil
 }
 
-// Convert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus is an autogenerated conversion function.
-func Convert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus(in *SubjectAccessReviewStatus, out *authorization.SubjectAccessReviewStatus, s conversion.Scope) error {
-	return autoConvert_v1alpha1_SubjectAccessReviewStatus_To_authorization_SubjectAccessReviewStatus(in, out, s)
-}
-
 func autoConvert_authorization_SubjectAccessReviewStatus_To_v1alpha1_SubjectAccessReviewStatus(in *authorization.SubjectAccessReviewStatus, out *SubjectAccessReviewStatus, s conversion.Scope) error {
-	*out = *(*SubjectAccessReviewStatus)(unsafe.Pointer(in))
+	out.Allowed = in.Allowed
+	out.Denied = in.Denied
+	out.Reason = in.Reason
+	out.EvaluationError = in.EvaluationError
+	out.ConditionsChain = *(*[]SubjectAccessReviewConditionSet)(unsafe.Pointer(&in.ConditionsChain))
+	out.ConditionalDecision = (*runtime.RawExtension)(unsafe.Pointer(in.ConditionalDecision))
 	return nil
 }
 

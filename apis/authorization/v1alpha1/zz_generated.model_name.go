@@ -26,6 +26,11 @@ func (in AuthorizationConditionsReview) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in AuthorizationOptions) OpenAPIModelName() string {
+	return "dev.proviso.authorization.v1alpha1.AuthorizationOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in ConditionalAuthorizationConfiguration) OpenAPIModelName() string {
 	return "dev.proviso.authorization.v1alpha1.ConditionalAuthorizationConfiguration"
 }

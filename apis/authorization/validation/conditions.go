@@ -28,16 +28,39 @@ func ValidateAuthorizationConditionsReview(review *authorization.AuthorizationCo
 		return append(errs, field.Required(path, ""))
 	}
 	request := review.Request
+	if request.Decision != nil || request.AdmissionRequest != nil {
+		return append(errs, validateUpstreamRequest(request, path)...)
+	}
 	errs = append(errs, ValidateConditionSets(request.ConditionSets, path.Child("conditionSets"))...)
-	errs = append(errs, validateOperation(request, path)...)
+	errs = append(errs, ValidateConditionsData(request, path)...)
+	if request.Impersonation != nil && request.Impersonation.Request.Verb == "" {
+		errs = append(errs, field.Required(path.Child("impersonation", "request", "verb"), ""))
+	}
+	return errs
+}
+
+// ValidateConditionsData validates the data with which conditions are evaluated. path is the path of the request, or of an
+// AdmissionRequest, whose fields have the same names.
+func ValidateConditionsData(request *authorization.AuthorizationConditionsRequest, path *field.Path) field.ErrorList {
+	errs := validateOperation(request, path)
 	errs = append(errs, validateObject(request.Object, path.Child("object"))...)
 	errs = append(errs, validateObject(request.OldObject, path.Child("oldObject"))...)
 	errs = append(errs, validateObject(request.Options, path.Child("options"))...)
 	errs = append(errs, validateObject(request.NamespaceObject, path.Child("namespaceObject"))...)
-	if request.Impersonation != nil && request.Impersonation.Request.Verb == "" {
-		errs = append(errs, field.Required(path.Child("impersonation", "request", "verb"), ""))
-	}
 	return append(errs, validateAttributeLengths(request, path)...)
+}
+
+// validateUpstreamRequest validates the fields of the form that is proposed for Kubernetes. Package upstreamform reads what is in them.
+func validateUpstreamRequest(request *authorization.AuthorizationConditionsRequest, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for name, raw := range map[string]*runtime.RawExtension{"decision": request.Decision, "admissionRequest": request.AdmissionRequest} {
+		if !isPresent(raw) {
+			errs = append(errs, field.Required(path.Child(name), "decision and admissionRequest are needed together"))
+		} else {
+			errs = append(errs, validateObject(raw, path.Child(name))...)
+		}
+	}
+	return errs
 }
 
 // validateAttributeLengths bounds what a URL would have in the request that the review is about.
@@ -254,7 +277,7 @@ func validateCondition(condition *authorization.SubjectAccessReviewCondition, pa
 	return errs
 }
 
-var conditionTypesOfKEPs = sets.New(authorization.ConditionTypeCEL, authorization.ConditionTypeNodeAuthorizer)
+var conditionTypesOfKEPs = sets.New(authorization.ConditionTypeCEL, authorization.ConditionTypeUpstreamCEL, authorization.ConditionTypeNodeAuthorizer)
 
 // validateQualifiedName requires a label key with a domain. Domains of Kubernetes are reserved,
 // except for the names in known.

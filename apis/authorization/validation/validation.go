@@ -33,6 +33,7 @@ func ValidateSelfSubjectAccessReview(review *authorization.SelfSubjectAccessRevi
 	path := field.NewPath("spec")
 	errs := validateAttributes(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes, path)
 	errs = append(errs, validateConditionalAuthorization(review.Spec.ConditionalAuthorization, path)...)
+	errs = append(errs, validateOptions(review.Spec.AuthorizationOptions, path)...)
 	return append(errs, validateMetadata(review.ObjectMeta, field.NewPath("metadata"))...)
 }
 
@@ -71,7 +72,8 @@ func validateSpec(spec *authorization.SubjectAccessReviewSpec, path *field.Path)
 	if spec.User == "" && len(spec.Groups) == 0 {
 		errs = append(errs, field.Required(path.Child("user"), "at least one of user or groups must be specified"))
 	}
-	return append(errs, validateConditionalAuthorization(spec.ConditionalAuthorization, path)...)
+	errs = append(errs, validateConditionalAuthorization(spec.ConditionalAuthorization, path)...)
+	return append(errs, validateOptions(spec.AuthorizationOptions, path)...)
 }
 
 func validateAttributes(resource *authorizationv1.ResourceAttributes, nonResource *authorizationv1.NonResourceAttributes, path *field.Path) field.ErrorList {
@@ -136,6 +138,24 @@ func validateConditionalAuthorization(config *authorization.ConditionalAuthoriza
 		return nil
 	}
 	return validateOneOf(config.Mode, conditionsModes, path.Child("conditionalAuthorization", "mode"))
+}
+
+// validateOptions bounds the options. Types that are not known may come from newer clients.
+func validateOptions(options *authorization.AuthorizationOptions, path *field.Path) field.ErrorList {
+	if options == nil {
+		return nil
+	}
+	path = path.Child("authorizationOptions", "handledDecisionTypes")
+	if n := len(options.HandledDecisionTypes); n > authorization.MaxHandledDecisionTypes {
+		return field.ErrorList{field.TooMany(path, n, authorization.MaxHandledDecisionTypes)}
+	}
+	var errs field.ErrorList
+	for i, handled := range options.HandledDecisionTypes {
+		if len(handled) > authorization.MaxDecisionTypeBytes {
+			errs = append(errs, field.TooLong(path.Index(i), "", authorization.MaxDecisionTypeBytes))
+		}
+	}
+	return errs
 }
 
 func validateOneOf[T ~string](value T, supported []T, path *field.Path) field.ErrorList {

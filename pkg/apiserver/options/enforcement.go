@@ -64,6 +64,7 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 	generic := config.GenericConfig
 	config.ExtraConfig.ConditionalImpersonation = generic.FeatureGate.Enabled(features.ConditionalAuthorization) &&
 		generic.FeatureGate.Enabled(features.ConditionalImpersonation)
+	config.ExtraConfig.UpstreamDecisions = o.leavesConditions()
 	namespaces := newNamespaces(generic.SharedInformerFactory, client)
 	config.ExtraConfig.Enforcer, err = enforcement.New(enforcement.Config{
 		Chain:             config.ExtraConfig.Chains.Requests,

@@ -6,16 +6,23 @@ SPDX-License-Identifier: Apache-2.0
 package upstreamform
 
 import (
+	"encoding/json"
+	"fmt"
 	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// Handles reports whether a client can handle conditional decisions of Proviso, which are chains of condition sets. Without options a
-// client handles unconditional decisions only.
-func (o *AuthorizationOptions) Handles() bool {
-	return o != nil && slices.Contains(o.HandledDecisionTypes, TypeConditionsMap) && slices.Contains(o.HandledDecisionTypes, TypeUnion)
+// HandledDecisionTypes are the types of decisions that Proviso handles as a client.
+var HandledDecisionTypes = []string{TypeAllow, TypeDeny, TypeNoOpinion, TypeConditionsMap, TypeUnion}
+
+// Handles reports whether a client can handle conditional decisions of Proviso, which are chains of condition sets. A client
+// without options handles unconditional decisions only.
+func Handles(handledDecisionTypes []string) bool {
+	return slices.Contains(handledDecisionTypes, TypeConditionsMap) && slices.Contains(handledDecisionTypes, TypeUnion)
 }
 
 // Encode returns the form of a conditional decision, and nil with the folded decision if the decision is unconditional or if a review
@@ -25,7 +32,31 @@ func Encode(d authorization.Decision) (*Decision, authorization.Decision) {
 	if len(sets) == 0 {
 		return nil, serializable
 	}
-	return &Decision{Type: TypeUnion, Union: membersOf(sets)}, serializable
+	return EncodeSets(sets), serializable
+}
+
+// EncodeSets returns the form of the chain of a review. Failure modes are left out, so that a set that fails denies.
+func EncodeSets(sets []authorizationapi.SubjectAccessReviewConditionSet) *Decision {
+	return &Decision{Type: TypeUnion, Union: membersOf(sets)}
+}
+
+// EncodeOwn is EncodeSets for the sets that are sent back to the authorizer name. A set with its name was a decision of its own, which
+// Decode named.
+func EncodeOwn(name string, sets []authorizationapi.SubjectAccessReviewConditionSet) *Decision {
+	if len(sets) == 1 && sets[0].AuthorizerName == name && len(sets[0].Conditions) > 0 {
+		d := decisionOf(&sets[0])
+		return &d
+	}
+	return EncodeSets(sets)
+}
+
+// Raw returns the JSON of a decision.
+func (d *Decision) Raw() (*runtime.RawExtension, error) {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a decision: %w", err)
+	}
+	return &runtime.RawExtension{Raw: raw}, nil
 }
 
 // EncodeUnconditional returns the form of an unconditional decision. A conditional decision is folded.

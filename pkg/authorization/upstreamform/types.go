@@ -6,13 +6,15 @@ SPDX-License-Identifier: Apache-2.0
 package upstreamform
 
 import (
-	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 )
 
 // ConditionTypeCEL is the type of CEL conditions in this form. It is authorization.ConditionTypeCEL in the other form.
-const ConditionTypeCEL = "authorizer.kubernetes.io/cel"
+const ConditionTypeCEL = authorizationapi.ConditionTypeUpstreamCEL
 
 // The types of decisions.
 const (
@@ -22,12 +24,6 @@ const (
 	TypeConditionsMap = "ConditionsMap"
 	TypeUnion         = "Union"
 )
-
-// AuthorizationOptions are in the spec of a SubjectAccessReview whose client understands conditions.
-type AuthorizationOptions struct {
-	// HandledDecisionTypes are the types of decisions that the client can handle. Types that are not known are ignored.
-	HandledDecisionTypes []string `json:"handledDecisionTypes,omitempty"`
-}
 
 // Decision is a decision. It has exactly one member, which Type names.
 type Decision struct {
@@ -77,15 +73,15 @@ type AuthorizationConditionsReview struct {
 	Response *ConditionsResponse `json:"response,omitempty"`
 }
 
-// ConditionsRequest has the decision, and the request with its objects.
+// ConditionsRequest has the decision, and the request with its objects. Its fields are read by ReadDecision and ReadAdmissionRequest.
 type ConditionsRequest struct {
-	Decision         *Decision                     `json:"decision"`
-	AdmissionRequest *admissionv1.AdmissionRequest `json:"admissionRequest"`
+	Decision         *runtime.RawExtension `json:"decision"`
+	AdmissionRequest *runtime.RawExtension `json:"admissionRequest"`
 }
 
 // ConditionsResponse is the answer. Its decision is unconditional.
 type ConditionsResponse struct {
 	// UID is the uid of the admission request.
-	UID      types.UID `json:"uid"`
-	Decision *Decision `json:"decision"`
+	UID      types.UID             `json:"uid"`
+	Decision *runtime.RawExtension `json:"decision"`
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 )
@@ -97,15 +98,15 @@ func TestEncodeUnconditional(t *testing.T) {
 func TestHandles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{
-		`null`: false, `{}`: false, `{"handledDecisionTypes":[]}`: false, `{"handledDecisionTypes":["Allow","Deny","NoOpinion"]}`: false,
+		`{}`: false, `{"handledDecisionTypes":[]}`: false, `{"handledDecisionTypes":["Allow","Deny","NoOpinion"]}`: false,
 		`{"handledDecisionTypes":["ConditionsMap"]}`: false, `{"handledDecisionTypes":["Union"]}`: false, `{"handledDecisionTypes":["conditionsmap","union"]}`: false,
 		`{"handledDecisionTypes":["Union","ConditionsMap"]}`: true, `{"handledDecisionTypes":["Allow","Perhaps","Deny","NoOpinion","ConditionsMap","Union"]}`: true,
 	} {
-		var options *upstreamform.AuthorizationOptions
+		var options authorizationv1alpha1.AuthorizationOptions
 		if err := json.Unmarshal([]byte(text), &options); err != nil {
 			t.Fatal(err)
 		}
-		if got := options.Handles(); got != want {
+		if got := upstreamform.Handles(options.HandledDecisionTypes); got != want {
 			t.Errorf("%s: got %v, want %v", text, got, want)
 		}
 	}

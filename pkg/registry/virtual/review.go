@@ -16,6 +16,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 )
 
 // Reviewer answers reviews.
@@ -25,6 +26,9 @@ type Reviewer struct {
 	// Conditional gives conditions to callers who ask for them; it is the feature gate
 	// ConditionalAuthorization. Without it their mode is ignored.
 	Conditional bool
+	// Upstream gives conditions in the form that is proposed for Kubernetes to callers who ask for it; it is the feature gate
+	// UpstreamConditionalDecisions, and needs Conditional. Without it their options are ignored.
+	Upstream bool
 	// Enforced reports whether this server enforces conditions on a request itself. If nil,
 	// it enforces none.
 	Enforced func(attributes authorizer.Attributes) bool
@@ -157,4 +161,18 @@ func Warn(ctx context.Context, warnings ...string) {
 	for _, text := range warnings {
 		warning.AddWarning(ctx, "", text)
 	}
+}
+
+// ReviewUpstream decides a review whose caller handles conditional decisions in the form that is proposed for Kubernetes. The form has no
+// place for an error beside conditions, which becomes a warning. An error means that there is no answer.
+func ReviewUpstream(ctx context.Context, reviewer *Reviewer, record authorizer.AttributesRecord) (authorizationapi.SubjectAccessReviewStatus, error) {
+	status := Review(ctx, reviewer, record, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: authorizationapi.ConditionsModeHumanReadable})
+	if len(status.ConditionsChain) == 0 {
+		return status, nil
+	}
+	if status.EvaluationError != "" {
+		Warn(ctx, status.EvaluationError)
+	}
+	decision, err := upstreamform.EncodeSets(status.ConditionsChain).Raw()
+	return authorizationapi.SubjectAccessReviewStatus{ConditionalDecision: decision}, err
 }

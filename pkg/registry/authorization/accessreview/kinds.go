@@ -54,6 +54,7 @@ func NewSelfREST(reviewer *virtual.Reviewer) *REST {
 			return &review{
 				invalid: validation.ValidateSelfSubjectAccessReview(r), subject: caller, status: &r.Status,
 				resource: r.Spec.ResourceAttributes, nonResource: r.Spec.NonResourceAttributes, conditional: r.Spec.ConditionalAuthorization,
+				options: r.Spec.AuthorizationOptions,
 			}, nil
 		},
 	})
@@ -85,7 +86,7 @@ func NewLocalREST(reviewer *virtual.Reviewer) *REST {
 func readSpec(spec *authorizationapi.SubjectAccessReviewSpec, status *authorizationapi.SubjectAccessReviewStatus) *review {
 	return &review{
 		subject: authorization.SubjectOf(spec), resource: spec.ResourceAttributes, nonResource: spec.NonResourceAttributes,
-		conditional: spec.ConditionalAuthorization, status: status,
+		conditional: spec.ConditionalAuthorization, options: spec.AuthorizationOptions, status: status,
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -28,6 +29,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
@@ -49,6 +51,7 @@ type review struct {
 	resource    *authorizationv1.ResourceAttributes
 	nonResource *authorizationv1.NonResourceAttributes
 	conditional *authorizationapi.ConditionalAuthorizationConfiguration
+	options     *authorizationapi.AuthorizationOptions
 	// status is the place for the answer in the object.
 	status *authorizationapi.SubjectAccessReviewStatus
 }
@@ -74,16 +77,23 @@ func newREST(reviewer *virtual.Reviewer, k kind) *REST {
 func (r *REST) RunsValidatingAdmission() {}
 
 // Create decides about the request that the review describes, and returns the review with its status. A review that does
-// not fit the request that creates it is answered 400, an invalid one 422.
+// not fit the request that creates it, or that requests conditions in two forms, is answered 400, an invalid one 422.
 func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
 	read, err := r.kind.read(ctx, obj)
 	if err != nil {
 		return nil, err
 	}
+	if read.conditional != nil && read.options != nil {
+		return nil, apierrors.NewBadRequest("spec.conditionalAuthorization and spec.authorizationOptions request conditions in different forms: set one of them")
+	}
 	if err := virtual.Admit(ctx, r.kind.name, obj, read.invalid, createValidation); err != nil {
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(read.subject, read.resource, read.nonResource)
+	if r.reviewer.Upstream && read.options != nil && upstreamform.Handles(read.options.HandledDecisionTypes) {
+		*read.status, err = virtual.ReviewUpstream(ctx, r.reviewer, attributes)
+		return obj, err
+	}
 	*read.status = virtual.Review(ctx, r.reviewer, attributes, read.conditional)
 	return obj, nil
 }

@@ -42,6 +42,7 @@ type REST struct {
 	compilers Compilers
 	chain     *authorization.Chain
 	kinds     servedKinds
+	upstream  bool
 }
 
 // Compilers compile conditions.
@@ -57,8 +58,9 @@ var _ rest.Creater = &REST{}
 
 // NewREST returns the storage. The chain answers the secondary checks of conditions. Its members
 // evaluate the condition sets of their own that cannot be evaluated here. Objects of kinds in
-// scheme have the same types as in a request to this server.
-func NewREST(compilers Compilers, chain *authorization.Chain, scheme *runtime.Scheme) *REST {
+// scheme have the same types as in a request to this server. upstream accepts reviews in the form that is proposed for
+// Kubernetes; it is the feature gate UpstreamConditionalDecisions.
+func NewREST(compilers Compilers, chain *authorization.Chain, scheme *runtime.Scheme, upstream bool) *REST {
 	return &REST{
 		Resource: virtual.Resource{
 			Singular: "authorizationconditionsreview",
@@ -67,6 +69,7 @@ func NewREST(compilers Compilers, chain *authorization.Chain, scheme *runtime.Sc
 		compilers: compilers,
 		chain:     chain,
 		kinds:     newServedKinds(scheme),
+		upstream:  upstream,
 	}
 }
 
@@ -80,11 +83,18 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 	if !ok {
 		return nil, apierrors.NewBadRequest("no user present on request")
 	}
+	if err := r.checkForm(review.Request); err != nil {
+		return nil, err
+	}
 	errs := validation.ValidateAuthorizationConditionsReview(review)
 	if err := virtual.Admit(ctx, "AuthorizationConditionsReview", review, errs, createValidation); err != nil {
 		return nil, err
 	}
-	response, err := r.evaluate(ctx, caller, review.Request)
+	evaluate := r.evaluate
+	if review.Request.Decision != nil {
+		evaluate = r.evaluateUpstream
+	}
+	response, err := evaluate(ctx, caller, review.Request)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +103,22 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 }
 
 func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authorizationapi.AuthorizationConditionsRequest) (*authorizationapi.AuthorizationConditionsResponse, error) {
+	decision, err := r.decide(ctx, caller, request)
+	if err != nil {
+		return nil, err
+	}
+	return responseOf(decision), nil
+}
+
+// decide evaluates the condition sets of a valid request.
+func (r *REST) decide(ctx context.Context, caller user.Info, request *authorizationapi.AuthorizationConditionsRequest) (none authorization.Decision, err error) {
 	sets, err := authorization.SetsFromWire(request.ConditionSets)
 	if err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return none, apierrors.NewBadRequest(err.Error())
 	}
 	data := reviewData{request: request}
 	if data.values, err = r.kinds.valuesOf(request); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+		return none, apierrors.NewBadRequest(err.Error())
 	}
 	// All sets, and the checks of their conditions, are evaluated from the same policies and mappings.
 	ctx = r.chain.Pin(ctx)
@@ -118,11 +137,11 @@ func (r *REST) evaluate(ctx context.Context, caller user.Info, request *authoriz
 		// Without data, authorizers cannot evaluate their sets.
 		evaluator.Partial = r.compilers.Partial
 		measured := authorization.Measured(authorization.StageConditionsReview, evaluator)
-		return responseOf(authorization.Chained(sets...).Evaluate(ctx, measured)), nil
+		return authorization.Chained(sets...).Evaluate(ctx, measured), nil
 	}
 	authored := authorization.Chained(r.chain.WithAuthors(sets...)...)
 	permit := func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) }
-	return responseOf(authored.Evaluate(ctx, authorization.EvaluatorForCaller(data, evaluator, permit))), nil
+	return authored.Evaluate(ctx, authorization.EvaluatorForCaller(data, evaluator, permit)), nil
 }
 
 var errSecondaryChecks = errors.New("conditions that use the variable authorizer, or that only the authorizer that returned them can evaluate, are evaluated only for callers who may create subjectaccessreviews")

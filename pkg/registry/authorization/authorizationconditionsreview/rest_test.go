@@ -32,6 +32,12 @@ import (
 // review answers a review as the API server does.
 func review(t *testing.T, request *authorizationapi.AuthorizationConditionsRequest, members ...authorization.Member) (*authorizationapi.AuthorizationConditionsResponse, error) {
 	t.Helper()
+	return reviewWith(t, true, request, members...)
+}
+
+// reviewWith answers a review with or without the gate UpstreamConditionalDecisions.
+func reviewWith(t *testing.T, upstream bool, request *authorizationapi.AuthorizationConditionsRequest, members ...authorization.Member) (*authorizationapi.AuthorizationConditionsResponse, error) {
+	t.Helper()
 	conditions, err := cel.NewCompiler()
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +50,7 @@ func review(t *testing.T, request *authorizationapi.AuthorizationConditionsReque
 	if err != nil {
 		t.Fatal(err)
 	}
-	storage := authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{Conditions: conditions, Partial: inPart}, chain, apiserver.Scheme)
+	storage := authorizationconditionsreview.NewREST(authorizationconditionsreview.Compilers{Conditions: conditions, Partial: inPart}, chain, apiserver.Scheme, upstream)
 	ctx := genericapirequest.WithUser(t.Context(), &user.DefaultInfo{Name: "caller"})
 	answer, err := storage.Create(ctx, &authorizationapi.AuthorizationConditionsReview{Request: request}, nil, nil)
 	if err != nil {

@@ -19,8 +19,11 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/resource"
+	kjson "sigs.k8s.io/json"
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
@@ -216,6 +219,32 @@ func jsonObjects(raw []byte) (objects [][]byte, ok bool) {
 		}
 		objects = append(objects, slices.Clone(object))
 	}
+}
+
+// errNested is the error of a list in a list.
+var errNested = errors.New("a list in a list is not read")
+
+// Items returns the items of a list of objects of any kind, as kubectl get prints it. isList is false for other objects, and for lists of one kind.
+func Items(d Document) (items []Document, isList bool, err error) {
+	meta := metav1.TypeMeta{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.APIVersion != "v1" || meta.Kind != "List" {
+		return nil, false, nil //nolint:nilerr // reported where the object is read
+	}
+	if d.Source.IsItem() {
+		return nil, true, errNested
+	}
+	list := &metav1.List{}
+	strict, err := kjson.UnmarshalStrict(d.JSON, list)
+	if err == nil && len(strict) > 0 {
+		err = runtime.NewStrictDecodingError(strict)
+	}
+	if err != nil {
+		return nil, true, err
+	}
+	for i := range list.Items {
+		items = append(items, Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
+	}
+	return items, true, nil
 }
 
 // At returns the source of an item of a list. Items count from 0 here, and from 1 in messages.

@@ -74,7 +74,6 @@ var decoder = func() runtime.Decoder {
 
 // The errors of documents.
 var (
-	errNested       = errors.New("a list in a list is not read")
 	errGeneratedKey = errors.New("metadata.name: Required value: the server would generate the name, which is not known here")
 	errNoNamespace  = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
@@ -86,8 +85,13 @@ func (l *Loader) Load(ctx context.Context, d document.Document) {
 		l.Fail(d.Source, "", errors.New("is not an object with apiVersion and kind"))
 		return
 	}
-	if meta.APIVersion == "v1" && meta.Kind == "List" {
-		l.list(ctx, d)
+	if items, isList, err := document.Items(d); isList {
+		if err != nil {
+			l.Fail(d.Source, "", err)
+		}
+		for _, item := range items {
+			l.Load(ctx, item)
+		}
 		return
 	}
 	object, err := runtime.Decode(decoder, d.JSON)
@@ -124,26 +128,6 @@ func (l *Loader) otherKind(meta metav1.TypeMeta) error {
 		kinds = "ClusterAuthorizationPolicy, AuthorizationPolicy or FieldPermissionMapping"
 	}
 	return fmt.Errorf("kind %q of apiVersion %q is not a policy: want %s of %s", meta.Kind, meta.APIVersion, kinds, policyv1alpha1.SchemeGroupVersion)
-}
-
-// list adds the policies of a list of objects of any kind, as kubectl get prints it.
-func (l *Loader) list(ctx context.Context, d document.Document) {
-	if d.Source.IsItem() {
-		l.Fail(d.Source, "", errNested)
-		return
-	}
-	list := &metav1.List{}
-	strict, err := kjson.UnmarshalStrict(d.JSON, list)
-	if err == nil && len(strict) > 0 {
-		err = runtime.NewStrictDecodingError(strict)
-	}
-	if err != nil {
-		l.Fail(d.Source, "", err)
-		return
-	}
-	for i := range list.Items {
-		l.Load(ctx, document.Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
-	}
 }
 
 // Fail adds an error about an object. The name may be empty.

@@ -51,7 +51,6 @@ var decoder = func() runtime.Decoder {
 // The errors of documents.
 var (
 	errNoObject    = errors.New("is not an object with apiVersion and kind")
-	errNested      = errors.New("a list in a list is not read")
 	errNoName      = errors.New("metadata.name: Required value")
 	errNoNamespace = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
@@ -85,11 +84,16 @@ func (l *loader) load(d document.Document) {
 		l.fail(d.Source, errNoObject)
 		return
 	}
-	switch group := meta.GroupVersionKind().Group; {
-	case meta.APIVersion == "v1" && meta.Kind == "List":
-		l.list(d)
+	if items, isList, err := document.Items(d); isList {
+		if err != nil {
+			l.fail(d.Source, err)
+		}
+		for _, item := range items {
+			l.load(item)
+		}
 		return
-	case group != rbacv1.GroupName:
+	}
+	if meta.GroupVersionKind().Group != rbacv1.GroupName {
 		l.others = append(l.others, d)
 		return
 	}
@@ -123,26 +127,6 @@ func (l *loader) load(d document.Document) {
 func addAll[T any](at document.Source, items []T, add func(document.Source, *T)) {
 	for i := range items {
 		add(at.At(i), &items[i])
-	}
-}
-
-// list loads the items of a list of objects of any kind, as kubectl get prints it.
-func (l *loader) list(d document.Document) {
-	if d.Source.IsItem() {
-		l.fail(d.Source, errNested)
-		return
-	}
-	list := &metav1.List{}
-	strict, err := kjson.UnmarshalStrict(d.JSON, list)
-	if err == nil && len(strict) > 0 {
-		err = runtime.NewStrictDecodingError(strict)
-	}
-	if err != nil {
-		l.fail(d.Source, err)
-		return
-	}
-	for i := range list.Items {
-		l.load(document.Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
 	}
 }
 

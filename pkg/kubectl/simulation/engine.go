@@ -143,7 +143,7 @@ func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
 	chain := &Chain{source: source, members: []authorization.Member{
 		{Name: privilegedName, Decider: privileged{}},
 		{Name: engine.RestrictingName, Decider: parts[0]},
-		{Name: KubeAPIServerName, Decider: permissions{user: r.user().GetName(), rules: r.Permissions}},
+		{Name: KubeAPIServerName, Decider: permissions{user: r.User().GetName(), rules: r.Permissions}},
 		{Name: engine.GrantingName, Decider: parts[1]},
 		{Name: engine.NamespacedName, Decider: parts[2]},
 	}}
@@ -240,7 +240,7 @@ type situation struct {
 }
 
 func (c *Compilers) situationOf(ctx context.Context, chain, checks *Chain, r *Request) (*situation, error) {
-	record := authorization.AttributesOf(r.user(), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
+	record := authorization.AttributesOf(r.User(), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	s := &situation{
 		ctx:        authorization.WithPolicyBudgets(authorization.WithBudget(chain.Pin(ctx))),
 		attributes: authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable},
@@ -271,8 +271,8 @@ func verdictOf(d authorization.Decision) Verdict {
 	return No
 }
 
-// user returns the user of the request. Groups that every user of its kind has are added.
-func (r *Request) user() user.Info {
+// User returns the user of the request. Groups that every user of its kind has are added.
+func (r *Request) User() user.Info {
 	u := &user.DefaultInfo{Name: r.Spec.User, UID: r.Spec.UID, Groups: slices.Clone(r.Spec.Groups), Extra: map[string][]string{}}
 	for key, values := range r.Spec.Extra {
 		u.Extra[key] = values

@@ -164,6 +164,15 @@ func TestDecidesLikeTest(t *testing.T) {
 	golden.Compare(t, filepath.Join("testdata", "denials.golden.txt"), printed.String())
 }
 
+// TestAdmissionPolicies checks that a decision in which ValidatingAdmissionPolicies take part, which are not explained, has a warning.
+func TestAdmissionPolicies(t *testing.T) {
+	t.Parallel()
+	out, errOut, code := run(t, "", "-f", filepath.Join(examples, "admission-policies", "beside-proviso", "test.yaml"), "--test=a large claim of class dev")
+	if code != 0 || !strings.Contains(errOut, "the ValidatingAdmissionPolicies of the suite are not explained, and may refuse the request") {
+		t.Errorf("exit code %d: %s%s", code, out, errOut)
+	}
+}
+
 var steps = regexp.MustCompile(`^\.?([A-Za-z0-9_]+)|^\[("(?:[^"\\]|\\.)*"|[0-9]+)\]`)
 
 // change sets or removes a field of an object. The field is written as in CEL.

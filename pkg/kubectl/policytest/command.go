@@ -52,11 +52,14 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
  A suite is a document of kind PolicyTest in a file below DIR, or in the file DIR. It names
  files with policies, and has requests with the expected decisions: at authorization
  (yes, no or yes-if), and with the object (yes or no). The policies are compiled and
- evaluated as by the server. No server is called.
+ evaluated as by the server. Files with policies may have ValidatingAdmissionPolicies
+ and their bindings, too: they are compiled and evaluated as by kube-apiserver, with
+ parameters and Namespaces from files. No server is called.
 
  The coverage is the part of the policies that match a request of a test, and of the
  clauses of their conditions that are true in one test and false in another. Clauses are
- what && and || join.
+ what && and || join. ValidatingAdmissionPolicies have a clause for each match condition
+ and each validation.
 
  Exit status: 0 if all tests pass, 1 if not, or if the coverage is below the threshold,
  2 if a suite cannot be read.`,
@@ -65,6 +68,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
   # Show each test, and fail if a clause of a condition is not covered
   kubectl proviso test artifacts/examples/storage-class -v --coverage-threshold=100
+
+  # Test ValidatingAdmissionPolicies
+  kubectl proviso test artifacts/examples/admission-policies -v
 
   # Write a report for a pipeline
   kubectl proviso test artifacts/examples -o junit`,

@@ -16,6 +16,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -99,6 +100,32 @@ func (p *policyCoverage) add(ctx context.Context, c *simulation.Compilers, all *
 		clause.HasFalse = clause.HasFalse || d.Last() == simulation.No && !d.Failed()
 	}
 	return nil
+}
+
+// newAdmissionCoverage returns the coverage of ValidatingAdmissionPolicies before the first test.
+func newAdmissionCoverage(set *admissionpolicy.Set) (all []*policyCoverage) {
+	for _, trace := range set.Traces() {
+		coverage := &policyCoverage{Policy: trace.Policy}
+		for _, clause := range trace.Clauses {
+			coverage.Clauses = append(coverage.Clauses, &clauseCoverage{Clause: clause.Text})
+		}
+		all = append(all, coverage)
+	}
+	return all
+}
+
+// addTraces adds a decision of the ValidatingAdmissionPolicies to their coverage. It may be nil.
+func addTraces(all []*policyCoverage, d *admissionpolicy.Result) {
+	if d == nil {
+		return
+	}
+	for i, trace := range d.Traces {
+		all[i].Matched = all[i].Matched || trace.IsMatched
+		for j, clause := range trace.Clauses {
+			covered := all[i].Clauses[j]
+			covered.HasTrue, covered.HasFalse = covered.HasTrue || clause.IsTrue, covered.HasFalse || clause.IsFalse
+		}
+	}
 }
 
 // clausesOf returns the operands of the outermost && and || of a condition, each once. A condition without them is one clause.

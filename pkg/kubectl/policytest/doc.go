@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 // Invariants:
 //
-//   - Policies are loaded, compiled and evaluated by the packages of the server.
+//   - Policies are loaded, compiled and evaluated by the packages of the server, and ValidatingAdmissionPolicies by packages of kube-apiserver.
 //   - A suite that cannot be read completely is an error, and none of its tests count as passed.
 //   - No server is called, and no kubeconfig is read.
 //

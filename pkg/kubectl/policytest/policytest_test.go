@@ -84,7 +84,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s", command[0], code, out, errOut)
 		}
 	}
-	if len(commands) != 3 {
+	if len(commands) != 4 {
 		t.Errorf("found %d examples in %s", len(commands), help)
 	}
 }

@@ -9,12 +9,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -64,16 +67,19 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 	if err != nil {
 		return nil, err
 	}
+	admissionCoverage := newAdmissionCoverage(s.admission)
+	result.Coverage = append(result.Coverage, admissionCoverage...)
 	for i := range s.Tests {
 		t := &s.Tests[i]
 		start := time.Now()
-		d, err := c.Decide(ctx, source, t.asked())
+		d, err := decide(ctx, c, s, source, t.asked())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.path, t.Name, err)
 		}
+		addTraces(admissionCoverage, d.admission)
 		difference := differenceTo(&t.Expect, d)
 		result.Tests = append(result.Tests, testResult{Name: t.Name, Passed: difference == "", Difference: difference, Seconds: time.Since(start).Seconds()})
-		for _, coverage := range result.Coverage {
+		for _, coverage := range result.Coverage[:len(s.policies)] {
 			if err := coverage.add(ctx, c, source, t); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", s.path, t.Name, err)
 			}
@@ -83,8 +89,42 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 	return result, nil
 }
 
+// decisions are the decisions about a request, with the one of the ValidatingAdmissionPolicies.
+type decisions struct {
+	*simulation.Decisions
+
+	// admission is nil if the request does not reach admission.
+	admission *admissionpolicy.Result
+}
+
+// decide decides a request in both phases. The ValidatingAdmissionPolicies decide about requests that the other policies allow.
+func decide(ctx context.Context, c *simulation.Compilers, s *suite, source *engine.Source, r *simulation.Request) (*decisions, error) {
+	authorized, err := c.Decide(ctx, source, r)
+	d := &decisions{Decisions: authorized}
+	if err != nil || d.Outcome != simulation.Yes || s.admission.IsEmpty() {
+		return d, err
+	}
+	checks, err := simulation.ChainOf(source, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	d.admission, err = s.admission.Admit(authorization.WithPolicyBudgets(authorization.WithBudget(checks.Pin(ctx))), r, checks)
+	if err == nil && len(d.admission.Denying) > 0 {
+		d.Outcome, d.Reason = simulation.No, strings.Join(d.admission.Messages, "; ")
+	}
+	return d, err
+}
+
+// deciding returns the names of the policies in the reason of the last decision.
+func (d *decisions) deciding() []string {
+	if d.admission != nil && len(d.admission.Denying) > 0 {
+		return d.admission.Denying
+	}
+	return d.Policies()
+}
+
 // differenceTo returns what differs from an expectation, in lines, or an empty string.
-func differenceTo(want *expectation, d *simulation.Decisions) string {
+func differenceTo(want *expectation, d *decisions) string {
 	var lines []string
 	if verdict(d.Decision) != want.Decision {
 		lines = append(lines, fmt.Sprintf("at authorization: want %s, got %s", want.Decision, d.Decision))
@@ -92,10 +132,11 @@ func differenceTo(want *expectation, d *simulation.Decisions) string {
 	if verdict(d.Outcome) != want.Outcome {
 		lines = append(lines, fmt.Sprintf("with the object: want %s, got %s", want.Outcome, d.Outcome))
 	}
-	policies := d.Policies()
+	policies := d.deciding()
 	if len(want.Policies) > 0 && !sameNames(want.Policies, policies) {
-		lines = append(lines, fmt.Sprintf("policies: want %s, got %s", strings.Join(want.Policies, ", "), cmp.Or(strings.Join(policies, ", "), "none")))
+		lines = append(lines, fmt.Sprintf("policies: want %s, got %s", list(want.Policies), list(policies)))
 	}
+	lines = append(lines, want.admissionDifference(d.admission)...)
 	if len(lines) == 0 {
 		return ""
 	}
@@ -111,6 +152,46 @@ func differenceTo(want *expectation, d *simulation.Decisions) string {
 	}
 	return strings.Join(lines, "\n")
 }
+
+// admissionDifference returns what differs from the expectation about ValidatingAdmissionPolicies. A request that does not reach admission has
+// no result.
+func (e *admissionExpectation) admissionDifference(got *admissionpolicy.Result) (lines []string) {
+	if got == nil {
+		got = &admissionpolicy.Result{}
+	}
+	if messages := strings.Join(got.Messages, "; "); !strings.Contains(messages, e.Message) {
+		lines = append(lines, fmt.Sprintf("message: want %q, got %q", e.Message, messages))
+	}
+	if e.Warnings != nil && !haveParts(got.Warnings, e.Warnings) {
+		lines = append(lines, fmt.Sprintf("warnings: want %q, got %q", e.Warnings, got.Warnings))
+	}
+	if e.Audited != nil && !sameNames(e.Audited, got.Audited) {
+		lines = append(lines, fmt.Sprintf("audited: want %s, got %s", list(e.Audited), list(got.Audited)))
+	}
+	for _, key := range slices.Sorted(maps.Keys(e.AuditAnnotations)) {
+		if value, ok := got.AuditAnnotations[key]; !ok {
+			lines = append(lines, fmt.Sprintf("audit annotation %s: want %q, got none", key, e.AuditAnnotations[key]))
+		} else if value != e.AuditAnnotations[key] {
+			lines = append(lines, fmt.Sprintf("audit annotation %s: want %q, got %q", key, e.AuditAnnotations[key], value))
+		}
+	}
+	return lines
+}
+
+// haveParts reports whether each text has a part of its own.
+func haveParts(texts, parts []string) bool {
+	rest := slices.Clone(texts)
+	for _, part := range parts {
+		i := slices.IndexFunc(rest, func(text string) bool { return strings.Contains(text, part) })
+		if i < 0 {
+			return false
+		}
+		rest = slices.Delete(rest, i, i+1)
+	}
+	return len(rest) == 0
+}
+
+func list(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }
 
 func sameNames(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))

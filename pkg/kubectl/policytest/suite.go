@@ -20,6 +20,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -38,12 +39,17 @@ type suite struct {
 	Metadata struct {
 		Name string `json:"name"`
 	} `json:"metadata"`
-	// Policies are files with policies, from the directory of the suite.
+	// Policies are files with policies and ValidatingAdmissionPolicies, from the directory of the suite.
 	Policies []string `json:"policies"`
-	Tests    []test   `json:"tests"`
+	// Objects are files with what ValidatingAdmissionPolicies read: parameters and Namespaces.
+	Objects []string `json:"objects"`
+	// Permissions are the permissions of tests that have none.
+	Permissions []rbacv1.PolicyRule `json:"permissions"`
+	Tests       []test              `json:"tests"`
 
-	path     string
-	policies []policyfile.Policy
+	path      string
+	policies  []policyfile.Policy
+	admission *admissionpolicy.Set
 	// warnings are about policies that are valid, but do not do what they say.
 	warnings []string
 }
@@ -74,8 +80,26 @@ type expectation struct {
 	Decision verdict `json:"decision"`
 	// Outcome is the decision at admission: yes or no. It is given if and only if there are data.
 	Outcome verdict `json:"outcome"`
-	// Policies are the policies in the reason of the last decision that is expected, as NAME or NAMESPACE/NAME. Empty means any.
+	// Policies are the policies in the reason of the last decision that is expected, as NAME or NAMESPACE/NAME: those that deny, if
+	// ValidatingAdmissionPolicies do. Empty means any.
 	Policies []string `json:"policies"`
+	admissionExpectation
+}
+
+// admissionExpectation has what is expected of ValidatingAdmissionPolicies.
+type admissionExpectation struct {
+	// Message is a part of the message of a refusal. Empty means any.
+	Message string `json:"message"`
+	// Warnings are parts of the warnings, one for each. Nil means any.
+	Warnings []string `json:"warnings"`
+	// Audited are the policies of which a failed validation is only recorded. Nil means any.
+	Audited []string `json:"audited"`
+	// AuditAnnotations are annotations of the audit event, by POLICY/KEY. There may be more.
+	AuditAnnotations map[string]string `json:"auditAnnotations"`
+}
+
+func (e *admissionExpectation) isEmpty() bool {
+	return e.Message == "" && e.Warnings == nil && e.Audited == nil && e.AuditAnnotations == nil
 }
 
 // verdict is a decision in a suite.
@@ -119,6 +143,7 @@ var (
 	errData       = errors.New("at most one of data and dataFile can be given")
 	errDecision   = errors.New("expect.decision: must be yes, no or yes-if")
 	errOutcome    = errors.New("expect.outcome: must be yes or no if there are data, and must not be given otherwise")
+	errAdmission  = errors.New("expect: message, warnings, audited and auditAnnotations need data, and a ValidatingAdmissionPolicy in the files of the suite")
 	errKind       = errors.New("is not of the kind that this field needs")
 )
 
@@ -172,16 +197,7 @@ func readSuite(ctx context.Context, d document.Document, compiler *partial.Compi
 	if len(s.Policies) == 0 {
 		fail(errNoPolicies)
 	}
-	l := policyfile.NewLoader("", compiler)
-	for _, file := range s.Policies {
-		documents, readErrs := document.Read(nil, []string{filepath.Join(filepath.Dir(s.path), file)}, false)
-		errs = append(errs, readErrs...)
-		for _, p := range documents {
-			l.Load(ctx, p)
-		}
-	}
-	errs = append(errs, l.Errs...)
-	s.policies, s.warnings = l.Sorted(), l.Warnings
+	errs = append(errs, s.readFiles(ctx, compiler)...)
 	names := map[string]bool{}
 	for i := range s.Tests {
 		t := &s.Tests[i]
@@ -190,11 +206,30 @@ func readSuite(ctx context.Context, d document.Document, compiler *partial.Compi
 			fail(fmt.Errorf("%s: the name %q occurs twice", prefix, t.Name))
 		}
 		names[t.Name] = true
-		for _, err := range t.complete(filepath.Dir(s.path)) {
+		for _, err := range t.complete(s) {
 			fail(fmt.Errorf("%s: %w", prefix, err))
 		}
 	}
 	return s, errs
+}
+
+// readFiles reads the files with policies and objects.
+func (s *suite) readFiles(ctx context.Context, compiler *partial.Compiler) (errs []error) {
+	read := func(files []string) (all []document.Document) {
+		for _, file := range files {
+			documents, readErrs := document.Read(nil, []string{filepath.Join(filepath.Dir(s.path), file)}, false)
+			all, errs = append(all, documents...), append(errs, readErrs...)
+		}
+		return all
+	}
+	policies, objects := read(s.Policies), read(s.Objects)
+	set, others, admissionErrs := admissionpolicy.Load(policies, objects)
+	l := policyfile.NewLoader("", compiler)
+	for _, p := range others {
+		l.Load(ctx, p)
+	}
+	s.policies, s.admission, s.warnings = l.Sorted(), set, append(l.Warnings, set.Warnings...)
+	return append(append(errs, admissionErrs...), l.Errs...)
 }
 
 // unmarshal reads a document strictly.
@@ -209,8 +244,12 @@ func unmarshal(d document.Document, into any) error {
 	return nil
 }
 
-// complete reads the files of a test and validates it.
-func (t *test) complete(dir string) (errs []error) {
+// complete reads the files of a test of a suite and validates it.
+func (t *test) complete(s *suite) (errs []error) {
+	dir := filepath.Dir(s.path)
+	if t.Permissions == nil {
+		t.Permissions = s.Permissions
+	}
 	fail := func(failed bool, err error) {
 		if failed {
 			errs = append(errs, err)
@@ -234,6 +273,12 @@ func (t *test) complete(dir string) (errs []error) {
 		t.Data = review.Request
 	}
 	errs = append(errs, t.asked().Validate()...)
+	if !s.admission.IsEmpty() && t.Data != nil && len(errs) == 0 {
+		if err := s.admission.Validate(t.asked()); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	fail(!t.Expect.isEmpty() && (s.admission.IsEmpty() || t.Data == nil), errAdmission)
 	fail(t.Expect.Decision != yes && t.Expect.Decision != no && t.Expect.Decision != yesIf, errDecision)
 	hasOutcome := t.Expect.Outcome == yes || t.Expect.Outcome == no
 	fail(t.Data != nil && !hasOutcome || t.Data == nil && t.Expect.Outcome != "", errOutcome)
@@ -245,6 +290,9 @@ func ReadTest(ctx context.Context, d document.Document, name string, compiler *p
 	s, errs := readSuite(ctx, d, compiler)
 	if len(errs) > 0 {
 		return nil, nil, nil, errs
+	}
+	if !s.admission.IsEmpty() {
+		s.warnings = append(s.warnings, fmt.Sprintf("%v: the ValidatingAdmissionPolicies of the suite are not explained, and may refuse the request", d.Source))
 	}
 	for i := range s.Tests {
 		if s.Tests[i].Name == name {

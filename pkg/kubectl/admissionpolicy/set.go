@@ -1,0 +1,275 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package admissionpolicy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/kubernetes/scheme"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+)
+
+// Set is a set of policies with their bindings and parameters.
+type Set struct {
+	// Warnings are about policies that are valid, but decide nothing.
+	Warnings []string
+
+	policies   []*policy // in the order of their names
+	parameters map[schema.GroupVersionKind]*parameters
+	namespaces map[string]*corev1.Namespace
+}
+
+// IsEmpty reports whether the set has no policy.
+func (s *Set) IsEmpty() bool { return len(s.policies) == 0 }
+
+// The kinds of admission policies.
+const (
+	kindPolicy  = "ValidatingAdmissionPolicy"
+	kindBinding = "ValidatingAdmissionPolicyBinding"
+)
+
+// The errors of documents.
+var (
+	errNoObject = errors.New("is not an object with apiVersion and kind")
+	errNoName   = errors.New("metadata.name: Required value")
+	errUnbound  = errors.New("no binding names the policy, so that it decides nothing")
+	errNoParam  = errors.New("paramRef is ignored, because the policy has no paramKind")
+)
+
+var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
+
+// Load reads admission policies and their bindings in policies, and parameters and Namespaces in objects. It returns the documents of other
+// API groups in policies.
+func Load(policies, objects []document.Document) (set *Set, others []document.Document, errs []error) {
+	l := &loader{set: &Set{parameters: map[schema.GroupVersionKind]*parameters{}, namespaces: map[string]*corev1.Namespace{}}, policies: map[string]*policy{}, sources: map[string]document.Source{}}
+	l.each(policies, l.policyOrBinding)
+	l.bind()
+	l.each(objects, l.object)
+	l.checkScopes()
+	return l.set, l.others, l.errs
+}
+
+type loader struct {
+	set      *Set
+	policies map[string]*policy
+	bindings []*binding
+	sources  map[string]document.Source
+	others   []document.Document
+	errs     []error
+}
+
+// binding is a binding with its place in the files.
+type binding struct {
+	*admissionregistrationv1.ValidatingAdmissionPolicyBinding
+
+	source document.Source
+}
+
+func (l *loader) fail(at document.Source, name string, err error) {
+	if name != "" {
+		name += ": "
+	}
+	l.errs = append(l.errs, fmt.Errorf("%v: %s%w", at, name, err))
+}
+
+// each calls a function with each object of documents.
+func (l *loader) each(documents []document.Document, load func(document.Document, metav1.TypeMeta)) {
+	for _, d := range documents {
+		items, isList, err := document.Items(d)
+		switch {
+		case err != nil:
+			l.fail(d.Source, "", err)
+		case isList:
+			l.each(items, load)
+		default:
+			typeMeta := metav1.TypeMeta{}
+			if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &typeMeta); err != nil || typeMeta.Kind == "" || typeMeta.APIVersion == "" {
+				l.fail(d.Source, "", errNoObject)
+				continue
+			}
+			load(d, typeMeta)
+		}
+	}
+}
+
+func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) {
+	gvk := typeMeta.GroupVersionKind()
+	if gvk.Group != admissionregistrationv1.GroupName {
+		l.others = append(l.others, d)
+		return
+	}
+	if gvk.Version != admissionregistrationv1.SchemeGroupVersion.Version || gvk.Kind != kindPolicy && gvk.Kind != kindBinding {
+		l.fail(d.Source, "", fmt.Errorf("kind %q of apiVersion %q is not read: want %s or %s of %s", gvk.Kind, typeMeta.APIVersion, kindPolicy, kindBinding, admissionregistrationv1.SchemeGroupVersion))
+		return
+	}
+	object, _, err := strict.Decode(d.JSON, nil, nil)
+	if err != nil {
+		l.fail(d.Source, "", err)
+		return
+	}
+	switch object := object.(type) {
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		if l.isNew(d.Source, kindPolicy, object) {
+			p, errs := newPolicy(object)
+			for _, err := range errs {
+				l.fail(d.Source, p.title(), err)
+			}
+			p.source = d.Source
+			l.policies[object.Name] = p
+		}
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		if l.isNew(d.Source, kindBinding, object) {
+			setDefaults(object.Spec.MatchResources)
+			for _, err := range validateBinding(object) {
+				l.fail(d.Source, titleOf(kindBinding, object), err)
+			}
+			l.bindings = append(l.bindings, &binding{ValidatingAdmissionPolicyBinding: object, source: d.Source})
+		}
+	}
+}
+
+func titleOf(kind string, object metav1.Object) string {
+	name := object.GetName()
+	if object.GetNamespace() != "" {
+		name = object.GetNamespace() + "/" + name
+	}
+	return fmt.Sprintf("%s %q", kind, name)
+}
+
+// isNew checks that an object has a name, and that no other object of the kind has the same.
+func (l *loader) isNew(at document.Source, kind string, object metav1.Object) bool {
+	title := titleOf(kind, object)
+	other, twice := l.sources[title]
+	switch {
+	case object.GetName() == "":
+		l.fail(at, title, errNoName)
+	case twice:
+		l.fail(at, title, fmt.Errorf("the same object is in %v, too", other))
+	default:
+		l.sources[title] = at
+		return true
+	}
+	return false
+}
+
+// bind gives each policy its bindings, and each kind of parameters a place.
+func (l *loader) bind() {
+	for _, b := range l.bindings {
+		title := titleOf(kindBinding, b)
+		p, found := l.policies[b.Spec.PolicyName]
+		if !found {
+			l.fail(b.source, title, fmt.Errorf("spec.policyName: Not found: %q: no file of the suite has this %s", b.Spec.PolicyName, kindPolicy))
+			continue
+		}
+		if b.Spec.ParamRef != nil && p.Spec.ParamKind == nil {
+			l.warn(b.source, title, errNoParam)
+		}
+		p.bindings = append(p.bindings, b)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.policies)) {
+		p := l.policies[name]
+		slices.SortFunc(p.bindings, func(a, b *binding) int { return cmp.Compare(a.Name, b.Name) })
+		l.set.policies = append(l.set.policies, p)
+		if len(p.bindings) == 0 {
+			l.warn(p.source, p.title(), errUnbound)
+		}
+		if kind := p.paramKind(); kind != nil {
+			if l.set.parameters[*kind] == nil {
+				l.set.parameters[*kind] = &parameters{kind: *kind}
+			}
+			l.set.parameters[*kind].policies = append(l.set.parameters[*kind].policies, p)
+		}
+	}
+}
+
+func (l *loader) warn(at document.Source, title string, err error) {
+	l.set.Warnings = append(l.set.Warnings, fmt.Sprintf("%v: %s: %v", at, title, err))
+}
+
+// object reads a parameter or a Namespace.
+func (l *loader) object(d document.Document, typeMeta metav1.TypeMeta) {
+	gvk := typeMeta.GroupVersionKind()
+	object, err := decode(d.JSON)
+	if err != nil {
+		l.fail(d.Source, gvk.Kind, err)
+		return
+	}
+	accessor, err := meta.Accessor(object)
+	if err != nil {
+		l.fail(d.Source, gvk.Kind, err)
+		return
+	}
+	if !l.isNew(d.Source, gvk.Kind+" of "+typeMeta.APIVersion, accessor) {
+		return
+	}
+	namespace, isNamespace := object.(*corev1.Namespace)
+	if isNamespace {
+		l.set.namespaces[namespace.Name] = labelled(namespace)
+	}
+	switch kind := l.set.parameters[gvk]; {
+	case kind != nil:
+		kind.add(d.Source, object, accessor)
+	case !isNamespace:
+		l.fail(d.Source, titleOf(gvk.Kind, accessor), fmt.Errorf("kind %q of apiVersion %q is the paramKind of no policy, and not Namespace of v1", gvk.Kind, typeMeta.APIVersion))
+	}
+}
+
+// checkScopes finds parameters of a namespaced kind that have no namespace, and parameters of another scope than their references.
+func (l *loader) checkScopes() {
+	for _, kind := range slices.SortedFunc(maps.Values(l.set.parameters), func(a, b *parameters) int { return cmp.Compare(a.kind.String(), b.kind.String()) }) {
+		if !kind.isNamespaced() {
+			continue
+		}
+		for _, p := range kind.objects {
+			if p.meta.GetNamespace() == "" {
+				l.fail(p.source, titleOf(kind.kind.Kind, p.meta), errors.New("metadata.namespace: Required value: the kind is namespaced"))
+			}
+		}
+	}
+}
+
+// labelled returns a Namespace with the label that every Namespace has.
+func labelled(namespace *corev1.Namespace) *corev1.Namespace {
+	if namespace.Labels == nil {
+		namespace.Labels = map[string]string{}
+	}
+	if _, ok := namespace.Labels[corev1.LabelMetadataName]; !ok {
+		namespace.Labels[corev1.LabelMetadataName] = namespace.Name
+	}
+	return namespace
+}
+
+// decode reads an object. Objects of the kinds of client-go are read strictly, as kubectl and kube-apiserver do.
+func decode(raw []byte) (runtime.Object, error) {
+	object := &unstructured.Unstructured{}
+	if object.UnmarshalJSON(raw) != nil { // the error quotes the object, which may have secrets
+		return nil, errNoObject
+	}
+	gvk := object.GroupVersionKind()
+	if !scheme.Scheme.Recognizes(gvk) {
+		return object, nil
+	}
+	typed, _, err := strict.Decode(raw, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	typed.GetObjectKind().SetGroupVersionKind(gvk)
+	return typed, nil
+}

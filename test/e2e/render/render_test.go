@@ -151,6 +151,13 @@ const apply = "APPLY"
 // send sends a request as a user whom the admin impersonates, or as the admin if the user is empty.
 func (r *rig) send(t *testing.T, u user, method, path, body string) (code int, answer string, warnings []string) {
 	t.Helper()
+	response, answer := r.sendWithID(t, u, method, path, body, "")
+	return response.StatusCode, answer, response.Header.Values("Warning")
+}
+
+// sendWithID is send with the ID of the audit event, which may be empty. The body of the response is closed.
+func (r *rig) sendWithID(t *testing.T, u user, method, path, body, auditID string) (response *http.Response, answer string) {
+	t.Helper()
 	config, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)
@@ -171,13 +178,16 @@ func (r *rig) send(t *testing.T, u user, method, path, body string) (code int, a
 		request.Method, contentType = http.MethodPatch, "application/apply-patch+yaml"
 	}
 	request.Header.Set("Content-Type", contentType)
+	if auditID != "" {
+		request.Header.Set("Audit-ID", auditID)
+	}
 	if u.name != "" {
 		request.Header.Set("Impersonate-User", u.name)
 		for _, group := range append([]string{"system:authenticated"}, u.groups...) {
 			request.Header.Add("Impersonate-Group", group)
 		}
 	}
-	response, err := client.Do(request)
+	response, err = client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +196,7 @@ func (r *rig) send(t *testing.T, u user, method, path, body string) (code int, a
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(text), response.Header.Values("Warning")
+	return response, string(text)
 }
 
 // patience is how long a kube-apiserver may take to load barriers. It takes about a second.

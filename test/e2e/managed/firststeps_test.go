@@ -17,7 +17,7 @@ import (
 func TestFirstSteps(t *testing.T) {
 	t.Parallel()
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
-		for _, name := range []string{"first-steps.md", "templates.md"} {
+		for _, name := range []string{"first-steps.md", "templates.md", "tutorial.md"} {
 			content, err := os.ReadFile(filepath.Join(r.repository, "docs", name))
 			if err != nil {
 				t.Fatal(err)

@@ -161,14 +161,11 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 	if a.isAudited {
 		result.Audited = append(result.Audited, p.Name)
 	}
-	if err == nil {
+	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		result.Denying, result.Messages = append(result.Denying, p.Name), append(result.Messages, refusal.Error())
 		return nil
 	}
-	if _, isStatus := errors.AsType[*apierrors.StatusError](err); !isStatus {
-		return err
-	}
-	result.Denying, result.Messages = append(result.Denying, p.Name), append(result.Messages, err.Error())
-	return nil
+	return err
 }
 
 // DefinitionMatches reports whether the policy matches.
@@ -195,9 +192,8 @@ func (e *evaluation) note(err error) {
 }
 
 // GetNamespace returns the Namespace of the request. If it is not known, an expression must not read it.
-func (e *evaluation) GetNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
-	namespace, err := e.PolicyMatcher.GetNamespace(ctx, name)
-	if err == nil {
+func (e *evaluation) GetNamespace(_ context.Context, name string) (*corev1.Namespace, error) {
+	if namespace := e.namespaces.known[name]; namespace != nil {
 		return namespace, nil
 	}
 	if e.policy.readsNamespace() {

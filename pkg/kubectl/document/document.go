@@ -226,11 +226,10 @@ var errNested = errors.New("a list in a list is not read")
 
 // Items returns the items of a list of objects of any kind, as kubectl get prints it. isList is false for other objects, and for lists of one kind.
 func Items(d Document) (items []Document, isList bool, err error) {
-	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.APIVersion != "v1" || meta.Kind != "List" {
-		return nil, false, nil //nolint:nilerr // reported where the object is read
-	}
-	if d.Source.IsItem() {
+	switch {
+	case !isListOfAny(d):
+		return nil, false, nil
+	case d.Source.IsItem():
 		return nil, true, errNested
 	}
 	list := &metav1.List{}
@@ -245,6 +244,11 @@ func Items(d Document) (items []Document, isList bool, err error) {
 		items = append(items, Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
 	}
 	return items, true, nil
+}
+
+func isListOfAny(d Document) bool {
+	meta := metav1.TypeMeta{}
+	return kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta) == nil && meta.APIVersion == "v1" && meta.Kind == "List"
 }
 
 // At returns the source of an item of a list. Items count from 0 here, and from 1 in messages.

@@ -37,7 +37,7 @@ type options struct {
 	filenames                       []string
 	recursive, rbacAllows           bool
 	test, auditLog, auditID, output string
-	hide                            []string
+	hide, openAPI                   []string
 }
 
 // printers print an explanation, by the value of --output.
@@ -98,6 +98,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	fs.StringVar(&o.auditID, "audit-id", o.auditID, "Explain the request with this ID in the audit log.")
 	fs.BoolVar(&o.rbacAllows, "rbac-allows", o.rbacAllows, "Assume that RBAC allows the request.")
 	fs.StringSliceVar(&o.hide, "hide", o.hide, "Fields of the object whose values are not shown, such as spec.password.")
+	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with schemas, whose enum values count for near misses: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
 	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the explanation: 'text', 'json', 'dot' or 'svg'.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

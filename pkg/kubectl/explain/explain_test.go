@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package explain_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -323,6 +324,54 @@ func TestNearMiss(t *testing.T) {
 				t.Errorf("got %d %s, want %s", code, got, tc.want)
 			}
 		})
+	}
+}
+
+// schemas is a document of OpenAPI v3 with enum values, some behind references.
+const schemas = `{"openapi": "3.0.0", "info": {"title": "t", "version": "v1"}, "paths": {}, "components": {"schemas": {
+  "Thing": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Thing"}], "properties": {"spec": {"allOf": [{"$ref": "#/components/schemas/Spec"}]}}},
+  "Spec": {"type": "object", "properties": {
+    "class": {"type": "string", "enum": ["bronze", "gold", "silver"]}, "list": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "string", "enum": ["b", "c"]}}}},
+    "modes": {"type": "object", "additionalProperties": {"type": "string", "enum": ["on", "off"]}}}}}}}`
+
+// TestEnums looks for near misses among the enum values of schemas.
+func TestEnums(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "openapi.json")
+	if err := os.WriteFile(file, []byte(schemas), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const object = `{apiVersion: v1, kind: Thing, metadata: {name: web}, spec: {class: gold, list: [{id: a}], modes: {x: "off"}}}`
+	for _, tc := range []struct {
+		name, condition string
+		kind            string
+		args            []string
+		want            string
+	}{
+		{name: "a value that is not denied", condition: `object.spec.class == "gold"`, want: `set spec.class to "bronze"`},
+		{name: "a value that no policy denies", condition: `object.spec.class in ["gold", "bronze"]`, want: `set spec.class to "silver"`},
+		{name: "a field of an element", condition: `object.spec.list.exists(e, e.id == "a")`, want: `set spec.list[0].id to "b"`},
+		{name: "a value of a map", condition: `object.spec.modes.x == "off"`, want: `set spec.modes.x to "on"`},
+		{name: "no value is allowed", condition: `object.spec.class in ["gold", "bronze", "silver"]`, want: "none found"},
+		{name: "a kind without a schema", kind: "Other", condition: `object.spec.class == "gold"`, want: "none found"},
+		{name: "a hidden field", args: []string{"--hide=spec.class"}, condition: `object.spec.class == "gold"`, want: "set spec.class to (not shown)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			values := data("CREATE", "object: "+strings.Replace(object, "Thing", cmp.Or(tc.kind, "Thing"), 1))
+			args := append(tc.args, "-f", "-", "--rbac-allows", "--openapi", file)
+			e, code := runJSON(t, document(policy("d", "Deny", tc.condition), review("create", "things", ""), values), args...)
+			got := e.NoNearMiss
+			if e.NearMiss != nil {
+				got = fmt.Sprintf("%s %s to %s", e.NearMiss.Action, e.NearMiss.Field, e.NearMiss.Value)
+			}
+			if got != tc.want || code != 1 {
+				t.Errorf("exit code %d: got %s, want %s", code, got, tc.want)
+			}
+		})
+	}
+	if _, errOut, code := run(t, document(policy("d", "Deny", "true"), review("create", "things", "")), "-f", "-", "--openapi", filepath.Join(examples, "storage-class", "policy.yaml")); code != 2 || !strings.Contains(errOut, "is not a document of OpenAPI v3") {
+		t.Errorf("exit code %d: %s", code, errOut)
 	}
 }
 

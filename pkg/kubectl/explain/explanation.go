@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -118,6 +119,8 @@ type explainer struct {
 	source    *engine.Source
 	request   *simulation.Request
 	secrecy   secrecy
+	// schemas have the enum values of fields.
+	schemas *openapi.Schemas
 	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
 	isPermitted *bool
 }

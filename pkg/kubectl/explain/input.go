@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
@@ -27,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -254,8 +256,12 @@ func (in *input) explainer() (*explainer, error) {
 		in.isPermitted = &allowed
 		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
 	}
+	schemas, errs := openapi.Read(in.openAPI)
+	if len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
 	hidden, err := secrecyOf(&in.request, in.hide)
-	return &explainer{compilers: in.compilers, source: source, request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
+	return &explainer{schemas: schemas, compilers: in.compilers, source: source, request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
 }
 
 // permissionFor returns a permission for this request only: checks that conditions make are about others.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/google/cel-go/common/operators"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -70,6 +71,7 @@ const (
 	rankStored               // the value that the stored object has
 	rankFlipped              // the other bool
 	rankJoined               // a text that begins, ends or goes on with a constant
+	rankEnum                 // a value that the schema lists for the field
 	rankRemoved              // no field
 	rankOther                // another constant of the clause, or of another policy
 	rankExample              // any text, for labels and annotations
@@ -121,7 +123,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissNoObject
 		return nil
 	}
-	s := &search{explainer: x, variable: variable, object: object, stored: objects[cel.OldObject]}
+	s := &search{explainer: x, variable: variable, kind: kindIn(object), object: object, stored: objects[cel.OldObject]}
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
@@ -146,11 +148,19 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 	return err
 }
 
+// kindIn returns the kind that an object names.
+func kindIn(object map[string]any) schema.GroupVersionKind {
+	version, _ := object["apiVersion"].(string)
+	kind, _ := object["kind"].(string)
+	return schema.FromAPIVersionAndKind(version, kind)
+}
+
 // search collects the candidates of one request.
 type search struct {
 	*explainer
 
 	variable       cel.Variable
+	kind           schema.GroupVersionKind
 	object, stored map[string]any
 	candidates     []candidate
 	constants      map[string][]any
@@ -345,6 +355,9 @@ func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
 	}
 	if has && s.mayChange(path) {
 		s.candidates = append(s.candidates, candidate{rank: rankRemoved, path: path, remove: true})
+	}
+	for _, v := range s.schemas.EnumOf(s.kind, path) {
+		s.add(rankEnum, path, v)
 	}
 	for _, v := range far {
 		s.add(rankOther, path, v)

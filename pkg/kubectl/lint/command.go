@@ -22,6 +22,7 @@ import (
 	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -189,7 +190,7 @@ func (o *options) types() (*typechecking.Checker, []error) {
 		}
 		return c.WithResources(found.Published), nil
 	case len(o.openAPI) > 0:
-		found, errs := readSchemas(o.openAPI)
+		found, errs := openapi.Read(o.openAPI)
 		if len(errs) > 0 {
 			return nil, errs
 		}

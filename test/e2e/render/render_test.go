@@ -418,6 +418,29 @@ func TestExplain(t *testing.T) {
 	if out, errOut, code := r.shell(t, "kubectl proviso explain -f artifacts/examples/storage-class/review.yaml"); code != 2 || out != "" || errOut != want {
 		t.Errorf("got %d %s%s", code, out, errOut)
 	}
+	out, errOut, code := r.shell(t, `dir=$(mktemp -d)
+kubectl get --raw /openapi/v3/api/v1 > $dir/schemas.json
+cat > $dir/request.yaml <<'EOF'
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: d}
+spec:
+  effect: Deny
+  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [services]}]
+  condition: object.spec.type == "LoadBalancer"
+---
+apiVersion: authorization.k8s.io/v1alpha1
+kind: SubjectAccessReview
+spec: {user: alice, resourceAttributes: {verb: create, version: v1, resource: services, namespace: team-a}}
+---
+apiVersion: authorization.k8s.io/v1alpha1
+kind: AuthorizationConditionsReview
+request: {operation: CREATE, object: {apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: LoadBalancer}}}
+EOF
+kubectl proviso explain -f $dir/request.yaml --rbac-allows --openapi=$dir/schemas.json`)
+	if code != 1 || errOut != "" || !strings.Contains(out, `near miss: set spec.type to "ClusterIP" (now "LoadBalancer")`) {
+		t.Errorf("with the schemas of a cluster: got %d %s%s", code, out, errOut)
+	}
 }
 
 // TestHelp pastes the examples in the help of the commands that need no Proviso, in order. An exit code of 1 says that a cluster

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package lint
+package openapi
 
 import (
 	"encoding/json"
@@ -21,14 +21,14 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
-// schemas are the kinds and the schemas in documents of OpenAPI v3.
-type schemas struct {
+// Schemas are the kinds and the schemas in documents of OpenAPI v3. The zero value has none.
+type Schemas struct {
 	documents []*openAPI
 }
 
 var (
-	_ typechecking.Kinds      = &schemas{}
-	_ resolver.SchemaResolver = &schemas{}
+	_ typechecking.Kinds      = &Schemas{}
+	_ resolver.SchemaResolver = &Schemas{}
 )
 
 // openAPI is what is read of a document.
@@ -42,10 +42,10 @@ type openAPI struct {
 
 var errOpenAPI = errors.New("is not a document of OpenAPI v3: want the output of kubectl get --raw /openapi/v3/api/v1, or of another group")
 
-// readSchemas reads files with documents.
-func readSchemas(files []string) (*schemas, []error) {
+// Read reads files with documents.
+func Read(files []string) (*Schemas, []error) {
 	documents, errs := document.Read(nil, files, false)
-	s := &schemas{}
+	s := &Schemas{}
 	for _, d := range documents {
 		read := &openAPI{}
 		if err := json.Unmarshal(d.JSON, read); err != nil || !strings.HasPrefix(read.Version, "3.") {
@@ -66,7 +66,7 @@ type operationKind struct {
 }
 
 // KindsFor returns the kinds of the objects that are written to a resource.
-func (s *schemas) KindsFor(resource schema.GroupVersionResource) (kinds []schema.GroupVersionKind, err error) {
+func (s *Schemas) KindsFor(resource schema.GroupVersionResource) (kinds []schema.GroupVersionKind, err error) {
 	for _, d := range s.documents {
 		for path, text := range d.Paths {
 			m := resourcePath.FindStringSubmatch(path)
@@ -88,7 +88,7 @@ func (s *schemas) KindsFor(resource schema.GroupVersionResource) (kinds []schema
 }
 
 // ResolveSchema returns the schema of a kind.
-func (s *schemas) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error) {
+func (s *Schemas) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error) {
 	const prefix = "#/components/schemas/"
 	for _, d := range s.documents {
 		for name, found := range d.Components.Schemas {
@@ -103,4 +103,37 @@ func (s *schemas) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, err
 		}
 	}
 	return nil, fmt.Errorf("%s: %w", kind, resolver.ErrSchemaNotFound)
+}
+
+// EnumOf returns the values that the schema of a kind lists for a field. A path has the names of fields, and indices of lists. The result is empty if the
+// field has no such list, or if the schema is not known.
+func (s *Schemas) EnumOf(kind schema.GroupVersionKind, path []any) []any {
+	now, err := s.ResolveSchema(kind)
+	if err != nil {
+		return nil
+	}
+	for _, step := range path {
+		if now = below(now, step); now == nil {
+			return nil
+		}
+	}
+	return now.Enum
+}
+
+// below returns the schema of a field or an element, or nil.
+func below(s *spec.Schema, step any) *spec.Schema {
+	name, isName := step.(string)
+	switch {
+	case !isName && s.Items != nil:
+		return s.Items.Schema
+	case !isName:
+		return nil
+	}
+	if field, ok := s.Properties[name]; ok {
+		return &field
+	}
+	if s.AdditionalProperties != nil {
+		return s.AdditionalProperties.Schema
+	}
+	return nil
 }

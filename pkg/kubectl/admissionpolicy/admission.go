@@ -79,10 +79,10 @@ func (p *policy) trace() Trace {
 
 // Validate returns the first mistake in a request with data that the policies cannot decide about.
 func (s *Set) Validate(r *simulation.Request) error {
-	if _, err := attributesOf(r); err != nil {
-		return err
+	a, err := attributesOf(r)
+	if err == nil {
+		_, err = s.namespacesFor(r, a)
 	}
-	_, err := s.namespacesFor(r)
 	return err
 }
 
@@ -92,14 +92,14 @@ func (s *Set) Admit(ctx context.Context, r *simulation.Request, checks authorize
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := s.namespacesFor(r)
+	known, err := s.namespacesFor(r, a)
 	if err != nil {
 		return nil, err
 	}
 	result := &Result{AuditAnnotations: a.annotations}
 	ctx = warning.WithWarningRecorder(ctx, (*recorder)(result))
 	for _, p := range s.policies {
-		e := &evaluation{policy: p, trace: p.trace(), namespaces: &namespaceLister{known: namespaces}}
+		e := &evaluation{policy: p, trace: p.trace(), namespaces: &namespaceLister{known: known}}
 		if !slices.Contains(excluded, a.GetResource().GroupResource()) {
 			if err := e.run(ctx, s, a, checks, result); err != nil {
 				return nil, fmt.Errorf("%s: %w", p.title(), err)
@@ -196,7 +196,7 @@ func (e *evaluation) GetNamespace(_ context.Context, name string) (*corev1.Names
 	if namespace := e.namespaces.known[name]; namespace != nil {
 		return namespace, nil
 	}
-	if e.policy.readsNamespace() {
+	if e.policy.reads("namespaceObject") {
 		e.unknown = errNamespace
 	}
 	return &corev1.Namespace{}, nil
@@ -204,6 +204,9 @@ func (e *evaluation) GetNamespace(_ context.Context, name string) (*corev1.Names
 
 // Validate evaluates the policy with one parameter.
 func (e *evaluation) Validate(ctx context.Context, resource schema.GroupVersionResource, a *admission.VersionedAttributes, parameter runtime.Object, namespace *corev1.Namespace, budget int64, checks authorizer.UnconditionalAuthorizer) validating.ValidateResult {
+	if a.GetOperationOptions() == nil && e.policy.reads("request.options") {
+		e.unknown = errOptions
+	}
 	conditions := e.trace.Clauses[:len(e.policy.Spec.MatchConditions)]
 	if e.policy.matcher == nil {
 		e.trace.IsMatched = true
@@ -227,8 +230,11 @@ func (e *evaluation) Validate(ctx context.Context, resource schema.GroupVersionR
 	return result
 }
 
-// errNamespace is the error of a decision that depends on a Namespace that is not known.
-var errNamespace = errors.New("the decision depends on the Namespace of the request: set data.namespaceObject, or name a file with the Namespace in objects of the suite")
+// The errors of decisions that depend on data that are not known.
+var (
+	errNamespace = errors.New("the decision depends on the Namespace of the request: set data.namespaceObject, or name a file with the Namespace in objects of the suite")
+	errOptions   = errors.New("the decision depends on the options of the request, which every request to a server has: set data.options")
+)
 
 // namespaceLister lists the known Namespaces.
 type namespaceLister struct {
@@ -248,21 +254,25 @@ func (l *namespaceLister) Get(name string) (*corev1.Namespace, error) {
 	return nil, errNamespace
 }
 
-// namespacesFor returns the known Namespaces for a request, which may come with one.
-func (s *Set) namespacesFor(r *simulation.Request) (map[string]*corev1.Namespace, error) {
+// namespacesFor returns the known Namespaces for a request. It may come with the Namespace that it is in, and is about one that is stored if it changes or
+// deletes it.
+func (s *Set) namespacesFor(r *simulation.Request, a *attributes) (map[string]*corev1.Namespace, error) {
+	known := maps.Clone(s.namespaces)
+	if stored, ok := a.GetOldObject().(*corev1.Namespace); ok {
+		known[stored.Name] = stored
+	}
 	if r.Data.NamespaceObject == nil {
-		return s.namespaces, nil
+		return known, nil
 	}
 	object, err := decode(r.Data.NamespaceObject.Raw)
 	if err != nil {
 		return nil, fmt.Errorf("data.namespaceObject: %w", err)
 	}
 	namespace, ok := object.(*corev1.Namespace)
-	if want := r.Spec.ResourceAttributes.Namespace; !ok || namespace.Name != want {
-		return nil, fmt.Errorf("data.namespaceObject: must be the Namespace %q of v1", want)
+	if !ok || namespace.Name != a.GetNamespace() {
+		return nil, fmt.Errorf("data.namespaceObject: must be the Namespace %q of v1", a.GetNamespace())
 	}
-	known := maps.Clone(s.namespaces)
-	known[namespace.Name] = labelled(namespace)
+	known[namespace.Name] = namespace
 	return known, nil
 }
 

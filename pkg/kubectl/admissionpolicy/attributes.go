@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -47,6 +48,8 @@ var (
 	errOldObject  = errors.New("data.oldObject: Required value for the operations UPDATE and DELETE")
 	errKinds      = errors.New("data: object and oldObject must be of one kind and version")
 )
+
+var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
 // attributesOf returns the attributes of a request with data.
 func attributesOf(r *simulation.Request) (*attributes, error) {
@@ -96,6 +99,10 @@ func attributesOf(r *simulation.Request) (*attributes, error) {
 	if asked.Subresource == "" && kind.GroupVersion() != resource.GroupVersion() {
 		return nil, fmt.Errorf("data: the objects are of %s, and the request is for %s", kind.GroupVersion(), resource.GroupVersion())
 	}
-	record := admission.NewAttributesRecord(object, old, kind, asked.Namespace, name, resource, asked.Subresource, operation, parts["options"], r.Data.DryRun, r.User())
+	namespace := asked.Namespace
+	if namespace == "" && resource == namespaces {
+		namespace = name // as kube-apiserver has it
+	}
+	record := admission.NewAttributesRecord(object, old, kind, namespace, name, resource, asked.Subresource, operation, parts["options"], r.Data.DryRun, r.User())
 	return &attributes{Attributes: record, annotations: map[string]string{}}, nil
 }

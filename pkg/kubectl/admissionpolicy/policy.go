@@ -44,9 +44,9 @@ func (p *policy) paramKind() *schema.GroupVersionKind {
 	return &kind
 }
 
-// readsNamespace reports whether an expression may read the Namespace of the request. A text that only looks like the variable counts, too.
-func (p *policy) readsNamespace() bool {
-	return slices.ContainsFunc(expressionsOf(p.ValidatingAdmissionPolicy), func(e expression) bool { return strings.Contains(e.GetExpression(), "namespaceObject") })
+// reads reports whether an expression may read a variable or a field. A text that only looks like it counts, too.
+func (p *policy) reads(name string) bool {
+	return slices.ContainsFunc(expressionsOf(p.ValidatingAdmissionPolicy), func(e expression) bool { return strings.Contains(e.GetExpression(), name) })
 }
 
 // newPolicy sets the defaults of a policy as kube-apiserver does, validates it and compiles it.

@@ -221,7 +221,7 @@ func (l *loader) object(d document.Document, typeMeta metav1.TypeMeta) {
 	}
 	namespace, isNamespace := object.(*corev1.Namespace)
 	if isNamespace {
-		l.set.namespaces[namespace.Name] = labelled(namespace)
+		l.set.namespaces[namespace.Name] = namespace
 	}
 	switch kind := l.set.parameters[gvk]; {
 	case kind != nil:
@@ -245,18 +245,8 @@ func (l *loader) checkScopes() {
 	}
 }
 
-// labelled returns a Namespace with the label that every Namespace has.
-func labelled(namespace *corev1.Namespace) *corev1.Namespace {
-	if namespace.Labels == nil {
-		namespace.Labels = map[string]string{}
-	}
-	if _, ok := namespace.Labels[corev1.LabelMetadataName]; !ok {
-		namespace.Labels[corev1.LabelMetadataName] = namespace.Name
-	}
-	return namespace
-}
-
-// decode reads an object. Objects of the kinds of client-go are read strictly, as kubectl and kube-apiserver do.
+// decode reads an object. Objects of the kinds of client-go are read strictly, as kubectl and kube-apiserver do. A Namespace gets the label that every
+// Namespace has.
 func decode(raw []byte) (runtime.Object, error) {
 	object := &unstructured.Unstructured{}
 	if object.UnmarshalJSON(raw) != nil { // the error quotes the object, which may have secrets
@@ -271,5 +261,11 @@ func decode(raw []byte) (runtime.Object, error) {
 		return nil, err
 	}
 	typed.GetObjectKind().SetGroupVersionKind(gvk)
+	if namespace, ok := typed.(*corev1.Namespace); ok {
+		if namespace.Labels == nil {
+			namespace.Labels = map[string]string{}
+		}
+		namespace.Labels[corev1.LabelMetadataName] = namespace.Name
+	}
 	return typed, nil
 }

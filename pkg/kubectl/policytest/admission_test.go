@@ -139,6 +139,17 @@ func TestAdmissionPolicies(t *testing.T) {
 		{name: "all versions", policy: replace("apiVersions: [v1]", `apiVersions: ["*"]`), request: request, want: denied},
 		{name: "a resource that no admission policy of the API decides about", policy: replace(`[""]`, `["*"]`, "[configmaps]", `["*"]`, "object.data.a", "object.metadata.name"), request: replace("{verb: create, version: v1, resource: configmaps, namespace: team}", "{verb: create, group: authentication.k8s.io, version: v1, resource: tokenreviews}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}}", "{apiVersion: authentication.k8s.io/v1, kind: TokenReview}"), want: passes},
 
+		{name: "the options of the request", policy: replace(`object.data.a == "1"`, `request.options.fieldManager == "kubectl"`), request: replace("{operation", "{options: {apiVersion: meta.k8s.io/v1, kind: CreateOptions, fieldManager: kubectl}, operation"), want: passes},
+		{
+			name:    "a new Namespace has its label, and is in itself",
+			policy:  replace("configmaps", "namespaces", "{resourceRules", "{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: c}}, resourceRules", `object.data.a == "1"`, `request.namespace != "c" || namespaceObject != null`),
+			request: replace("resource: configmaps, namespace: team", "resource: namespaces", "kind: ConfigMap", "kind: Namespace", ", data: {a: \"2\"}", ""), want: denied,
+		},
+		{
+			name: "a Namespace that is deleted", policy: replace("configmaps", "namespaces", "{resourceRules", "{namespaceSelector: {matchLabels: {l: x}}, resourceRules", `object.data.a == "1"`, "false"),
+			request: replace("verb: create, version: v1, resource: configmaps, namespace: team", "verb: delete, version: v1, resource: namespaces, name: c", "operation: CREATE, object", "operation: DELETE, oldObject", "kind: ConfigMap", "kind: Namespace", ", data: {a: \"2\"}", ""), want: denied,
+		},
+
 		{name: "a parameter", policy: params(configMap, "{name: q, namespace: team, parameterNotFoundAction: Deny}"), request: request, objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: q, namespace: team}, data: {a: '2'}}", want: passes},
 		{name: "a parameter that differs", policy: params(configMap, "{name: q, namespace: team, parameterNotFoundAction: Deny}"), request: request, objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: q, namespace: team}, data: {a: '3'}}", want: denied},
 		{name: "a parameter in the namespace of the request", policy: params(configMap, "{name: q, parameterNotFoundAction: Deny}"), request: request, objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: q, namespace: team}, data: {a: '2'}}", want: passes},
@@ -224,6 +235,7 @@ func TestAdmissionMistakes(t *testing.T) {
 		{name: "a selector without the Namespace", policy: replace("{resourceRules", "{namespaceSelector: {matchLabels: {a: b}}, resourceRules"), want: `ValidatingAdmissionPolicy "p": the decision depends on the Namespace of the request`},
 		{name: "a selector of a binding without the Namespace", policy: replace("{policyName: p,", "{policyName: p, matchResources: {namespaceSelector: {matchLabels: {a: b}}},"), want: "the decision depends on the Namespace of the request"},
 		{name: "an expression about the Namespace without it", policy: replace(`object.data.a == "1"`, `namespaceObject.metadata.name == "team"`), want: "the decision depends on the Namespace of the request"},
+		{name: "an expression about the options without them", policy: replace(`object.data.a == "1"`, `request.options.fieldManager == "kubectl"`), want: "the decision depends on the options of the request"},
 		{name: "another version of the resource in a rule", policy: replace("apiVersions: [v1]", "apiVersions: [v2]"), want: "whether a server has the objects as configmaps of v2, too"},
 		{name: "another version of the resource in an excluded rule", policy: replace("{resourceRules", `{excludeResourceRules: [{operations: ["*"], apiGroups: ["*"], apiVersions: [v2], resources: [configmaps]}], resourceRules`), want: "whether a server has the objects as configmaps of v2, too"},
 		{

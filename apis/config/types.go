@@ -56,7 +56,8 @@ type WebhookConfiguration struct {
 	CacheUnauthorizedRequests bool
 
 	// SubjectAccessReviewVersion is the version of the SubjectAccessReviews that are sent to
-	// the webhook: v1 or v1alpha1. Conditions need v1alpha1. Required.
+	// the webhook: v1 or v1alpha1. Without the feature gate UpstreamConditionalDecisions,
+	// conditions need v1alpha1. Required.
 	SubjectAccessReviewVersion string
 	// MatchConditionSubjectAccessReviewVersion is the version of the SubjectAccessReview that
 	// MatchConditions read: v1. Required with MatchConditions.
@@ -72,6 +73,11 @@ type WebhookConfiguration struct {
 	// opinion. If one of them fails and none is false, the failure policy decides. At most 64.
 	MatchConditions []WebhookMatchCondition
 
+	// ConditionsReview has the webhook asked for conditions in the form that is proposed for Kubernetes.
+	// It replaces ConditionsEndpointKubeConfigContext and AuthorizationConditionsReviewVersion, and
+	// needs the feature gate UpstreamConditionalDecisions.
+	ConditionsReview *WebhookConditionsReview
+
 	// ConditionsEndpointKubeConfigContext is the context of the kubeconfig for the endpoint at
 	// which the webhook evaluates conditions (KEP-5681, "Supporting webhooks through the
 	// AuthorizationConditionsReview API"). If it is empty, conditions are not requested from
@@ -81,6 +87,16 @@ type WebhookConfiguration struct {
 	// AuthorizationConditionsReviews that are sent to this endpoint: v1alpha1. Required with
 	// ConditionsEndpointKubeConfigContext.
 	AuthorizationConditionsReviewVersion string
+}
+
+// WebhookConditionsReview says how a webhook evaluates conditions.
+type WebhookConditionsReview struct {
+	// Version is the version of the AuthorizationConditionsReviews that are sent to the webhook: v1alpha1.
+	// Required.
+	Version string
+	// KubeConfigContextName is the context of the kubeconfig for the endpoint at which the webhook
+	// evaluates conditions. If it is empty, this is the endpoint for SubjectAccessReviews.
+	KubeConfigContextName string
 }
 
 // FailurePolicy is the decision if a webhook gives no valid answer.

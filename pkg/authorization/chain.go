@@ -177,6 +177,10 @@ func (s Set) withAuthorOf(d Decider) Set {
 	return s.eachWithAuthor(author)
 }
 
+// WithAuthor returns a set whose conditions, nested ones included, are evaluated by an author, unless they have one. A
+// Decider uses it for sets that have another author than the Decider itself.
+func (s Set) WithAuthor(author ConditionsAuthor) Set { return s.withAuthor(author) }
+
 // withAuthor sets the author of the conditions in a set that a member returned. Conditions from a nested chain
 // are returned to the member inside an equally nested decision, because the member routes by the names
 // of its top-level authorizers only.

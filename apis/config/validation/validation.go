@@ -148,15 +148,21 @@ func validateMatchConditions(w *config.WebhookConfiguration, path *field.Path) f
 // neither.
 func validateConditionsEndpoint(w *config.WebhookConfiguration, path *field.Path) field.ErrorList {
 	version := path.Child("authorizationConditionsReviewVersion")
+	if w.ConditionsReview != nil {
+		errs := oneOf(w.ConditionsReview.Version, path.Child("conditionsReview", "version"), versionV1alpha1)
+		if w.ConditionsEndpointKubeConfigContext != "" {
+			errs = append(errs, field.Forbidden(path.Child("conditionsEndpointKubeConfigContext"), "may not be specified together with conditionsReview"))
+		}
+		if w.AuthorizationConditionsReviewVersion != "" {
+			errs = append(errs, field.Forbidden(version, "may not be specified together with conditionsReview"))
+		}
+		return errs
+	}
 	if w.ConditionsEndpointKubeConfigContext == "" {
 		if w.AuthorizationConditionsReviewVersion != "" {
 			return field.ErrorList{field.Forbidden(version, "needs conditionsEndpointKubeConfigContext")}
 		}
 		return nil
 	}
-	errs := oneOf(w.AuthorizationConditionsReviewVersion, version, versionV1alpha1)
-	if w.SubjectAccessReviewVersion == versionV1 {
-		errs = append(errs, field.Forbidden(path.Child("conditionsEndpointKubeConfigContext"), "needs subjectAccessReviewVersion v1alpha1: v1 has no conditions"))
-	}
-	return errs
+	return oneOf(w.AuthorizationConditionsReviewVersion, version, versionV1alpha1)
 }

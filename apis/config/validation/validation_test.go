@@ -32,6 +32,12 @@ func valid() config.AuthorizerConfiguration {
 	}
 }
 
+// upstreamNames replaces the names of KEP-5681.
+func upstreamNames(a *config.AuthorizerConfiguration) {
+	a.Webhook.ConditionsEndpointKubeConfigContext, a.Webhook.AuthorizationConditionsReviewVersion = "", ""
+	a.Webhook.ConditionsReview = &config.WebhookConditionsReview{Version: "v1alpha1", KubeConfigContextName: "conditions"}
+}
+
 func TestValidateAuthorizationConfiguration(t *testing.T) {
 	t.Parallel()
 	empty, relative := "", "webhook.kubeconfig"
@@ -87,8 +93,13 @@ func TestValidateAuthorizationConfiguration(t *testing.T) {
 			[]string{"authorizationConditionsReviewVersion: Unsupported"}},
 		{"a version of no endpoint", func(a *authorizer) { a.Webhook.ConditionsEndpointKubeConfigContext = "" },
 			[]string{"authorizationConditionsReviewVersion: Forbidden: needs conditionsEndpointKubeConfigContext"}},
-		{"conditions where there are none", func(a *authorizer) { a.Webhook.SubjectAccessReviewVersion = "v1" },
-			[]string{"conditionsEndpointKubeConfigContext: Forbidden: needs subjectAccessReviewVersion v1alpha1"}},
+		{"conditions of v1", func(a *authorizer) { a.Webhook.SubjectAccessReviewVersion = "v1" }, nil},
+		{"upstream's names", upstreamNames, nil},
+		{"upstream's names, of v1", func(a *authorizer) { upstreamNames(a); a.Webhook.SubjectAccessReviewVersion = "v1" }, nil},
+		{"upstream's names without a version", func(a *authorizer) { upstreamNames(a); a.Webhook.ConditionsReview.Version = "" }, []string{"conditionsReview.version: Required"}},
+		{"upstream's names with another version", func(a *authorizer) { upstreamNames(a); a.Webhook.ConditionsReview.Version = "v1" }, []string{"conditionsReview.version: Unsupported"}},
+		{"both names", func(a *authorizer) { a.Webhook.ConditionsReview = &config.WebhookConditionsReview{Version: "v1alpha1"} },
+			[]string{"conditionsEndpointKubeConfigContext: Forbidden: may not be specified together", "authorizationConditionsReviewVersion: Forbidden: may not be specified together"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

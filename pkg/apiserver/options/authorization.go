@@ -82,8 +82,9 @@ func (o *AuthorizationOptions) Chains(config apiserver.AuthorizerConfig, innerDo
 	return apiserver.NewChains(config)
 }
 
-// Webhooks reads the configuration of webhooks. It returns nil if no file is configured.
-func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
+// Webhooks reads the configuration of webhooks. It returns nil if no file is configured. upstream is the feature gate
+// UpstreamConditionalDecisions.
+func (o *AuthorizationOptions) Webhooks(upstream bool) (*webhook.Source, error) {
 	if o.ConfigFile == "" {
 		return nil, nil
 	}
@@ -93,6 +94,7 @@ func (o *AuthorizationOptions) Webhooks() (*webhook.Source, error) {
 	}
 	source, err := webhook.NewSource(webhook.SourceConfig{
 		File: o.ConfigFile, Reserved: apiserver.AuthorizerNames(), KubeAPIServer: kubeAPIServer.Host, Backoff: *o.WebhookRetryBackoff,
+		Upstream: upstream,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("--authorization-config: %w", err)

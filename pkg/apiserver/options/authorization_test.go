@@ -99,7 +99,7 @@ func TestWebhooksComeLast(t *testing.T) {
 	o := options.NewAuthorizationOptions()
 	kubeAPIServer, kubeconfig, c := asked(t)
 	o.RemoteKubeConfigFile, o.ConfigFile = kubeAPIServer, configured(t, "w", kubeconfig)
-	webhooks, err := o.Webhooks()
+	webhooks, err := o.Webhooks(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,11 +140,11 @@ func TestBadWebhooks(t *testing.T) {
 	} {
 		o := options.NewAuthorizationOptions()
 		o.RemoteKubeConfigFile, o.ConfigFile = kubeAPIServer, tc.file
-		if _, err := o.Webhooks(); err == nil || !strings.Contains(err.Error(), tc.want) {
+		if _, err := o.Webhooks(false); err == nil || !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
 		}
 	}
-	if webhooks, err := options.NewAuthorizationOptions().Webhooks(); webhooks != nil || err != nil {
+	if webhooks, err := options.NewAuthorizationOptions().Webhooks(false); webhooks != nil || err != nil {
 		t.Errorf("without a file: got %v, %v, want none", webhooks, err)
 	}
 }

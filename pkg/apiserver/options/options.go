@@ -364,7 +364,7 @@ func (o CompletedOptions) demoAuthorizer() authorization.Decider {
 // applyWebhooks reads the configuration of webhooks, and reloads it while the server runs. It
 // returns nil if no webhooks are configured.
 func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Source, error) {
-	webhooks, err := o.Authorization.Webhooks()
+	webhooks, err := o.Authorization.Webhooks(o.leavesConditions())
 	if err != nil || webhooks == nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	kjson "sigs.k8s.io/json"
 
@@ -42,13 +44,13 @@ type typeMeta struct {
 
 // reviewStatus has the field of KEP-5681 for conditions, and the fields of newer implementations.
 type reviewStatus struct {
-	Allowed             bool                   `json:"allowed"`
-	Denied              bool                   `json:"denied"`
-	Reason              string                 `json:"reason"`
-	EvaluationError     string                 `json:"evaluationError"`
-	ConditionsChain     []answerSet            `json:"conditionsChain"`
-	ConditionSetChain   []answerSet            `json:"conditionSetChain"`
-	ConditionalDecision *upstreamform.Decision `json:"conditionalDecision"`
+	Allowed             bool                  `json:"allowed"`
+	Denied              bool                  `json:"denied"`
+	Reason              string                `json:"reason"`
+	EvaluationError     string                `json:"evaluationError"`
+	ConditionsChain     []answerSet           `json:"conditionsChain"`
+	ConditionSetChain   []answerSet           `json:"conditionSetChain"`
+	ConditionalDecision *runtime.RawExtension `json:"conditionalDecision"`
 }
 
 // answerSet is a condition set. ConditionsType is the type of all its conditions without a type of
@@ -90,26 +92,38 @@ func decode(raw []byte, into any, meta *typeMeta, apiVersion, kind string) error
 }
 
 // decisionFrom converts the answer to a SubjectAccessReview of the given apiVersion into a decision
-// of the authorizer name. asked is true if the review requested conditions. It returns an error for
+// of the authorizer name. asked is true if the review requested conditions. relaxed accepts conditions whose ID or type
+// has no domain. It also returns the form of a conditional answer. It returns an error for
 // conditions that were not requested, for an answer that has more than one of allowed, denied and the
 // fields for conditions, and for an answer that is malformed.
-func decisionFrom(raw []byte, apiVersion, name string, asked bool) (authorization.Decision, error) {
+func decisionFrom(raw []byte, apiVersion, name string, asked, relaxed bool) (authorization.Decision, form, error) {
 	var r review
 	if err := decode(raw, &r, &r.typeMeta, apiVersion, "SubjectAccessReview"); err != nil {
-		return authorization.Decision{}, err
+		return authorization.Decision{}, formKEP, err
 	}
 	status := r.Status
 	if status == nil {
-		return authorization.Decision{}, fmt.Errorf("%w: it has no status", errMalformed)
+		return authorization.Decision{}, formKEP, fmt.Errorf("%w: it has no status", errMalformed)
 	}
+	decision, err := status.decision(name, asked, relaxed)
+	if status.ConditionalDecision != nil {
+		return decision, formUpstream, err
+	}
+	return decision, formKEP, err
+}
+
+func (s *reviewStatus) decision(name string, asked, relaxed bool) (authorization.Decision, error) {
+	status := s
 	conditional := status.ConditionsChain != nil || status.ConditionSetChain != nil || status.ConditionalDecision != nil
 	switch {
 	case conditional && !asked:
 		return authorization.Decision{}, errUnasked
 	case moreThanOne(status.Allowed, status.Denied, status.ConditionsChain != nil, status.ConditionSetChain != nil, status.ConditionalDecision != nil):
 		return authorization.Decision{}, errContradictory
+	case status.ConditionalDecision != nil && (status.Reason != "" || status.EvaluationError != ""):
+		return authorization.Decision{}, errContradictory
 	case conditional:
-		return status.conditional(name)
+		return status.conditional(name, relaxed)
 	}
 	reason := bound(status.Reason)
 	if status.EvaluationError != "" && !status.Allowed {
@@ -145,8 +159,11 @@ func bound(reason string) string {
 
 // conditional returns the decision that the conditions of an answer represent. It returns an error if
 // they are invalid, or if they allow the request for any data.
-func (s *reviewStatus) conditional(name string) (authorization.Decision, error) {
+func (s *reviewStatus) conditional(name string, relaxed bool) (authorization.Decision, error) {
 	wire, err := s.sets(name)
+	if err == nil && relaxed && s.ConditionalDecision == nil {
+		wire, err = qualified(name, wire)
+	}
 	if err != nil {
 		return authorization.Decision{}, fmt.Errorf("%w: %w", errMalformed, err)
 	}
@@ -169,7 +186,11 @@ func (s *reviewStatus) sets(name string) ([]authorizationapi.SubjectAccessReview
 		}
 		return setsOf(chain)
 	}
-	return upstreamform.Sets(name, s.ConditionalDecision)
+	decision, err := upstreamform.ReadDecision(s.ConditionalDecision)
+	if err != nil {
+		return nil, err
+	}
+	return upstreamform.Sets(name, decision)
 }
 
 var errEmpty = errors.New("a list of sets or of conditions is empty")
@@ -236,7 +257,35 @@ type conditionsReview struct {
 		EvaluationError   string      `json:"evaluationError"`
 		ConditionSets     []answerSet `json:"conditionSets"`
 		ConditionSetChain []answerSet `json:"conditionSetChain"`
+
+		UID      types.UID             `json:"uid"`
+		Decision *runtime.RawExtension `json:"decision"`
 	} `json:"response"`
+}
+
+// upstreamEvaluationFrom converts the answer to an AuthorizationConditionsReview in the form that is proposed for Kubernetes
+// into a decision: Allow, Deny or NoOpinion. It returns an error if the answer is about another uid, is malformed, also has
+// an answer in the form of KEP-5681, or depends on conditions.
+func upstreamEvaluationFrom(raw []byte, apiVersion string, uid types.UID) (authorization.Decision, error) {
+	var r conditionsReview
+	if err := decode(raw, &r, &r.typeMeta, apiVersion, "AuthorizationConditionsReview"); err != nil {
+		return authorization.Decision{}, err
+	}
+	response := r.Response
+	switch {
+	case response == nil:
+		return authorization.Decision{}, fmt.Errorf("%w: it has no response", errMalformed)
+	case response.UID != uid:
+		return authorization.Decision{}, fmt.Errorf("%w: its uid is not the uid of the request", errMalformed)
+	case response.Allowed || response.Denied || response.ConditionSets != nil || response.ConditionSetChain != nil:
+		return authorization.Decision{}, errContradictory
+	}
+	decision, err := upstreamform.ReadUnconditional(response.Decision)
+	if err != nil {
+		return authorization.Decision{}, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	concrete, reason, err := decision.Concrete()
+	return authorization.Unconditional(concrete, bound(reason), nil), err
 }
 
 // evaluationFrom converts the answer to an AuthorizationConditionsReview with all data into a
@@ -254,6 +303,8 @@ func evaluationFrom(raw []byte, apiVersion string) (authorization.Decision, erro
 		return authorization.Decision{}, fmt.Errorf("%w: it has no response", errMalformed)
 	case response.Allowed && response.Denied:
 		return authorization.Decision{}, errContradictory
+	case response.Decision != nil:
+		return authorization.Decision{}, fmt.Errorf("%w: it has a decision, but the review had conditionSets", errContradictory)
 	case response.ConditionSets != nil || response.ConditionSetChain != nil:
 		return authorization.Decision{}, fmt.Errorf("%w: it has conditions left, although the review had all data", errMalformed)
 	}

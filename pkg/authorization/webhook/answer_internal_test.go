@@ -27,12 +27,19 @@ func FuzzAnswers(f *testing.F) {
 		`{"status":{"conditionalDecision":{"type":"ConditionsMap","conditionsMap":{"allowConditions":[{"id":"example.com/c","type":"example.com/x"}]}}}}`,
 		`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","status":{"allowed":false,"allowed":true}}`,
 		`{"response":{"allowed":true}}`,
+		`{"status":{"conditionsChain":[{"authorizerName":"a","conditions":[{"id":"c","effect":"Allow","type":""}]}]}}`,
 	} {
 		f.Add([]byte(seed), true)
 		f.Add([]byte(seed), false)
 	}
 	f.Fuzz(func(t *testing.T, raw []byte, asked bool) {
-		decision, err := decisionFrom(raw, officialGroup+versionV1alpha1, "w", asked)
+		decision, _, err := decisionFrom(raw, officialGroup+versionV1alpha1, "w", asked, false)
+		if relaxed, _, relaxedErr := decisionFrom(raw, officialGroup+versionV1alpha1, "w", asked, true); err != nil {
+			// The letter of the KEP adds conditions, and no other answer.
+			if decision, err = relaxed, relaxedErr; err == nil && decision.IsAllow() {
+				t.Fatal("an Allow by the letter of the KEP only")
+			}
+		}
 		if err != nil {
 			return
 		}
@@ -136,7 +143,7 @@ func TestDecisionFromAnswers(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			decision, err := decisionFrom([]byte(`{"status":{`+tc.status+`}}`), officialGroup+versionV1alpha1, "w", !tc.unasked)
+			decision, _, err := decisionFrom([]byte(`{"status":{`+tc.status+`}}`), officialGroup+versionV1alpha1, "w", !tc.unasked, false)
 			if !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
 				t.Fatalf("got %v, want %v", err, tc.wantErr)
 			}
@@ -178,13 +185,13 @@ func TestAnswersToOtherReviews(t *testing.T) {
 		{name: "another kind", meta: `"kind":"SelfSubjectAccessReview",`, wantErr: true},
 		{name: "a status of an error", meta: `"apiVersion":"v1","kind":"Status",`, wantErr: true},
 	} {
-		decision, err := decisionFrom([]byte(`{`+tc.meta+`"status":{"allowed":true}}`), officialGroup+versionV1alpha1, "w", false)
+		decision, _, err := decisionFrom([]byte(`{`+tc.meta+`"status":{"allowed":true}}`), officialGroup+versionV1alpha1, "w", false, false)
 		if (err != nil) != tc.wantErr || decision.IsAllow() == tc.wantErr {
 			t.Errorf("%s: got %s, %v", tc.name, describe(decision), err)
 		}
 	}
 	for _, raw := range []string{``, `null`, `[]`, `"x"`, `{}`, `{"status":null}`, `{"status":[]}`, `{"status":{"allowed":true}}{}`, `{"status":{"allowed":true}`} {
-		if decision, err := decisionFrom([]byte(raw), officialGroup+versionV1alpha1, "w", true); !errors.Is(err, errMalformed) || decision.IsAllow() {
+		if decision, _, err := decisionFrom([]byte(raw), officialGroup+versionV1alpha1, "w", true, false); !errors.Is(err, errMalformed) || decision.IsAllow() {
 			t.Errorf("%q: got %s, %v", raw, describe(decision), err)
 		}
 		if decision, err := evaluationFrom([]byte(strings.ReplaceAll(raw, "status", "response")), officialGroup+versionV1alpha1); !errors.Is(err, errMalformed) || decision.IsAllow() {
@@ -211,7 +218,7 @@ func TestReasonsOfAnswers(t *testing.T) {
 		{name: "the longest reason", members: `"denied":true,"reason":"` + long[:4096] + `"`, want: long[:4096]},
 		{name: "a long error", members: `"denied":true,"reason":"r","evaluationError":"` + long + `"`, want: "r; " + strings.Repeat("ß", 2048) + "…"},
 	} {
-		decision, err := decisionFrom([]byte(`{"status":{`+tc.members+`}}`), officialGroup+versionV1, "w", false)
+		decision, _, err := decisionFrom([]byte(`{"status":{`+tc.members+`}}`), officialGroup+versionV1, "w", false, false)
 		if err != nil || decision.Reason() != tc.want {
 			t.Errorf("%s: got %q, %v", tc.name, decision.Reason(), err)
 		}
@@ -234,6 +241,34 @@ func checkUpstream(t *testing.T, decision authorization.Decision) {
 	}
 }
 
+// checkUpstreamEvaluation reads an evaluation in the form that is proposed for Kubernetes. An Allow must have the uid, and nothing of the other form.
+func checkUpstreamEvaluation(t *testing.T, raw []byte) {
+	t.Helper()
+	decision, err := upstreamEvaluationFrom(raw, officialGroup+versionV1alpha1, "1")
+	if err != nil {
+		if !decision.IsDeny() {
+			t.Fatalf("%s beside %v", describe(decision), err)
+		}
+		return
+	}
+	if !decision.IsUnconditional() {
+		t.Fatal("conditions remain")
+	}
+	if !decision.IsAllow() {
+		return
+	}
+	var answer struct {
+		Response map[string]any `json:"response"`
+	}
+	if err := json.Unmarshal(raw, &answer); err != nil {
+		t.Fatalf("an Allow from what is not JSON: %v", err)
+	}
+	given, _ := answer.Response["decision"].(map[string]any)
+	if answer.Response["uid"] != "1" || answer.Response["denied"] == true || given["type"] != "Allow" || given["allow"] == nil || given["deny"] != nil {
+		t.Fatalf("an Allow from %v", answer.Response)
+	}
+}
+
 // FuzzEvaluations does the same for the evaluation of conditions.
 func FuzzEvaluations(f *testing.F) {
 	for _, seed := range []string{
@@ -242,10 +277,13 @@ func FuzzEvaluations(f *testing.F) {
 		`{"response":{"allowed":true,"conditionSets":[]}}`,
 		`{"kind":"AuthorizationConditionsReview","response":{"denied":true,"reason":"r","evaluationError":"e"}}`,
 		`{"status":{"allowed":true}}`,
+		`{"response":{"uid":"1","decision":{"type":"Allow","allow":{"reason":"r"}}}}`,
+		`{"response":{"uid":"1","allowed":true,"decision":{"type":"Deny","deny":{"evaluationError":"e"}}}}`,
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		checkUpstreamEvaluation(t, raw)
 		decision, err := evaluationFrom(raw, officialGroup+versionV1alpha1)
 		if err != nil {
 			return

@@ -16,6 +16,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
@@ -23,6 +24,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -32,7 +34,24 @@ var errNoData = errors.New("there is no data to evaluate conditions against")
 // evaluation (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). If that
 // fails, it returns Deny with an error; the failure mode of the set then decides.
 func (w *Webhook) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	result, err := w.evaluate(ctx, authorization.FromUpstream(w.name, decision), data)
+	return w.evaluateIn(ctx, w.form, decision, data)
+}
+
+// answered is the author of the conditions of one answer. It has them evaluated in the form of the answer.
+type answered struct {
+	*Webhook
+	in form
+}
+
+var _ authorization.ConditionsAuthor = &answered{}
+
+// EvaluateConditions is Webhook.EvaluateConditions in the form of the answer.
+func (a *answered) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	return a.evaluateIn(ctx, a.in, decision, data)
+}
+
+func (w *Webhook) evaluateIn(ctx context.Context, in form, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
+	result, err := w.evaluate(ctx, in, authorization.FromUpstream(w.name, decision), data)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions", "name", w.name)
 		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, err)
@@ -40,7 +59,7 @@ func (w *Webhook) EvaluateConditions(ctx context.Context, decision authorizer.Co
 	return result.Concrete()
 }
 
-func (w *Webhook) evaluate(ctx context.Context, decision authorization.Decision, data authorizer.ConditionsData) (result authorization.Decision, err error) {
+func (w *Webhook) evaluate(ctx context.Context, in form, decision authorization.Decision, data authorizer.ConditionsData) (result authorization.Decision, err error) {
 	switch {
 	case decision.IsUnconditional():
 		return decision, nil
@@ -57,6 +76,12 @@ func (w *Webhook) evaluate(ctx context.Context, decision authorization.Decision,
 	if err != nil {
 		return result, err
 	}
+	if in == formUpstream {
+		return w.evaluateUpstream(ctx, request)
+	}
+	if w.relaxed {
+		request.ConditionSets = unqualified(w.name, request.ConditionSets)
+	}
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{}
 	err = authorizationv1alpha1.Convert_authorization_AuthorizationConditionsReview_To_v1alpha1_AuthorizationConditionsReview(
 		&authorizationapi.AuthorizationConditionsReview{Request: request}, review, nil)
@@ -68,8 +93,31 @@ func (w *Webhook) evaluate(ctx context.Context, decision authorization.Decision,
 	if err != nil {
 		return result, fmt.Errorf("encoding the conditions: %w", err)
 	}
-	err = w.conditions.post(ctx, body, func(answer []byte) (err error) {
+	err = w.conditions.post(ctx, formKEP, body, func(answer []byte) (err error) {
 		result, err = evaluationFrom(answer, review.APIVersion)
+		return err
+	})
+	return result, err
+}
+
+// evaluateUpstream sends conditions in the form that is proposed for Kubernetes. The namespace object has no place in it.
+func (w *Webhook) evaluateUpstream(ctx context.Context, request *authorizationapi.AuthorizationConditionsRequest) (result authorization.Decision, err error) {
+	uid := uuid.NewUUID()
+	review := &upstreamform.AuthorizationConditionsReview{
+		TypeMeta: metav1.TypeMeta{APIVersion: w.group + versionV1alpha1, Kind: "AuthorizationConditionsReview"}, Request: &upstreamform.ConditionsRequest{},
+	}
+	if review.Request.Decision, err = upstreamform.EncodeOwn(w.name, request.ConditionSets).Raw(); err != nil {
+		return result, err
+	}
+	if review.Request.AdmissionRequest, err = upstreamform.AdmissionRequestOf(uid, request); err != nil {
+		return result, err
+	}
+	body, err := json.Marshal(review)
+	if err != nil {
+		return result, fmt.Errorf("encoding the conditions: %w", err)
+	}
+	err = w.conditions.post(ctx, formUpstream, body, func(answer []byte) (err error) {
+		result, err = upstreamEvaluationFrom(answer, review.APIVersion, uid)
 		return err
 	})
 	return result, err

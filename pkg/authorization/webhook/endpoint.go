@@ -72,10 +72,10 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// post posts a review and reads the answer. A call with a transient error is retried, as by the
+// post posts a review in a form, and reads the answer. A call with a transient error is retried, as by the
 // webhook authorizer of Kubernetes; an answer that cannot be read is an error without a retry. If the
 // endpoint is confidential, the text of an error status is left out of the error.
-func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []byte) error) error {
+func (e *endpoint) post(ctx context.Context, in form, review []byte, read func(answer []byte) error) error {
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
 		start := time.Now()
 		result := e.client.Post().MaxRetries(0).Body(review).Do(ctx)
@@ -83,7 +83,7 @@ func (e *endpoint) post(ctx context.Context, review []byte, read func(answer []b
 		if err == nil {
 			err = readRaw(result, read)
 		}
-		e.metrics.record(e.name, resultOf(ctx, err), time.Since(start))
+		e.metrics.record(e.name, resultOf(ctx, err), in, time.Since(start))
 		return err
 	}, utilwebhook.DefaultShouldRetry)
 	if status := apierrors.APIStatus(nil); e.confidential && errors.As(err, &status) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 
 	configapi "github.com/proviso-authz/proviso/apis/config"
 	"github.com/proviso-authz/proviso/apis/config/load"
@@ -76,6 +77,7 @@ func (l *loader) load() ([]*Webhook, error) {
 	if l.config.Restricting {
 		errs = append(errs, failuresDeny(configuration)...)
 	}
+	errs = append(errs, l.checkForms(configuration)...)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
 	}
@@ -92,6 +94,25 @@ func (l *loader) reserved() []string {
 		return slices.Concat(l.config.Reserved, chainNames)
 	}
 	return l.config.Reserved
+}
+
+// checkForms returns an error for each webhook whose configuration needs the feature gate, which is off. With the gate, it logs
+// configurations that have the names of KEP-5681.
+func (l *loader) checkForms(configuration *configapi.AuthorizationConfiguration) field.ErrorList {
+	var errs field.ErrorList
+	for i := range configuration.Authorizers {
+		w, at := configuration.Authorizers[i].Webhook, field.NewPath("authorizers").Index(i).Child("webhook")
+		switch {
+		case w == nil:
+		case !l.config.Upstream && w.ConditionsReview != nil:
+			errs = append(errs, field.Forbidden(at.Child("conditionsReview"), "needs the feature gate UpstreamConditionalDecisions"))
+		case !l.config.Upstream && w.ConditionsEndpointKubeConfigContext != "" && w.SubjectAccessReviewVersion == versionV1:
+			errs = append(errs, field.Forbidden(at.Child("conditionsEndpointKubeConfigContext"), "needs subjectAccessReviewVersion v1alpha1, or the feature gate UpstreamConditionalDecisions"))
+		case l.config.Upstream && w.ConditionsEndpointKubeConfigContext != "":
+			klog.Background().Info("Deprecated: conditionsEndpointKubeConfigContext and authorizationConditionsReviewVersion are the names of KEP-5681; a webhook that knows the form that is proposed for Kubernetes needs conditionsReview", "name", configuration.Authorizers[i].Name)
+		}
+	}
+	return errs
 }
 
 // failuresDeny returns an error for each webhook whose failure policy is NoOpinion.
@@ -111,6 +132,7 @@ func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path)
 	c := a.Webhook
 	w := &Webhook{
 		name: a.Name, group: officialGroup, version: c.SubjectAccessReviewVersion, failOpen: c.FailurePolicy == configapi.FailurePolicyNoOpinion,
+		form: formKEP, relaxed: l.config.Upstream,
 		answers: &answers{decisions: newMemory(realClock{})},
 	}
 	if c.CacheAuthorizedRequests {
@@ -130,17 +152,32 @@ func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path)
 	if err != nil {
 		errs = append(errs, field.Invalid(at, *c.ConnectionInfo.KubeConfigFile, err.Error()))
 	}
-	if context := c.ConditionsEndpointKubeConfigContext; context != "" {
+	if context, name := conditionsContext(c, kubeconfig); context != "" {
+		if c.ConditionsReview != nil {
+			w.form = formUpstream
+		}
 		w.conditions, err = l.endpoint(a, kubeconfig, context, roundTrips{total: conditionsEvaluations, duration: conditionsDurations})
 		if err == nil {
 			w.conditions.confidential = true
 			err = l.notKubeAPIServer(kubeconfig, context)
 		}
 		if err != nil {
-			errs = append(errs, field.Invalid(path.Child("conditionsEndpointKubeConfigContext"), context, err.Error()))
+			errs = append(errs, field.Invalid(path.Child(name[0], name[1:]...), context, err.Error()))
 		}
 	}
 	return w, errs
+}
+
+// conditionsContext returns the context of the endpoint that evaluates conditions, and the path of the field that names it. The
+// context is empty if the webhook evaluates none.
+func conditionsContext(c *configapi.WebhookConfiguration, kubeconfig *clientcmdapi.Config) (context string, name []string) {
+	switch {
+	case c.ConditionsReview == nil:
+		return c.ConditionsEndpointKubeConfigContext, []string{"conditionsEndpointKubeConfigContext"}
+	case c.ConditionsReview.KubeConfigContextName == "":
+		return kubeconfig.CurrentContext, []string{"connectionInfo", "kubeConfigFile"}
+	}
+	return c.ConditionsReview.KubeConfigContextName, []string{"conditionsReview", "kubeConfigContextName"}
 }
 
 // kubeconfig reads a kubeconfig file. Relative paths in it are relative to the file.

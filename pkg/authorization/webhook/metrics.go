@@ -36,8 +36,8 @@ var buckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05,
 var (
 	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of round trips to authorization webhooks, by name and result: success, error, timeout or canceled.",
-	}, []string{"name", "result"})
+		Help: "Number of round trips to authorization webhooks, by name, result (success, error, timeout or canceled), and the form in which conditions are requested: kep, upstream or none.",
+	}, []string{"name", "result", "form"})
 	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "Latency of round trips to authorization webhooks in seconds, by name and result.", Buckets: buckets,
@@ -52,8 +52,8 @@ var (
 	}, []string{"name"})
 	conditionsEvaluations = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of round trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name and result.",
-	}, []string{"name", "result"})
+		Help: "Number of round trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name, result and form: kep or upstream.",
+	}, []string{"name", "result", "form"})
 	conditionsDurations = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "Latency of round trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.", Buckets: buckets,
@@ -96,8 +96,8 @@ type roundTrips struct {
 	duration *metrics.HistogramVec
 }
 
-func (m roundTrips) record(name, result string, elapsed time.Duration) {
-	m.total.WithLabelValues(name, result).Inc()
+func (m roundTrips) record(name, result string, in form, elapsed time.Duration) {
+	m.total.WithLabelValues(name, result, string(in)).Inc()
 	m.duration.WithLabelValues(name, result).Observe(elapsed.Seconds())
 }
 

@@ -89,7 +89,7 @@ func newProvisoSource(config *rest.Config) (*Source, error) {
 	}
 	RegisterMetrics()
 	w := &Webhook{
-		name: provisoName, group: ownGroup, version: versionV1alpha1,
+		name: provisoName, group: ownGroup, version: versionV1alpha1, form: formKEP,
 		answers: &answers{decisions: newMemory(realClock{}), authorized: provisoTTL, unauthorized: provisoTTL},
 	}
 	var errs [2]error

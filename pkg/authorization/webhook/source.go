@@ -35,6 +35,10 @@ type SourceConfig struct {
 	KubeAPIServer string
 	// Backoff is the schedule for retries of calls with a transient error.
 	Backoff wait.Backoff
+	// Upstream is the feature gate UpstreamConditionalDecisions. With it, webhooks are asked for conditions in the form that is
+	// proposed for Kubernetes if their configuration has conditionsReview, and may answer by the letter of KEP-5681: with
+	// conditions in reviews of v1, and with IDs and types that have no domain.
+	Upstream bool
 	// Restricting must be true if the webhooks are called before kube-apiserver, as NewChain does.
 	// A webhook must then deny when it fails, and a file with another failure policy is refused:
 	// otherwise kube-apiserver could allow a request that the failed webhook would have denied.

@@ -21,6 +21,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
 )
 
 // The groups, with a slash, and the versions of the reviews that are sent to a webhook.
@@ -44,7 +45,11 @@ type Webhook struct {
 	reviews, conditions *endpoint
 	matcher             *authorizationcel.CELMatcher // nil if every request matches
 	failOpen            bool
-	answers             *answers // nil if no answers are cached
+	// form is the form in which conditions are requested. relaxed also accepts conditions by the letter of KEP-5681, and has
+	// conditions evaluated in the form of the answer that they came in.
+	form    form
+	relaxed bool
+	answers *answers // nil if no answers are cached
 }
 
 var (
@@ -90,7 +95,11 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 		cacheHits.WithLabelValues(w.name).Inc()
 		return decision
 	}
-	decision, size, err := w.ask(ctx, review, mode != authorizationapi.ConditionsModeNone)
+	asked := formNone
+	if mode != authorizationapi.ConditionsModeNone {
+		asked = w.form
+	}
+	decision, size, err := w.ask(ctx, review, asked)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
@@ -102,18 +111,27 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 // to the review. The key contains everything that the webhook can decide from.
 func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode authorization.Mode) (key string, body []byte, err error) {
 	meta := metav1.TypeMeta{APIVersion: w.group + w.version, Kind: "SubjectAccessReview"}
-	var keyed, review any
+	var (
+		keyed, review any
+		conditional   *authorizationv1alpha1.ConditionalAuthorizationConfiguration
+		options       *authorizationv1alpha1.AuthorizationOptions
+	)
+	switch {
+	case mode == authorizationapi.ConditionsModeNone:
+	case w.form == formUpstream:
+		options = &authorizationv1alpha1.AuthorizationOptions{HandledDecisionTypes: upstreamform.HandledDecisionTypes}
+	default:
+		conditional = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsMode(mode)}
+	}
 	if w.version == versionV1 {
-		r := &authorizationv1.SubjectAccessReview{TypeMeta: meta, Spec: spec}
+		r := &reviewV1{SubjectAccessReview: authorizationv1.SubjectAccessReview{TypeMeta: meta}, Spec: specV1{spec, conditional, options}}
 		keyed, review = r.Spec, r
 	} else {
 		r := &authorizationv1alpha1.SubjectAccessReview{TypeMeta: meta, Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
 			ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes,
 			User: spec.User, Groups: spec.Groups, Extra: spec.Extra, UID: spec.UID,
+			ConditionalAuthorization: conditional, AuthorizationOptions: options,
 		}}
-		if mode != authorizationapi.ConditionsModeNone {
-			r.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsMode(mode)}
-		}
 		keyed, review = r.Spec, r
 	}
 	encoded, err := json.Marshal(keyed)
@@ -124,14 +142,44 @@ func (w *Webhook) review(spec authorizationv1.SubjectAccessReviewSpec, mode auth
 	return string(encoded), body, err
 }
 
-// ask posts a review. It returns the decision and the size of the answer in bytes.
-func (w *Webhook) ask(ctx context.Context, review []byte, conditions bool) (decision authorization.Decision, size int, err error) {
-	err = w.reviews.post(ctx, review, func(answer []byte) (err error) {
-		decision, err = decisionFrom(answer, w.group+w.version, w.name, conditions)
-		size = len(answer)
+// reviewV1 is a SubjectAccessReview of v1 that may request conditions, which the types of v1 cannot.
+type reviewV1 struct {
+	authorizationv1.SubjectAccessReview `json:",inline"`
+
+	Spec specV1 `json:"spec"`
+}
+
+type specV1 struct {
+	authorizationv1.SubjectAccessReviewSpec `json:",inline"`
+
+	ConditionalAuthorization *authorizationv1alpha1.ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
+	AuthorizationOptions     *authorizationv1alpha1.AuthorizationOptions                  `json:"authorizationOptions,omitempty"`
+}
+
+// ask posts a review that requests conditions in a form, or none. It returns the decision and the size of the answer in bytes.
+func (w *Webhook) ask(ctx context.Context, review []byte, asked form) (decision authorization.Decision, size int, err error) {
+	err = w.reviews.post(ctx, asked, review, func(answer []byte) error {
+		read, in, err := decisionFrom(answer, w.group+w.version, w.name, asked != formNone, w.relaxed)
+		decision, size = w.authored(read, in), len(answer)
 		return err
 	})
 	return decision, size, err
+}
+
+// authored returns a decision whose conditions are sent back in the form of the answer. Conditions that a client has sent to
+// this server for evaluation have lost that form, and are sent back in the form in which this server asks.
+func (w *Webhook) authored(decision authorization.Decision, in form) authorization.Decision {
+	if !w.relaxed || decision.IsUnconditional() {
+		return decision
+	}
+	sets := decision.Chain()
+	if len(sets) == 0 {
+		return decision // its conditions have no author
+	}
+	for i := range sets {
+		sets[i] = sets[i].WithAuthor(&answered{Webhook: w, in: in})
+	}
+	return authorization.Chained(sets...)
 }
 
 // failed returns the decision if there is no valid answer: Deny, or NoOpinion if that is the failure

@@ -174,8 +174,15 @@ func configuration(t testing.TB, entries ...entry) string {
 
 func newSource(t testing.TB, entries ...entry) *webhook.Source {
 	t.Helper()
+	return newSourceWith(t, false, entries...)
+}
+
+// newSourceWith is newSource with or without the gate UpstreamConditionalDecisions.
+func newSourceWith(t testing.TB, upstream bool, entries ...entry) *webhook.Source {
+	t.Helper()
 	source, err := webhook.NewSource(webhook.SourceConfig{
 		File: write(t, filepath.Join(t.TempDir(), "config"), configuration(t, entries...)), Backoff: wait.Backoff{Steps: 2, Duration: time.Millisecond},
+		Upstream: upstream,
 	})
 	if err != nil {
 		t.Fatal(err)

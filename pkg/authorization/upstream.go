@@ -246,18 +246,7 @@ func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
 	decision, reason, err := author.EvaluateConditions(ctx, ToUpstream(Chained(set)), e.data)
 	observeEvaluation(e.stage, routeAuthor, time.Since(start))
 	evaluations.WithLabelValues(set.typeLabel(), routeAuthor.label(), authorLabel(decision, err)).Inc()
-	switch {
-	case decision == authorizer.DecisionAllow && !set.Decision.CanBecomeAllowed():
-		return set.fails(errAuthorAllows)
-	case decision == authorizer.DecisionAllow:
-		return Allow(reason, err)
-	case decision == authorizer.DecisionNoOpinion:
-		return NoOpinion(reason, err)
-	case decision == authorizer.DecisionDeny && err == nil:
-		return Deny(reason, nil)
-	default:
-		return set.fails(err)
-	}
+	return set.answered(decision, reason, err)
 }
 
 // fails returns the decision of a set that cannot be evaluated: NoOpinion if that is its failure mode, and

@@ -126,6 +126,8 @@ type userChecks struct {
 	// requests are the values of impersonatedRequest for which the conditions must hold: the
 	// request itself, and the create that a connection needs.
 	requests []any
+	// impersonated has the same requests for the authors of conditions, with the impersonated user.
+	impersonated []*api.ImpersonationData
 	// wildcards is true if a review asks about many versions or resources. Conditional decisions are then folded, because
 	// conditions are written for one version of one resource.
 	wildcards bool
@@ -144,9 +146,11 @@ func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, imperso
 		requests:  []any{cel.Known(requestValueOf(request))},
 		wildcards: authorization.HasWildcards(request),
 	}
+	u.impersonated = append(u.impersonated, impersonationOf(request, impersonated))
 	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
 		request.Verb = "create"
 		u.requests = append(u.requests, cel.Known(requestValueOf(request)))
+		u.impersonated = append(u.impersonated, impersonationOf(request, impersonated))
 	}
 	return u
 }
@@ -177,6 +181,7 @@ func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, att
 		decision = decision.Fold()
 	}
 	// A review shows the conditions, so requests must not evaluate more of them than a review can show.
+	complete := decision
 	decision, check.Conditions = authorization.Serializable(decision)
 	if decision.IsUnconditional() {
 		return check.answered(decision), residual{}
@@ -185,7 +190,8 @@ func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, att
 	check.Decision = authorizer.DecisionAllow
 	for i, request := range u.requests {
 		u.evaluator.Values[cel.ImpersonatedRequest] = request
-		answer, residual := u.evaluate(ctx, unanswered, decision)
+		decided := decision.WithAuthorsOf(complete).DecidedByAuthors(ctx, attributes.User, u.impersonated[i])
+		answer, residual := u.evaluate(ctx, unanswered, decided)
 		if i > 0 && !answer.passes() {
 			answer.Reason = strings.TrimSuffix("a connection needs the verb create as well: "+answer.Reason, ": ")
 		}
@@ -343,6 +349,21 @@ func requestValueOf(a authorizer.AttributesRecord) map[string]any {
 	return map[string]any{
 		"verb": a.Verb, "apiGroup": a.APIGroup, "apiVersion": a.APIVersion, "resource": a.Resource,
 		"subresource": a.Subresource, "namespace": a.Namespace, "name": a.Name, "path": authorization.PathOf(a),
+	}
+}
+
+// impersonationOf returns what the authors of conditions get to know about a request and the user that makes it.
+func impersonationOf(a authorizer.AttributesRecord, u user.Info) *api.ImpersonationData {
+	extra := make(map[string]authenticationv1.ExtraValue, len(u.GetExtra()))
+	for key, values := range u.GetExtra() {
+		extra[key] = values
+	}
+	return &api.ImpersonationData{
+		Request: api.ImpersonatedRequest{
+			Verb: a.Verb, APIGroup: a.APIGroup, APIVersion: a.APIVersion, Resource: a.Resource, Subresource: a.Subresource,
+			Namespace: a.Namespace, Name: a.Name, Path: authorization.PathOf(a),
+		},
+		User: authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra},
 	}
 }
 

@@ -50,6 +50,44 @@ func (a *answered) EvaluateConditions(ctx context.Context, decision authorizer.C
 	return a.evaluateIn(ctx, a.in, decision, data)
 }
 
+var (
+	_ authorization.ImpersonationAuthor = &Webhook{}
+	_ authorization.ImpersonationAuthor = &answered{}
+)
+
+// EvaluateImpersonation sends conditions on an impersonation to the webhook. The form that is proposed for Kubernetes has no place for an
+// impersonation.
+func (w *Webhook) EvaluateImpersonation(ctx context.Context, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
+	return w.evaluateImpersonation(ctx, w.form, decision, requester, data)
+}
+
+// EvaluateImpersonation is Webhook.EvaluateImpersonation in the form of the answer.
+func (a *answered) EvaluateImpersonation(ctx context.Context, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
+	return a.evaluateImpersonation(ctx, a.in, decision, requester, data)
+}
+
+func (w *Webhook) evaluateImpersonation(ctx context.Context, in form, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
+	if !w.relaxed || w.conditions == nil || in != formKEP {
+		return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
+	}
+	result, err := func() (result authorization.Decision, err error) {
+		subject, err := userInfoOf(requester)
+		if err != nil {
+			return result, err
+		}
+		sets, err := authorization.SetsToWire(authorization.FromUpstream(w.name, decision).Chain())
+		if err != nil {
+			return result, err
+		}
+		return w.evaluateKEP(ctx, &authorizationapi.AuthorizationConditionsRequest{ConditionSets: sets, UserInfo: subject, Impersonation: data})
+	}()
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions of an impersonation", "name", w.name)
+		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, err)
+	}
+	return result.Concrete()
+}
+
 func (w *Webhook) evaluateIn(ctx context.Context, in form, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
 	result, err := w.evaluate(ctx, in, authorization.FromUpstream(w.name, decision), data)
 	if err != nil {
@@ -79,6 +117,11 @@ func (w *Webhook) evaluate(ctx context.Context, in form, decision authorization.
 	if in == formUpstream {
 		return w.evaluateUpstream(ctx, request)
 	}
+	return w.evaluateKEP(ctx, request)
+}
+
+// evaluateKEP sends conditions in the form of KEP-5681.
+func (w *Webhook) evaluateKEP(ctx context.Context, request *authorizationapi.AuthorizationConditionsRequest) (result authorization.Decision, err error) {
 	if w.relaxed {
 		request.ConditionSets = unqualified(w.name, request.ConditionSets)
 	}

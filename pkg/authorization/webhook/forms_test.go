@@ -114,7 +114,7 @@ func TestUpstreamFormFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, says(status(`"conditionalDecision":`+lone)), evaluation)
-			source := newSourceWith(t, true, proposed(t, "w", r).with(entry{"timeout": "50ms", "failurePolicy": "NoOpinion"}))
+			source := newSourceWith(t, true, proposed(t, "w", r).with(entry{"timeout": "2s", "failurePolicy": "NoOpinion"}))
 			if got := evaluate(t, chainOf(t, source).Begin(t.Context(), asking())); !got.IsDeny() {
 				t.Errorf("got %s", kindOf(got))
 			}

@@ -6,19 +6,28 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 )
 
@@ -157,14 +166,14 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	}
 }
 
-// formReviews are reviews in both forms, by kind and form. alice may create claims of class dev, and so may ann.
+// formReviews are reviews in both forms, by kind and form. alice may create claims of class dev, and so may frida.
 var formReviews = map[string]string{
-	"subjectaccessreview/kep":           `{"kind": "SubjectAccessReview", "spec": {"user": "ann", "resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
-	"subjectaccessreview/upstream":      `{"kind": "SubjectAccessReview", "spec": {"user": "ann", "resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
+	"subjectaccessreview/kep":           `{"kind": "SubjectAccessReview", "spec": {"user": "frida", "resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
+	"subjectaccessreview/upstream":      `{"kind": "SubjectAccessReview", "spec": {"user": "frida", "resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
 	"selfsubjectaccessreview/kep":       `{"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
 	"selfsubjectaccessreview/upstream":  `{"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
-	"localsubjectaccessreview/kep":      `{"kind": "LocalSubjectAccessReview", "metadata": {"namespace": "forms"}, "spec": {"user": "ann", "resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
-	"localsubjectaccessreview/upstream": `{"kind": "LocalSubjectAccessReview", "metadata": {"namespace": "forms"}, "spec": {"user": "ann", "resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
+	"localsubjectaccessreview/kep":      `{"kind": "LocalSubjectAccessReview", "metadata": {"namespace": "forms"}, "spec": {"user": "frida", "resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}}}`,
+	"localsubjectaccessreview/upstream": `{"kind": "LocalSubjectAccessReview", "metadata": {"namespace": "forms"}, "spec": {"user": "frida", "resourceAttributes": %[1]s, "authorizationOptions": %[2]s}}`,
 	"authorizationconditionsreview/kep": `{"kind": "AuthorizationConditionsReview", "request": {"operation": "CREATE", "object": {"spec": {"storageClassName": "dev"}},
 		"conditionSets": [{"authorizerName": "a", "conditions": [{"id": "example.com/dev", "effect": "Allow", "type": "authorizer.kubernetes.io/cel", "condition": "object.spec.storageClassName == \"dev\""}]}]}}`,
 	"authorizationconditionsreview/upstream": `{"kind": "AuthorizationConditionsReview", "request": {
@@ -187,11 +196,14 @@ func TestReviewsInBothForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() {
+		_ = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Delete(context.Background(), "forms-dev", metav1.DeleteOptions{})
+	})
 	_, err = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "forms-dev"},
 		Spec: policyv1alpha1.AuthorizationPolicySpec{
 			Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"),
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "ann"}, {Kind: "User", Name: "alice"}},
+			Subjects: []rbacv1.Subject{{Kind: "User", Name: "frida"}, {Kind: "User", Name: "alice"}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -224,6 +236,9 @@ func TestReviewsInBothForms(t *testing.T) {
 			golden.Compare(t, "testdata/forms/"+strings.ReplaceAll(name, "/", "-")+".golden.yaml", strings.Replace(got, "apiVersion: "+version, "apiVersion: "+officialReviews, 1))
 		}
 	}
+	if files, err := os.ReadDir("testdata/forms"); err != nil || len(files) != len(formReviews) {
+		t.Errorf("there are %d golden files for %d reviews: %v", len(files), len(formReviews), err)
+	}
 	for name, review := range map[string]string{
 		"a mode and options":     `{"kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": %[1]s, "conditionalAuthorization": {"mode": "HumanReadable"}, "authorizationOptions": %[2]s}}`,
 		"two forms":              strings.Replace(formReviews["authorizationconditionsreview/upstream"], `"request": {`, `"request": {"operation": "CREATE",`, 1),
@@ -232,6 +247,107 @@ func TestReviewsInBothForms(t *testing.T) {
 		if answer, err := create(review, officialReviews); err == nil || !strings.Contains(err.Error(), "BadRequest") {
 			t.Errorf("%s: got %v %s, want 400", name, err, answer)
 		}
+	}
+}
+
+// TestProvisosOfDifferentForms lets Provisos with and without the gate ask each other, in both forms. A Proviso that does not know the form in which it is
+// asked answers without conditions. A decision of a server with the gate is sent to one without it, as after a downgrade: no answer has a decision.
+func TestProvisosOfDifferentForms(t *testing.T) {
+	const gate = "--feature-gates=UpstreamConditionalDecisions=true"
+	first, err := stack.Alone(t.Context(), gate)
+	t.Cleanup(first.Stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := func(user, url string) *versioned.Clientset {
+		c := config(t, user)
+		c.Host, c.CAFile = url, stack.CAFile()
+		client, err := versioned.NewForConfig(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	_, shared := clients(t, "admin-direct")
+	for _, client := range []versioned.Interface{config("admin-direct", first.URL), shared} {
+		policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
+		_, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
+			ObjectMeta: metav1.ObjectMeta{Name: "forms-differ"},
+			Spec: policyv1alpha1.AuthorizationPolicySpec{
+				Effect: policyv1alpha1.PolicyEffectAllow, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "carol"}},
+				Rules:     []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"virtualmachines"}}},
+				Condition: "object.spec.storageClassName == 'forms'",
+			},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = policies.Delete(context.Background(), "forms-differ", metav1.DeleteOptions{}) })
+	}
+	review := &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
+		User:                 "carol",
+		ResourceAttributes:   &authorizationv1.ResourceAttributes{Verb: "create", Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines", Namespace: "demo"},
+		AuthorizationOptions: &authorizationv1alpha1.AuthorizationOptions{HandledDecisionTypes: []string{"ConditionsMap", "Union"}},
+	}}
+	var answer *authorizationv1alpha1.SubjectAccessReview
+	waitUntil(t, "the policy decides", func() bool {
+		answer, err = config("admin-direct", first.URL).AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		return err == nil && answer.Status.ConditionalDecision != nil
+	})
+	if downgraded, err := shared.AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || downgraded.Status.ConditionalDecision != nil || downgraded.Status.Allowed {
+		t.Errorf("options without the gate: %+v, %v", downgraded, err)
+	}
+	conditions := &authorizationv1alpha1.AuthorizationConditionsReview{Request: &authorizationv1alpha1.AuthorizationConditionsRequest{
+		Decision: answer.Status.ConditionalDecision, AdmissionRequest: &runtime.RawExtension{Raw: []byte(`{"uid": "1", "operation": "CREATE", "object": {"spec": {"storageClassName": "forms"}}}`)},
+	}}
+	if _, err := shared.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), conditions, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) {
+		t.Errorf("conditions after a downgrade: got %v, want 400", err)
+	}
+	evaluated, err := config("admin-direct", first.URL).AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), conditions, metav1.CreateOptions{})
+	if err != nil || evaluated.Response.UID != "1" || !strings.Contains(string(evaluated.Response.Decision.Raw), `"type":"Allow"`) {
+		t.Errorf("with the gate: %+v, %v", evaluated, err)
+	}
+
+	withGate := clientcmdapi.Cluster{Server: first.URL, CertificateAuthority: stack.CAFile()}
+	without := clientcmdapi.Cluster{Server: stack.ProvisoURL(), CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName}
+	const (
+		upstream = "conditionsReview: {version: v1alpha1, kubeConfigContextName: authorizationconditionsreviews}"
+		kep      = "conditionsEndpointKubeConfigContext: authorizationconditionsreviews\n    authorizationConditionsReviewVersion: v1alpha1"
+	)
+	for _, tc := range []struct {
+		name    string
+		asked   clientcmdapi.Cluster
+		form    string
+		gate    string
+		allowed bool
+	}{
+		{"both know the form", withGate, upstream, gate, true},
+		{"the asked one does not know the form", without, upstream, gate, false},
+		{"the asking one does not know the form", withGate, kep, "--feature-gates=UpstreamConditionalDecisions=false", true},
+		{"the asking one knows both", without, kep, gate, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			// A store of its own, so that the policies of the asked server alone decide.
+			second, err := stack.Alone(t.Context(), tc.gate, "--etcd-prefix=/forms", "--authorization-config="+webhookConfigOf(t, tc.asked, tc.form))
+			t.Cleanup(second.Stop)
+			if err != nil {
+				t.Fatal(err)
+			}
+			carol := config("carol-direct", second.URL)
+			create := func(class string) error {
+				vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "forms"}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12", StorageClassName: class}}
+				_, err := carol.DemoV1alpha1().VirtualMachines("demo").Create(t.Context(), vm, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				return err
+			}
+			if tc.allowed {
+				waitUntil(t, "carol may create a machine of her class", func() bool { return create("forms") == nil })
+			} else if err := create("forms"); !apierrors.IsForbidden(err) {
+				t.Errorf("got %v, want 403", err)
+			}
+			if err := create("other"); !apierrors.IsForbidden(err) {
+				t.Errorf("another class: got %v, want 403", err)
+			}
+		})
 	}
 }
 

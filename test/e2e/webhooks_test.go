@@ -71,13 +71,20 @@ func TestWebhook(t *testing.T) {
 // says so.
 func webhookConfig(t *testing.T) string {
 	t.Helper()
+	return webhookConfigOf(t, clientcmdapi.Cluster{Server: stack.ProvisoURL(), CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName},
+		"conditionsEndpointKubeConfigContext: authorizationconditionsreviews\n    authorizationConditionsReviewVersion: v1alpha1")
+}
+
+// webhookConfigOf makes a Proviso an authorizer of others, with a configuration of the endpoint for conditions.
+func webhookConfigOf(t *testing.T, proviso clientcmdapi.Cluster, conditions string) string {
+	t.Helper()
 	kubeconfig := clientcmdapi.NewConfig()
 	certFile, keyFile := stack.UserCertificate("admin")
 	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificate: certFile, ClientKey: keyFile}
 	for _, resource := range []string{"subjectaccessreviews", "authorizationconditionsreviews"} {
-		kubeconfig.Clusters[resource] = &clientcmdapi.Cluster{
-			Server: stack.ProvisoURL() + "/apis/authorization.k8s.io/v1alpha1/" + resource, CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName,
-		}
+		to := proviso
+		to.Server += "/apis/authorization.k8s.io/v1alpha1/" + resource
+		kubeconfig.Clusters[resource] = &to
 		kubeconfig.Contexts[resource] = &clientcmdapi.Context{Cluster: resource, AuthInfo: "admin"}
 	}
 	kubeconfig.CurrentContext = "subjectaccessreviews"
@@ -97,8 +104,7 @@ authorizers:
     failurePolicy: Deny
     cacheUnauthorizedRequests: false
     connectionInfo: {type: KubeConfigFile, kubeConfigFile: ` + filepath.Join(dir, "kubeconfig") + `}
-    conditionsEndpointKubeConfigContext: authorizationconditionsreviews
-    authorizationConditionsReviewVersion: v1alpha1
+    ` + conditions + `
 `
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)

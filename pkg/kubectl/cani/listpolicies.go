@@ -35,8 +35,8 @@ type change struct {
 	resource string
 	verbs    []string
 	answer   *answer
-	// rows are the cells after the verbs, from the answer.
-	rows [][]string
+	// rows are the conditions of the answer, or one row with its reason.
+	rows []conditiontable.Row
 }
 
 // changes asks about each verb of each resource in discovery, and returns the answers that differ from the rules, and those with conditions.
@@ -73,7 +73,7 @@ func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceR
 		if a == nil {
 			continue
 		}
-		next := &change{resource: nameOf(&actions[i]), verbs: []string{actions[i].Verb}, answer: a, rows: a.cells()}
+		next := &change{resource: nameOf(&actions[i]), verbs: []string{actions[i].Verb}, answer: a, rows: a.rows()}
 		if same := slices.IndexFunc(changes, next.isAlike); same >= 0 {
 			changes[same].verbs = append(changes[same].verbs, actions[i].Verb)
 			continue
@@ -171,18 +171,19 @@ func nameOf(q *question.Question) string {
 // isAlike reports whether two changes differ in the verb alone.
 func (c *change) isAlike(other *change) bool {
 	return c.resource == other.resource && c.answer.verdict == other.answer.verdict &&
-		slices.EqualFunc(c.rows, other.rows, slices.Equal[[]string])
+		slices.Equal(c.rows, other.rows)
 }
 
 // verdicts are the names of verdicts.
 var verdicts = map[verdict]string{no: "no", yes: "yes", yesIf: "yes, if"}
 
-// cells returns the cells of an answer after the verdict: effect, condition, policy and description of each condition.
-func (a *answer) cells() [][]string {
+// rows returns the conditions of an answer, or one row with its reason.
+func (a *answer) rows() []conditiontable.Row {
 	if a.verdict == yesIf {
 		return conditiontable.Rows(a.conditions)
 	}
-	return [][]string{{"", "", "", strings.Join(slices.DeleteFunc([]string{a.reason, a.evaluationError}, func(text string) bool { return text == "" }), " - ")}}
+	texts := slices.DeleteFunc([]string{a.reason, a.evaluationError}, func(text string) bool { return text == "" })
+	return []conditiontable.Row{{Description: strings.Join(texts, " - ")}}
 }
 
 func printChanges(out io.Writer, changes []*change, headers bool) error {
@@ -192,7 +193,7 @@ func printChanges(out io.Writer, changes []*change, headers bool) error {
 	}
 	for _, c := range changes {
 		for _, row := range c.rows {
-			conditiontable.WriteRow(w, append([]string{c.resource, fmt.Sprint(c.verbs), verdicts[c.answer.verdict]}, row...)...)
+			conditiontable.WriteRow(w, c.resource, fmt.Sprint(c.verbs), verdicts[c.answer.verdict], string(row.Effect), row.Condition, row.Policy, row.Description)
 		}
 	}
 	return w.Flush()

@@ -21,12 +21,23 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
+// Row is a condition in a table.
+type Row struct {
+	Effect authorizationv1alpha1.ConditionEffect `json:"effect"`
+	// Condition is the condition in plain words if it is simple, and Expression is its text.
+	Condition  string `json:"condition"`
+	Expression string `json:"expression,omitempty"`
+	// Policy is the policy, or the authorizer that decides without a condition.
+	Policy      string `json:"policy"`
+	Description string `json:"description,omitempty"`
+}
+
 // Print prints the conditions of sets in the order in which they decide.
 func Print(out io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) error {
 	w := printers.GetNewTabWriter(out)
 	WriteRow(w, "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
 	for _, row := range Rows(chain) {
-		WriteRow(w, row...)
+		WriteRow(w, string(row.Effect), row.Condition, row.Policy, row.Description)
 	}
 	return w.Flush()
 }
@@ -36,8 +47,8 @@ var effects = []authorizationv1alpha1.ConditionEffect{
 	authorizationv1alpha1.ConditionEffectDeny, authorizationv1alpha1.ConditionEffectNoOpinion, authorizationv1alpha1.ConditionEffectAllow,
 }
 
-// Rows returns the effect, the condition, the policy and the description of each condition, in the order in which they decide.
-func Rows(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (rows [][]string) {
+// Rows returns the conditions of sets in the order in which they decide.
+func Rows(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (rows []Row) {
 	for i := range chain {
 		set := &chain[i]
 		conditions := slices.Clone(set.Conditions)
@@ -49,18 +60,21 @@ func Rows(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (rows [
 			if c.Type == authorization.ConditionTypeCEL {
 				text = Words(c.Condition)
 			}
-			rows = append(rows, []string{string(c.Effect), text, policyOf(c.ID), c.Description})
+			rows = append(rows, Row{Effect: c.Effect, Condition: text, Expression: c.Condition, Policy: policyOf(c.ID), Description: c.Description})
 		}
 		rows = append(rows, Rows(set.ConditionsChain)...)
 		switch {
 		case set.Allowed:
-			rows = append(rows, []string{string(authorizationv1alpha1.ConditionEffectAllow), "always", set.AuthorizerName, ""})
+			rows = append(rows, Row{Effect: authorizationv1alpha1.ConditionEffectAllow, Condition: always, Policy: set.AuthorizerName})
 		case set.Denied:
-			rows = append(rows, []string{string(authorizationv1alpha1.ConditionEffectDeny), "always", set.AuthorizerName, ""})
+			rows = append(rows, Row{Effect: authorizationv1alpha1.ConditionEffectDeny, Condition: always, Policy: set.AuthorizerName})
 		}
 	}
 	return rows
 }
+
+// always stands for the condition of a decision without one.
+const always = "always"
 
 // policyOf returns the policy of a condition, or for a condition of another authorizer its ID.
 func policyOf(id string) string {

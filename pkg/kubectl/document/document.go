@@ -47,6 +47,8 @@ type Source struct {
 	path string
 	// document and item count from 1. item is 0 outside a list.
 	document, item int
+	// line is the line of the file with which the text of the document begins, from 1. It is 0 if it is not known.
+	line int
 }
 
 // Named returns the source of an object that comes from no file.
@@ -60,6 +62,21 @@ func (s Source) String() string {
 	}
 	return text
 }
+
+// Line returns the line of the file with which the text of the document begins, from 1, or 0 if it is not known.
+func (s Source) Line() int { return s.line }
+
+// Error is an error about one document.
+type Error struct {
+	Source Source
+	Err    error
+}
+
+// Error returns the source and the error.
+func (e *Error) Error() string { return fmt.Sprintf("%v: %v", e.Source, e.Err) }
+
+// Unwrap returns the error without the source.
+func (e *Error) Unwrap() error { return e.Err }
 
 // The errors of Read.
 var (
@@ -141,6 +158,9 @@ func openFile(path string) ([]Document, error) {
 	return readFile(path, file)
 }
 
+// ReadText reads the documents of a text. Sources and errors have the name that is given instead of a path.
+func ReadText(name, text string) ([]Document, error) { return readFile(name, strings.NewReader(text)) }
+
 // readFile reads all documents of a file. The error has the path.
 func readFile(path string, in io.Reader) ([]Document, error) {
 	content, err := io.ReadAll(io.LimitReader(in, maxFileBytes+1))
@@ -153,8 +173,12 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 		return nil, fmt.Errorf("%s: %w", path, errEncoding)
 	}
 	content = bytes.TrimPrefix(content, []byte("\ufeff"))
+	if !bytes.HasSuffix(content, []byte("\n")) {
+		content = append(content, '\n') // the reader of documents ends each line
+	}
 	var documents []Document
 	at := Source{path: path}
+	end := 0 // of the document before
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		raw, err := reader.Read()
@@ -164,10 +188,16 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+		if begin := bytes.Index(content[end:], raw); begin >= 0 {
+			at.line = 1 + bytes.Count(content[:end+begin], []byte("\n"))
+			end += begin + len(raw)
+		} else {
+			at.line = 0 // the reader has changed the line breaks
+		}
 		objects, err := toJSON(raw)
 		if err != nil {
 			at.document++
-			return nil, fmt.Errorf("%v: %w", at, err)
+			return nil, &Error{Source: at, Err: err}
 		}
 		for _, object := range objects {
 			at.document++

@@ -249,8 +249,8 @@ func write(t *testing.T, object any) string {
 	return file
 }
 
-// document joins documents of YAML.
-func document(documents ...string) string { return strings.Join(documents, "\n---\n") }
+// joined joins documents of YAML.
+func joined(documents ...string) string { return strings.Join(documents, "\n---\n") }
 
 func policy(name, effect, condition string) string {
 	return fmt.Sprintf(`{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: %s}, spec: {effect: %s, subjects: [{kind: User, name: alice}],
@@ -315,7 +315,7 @@ func TestNearMiss(t *testing.T) {
 			if tc.update != "" {
 				request, values = review("update", "things", "web"), data("UPDATE", "object: "+object+", oldObject: "+tc.update)
 			}
-			e, code := runJSON(t, document(append(tc.policies, request, values)...), append(tc.args, "-f", "-")...)
+			e, code := runJSON(t, joined(append(tc.policies, request, values)...), append(tc.args, "-f", "-")...)
 			got := e.NoNearMiss
 			if e.NearMiss != nil {
 				got = strings.TrimSuffix(fmt.Sprintf("%s %s to %s", e.NearMiss.Action, e.NearMiss.Field, e.NearMiss.Value), " to ")
@@ -391,7 +391,7 @@ data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter
 	for _, condition := range conditions {
 		for kind, resource := range map[string]string{"Secret": "things", "Other": "secrets"} {
 			for _, format := range []string{"text", "json", "dot", "svg"} {
-				input := document(policy("a", "Allow", condition), review("create", resource, ""), data("CREATE", "object: "+strings.Replace(object, "kind: Secret", "kind: "+kind, 1)))
+				input := joined(policy("a", "Allow", condition), review("create", resource, ""), data("CREATE", "object: "+strings.Replace(object, "kind: Secret", "kind: "+kind, 1)))
 				out, errOut, code := run(t, input, "-f", "-", "-o", format)
 				if code != 1 || strings.Contains(out+errOut, secret) {
 					t.Errorf("%s: %s: %s: got %d:\n%s%s", condition, kind, format, code, out, errOut)
@@ -399,18 +399,18 @@ data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter
 			}
 		}
 	}
-	shown, _, _ := run(t, document(policy("a", "Allow", `object.metadata.labels.team == "blue" && object.data.password == "x"`), review("create", "secrets", ""), data("CREATE", "object: "+object)), "-f", "-")
+	shown, _, _ := run(t, joined(policy("a", "Allow", `object.metadata.labels.team == "blue" && object.data.password == "x"`), review("create", "secrets", ""), data("CREATE", "object: "+object)), "-f", "-")
 	if !strings.Contains(shown, `object.metadata.labels.team = "red"`) || !strings.Contains(shown, "object.data.password = (not shown)") {
 		t.Errorf("got\n%s", shown)
 	}
 	// The stored value of a near miss is a secret, too.
 	old := strings.Replace(object, "password: hunter2hunter2", "password: hunter3hunter3", 1)
-	update := document(policy("a", "Allow", `object.data.password == oldObject.data.password`), review("update", "secrets", "s"), data("UPDATE", "object: "+object+", oldObject: "+old))
+	update := joined(policy("a", "Allow", `object.data.password == oldObject.data.password`), review("update", "secrets", "s"), data("UPDATE", "object: "+object+", oldObject: "+old))
 	miss, _, _ := run(t, update, "-f", "-")
 	if strings.Contains(miss, "hunter") || !strings.Contains(miss, "near miss: set data.password to (not shown) (now (not shown))") {
 		t.Errorf("got\n%s", miss)
 	}
-	hidden := document(policy("a", "Allow", `object.spec.password == "x" && object.spec.host == "y"`), review("create", "things", ""),
+	hidden := joined(policy("a", "Allow", `object.spec.password == "x" && object.spec.host == "y"`), review("create", "things", ""),
 		data("CREATE", "object: {apiVersion: v1, kind: Thing, spec: {password: hunter2hunter2, host: visible}}"))
 	out, _, _ := run(t, hidden, "-f", "-", "--hide=spec.password")
 	if strings.Contains(out, secret) || !strings.Contains(out, "visible") {
@@ -430,7 +430,7 @@ func event(id string, code int, verb, more string) string {
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	policies := filepath.Join(t.TempDir(), "policies.yaml")
-	content := document(policy("a", "Allow", `object.spec.class == "dev" && request.name == ""`),
+	content := joined(policy("a", "Allow", `object.spec.class == "dev" && request.name == ""`),
 		strings.Replace(policy("u", "Allow", `object.spec.class == "dev" && (object.spec.size == 1 || oldObject.spec.size == 2)`), `verbs: ["*"]`, "verbs: [update]", 1))
 	content = strings.Replace(content, `verbs: ["*"]`, "verbs: [create]", 1)
 	if err := os.WriteFile(policies, []byte(content), 0o600); err != nil {
@@ -498,15 +498,15 @@ func TestMistakes(t *testing.T) {
 		{name: "a log that is missing", args: []string{"--audit-log=missing.log"}, want: "missing.log: no such file"},
 		{name: "an ID without a log", args: []string{"-f", "-", "--audit-id=x"}, want: "--audit-id cannot be set without --audit-log"},
 		{name: "no request", input: good[0], args: []string{"-f", "-"}, want: "the files have no request"},
-		{name: "two requests", input: document(good[0], good[1], good[1]), args: []string{"-f", "-"}, want: "only one request can be given"},
-		{name: "another kind", input: document(good[0], good[1], "{apiVersion: v1, kind: Pod}"), args: []string{"-f", "-"}, want: "is not a policy"},
-		{name: "no user", input: document(good[0], strings.Replace(good[1], "user: alice, ", "", 1)), args: []string{"-f", "-"}, want: "a user or a group is required"},
-		{name: "an unknown field", input: document(good[0], strings.Replace(good[1], "user:", "usr:", 1)), args: []string{"-f", "-"}, want: `unknown field "spec.usr"`},
-		{name: "an object without a kind", input: document(good[0], good[1], data("CREATE", "object: {apiVersion: v1, data: {x: hunter2}}")), args: []string{"-f", "-"}, want: "an object must have apiVersion and kind"},
+		{name: "two requests", input: joined(good[0], good[1], good[1]), args: []string{"-f", "-"}, want: "only one request can be given"},
+		{name: "another kind", input: joined(good[0], good[1], "{apiVersion: v1, kind: Pod}"), args: []string{"-f", "-"}, want: "is not a policy"},
+		{name: "no user", input: joined(good[0], strings.Replace(good[1], "user: alice, ", "", 1)), args: []string{"-f", "-"}, want: "a user or a group is required"},
+		{name: "an unknown field", input: joined(good[0], strings.Replace(good[1], "user:", "usr:", 1)), args: []string{"-f", "-"}, want: `unknown field "spec.usr"`},
+		{name: "an object without a kind", input: joined(good[0], good[1], data("CREATE", "object: {apiVersion: v1, data: {x: hunter2}}")), args: []string{"-f", "-"}, want: "an object must have apiVersion and kind"},
 		{name: "a suite without a test", args: []string{"-f", filepath.Join(examples, "storage-class", "test.yaml")}, want: "--test must name the test"},
 		{name: "a test that is missing", args: []string{"-f", filepath.Join(examples, "storage-class", "test.yaml"), "--test=x"}, want: `has no test "x"`},
-		{name: "a test without a suite", input: document(good...), args: []string{"-f", "-", "--test=x"}, want: "--test cannot be set without a PolicyTest"},
-		{name: "a field to hide", input: document(good...), args: []string{"-f", "-", "--hide=a..b"}, want: "--hide must be a field"},
+		{name: "a test without a suite", input: joined(good...), args: []string{"-f", "-", "--test=x"}, want: "--test cannot be set without a PolicyTest"},
+		{name: "a field to hide", input: joined(good...), args: []string{"-f", "-", "--hide=a..b"}, want: "--hide must be a field"},
 		{name: "no audit log", input: `{"password": "hunter2"}`, args: []string{"--audit-log=-"}, want: "line 1: is not an audit log"},
 		{name: "no refusal", input: event("1", 200, "create", ""), args: []string{"--audit-log=-"}, want: "has no refused request"},
 		{name: "no such ID", input: event("1", 403, "create", ""), args: []string{"--audit-log=-", "--audit-id=2"}, want: `with the ID "2"`},
@@ -525,7 +525,7 @@ func TestMistakes(t *testing.T) {
 // TestFormats prints an explanation with texts that could break a format, in all of them.
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	input := document(policy("a", "Allow", `object.spec.class == "<dev>\"\\"`), review("create", "things", ""), data("CREATE", `object: {apiVersion: v1, kind: Thing, spec: {class: "a\e[2J</text>\"\\\n& ]]>"}}`))
+	input := joined(policy("a", "Allow", `object.spec.class == "<dev>\"\\"`), review("create", "things", ""), data("CREATE", `object: {apiVersion: v1, kind: Thing, spec: {class: "a\e[2J</text>\"\\\n& ]]>"}}`))
 	for _, format := range []string{"text", "json", "dot", "svg"} {
 		out, errOut, code := run(t, input, "-f", "-", "-o", format)
 		if code != 1 || errOut != "" || strings.ContainsRune(out, '\x1b') {
@@ -557,7 +557,7 @@ func TestBounds(t *testing.T) {
 		terms = append(terms, fmt.Sprintf(`object.f%d == "x"`, i))
 	}
 	long := strings.Repeat("z", 5000)
-	input := document(policy("a", "Allow", strings.Join(terms, " || ")), review("create", "things", ""), data("CREATE", `object: {apiVersion: v1, kind: Thing, f1: `+long+`, f2: [`+long+`]}`))
+	input := joined(policy("a", "Allow", strings.Join(terms, " || ")), review("create", "things", ""), data("CREATE", `object: {apiVersion: v1, kind: Thing, f1: `+long+`, f2: [`+long+`]}`))
 	for _, format := range []string{"text", "dot", "svg"} {
 		out, _, code := run(t, input, "-f", "-", "-o", format)
 		if code != 1 || strings.Contains(out, long[:500]) || strings.Count(out, "\n") > 1000 || !strings.Contains(out, "…") {

@@ -39,6 +39,8 @@ type input struct {
 	*options
 
 	compilers *simulation.Compilers
+	// isOffline says that nothing is read but documents: no file that a document names, and no cluster.
+	isOffline bool
 
 	request         simulation.Request
 	policies        []policyfile.Policy
@@ -55,6 +57,8 @@ var (
 	errTwoSuites  = errors.New("only one PolicyTest can be given")
 	errWithSuite  = errors.New("a PolicyTest has its own request and policies: no other documents can be given")
 	errTwice      = errors.New("only one request can be given")
+	errSuite      = errors.New("a PolicyTest names files, which are not read: write its policies and the request of one test instead")
+	errNoPolicies = errors.New("there are no policies")
 	errEmpty      = errors.New("request: Required value")
 	errNoProviso  = errors.New("the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f")
 	errWithLog    = errors.New("a SubjectAccessReview cannot be given together with --audit-log")
@@ -64,22 +68,29 @@ var (
 
 // read reads the request and the policies, and returns all mistakes.
 func (in *input) read(ctx context.Context) (errs []error) {
-	namespace := ""
-	if in.flags.Namespace != nil {
-		namespace = *in.flags.Namespace
-	}
 	if in.auditLog != "" {
 		if err := in.readAuditLog(); err != nil {
 			return []error{err}
 		}
 	}
 	documents, errs := document.Read(in.In, in.filenames, in.recursive)
+	return in.load(ctx, documents, errs)
+}
+
+// load reads the request and the policies from documents. errs are mistakes that were found before.
+func (in *input) load(ctx context.Context, documents []document.Document, errs []error) []error {
+	namespace := ""
+	if in.flags != nil && in.flags.Namespace != nil {
+		namespace = *in.flags.Namespace
+	}
 	loader := policyfile.NewLoader(namespace, in.compilers.Policies)
 	suites, others, hasPolicies := 0, 0, false
 	for _, d := range documents {
 		meta := metav1.TypeMeta{}
 		_ = kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta)
 		switch {
+		case meta.Kind == policytest.Kind && in.isOffline:
+			errs = in.appendError(errs, d, errSuite)
 		case meta.Kind == policytest.Kind:
 			suites++
 			errs = append(errs, in.readTest(ctx, d)...)
@@ -113,6 +124,9 @@ func (in *input) read(ctx context.Context) (errs []error) {
 	if suites == 1 {
 		return nil
 	}
+	if !hasPolicies && in.isOffline {
+		return []error{errNoPolicies}
+	}
 	if !hasPolicies {
 		if err := in.loadFromCluster(ctx, loader); err != nil {
 			return []error{err}
@@ -132,7 +146,7 @@ func (in *input) appendError(errs []error, d document.Document, err error) []err
 	if err == nil {
 		return errs
 	}
-	return append(errs, fmt.Errorf("%v: %w", d.Source, err))
+	return append(errs, &document.Error{Source: d.Source, Err: err})
 }
 
 func unmarshal(d document.Document, into any) error {
@@ -171,7 +185,7 @@ func (in *input) readData(d document.Document) error {
 
 func (in *input) readTest(ctx context.Context, d document.Document) []error {
 	if in.test == "" {
-		return []error{fmt.Errorf("%v: %w", d.Source, errNoTest)}
+		return []error{&document.Error{Source: d.Source, Err: errNoTest}}
 	}
 	policies, r, warnings, errs := policytest.ReadTest(ctx, d, in.test, in.compilers.Policies)
 	if len(errs) > 0 {

@@ -20,22 +20,22 @@ import (
 // printText prints the tree with lines. The first line is the answer alone, as can-i prints it.
 func printText(out io.Writer, x *explanation) error {
 	top := treeOf(x)
-	answer, rest, _ := strings.Cut(top.text, ": ")
+	answer, rest, _ := strings.Cut(top.Text, ": ")
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", answer, rest)
-	writeEntries(&b, top.entries, "")
+	writeEntries(&b, top.Entries, "")
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-func writeEntries(b *strings.Builder, entries []*entry, indent string) {
+func writeEntries(b *strings.Builder, entries []*Entry, indent string) {
 	for i, e := range entries {
 		branch, below := "├── ", "│   "
 		if i == len(entries)-1 {
 			branch, below = "└── ", "    "
 		}
-		b.WriteString(indent + branch + e.text + "\n")
-		writeEntries(b, e.entries, indent+below)
+		b.WriteString(indent + branch + e.Text + "\n")
+		writeEntries(b, e.Entries, indent+below)
 	}
 }
 
@@ -53,7 +53,7 @@ func printJSON(out io.Writer, x *explanation) error {
 }
 
 // dotColours are the colours of the frames in a graph.
-var dotColours = map[tone]string{tonePlain: "gray50", toneYes: "green4", toneNo: "red3", toneMiss: "blue3"}
+var dotColours = map[Tone]string{tonePlain: "gray50", toneYes: "green4", toneNo: "red3", toneMiss: "blue3"}
 
 // printDOT prints the tree as a graph in the language of Graphviz.
 func printDOT(out io.Writer, x *explanation) error {
@@ -61,12 +61,12 @@ func printDOT(out io.Writer, x *explanation) error {
 	b.WriteString("digraph explanation {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=monospace];\n")
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	count := 0
-	var write func(e *entry) int
-	write = func(e *entry) int {
+	var write func(e *Entry) int
+	write = func(e *Entry) int {
 		id := count
 		count++
-		fmt.Fprintf(&b, "  n%d [label=\"%s\", color=%s];\n", id, escape.Replace(e.text), dotColours[e.tone])
-		for _, child := range e.entries {
+		fmt.Fprintf(&b, "  n%d [label=\"%s\", color=%s];\n", id, escape.Replace(e.Text), dotColours[e.Tone])
+		for _, child := range e.Entries {
 			fmt.Fprintf(&b, "  n%d -> n%d;\n", id, write(child))
 		}
 		return id
@@ -98,7 +98,7 @@ const svgStyle = `<style>
 
 // row is an entry in a picture.
 type row struct {
-	*entry
+	*Entry
 
 	text          string
 	depth, parent int
@@ -107,15 +107,15 @@ type row struct {
 // printSVG prints the tree as a picture: a row for each entry, for light and dark backgrounds.
 func printSVG(out io.Writer, x *explanation) error {
 	var rows []row
-	var add func(e *entry, depth, parent int)
-	add = func(e *entry, depth, parent int) {
-		text := e.text
+	var add func(e *Entry, depth, parent int)
+	add = func(e *Entry, depth, parent int) {
+		text := e.Text
 		if utf8.RuneCountInString(text) > svgCharacters {
 			text = string([]rune(text)[:svgCharacters-1]) + "…"
 		}
-		rows = append(rows, row{entry: e, text: text, depth: depth, parent: parent})
+		rows = append(rows, row{Entry: e, text: text, depth: depth, parent: parent})
 		self := len(rows) - 1
-		for _, child := range e.entries {
+		for _, child := range e.Entries {
 			add(child, depth+1, self)
 		}
 	}
@@ -135,7 +135,7 @@ func printSVG(out io.Writer, x *explanation) error {
 			from := svgMargin + r.parent*svgRow + svgRow - 6
 			fmt.Fprintf(&b, "<path d=\"M%d %dV%dH%d\"/>\n", r.left()-svgIndent/2, from, top+svgRow/2-3, r.left())
 		}
-		fmt.Fprintf(&b, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\"/>", r.tone, r.left(), top, r.width(), svgRow-6)
+		fmt.Fprintf(&b, "<rect class=\"box %s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\"/>", r.Tone, r.left(), top, r.width(), svgRow-6)
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" xml:space=\"preserve\">", r.left()+8, top+16)
 		_ = xml.EscapeText(&b, []byte(r.text))
 		b.WriteString("</text>\n")

@@ -20,21 +20,21 @@ const (
 	maxEntryBytes = 400
 )
 
-// tone is the meaning of an entry, which pictures show as a colour.
-type tone string
+// Tone is the meaning of an entry, which pictures show as a colour.
+type Tone string
 
 const (
-	tonePlain tone = "plain"
-	toneYes   tone = "yes"
-	toneNo    tone = "no"
-	toneMiss  tone = "miss"
+	tonePlain Tone = "plain"
+	toneYes   Tone = "yes"
+	toneNo    Tone = "no"
+	toneMiss  Tone = "miss"
 )
 
-// entry is a line of the tree in which an explanation is shown.
-type entry struct {
-	text    string
-	tone    tone
-	entries []*entry
+// Entry is a line of the tree in which an explanation is shown.
+type Entry struct {
+	Text    string   `json:"text"`
+	Tone    Tone     `json:"tone"`
+	Entries []*Entry `json:"entries,omitempty"`
 }
 
 // tree makes the tree of an explanation.
@@ -43,16 +43,16 @@ type tree struct {
 }
 
 // add adds an entry below another one. It returns nil if the tree is full.
-func (t *tree) add(to *entry, as tone, format string, args ...any) *entry {
+func (t *tree) add(to *Entry, as Tone, format string, args ...any) *Entry {
 	if to == nil || t.count == maxEntries {
 		return nil
 	}
 	if t.count++; t.count == maxEntries {
-		to.entries = append(to.entries, &entry{text: "…", tone: tonePlain})
+		to.Entries = append(to.Entries, &Entry{Text: "…", Tone: tonePlain})
 		return nil
 	}
-	e := &entry{text: shorten(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), tone: as}
-	to.entries = append(to.entries, e)
+	e := &Entry{Text: shorten(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), Tone: as}
+	to.Entries = append(to.Entries, e)
 	return e
 }
 
@@ -63,16 +63,16 @@ var opinionTexts = map[string]string{
 
 var verdictTexts = map[simulation.Verdict]string{simulation.Yes: "yes", simulation.No: "no", simulation.YesIf: "yes, if"}
 
-var verdictTones = map[simulation.Verdict]tone{simulation.Yes: toneYes, simulation.No: toneNo, simulation.YesIf: tonePlain}
+var verdictTones = map[simulation.Verdict]Tone{simulation.Yes: toneYes, simulation.No: toneNo, simulation.YesIf: tonePlain}
 
 // treeOf returns an explanation as a tree.
-func treeOf(x *explanation) *entry {
-	t, root := &tree{}, &entry{}
+func treeOf(x *explanation) *Entry {
+	t, root := &tree{}, &Entry{}
 	top := t.add(root, verdictTones[x.Decision], "%s: %s, %s", verdictTexts[x.Decision], x.User, x.Request)
 	for _, m := range x.Chain {
 		as := tonePlain
 		if m.Decides {
-			as = map[string]tone{opinionAllow: toneYes, opinionDeny: toneNo}[m.Opinion]
+			as = map[string]Tone{opinionAllow: toneYes, opinionDeny: toneNo}[m.Opinion]
 		}
 		e := t.add(top, as, "%s: %s", m.Name, opinionTexts[m.Opinion])
 		for _, p := range m.Policies {
@@ -95,7 +95,7 @@ func treeOf(x *explanation) *entry {
 }
 
 // addPolicy adds a policy. Only policies that decide have the parts of their conditions.
-func (t *tree) addPolicy(to *entry, p *policy) {
+func (t *tree) addPolicy(to *Entry, p *policy) {
 	state := "its condition is " + p.Result
 	if p.Condition == nil {
 		state = "it has no condition for this request"
@@ -110,7 +110,7 @@ func (t *tree) addPolicy(to *entry, p *policy) {
 	}
 	as := tonePlain
 	if p.Decides {
-		as = map[bool]tone{true: toneYes, false: toneNo}[p.Effect == "Allow" && p.Result == "true"]
+		as = map[bool]Tone{true: toneYes, false: toneNo}[p.Effect == "Allow" && p.Result == "true"]
 	}
 	text := fmt.Sprintf("%s policy %s: %s", p.Effect, p.Policy, state)
 	if p.Description != "" {
@@ -121,7 +121,7 @@ func (t *tree) addPolicy(to *entry, p *policy) {
 	}
 }
 
-func (t *tree) addPart(to *entry, p *part) {
+func (t *tree) addPart(to *Entry, p *part) {
 	text := p.Text + " = " + p.Value
 	switch {
 	case p.Error != "":

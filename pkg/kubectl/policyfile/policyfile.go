@@ -133,9 +133,9 @@ func (l *Loader) otherKind(meta metav1.TypeMeta) error {
 // Fail adds an error about an object. The name may be empty.
 func (l *Loader) Fail(at document.Source, name string, err error) {
 	if name != "" {
-		name += ": "
+		err = fmt.Errorf("%s: %w", name, err)
 	}
-	l.Errs = append(l.Errs, fmt.Errorf("%v: %s%w", at, name, err))
+	l.Errs = append(l.Errs, &document.Error{Source: at, Err: err})
 }
 
 func (l *Loader) cluster(ctx context.Context, at document.Source, p *policyapi.ClusterAuthorizationPolicy) {

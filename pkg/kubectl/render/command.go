@@ -243,12 +243,12 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 	report := &report{}
 	var barriers []*barrier.Barrier
 	for _, p := range l.Sorted() {
-		var b *barrier.Barrier
-		if p.Spec.Effect == policyv1alpha1.PolicyEffectDeny {
-			if b, err = compiler.Compile(p.Key, p.Spec); err != nil {
-				l.Fail(p.Source, p.Key.String(), err)
-				continue
-			}
+		b, err := compilePolicy(compiler, &p)
+		if err != nil {
+			l.Fail(p.Source, p.Key.String(), err)
+			continue
+		}
+		if b != nil {
 			barriers = append(barriers, b)
 		}
 		report.Policies = append(report.Policies, reportOf(&p, b))
@@ -267,6 +267,14 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 		}
 	}
 	return barriers, report, nil
+}
+
+// compilePolicy compiles a policy with the effect Deny, and returns nil for another policy.
+func compilePolicy(compiler *barrier.Compiler, p *policyfile.Policy) (*barrier.Barrier, error) {
+	if p.Spec.Effect != policyv1alpha1.PolicyEffectDeny {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
+	return compiler.Compile(p.Key, p.Spec)
 }
 
 // compileMappings compiles the exclusions of mappings, which determine them together, and adds the mappings to a report.

@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/convert"
 	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
 	"github.com/proviso-authz/proviso/pkg/kubectl/lint"
+	"github.com/proviso-authz/proviso/pkg/kubectl/playground"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/render"
@@ -85,6 +86,6 @@ func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // the help is the same for all users
-	cmd.AddCommand(cani.NewCommand(flags, streams), canimpersonate.NewCommand(flags, streams), convert.NewCommand(flags, streams), explain.NewCommand(flags, streams), lint.NewCommand(flags, streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), whocan.NewCommand(flags, streams), newVersionCommand(streams))
+	cmd.AddCommand(cani.NewCommand(flags, streams), canimpersonate.NewCommand(flags, streams), convert.NewCommand(flags, streams), explain.NewCommand(flags, streams), lint.NewCommand(flags, streams), playground.NewCommand(streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), whocan.NewCommand(flags, streams), newVersionCommand(streams))
 	return cmd
 }

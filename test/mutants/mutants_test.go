@@ -710,7 +710,21 @@ var suites = []mutation.Suite{
 		{Name: "review: versions with other answers", File: "versions.go", Old: "if slices.ContainsFunc(answers[1:], answers[0].differs) {", New: "if false {"},
 		{Name: "review: versions of several verbs", File: "versions.go", Old: "authorization.HasWildcards(record) {", New: "false {"},
 	}},
-	{Package: "pkg/kubectl/explain", Test: "^TestSecretsAreNotShown$|^TestNearMiss$|^TestMistakes$", Mutants: []mutation.Mutant{
+	{Package: "pkg/kubectl/playground", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "playground: other hosts", File: "server.go", Old: "if r.Host != s.host {", New: "if false {"},
+		{Name: "playground: other origins", File: "server.go", Old: `if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+s.host {`, New: "if false {"},
+		{Name: "playground: requests of other pages", File: "server.go", Old: "s.guarded(protected.Handler(mux))", New: "s.guarded(mux)"},
+		{Name: "playground: forms", File: "server.go", Old: `if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {`, New: "if false {"},
+		{Name: "playground: the size of requests", File: "server.go", Old: "http.MaxBytesReader(w, r.Body, maxBodyBytes)", New: "r.Body"},
+		{Name: "playground: decisions that go on", File: "server.go", Old: "defer func() { <-s.running }()", New: "<-s.running"},
+		{Name: "playground: the time of decisions", File: "server.go", Old: "context.WithTimeout(r.Context(), s.timeout)", New: "context.WithCancel(r.Context())"},
+		{Name: "playground: panics", File: "server.go", Old: "if recover() != nil {", New: "if false {"},
+		{Name: "playground: other addresses", File: "command.go", Old: `const address = "127.0.0.1"`, New: `const address = "0.0.0.0"`},
+		{Name: "playground: no scripts of others", File: "server.go", Old: `"Content-Security-Policy": "default-src 'none';`, New: `"Content-Security-Policy": "default-src *;`},
+	}},
+	{Package: "pkg/kubectl/explain", Test: "^TestSecretsAreNotShown$|^TestNearMiss$|^TestMistakes$|^TestDocuments$", Mutants: []mutation.Mutant{
+		{Name: "explain: files that a PolicyTest names", File: "input.go", Old: "case meta.Kind == policytest.Kind && in.isOffline:", New: "case false:"},
+		{Name: "explain: no cluster for documents", File: "input.go", Old: "if !hasPolicies && in.isOffline {", New: "if false {"},
 		{Name: "explain: values of secrets", File: "explanation.go", Old: "isHidden := !isBool && x.secrecy.hidesAny(traced.Reads)", New: "isHidden := isBool && x.secrecy.hidesAny(traced.Reads)"},
 		{Name: "explain: elements of secrets", File: "explanation.go", Old: "if x.secrecy.hidesAny(element.Reads) {", New: "if false {"},
 		{Name: "explain: errors about secrets", File: "explanation.go", Old: "case traced.Err != nil && isHidden:", New: "case false:"},

@@ -1,0 +1,208 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package playground
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/render"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+)
+
+// question is the body of a request for a decision: the texts of the editors.
+type question struct {
+	// Policies has policies. Request has a SubjectAccessReview.
+	Policies string `json:"policies"`
+	Request  string `json:"request"`
+	// Object has an AuthorizationConditionsReview, or plain objects. It may be empty.
+	Object string `json:"object"`
+	// RBACAllows assumes that RBAC allows the request.
+	RBACAllows bool `json:"rbacAllows"`
+}
+
+// answer is the answer to a question. It has either errors or a decision.
+type answer struct {
+	Errors []mistake `json:"errors,omitempty"`
+
+	Decision        simulation.Verdict `json:"decision,omitempty"`
+	AtAuthorization simulation.Verdict `json:"atAuthorization,omitempty"`
+	WithObject      simulation.Verdict `json:"withObject,omitempty"`
+	Tree            *explain.Entry     `json:"tree,omitempty"`
+	NearMiss        string             `json:"nearMiss,omitempty"`
+	NoNearMiss      string             `json:"noNearMiss,omitempty"`
+	// Conditions are the conditions at authorization, in the order in which they decide.
+	Conditions []conditiontable.Row `json:"conditions,omitempty"`
+	Barriers   []render.Rendered    `json:"barriers,omitempty"`
+	Warnings   []string             `json:"warnings,omitempty"`
+}
+
+// The names of the editors. Sources of documents have them instead of a path.
+const (
+	editorPolicies = "policies"
+	editorRequest  = "request"
+	editorObject   = "object"
+)
+
+// The kinds of reviews.
+const (
+	kindRequest = "SubjectAccessReview"
+	kindData    = "AuthorizationConditionsReview"
+)
+
+// The errors of editors.
+var (
+	errNoPolicies = errors.New("write a policy")
+	errOneRequest = fmt.Errorf("write one %s", kindRequest)
+	errInPolicies = errors.New("only policies can be here")
+	errObjects    = fmt.Errorf("write one %s, or the object of the request and, for an update, also the object that is stored", kindData)
+	errNoVerb     = fmt.Errorf("an object is read for create, update, patch and delete of a resource: for another request, write an %s", kindData)
+)
+
+// maxMistakes bounds the mistakes in an answer.
+const maxMistakes = 20
+
+// decide answers a question.
+func decide(ctx context.Context, compilers *simulation.Compilers, q *question) *answer {
+	documents, mistakes := q.documents()
+	if len(mistakes) > 0 {
+		return &answer{Errors: mistakes}
+	}
+	report, errs := explain.Documents(ctx, compilers, documents, q.RBACAllows)
+	if len(errs) > 0 {
+		return &answer{Errors: q.mistakesOf("", errs)}
+	}
+	barriers, err := render.Policies(compilers.Policies, report.Policies)
+	if err != nil {
+		return &answer{Errors: q.mistakesOf(editorPolicies, []error{err})}
+	}
+	a := &answer{
+		Decision: report.Decision, AtAuthorization: report.AtAuthorization, WithObject: report.WithObject, Tree: report.Tree,
+		NearMiss: printable.Text(report.NearMiss), NoNearMiss: report.NoNearMiss, Conditions: conditiontable.Rows(report.Conditions), Barriers: barriers,
+	}
+	for i := range a.Conditions {
+		row := &a.Conditions[i]
+		row.Condition, row.Expression, row.Description = printable.Text(row.Condition), printable.Text(row.Expression), printable.Text(row.Description)
+	}
+	for _, warning := range report.Warnings {
+		a.Warnings = append(a.Warnings, printable.Text(warning))
+	}
+	return a
+}
+
+// documents returns the documents in the editors, or all mistakes in them.
+func (q *question) documents() (documents []document.Document, mistakes []mistake) {
+	read := func(editor, text string, check func([]document.Document) ([]document.Document, error)) {
+		found, err := document.ReadText(editor, text)
+		if err == nil {
+			found, err = check(found)
+		}
+		if err != nil {
+			mistakes = append(mistakes, q.mistakesOf(editor, []error{err})...)
+		}
+		documents = append(documents, found...)
+	}
+	read(editorPolicies, q.Policies, checkPolicies)
+	read(editorRequest, q.Request, checkRequest)
+	read(editorObject, q.Object, q.checkObject)
+	return documents, mistakes
+}
+
+// kindOf returns the kind of a document, or an empty string.
+func kindOf(d document.Document) string {
+	meta := metav1.TypeMeta{}
+	if kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta) != nil {
+		return ""
+	}
+	return meta.Kind
+}
+
+func checkPolicies(documents []document.Document) ([]document.Document, error) {
+	for _, d := range documents {
+		if kind := kindOf(d); kind == kindRequest || kind == kindData {
+			return nil, &document.Error{Source: d.Source, Err: errInPolicies}
+		}
+	}
+	if len(documents) == 0 {
+		return nil, errNoPolicies
+	}
+	return documents, nil
+}
+
+func checkRequest(documents []document.Document) ([]document.Document, error) {
+	for _, d := range documents {
+		if kindOf(d) != kindRequest {
+			return nil, &document.Error{Source: d.Source, Err: errOneRequest}
+		}
+	}
+	if len(documents) != 1 {
+		return nil, errOneRequest
+	}
+	return documents, nil
+}
+
+// checkObject returns the data of the request as one document.
+func (q *question) checkObject(documents []document.Document) ([]document.Document, error) {
+	switch {
+	case len(documents) == 0:
+		return nil, nil
+	case len(documents) == 1 && kindOf(documents[0]) == kindData:
+		return documents, nil
+	}
+	verb, ok := q.verb()
+	if !ok {
+		return nil, nil // the mistake is in the request
+	}
+	data := map[string]any{}
+	objects := make([]json.RawMessage, 0, len(documents))
+	for _, d := range documents {
+		if kind := kindOf(d); kind == kindData || kind == "" {
+			return nil, &document.Error{Source: d.Source, Err: errObjects}
+		}
+		objects = append(objects, d.JSON)
+	}
+	switch {
+	case verb == "create" && len(objects) == 1:
+		data["operation"], data["object"] = authorizationv1alpha1.OperationCreate, objects[0]
+	case (verb == "update" || verb == "patch") && len(objects) == 2:
+		data["operation"], data["object"], data["oldObject"] = authorizationv1alpha1.OperationUpdate, objects[0], objects[1]
+	case verb == "delete" && len(objects) == 1:
+		data["operation"], data["oldObject"] = authorizationv1alpha1.OperationDelete, objects[0]
+	case verb == "create" || verb == "update" || verb == "patch" || verb == "delete":
+		return nil, errObjects
+	default:
+		return nil, errNoVerb
+	}
+	text, err := json.Marshal(map[string]any{"apiVersion": authorizationv1alpha1.SchemeGroupVersion.String(), "kind": kindData, "request": data})
+	if err != nil {
+		return nil, err
+	}
+	return []document.Document{{Source: document.Named(editorObject), JSON: text}}, nil
+}
+
+// verb returns the verb of a request about a resource, and an empty string for another request. It returns false if the editor does not
+// have one request.
+func (q *question) verb() (string, bool) {
+	documents, err := document.ReadText(editorRequest, q.Request)
+	if err != nil || len(documents) != 1 || kindOf(documents[0]) != kindRequest {
+		return "", false
+	}
+	review := &authorizationv1alpha1.SubjectAccessReview{}
+	if kjson.UnmarshalCaseSensitivePreserveInts(documents[0].JSON, review) != nil || review.Spec.ResourceAttributes == nil {
+		return "", true
+	}
+	return review.Spec.ResourceAttributes.Verb, true
+}

@@ -68,7 +68,13 @@ certs: ## Make the CAs and certificates for the manifests in artifacts/.
 	@go run ./hack/certs artifacts/base/certs artifacts/front-door/certs
 
 .PHONY: test
-test: test-unit test-rbac test-integration test-e2e ## Run every test.
+test: test-needs test-unit test-rbac test-browser test-integration test-e2e ## Run every test.
+
+.PHONY: test-needs
+test-needs: ## Say what the machine lacks for the tests.
+	@for name in gcc openssl; do command -v $${name} >/dev/null || echo "$${name} is missing: some tests will fail"; done
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	  echo "chromium is missing: the test of the playground will be $(if $(PROVISO_REQUIRE_CHROMIUM),failed,skipped). Install the package chromium"
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go, with the race detector.
@@ -77,6 +83,16 @@ test-unit: ## Run the tests that need nothing but Go, with the race detector.
 .PHONY: test-rbac
 test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in a module of its own.
 	cd test/bench/rbac && go test -timeout 5m .
+
+.PHONY: test-browser
+test-browser: ## Try the page of kubectl proviso playground in a real Chromium, in a module of its own.
+	cd test/browser && go test -timeout 5m .
+
+.PHONY: pictures
+pictures: ## Make the picture of the playground in docs/pictures again; needs Chromium.
+	@mkdir -p $(OUTPUT)/pictures
+	cd test/browser && PROVISO_REQUIRE_CHROMIUM=1 PROVISO_PICTURES=$(OUTPUT)/pictures go test -count=1 -timeout 5m .
+	cp $(OUTPUT)/pictures/light-1100.png docs/pictures/playground.png
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the server in one process with its embedded etcd.

@@ -30,6 +30,10 @@ build: ## Build proviso-apiserver and the plugin kubectl-proviso into _output/bi
 	  CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$${name} ./cmd/$${name}; \
 	done
 
+.PHONY: man
+man: ## Write the manual pages of the plugin into _output/man.
+	cd hack/release && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run ./man $(OUTPUT)/man
+
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
 	@hack/controlplane/build.sh
@@ -68,7 +72,7 @@ certs: ## Make the CAs and certificates for the manifests in artifacts/.
 	@go run ./hack/certs artifacts/base/certs artifacts/front-door/certs
 
 .PHONY: test
-test: test-needs test-unit test-rbac test-browser test-integration test-e2e ## Run every test.
+test: test-needs test-unit test-rbac test-release test-browser test-integration test-e2e ## Run every test.
 
 .PHONY: test-needs
 test-needs: ## Say what the machine lacks for the tests.
@@ -83,6 +87,10 @@ test-unit: ## Run the tests that need nothing but Go, with the race detector.
 .PHONY: test-rbac
 test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in a module of its own.
 	cd test/bench/rbac && go test -timeout 5m .
+
+.PHONY: test-release
+test-release: ## Check the manual pages and the krew manifest of the plugin, in a module of its own.
+	cd hack/release && go test ./...
 
 .PHONY: test-browser
 test-browser: ## Try the page of kubectl proviso playground in a real Chromium, in a module of its own.

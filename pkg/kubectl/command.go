@@ -37,7 +37,7 @@ const (
 
 // Run runs the plugin with arguments until it is done or ctx ends, and returns its exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
-	cmd := newCommand(streams)
+	cmd := NewCommand(streams)
 	cmd.SetArgs(args)
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
@@ -67,7 +67,8 @@ func each(err error) []error {
 	return []error{err}
 }
 
-func newCommand(streams genericiooptions.IOStreams) *cobra.Command {
+// NewCommand returns the tree of commands.
+func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "kubectl-proviso",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl proviso"},

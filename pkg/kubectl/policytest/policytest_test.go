@@ -73,6 +73,20 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestTemplates runs the suites of the templates. Each template has one.
+func TestTemplates(t *testing.T) {
+	t.Parallel()
+	templates := filepath.Join("..", "..", "..", "artifacts", "templates")
+	out, errOut, code := run(t, templates)
+	folders, err := os.ReadDir(templates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code != 0 || errOut != "" || strings.Count("\n"+out, "\nok ") != len(folders) {
+		t.Errorf("exit code %d, %d folders: %s%s", code, len(folders), out, errOut)
+	}
+}
+
 // TestHelp runs the examples of the help in the root of the repository.
 func TestHelp(t *testing.T) {
 	t.Parallel()

@@ -76,9 +76,9 @@ var layers = map[string][]string{
 		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/kubeapiservers", "pkg/registration",
 	},
 
-	"artifacts/examples": {},
+	"artifacts": {},
 
-	"pkg/kubectl": {"apis", "artifacts/examples", "generated", "pkg/authorization", "pkg/barrier", "pkg/cel", "pkg/granular/mapping", "pkg/innerdoor/manifest", "pkg/policy", "pkg/version"},
+	"pkg/kubectl": {"apis", "artifacts", "generated", "pkg/authorization", "pkg/barrier", "pkg/cel", "pkg/granular/mapping", "pkg/innerdoor/manifest", "pkg/policy", "pkg/version"},
 
 	"cmd":  {"pkg/apiserver", "pkg/kubectl"},
 	"hack": {"generated", "test/testutil"},

@@ -14,15 +14,16 @@ import (
 	"sigs.k8s.io/yaml"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	"github.com/proviso-authz/proviso/artifacts/examples"
+	"github.com/proviso-authz/proviso/artifacts"
 )
 
-// example is an example of the project: its policies, and the requests of its tests.
+// example is an example or a template of the project: its policies, and the requests of its tests.
 type example struct {
-	Name     string           `json:"name"`
-	Title    string           `json:"title"`
-	Policies string           `json:"policies"`
-	Requests []exampleRequest `json:"requests"`
+	Name       string           `json:"name"`
+	Title      string           `json:"title"`
+	IsTemplate bool             `json:"isTemplate,omitempty"`
+	Policies   string           `json:"policies"`
+	Requests   []exampleRequest `json:"requests"`
 }
 
 // exampleRequest has the texts of two editors.
@@ -45,9 +46,9 @@ type exampleSuite struct {
 	} `json:"tests"`
 }
 
-// readExamples returns the examples that have tests, in the order of their names.
+// readExamples returns the examples that have tests, the cookbook before the templates, in the order of their names.
 func readExamples() ([]example, error) {
-	suites, err := fs.Glob(examples.Files, "*/test.yaml")
+	suites, err := fs.Glob(artifacts.Files, "*/*/test.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func readExamples() ([]example, error) {
 
 func readExample(dir string) (*example, error) {
 	read := func(name string) (string, error) {
-		text, err := examples.Files.ReadFile(path.Join(dir, name))
+		text, err := artifacts.Files.ReadFile(path.Join(dir, name))
 		return string(text), err
 	}
 	readme, err := read("README.md")
@@ -72,7 +73,7 @@ func readExample(dir string) (*example, error) {
 		return nil, err
 	}
 	title, _, _ := strings.Cut(readme, "\n")
-	e := &example{Name: dir, Title: strings.TrimPrefix(title, "# ")}
+	e := &example{Name: path.Base(dir), IsTemplate: path.Dir(dir) == "templates", Title: strings.TrimPrefix(title, "# ")}
 	if e.Policies, err = read("policy.yaml"); err != nil {
 		return nil, err
 	}

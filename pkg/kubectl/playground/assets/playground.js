@@ -163,12 +163,13 @@ function say(text, isShown = false) {
   if (byId("status").textContent !== text) byId("status").textContent = text;
 }
 
-const tones = { yes: "decides yes: ", no: "decides no: " };
+// tones are what colours say, in words.
+const tones = { yes: "Decides, yes: ", no: "Decides, no: " };
 
 // branch returns an entry of the tree, with the entries below it.
 function branch(entry) {
   const text = element("span", "entry tone-" + entry.tone, entry.text);
-  if (tones[entry.tone]) text.title = tones[entry.tone].slice(0, -2);
+  if (tones[entry.tone]) text.prepend(element("span", "heard", tones[entry.tone]));
   const item = element("li", "", text);
   if (entry.entries) item.append(element("ul", "", ...entry.entries.map(branch)));
   return item;
@@ -243,7 +244,7 @@ async function loadExamples() {
   examples = await response.json();
   for (const [i, e] of examples.entries()) {
     const group = document.createElement("optgroup");
-    group.label = e.title;
+    group.label = e.isTemplate ? "Template: " + e.title : e.title;
     for (const [j, r] of e.requests.entries()) {
       const option = element("option", "", r.title);
       option.value = i + "." + j;

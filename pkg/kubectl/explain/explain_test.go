@@ -360,7 +360,7 @@ func TestEnums(t *testing.T) {
 			t.Parallel()
 			values := data("CREATE", "object: "+strings.Replace(object, "Thing", cmp.Or(tc.kind, "Thing"), 1))
 			args := append(tc.args, "-f", "-", "--rbac-allows", "--openapi", file)
-			e, code := runJSON(t, document(policy("d", "Deny", tc.condition), review("create", "things", ""), values), args...)
+			e, code := runJSON(t, joined(policy("d", "Deny", tc.condition), review("create", "things", ""), values), args...)
 			got := e.NoNearMiss
 			if e.NearMiss != nil {
 				got = fmt.Sprintf("%s %s to %s", e.NearMiss.Action, e.NearMiss.Field, e.NearMiss.Value)
@@ -370,7 +370,7 @@ func TestEnums(t *testing.T) {
 			}
 		})
 	}
-	if _, errOut, code := run(t, document(policy("d", "Deny", "true"), review("create", "things", "")), "-f", "-", "--openapi", filepath.Join(examples, "storage-class", "policy.yaml")); code != 2 || !strings.Contains(errOut, "is not a document of OpenAPI v3") {
+	if _, errOut, code := run(t, joined(policy("d", "Deny", "true"), review("create", "things", "")), "-f", "-", "--openapi", filepath.Join(examples, "storage-class", "policy.yaml")); code != 2 || !strings.Contains(errOut, "is not a document of OpenAPI v3") {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
 }

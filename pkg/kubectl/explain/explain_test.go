@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -359,7 +360,7 @@ func TestEnums(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			values := data("CREATE", "object: "+strings.Replace(object, "Thing", cmp.Or(tc.kind, "Thing"), 1))
-			args := append(tc.args, "-f", "-", "--rbac-allows", "--openapi", file)
+			args := slices.Concat(tc.args, []string{"-f", "-", "--rbac-allows", "--openapi", file})
 			e, code := runJSON(t, joined(policy("d", "Deny", tc.condition), review("create", "things", ""), values), args...)
 			got := e.NoNearMiss
 			if e.NearMiss != nil {

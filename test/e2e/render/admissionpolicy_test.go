@@ -191,22 +191,22 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 	t.Helper()
 	method := map[string]string{"create": http.MethodPost, "update": http.MethodPut}[tc.Request.ResourceAttributes.Verb]
 	id := string(uuid.NewUUID())
-	response, answer := r.sendWithID(t, user{name: tc.Request.User, groups: tc.Request.Groups}, method, withDryRun(pathOf(tc.Request.ResourceAttributes)), string(tc.Data.Object.Raw), id)
+	code, answer, header := r.sendWithID(t, user{name: tc.Request.User, groups: tc.Request.Groups}, method, withDryRun(pathOf(tc.Request.ResourceAttributes)), string(tc.Data.Object.Raw), id)
 	var status struct{ Message string } // of a refusal
 	if err := json.Unmarshal([]byte(answer), &status); err != nil {
 		t.Fatal(err)
 	}
-	denied := response.StatusCode == http.StatusForbidden || response.StatusCode == http.StatusUnprocessableEntity
+	denied := code == http.StatusForbidden || code == http.StatusUnprocessableEntity
 	switch {
-	case !denied && response.StatusCode/100 != 2, denied != tc.isDenied():
-		return fmt.Sprintf("got %d %s", response.StatusCode, answer)
+	case !denied && code/100 != 2, denied != tc.isDenied():
+		return fmt.Sprintf("got %d %s", code, answer)
 	case denied && !strings.Contains(status.Message, tc.Expect.Message):
 		return fmt.Sprintf("got %s, want %s", status.Message, tc.Expect.Message)
 	}
 	if denied && len(tc.Expect.Policies) > 0 && !strings.Contains(status.Message, "ValidatingAdmissionPolicy '"+tc.Expect.Policies[0]+"'") {
 		return fmt.Sprintf("got %s, want %s", status.Message, tc.Expect.Policies)
 	}
-	warnings := response.Header.Values("Warning")
+	warnings := header.Values("Warning")
 	if tc.Expect.Warnings != nil && len(warnings) != len(tc.Expect.Warnings) || len(warnings) > 0 && !strings.Contains(warnings[0], tc.Expect.Warnings[0]) {
 		return fmt.Sprintf("got the warnings %q", warnings)
 	}

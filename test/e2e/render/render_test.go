@@ -151,12 +151,12 @@ const apply = "APPLY"
 // send sends a request as a user whom the admin impersonates, or as the admin if the user is empty.
 func (r *rig) send(t *testing.T, u user, method, path, body string) (code int, answer string, warnings []string) {
 	t.Helper()
-	response, answer := r.sendWithID(t, u, method, path, body, "")
-	return response.StatusCode, answer, response.Header.Values("Warning")
+	code, answer, header := r.sendWithID(t, u, method, path, body, "")
+	return code, answer, header.Values("Warning")
 }
 
-// sendWithID is send with the ID of the audit event, which may be empty. The body of the response is closed.
-func (r *rig) sendWithID(t *testing.T, u user, method, path, body, auditID string) (response *http.Response, answer string) {
+// sendWithID is send with the ID of the audit event, which may be empty. It returns the header of the response.
+func (r *rig) sendWithID(t *testing.T, u user, method, path, body, auditID string) (code int, answer string, header http.Header) {
 	t.Helper()
 	config, err := r.Client(cluster.Admin)
 	if err != nil {
@@ -187,7 +187,7 @@ func (r *rig) sendWithID(t *testing.T, u user, method, path, body, auditID strin
 			request.Header.Add("Impersonate-Group", group)
 		}
 	}
-	response, err = client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func (r *rig) sendWithID(t *testing.T, u user, method, path, body, auditID strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response, string(text)
+	return response.StatusCode, string(text), response.Header
 }
 
 // patience is how long a kube-apiserver may take to load barriers. It takes about a second.

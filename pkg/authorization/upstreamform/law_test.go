@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -22,6 +23,8 @@ var (
 	lawCases = flag.Int("upstream-form-cases", 20_000, "the number of random decisions of TestLaw")
 	lawSeed  = flag.Uint64("upstream-form-seed", 1, "the seed of TestLaw")
 )
+
+const typeOpaque = "example.com/opaque"
 
 // The outcomes that the texts of conditions stand for.
 var outcomes = map[string]authorization.Outcome{
@@ -40,7 +43,7 @@ func randomConditions(r *rand.Rand) authorization.Decision {
 		conditions = append(conditions, authorization.Condition{
 			ID: fmt.Sprintf("example.com/c%d", i), Description: pick(r, "", "a rule"),
 			Effect: pick(r, authorization.EffectAllow, authorization.EffectAllow, authorization.EffectDeny, authorization.EffectNoOpinion),
-			Type:   pick(r, authorization.ConditionTypeCEL, authorization.ConditionTypeCELBound, "example.com/opaque"),
+			Type:   pick(r, authorization.ConditionTypeCEL, authorization.ConditionTypeCELBound, typeOpaque),
 			Text:   pick(r, "true", "true", "false", "false", "error", "unsupported"),
 		})
 	}
@@ -96,8 +99,15 @@ func openness(d authorization.Decision) int {
 	}
 }
 
-// TestLaw encodes random decisions, sends them through JSON, and decodes them. They evaluate to what they evaluated to before without
-// failure modes, which is never more open than with them.
+// mayFail reports whether a decision has a condition that a client may not be able to evaluate.
+func mayFail(d authorization.Decision) bool {
+	opaque := func(c authorization.Condition) bool { return c.Type == typeOpaque }
+	nested := func(s authorization.Set) bool { return mayFail(s.Decision) }
+	return slices.ContainsFunc(d.Conditions(), opaque) || slices.ContainsFunc(d.Chain(), nested)
+}
+
+// TestLaw encodes random decisions, sends them through JSON, and decodes them. Without opaque conditions they evaluate to what they
+// evaluated to before without failure modes, which is never more open than with them. With opaque conditions they may be more closed.
 func TestLaw(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(*lawSeed, 5681)) //nolint:gosec // not for secrets
@@ -112,7 +122,7 @@ func TestLaw(t *testing.T) {
 		if isConditional {
 			conditional++
 			after = after.Evaluate(t.Context(), byText)
-			if openness(after) != openness(strict) {
+			if openness(after) != openness(strict) && !(mayFail(d) && openness(after) < openness(strict)) {
 				t.Fatalf("case %d: %+v\nevaluates to %+v, and to %+v after the translation", i, d, strict, after)
 			}
 		}

@@ -250,17 +250,28 @@ func (a *answerSet) conditions() ([]authorizationapi.SubjectAccessReviewConditio
 // conditionsReview is the answer of a webhook to an AuthorizationConditionsReview.
 type conditionsReview struct {
 	typeMeta
-	Response *struct {
-		Allowed           bool        `json:"allowed"`
-		Denied            bool        `json:"denied"`
-		Reason            string      `json:"reason"`
-		EvaluationError   string      `json:"evaluationError"`
-		ConditionSets     []answerSet `json:"conditionSets"`
-		ConditionSetChain []answerSet `json:"conditionSetChain"`
+	Response *conditionsResponse `json:"response"`
+}
 
-		UID      types.UID             `json:"uid"`
-		Decision *runtime.RawExtension `json:"decision"`
-	} `json:"response"`
+type conditionsResponse struct {
+	Allowed           bool        `json:"allowed"`
+	Denied            bool        `json:"denied"`
+	Reason            string      `json:"reason"`
+	EvaluationError   string      `json:"evaluationError"`
+	ConditionSets     []answerSet `json:"conditionSets"`
+	ConditionSetChain []answerSet `json:"conditionSetChain"`
+
+	// Answers to SubjectAccessReviews have these fields. Here they are errors: they may restrict the answer.
+	ConditionsChain     []answerSet           `json:"conditionsChain"`
+	ConditionalDecision *runtime.RawExtension `json:"conditionalDecision"`
+
+	UID      types.UID             `json:"uid"`
+	Decision *runtime.RawExtension `json:"decision"`
+}
+
+// hasConditions reports whether the answer has conditions, in any form.
+func (r *conditionsResponse) hasConditions() bool {
+	return r.ConditionSets != nil || r.ConditionSetChain != nil || r.ConditionsChain != nil || r.ConditionalDecision != nil
 }
 
 // upstreamEvaluationFrom converts the answer to an AuthorizationConditionsReview in the form that is proposed for Kubernetes
@@ -277,7 +288,7 @@ func upstreamEvaluationFrom(raw []byte, apiVersion string, uid types.UID) (autho
 		return authorization.Decision{}, fmt.Errorf("%w: it has no response", errMalformed)
 	case response.UID != uid:
 		return authorization.Decision{}, fmt.Errorf("%w: its uid is not the uid of the request", errMalformed)
-	case response.Allowed || response.Denied || response.ConditionSets != nil || response.ConditionSetChain != nil:
+	case response.Allowed || response.Denied || response.Reason != "" || response.EvaluationError != "" || response.hasConditions():
 		return authorization.Decision{}, errContradictory
 	}
 	decision, err := upstreamform.ReadUnconditional(response.Decision)
@@ -305,7 +316,7 @@ func evaluationFrom(raw []byte, apiVersion string) (authorization.Decision, erro
 		return authorization.Decision{}, errContradictory
 	case response.Decision != nil:
 		return authorization.Decision{}, fmt.Errorf("%w: it has a decision, but the review had conditionSets", errContradictory)
-	case response.ConditionSets != nil || response.ConditionSetChain != nil:
+	case response.hasConditions():
 		return authorization.Decision{}, fmt.Errorf("%w: it has conditions left, although the review had all data", errMalformed)
 	}
 	reason := bound(response.Reason)

@@ -133,6 +133,12 @@ func TestDecisionFromAnswers(t *testing.T) {
 		{name: "two members, of which the type names both", status: `"conditionalDecision":{"type":"AllowDeny","allow":{},"deny":{}}`, wantErr: errMalformed},
 		{name: "an Allow that depends on nothing", status: `"conditionalDecision":{"type":"Allow","allow":{}}`, wantErr: errMalformed},
 		{name: "a Deny that depends on nothing", status: `"conditionalDecision":{"type":"Deny","deny":{}}`, wantErr: errMalformed},
+		{name: "a field of a decision that is not known", status: `"conditionalDecision":` + strings.Replace(onMap, `{"type":"ConditionsMap"`, `{"expires":"1970","type":"ConditionsMap"`, 1), wantErr: errMalformed},
+		{name: "a list of conditions that is not known", status: `"conditionalDecision":` + strings.Replace(onMap, `{"allowConditions"`, `{"requireConditions":[],"allowConditions"`, 1), wantErr: errMalformed},
+		{name: "a list of conditions in other letters", status: `"conditionalDecision":` + strings.Replace(onMap, `{"allowConditions"`, `{"DenyConditions":[],"allowConditions"`, 1), wantErr: errMalformed},
+		{name: "a field of a condition that is not known", status: `"conditionalDecision":` + strings.Replace(onMap, `"condition":"?"`, `"condition":"?","unless":"true"`, 1), wantErr: errMalformed},
+		{name: "a field of a member that is not known", status: fmt.Sprintf(union, strings.Replace(member(onMap), `"authorizerName"`, `"failureMode":"Deny","authorizerName"`, 1)), wantErr: errMalformed},
+		{name: "a list of conditions twice", status: `"conditionalDecision":` + strings.Replace(onMap, `{"allowConditions"`, `{"allowConditions":[],"allowConditions"`, 1), wantErr: errMalformed},
 		{name: "an empty union", status: fmt.Sprintf(union, ""), wantErr: errMalformed},
 		{name: "a union of a map", status: fmt.Sprintf(union, member(onMap)), want: "conditional"},
 		{name: "a union of a union", status: fmt.Sprintf(union, member(`{"type":"Union","union":[`+member(onMap)+`]}`)), want: "conditional"},
@@ -153,6 +159,65 @@ func TestDecisionFromAnswers(t *testing.T) {
 			if got := describe(decision); tc.wantErr == nil && got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
+		})
+	}
+}
+
+// TestEvaluationsInForms has the answers to an AuthorizationConditionsReview, in the form of the review, in the other one, and in both. An answer
+// in the other form is an error: a reader that ignores its fields takes a Deny for NoOpinion.
+func TestEvaluationsInForms(t *testing.T) {
+	t.Parallel()
+	const (
+		allow    = `"uid":"1","decision":{"type":"Allow","allow":{}}`
+		deny     = `"uid":"1","decision":{"type":"Deny","deny":{}}`
+		sets     = `[{"authorizerName":"a","denied":true}]`
+		left     = `{"type":"ConditionsMap","conditionsMap":{"denyConditions":[{"id":"example.com/c","type":"example.com/x"}]}}`
+		conflict = "error"
+	)
+	for _, tc := range []struct{ name, response, wantKEP, wantUpstream string }{
+		{name: "allowed", response: `"allowed":true`, wantKEP: "Allow", wantUpstream: conflict},
+		{name: "denied", response: `"denied":true`, wantKEP: "Deny", wantUpstream: conflict},
+		{name: "nothing", wantKEP: "NoOpinion", wantUpstream: conflict},
+		{name: "a decision of Allow", response: allow, wantKEP: conflict, wantUpstream: "Allow"},
+		{name: "a decision of Deny", response: deny, wantKEP: conflict, wantUpstream: "Deny"},
+		{name: "a decision of NoOpinion", response: `"uid":"1","decision":{"type":"NoOpinion","noOpinion":{}}`, wantKEP: conflict, wantUpstream: "NoOpinion"},
+		{name: "allowed beside a decision of Deny", response: `"allowed":true,` + deny, wantKEP: conflict, wantUpstream: conflict},
+		{name: "denied beside a decision of Allow", response: `"denied":true,` + allow, wantKEP: conflict, wantUpstream: conflict},
+		{name: "allowed beside a decision of Allow", response: `"allowed":true,` + allow, wantKEP: conflict, wantUpstream: conflict},
+		{name: "allowed and denied", response: `"allowed":true,"denied":true`, wantKEP: conflict, wantUpstream: conflict},
+		{name: "a decision that is no object", response: `"uid":"1","decision":"Allow"`, wantKEP: conflict, wantUpstream: conflict},
+		{name: "a decision with conditions", response: `"uid":"1","decision":` + left, wantKEP: conflict, wantUpstream: conflict},
+		{name: "a decision with a field that is not known", response: `"uid":"1","decision":{"type":"Allow","allow":{},"unless":"x"}`, wantKEP: conflict, wantUpstream: conflict},
+		{name: "a decision for another uid", response: strings.Replace(allow, "1", "2", 1), wantKEP: conflict, wantUpstream: conflict},
+		{name: "a reason beside a decision", response: `"reason":"r",` + allow, wantKEP: conflict, wantUpstream: conflict},
+		{name: "an error beside a decision", response: `"evaluationError":"e",` + allow, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionSets beside allowed", response: `"allowed":true,"conditionSets":` + sets, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionSetChain beside allowed", response: `"allowed":true,"conditionSetChain":` + sets, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionsChain beside allowed", response: `"allowed":true,"conditionsChain":` + sets, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionsChain beside a decision", response: `"conditionsChain":` + sets + "," + allow, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionsChain alone", response: `"conditionsChain":` + sets, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionalDecision beside allowed", response: `"allowed":true,"conditionalDecision":` + left, wantKEP: conflict, wantUpstream: conflict},
+		{name: "conditionalDecision beside a decision", response: `"conditionalDecision":` + left + "," + allow, wantKEP: conflict, wantUpstream: conflict},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			raw := []byte(`{"response":{` + tc.response + `}}`)
+			check := func(form string, decision authorization.Decision, err error, want string) {
+				got := describe(decision)
+				if err != nil {
+					if got != "Deny" || !errors.Is(err, errMalformed) && !errors.Is(err, errContradictory) {
+						t.Errorf("%s: got %s beside %v", form, got, err)
+					}
+					got = conflict
+				}
+				if got != want {
+					t.Errorf("%s: got %s, want %s", form, got, want)
+				}
+			}
+			decision, err := evaluationFrom(raw, officialGroup+versionV1alpha1)
+			check("the form of KEP-5681", decision, err, tc.wantKEP)
+			decision, err = upstreamEvaluationFrom(raw, officialGroup+versionV1alpha1, "1")
+			check("the proposed form", decision, err, tc.wantUpstream)
 		})
 	}
 }

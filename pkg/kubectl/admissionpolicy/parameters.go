@@ -8,7 +8,7 @@ package admissionpolicy
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -105,5 +105,5 @@ func (l parameterLister) Get(name string) (runtime.Object, error) {
 			return object.Object, nil
 		}
 	}
-	return nil, errors.NewNotFound(schema.GroupResource{Group: l.parameters.kind.Group, Resource: l.parameters.kind.Kind}, name)
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: l.parameters.kind.Group, Resource: l.parameters.kind.Kind}, name)
 }

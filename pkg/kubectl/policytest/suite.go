@@ -228,7 +228,7 @@ func (s *suite) readFiles(ctx context.Context, compiler *partial.Compiler) (errs
 	for _, p := range others {
 		l.Load(ctx, p)
 	}
-	s.policies, s.admission, s.warnings = l.Sorted(), set, append(l.Warnings, set.Warnings...)
+	s.policies, s.admission, s.warnings = l.Sorted(), set, slices.Concat(l.Warnings, set.Warnings)
 	return append(append(errs, admissionErrs...), l.Errs...)
 }
 

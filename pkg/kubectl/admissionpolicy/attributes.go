@@ -47,7 +47,10 @@ var (
 	errObject     = errors.New("data.object: Required value for the operations CREATE and UPDATE")
 	errOldObject  = errors.New("data.oldObject: Required value for the operations UPDATE and DELETE")
 	errKinds      = errors.New("data: object and oldObject must be of one kind and version")
+	errCollection = errors.New("deletecollection is about a collection: request.resourceAttributes.name and data.name must be empty")
 )
+
+const verbCollection = "deletecollection"
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
@@ -83,6 +86,8 @@ func attributesOf(r *simulation.Request) (*attributes, error) {
 		return nil, errOldObject
 	case object != nil && old != nil && object.GetObjectKind().GroupVersionKind() != old.GetObjectKind().GroupVersionKind():
 		return nil, errKinds
+	case asked.Verb == verbCollection && cmp.Or(r.Data.Name, asked.Name) != "":
+		return nil, errCollection
 	}
 	var kind schema.GroupVersionKind
 	name := cmp.Or(r.Data.Name, asked.Name)
@@ -91,7 +96,8 @@ func attributesOf(r *simulation.Request) (*attributes, error) {
 			continue
 		}
 		kind = part.GetObjectKind().GroupVersionKind()
-		if accessor, err := meta.Accessor(part); err == nil && asked.Subresource == "" {
+		// Of a collection, policies see each object, but a request without a name.
+		if accessor, err := meta.Accessor(part); err == nil && asked.Subresource == "" && asked.Verb != verbCollection {
 			name = cmp.Or(name, accessor.GetName())
 		}
 	}

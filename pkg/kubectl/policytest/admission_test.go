@@ -135,6 +135,14 @@ func TestAdmissionPolicies(t *testing.T) {
 		{name: "a check that RBAC does not allow", policy: replace(`object.data.a == "1"`, `authorizer.group("x").resource("y").check("z").allowed()`), request: replace("  data", "  permissions: [{verbs: [create], apiGroups: [''], resources: [configmaps]}]\n  data"), want: denied},
 		{name: "a check of a service account without permissions", policy: replace(`object.data.a == "1"`, `authorizer.serviceAccount("team", "s").group("x").resource("y").check("z").allowed()`), request: request, want: denied},
 		{name: "the old object", policy: replace("object.data.a", "oldObject.data.a"), request: replace("verb: create", "name: c, verb: delete", "operation: CREATE, object", "operation: DELETE, oldObject"), want: denied},
+		{
+			name: "an object of a collection has no name in the request", policy: replace(`object.data.a == "1"`, `!has(request.name) || request.name == ""`),
+			request: replace("verb: create", "verb: deletecollection", "operation: CREATE, object", "operation: DELETE, oldObject"), want: passes,
+		},
+		{
+			name: "a rule with names matches no object of a collection", policy: replace("resources: [configmaps]", "resources: [configmaps], resourceNames: [c]", "object.data.a", "oldObject.data.a"),
+			request: replace("verb: create", "verb: deletecollection", "operation: CREATE, object", "operation: DELETE, oldObject"), want: passes,
+		},
 		{name: "another version than the rule, with matchPolicy Exact", policy: replace("apiVersions: [v1]", "apiVersions: [v2]", "{resourceRules", "{matchPolicy: Exact, resourceRules"), request: request, want: passes},
 		{name: "all versions", policy: replace("apiVersions: [v1]", `apiVersions: ["*"]`), request: request, want: denied},
 		{name: "a resource that no admission policy of the API decides about", policy: replace(`[""]`, `["*"]`, "[configmaps]", `["*"]`, "object.data.a", "object.metadata.name"), request: replace("{verb: create, version: v1, resource: configmaps, namespace: team}", "{verb: create, group: authentication.k8s.io, version: v1, resource: tokenreviews}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}}", "{apiVersion: authentication.k8s.io/v1, kind: TokenReview}"), want: passes},
@@ -242,6 +250,7 @@ func TestAdmissionMistakes(t *testing.T) {
 			name: "events, which are in two groups", policy: replace(`[""]`, "[events.k8s.io]", "configmaps", "events"), tests: replace("configmaps", "events", "kind: ConfigMap", "kind: Event", "metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}", "metadata: {name: c}"),
 			want: "whether a server has the objects as events of events.k8s.io/v1, too",
 		},
+		{name: "a name beside a collection", tests: replace("verb: create", "name: c, verb: deletecollection", "operation: CREATE, object", "operation: DELETE, oldObject"), want: "tests[0]: deletecollection is about a collection: request.resourceAttributes.name and data.name must be empty"},
 		{name: "no version", tests: replace("version: v1, ", ""), want: "tests[0]: request.resourceAttributes.version: Required value"},
 		{name: "no object", tests: replace("{operation: CREATE, object", "{operation: CREATE, options"), want: "tests[0]: data.object: Required value"},
 		{name: "no old object", tests: replace("{operation: CREATE", "{operation: DELETE"), want: "tests[0]: data.oldObject: Required value"},

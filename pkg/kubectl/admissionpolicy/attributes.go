@@ -9,12 +9,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -54,6 +57,62 @@ const verbCollection = "deletecollection"
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
 
+// verbsOf are the verbs of the requests that have an operation. A PUT or a patch of an object that does not exist creates it.
+var verbsOf = []struct {
+	operation admission.Operation
+	verbs     []string
+}{
+	{admission.Create, []string{"create", "update", "patch"}},
+	{admission.Update, []string{"update", "patch"}},
+	{admission.Delete, []string{"delete", verbCollection}},
+	{admission.Connect, []string{"get", "create", "update", "patch", "delete"}},
+}
+
+// checkOperation checks that a request with the verb can have the operation.
+func checkOperation(verb string, operation admission.Operation) error {
+	var possible []string
+	for _, o := range verbsOf {
+		if !slices.Contains(o.verbs, verb) {
+			continue
+		}
+		if o.operation == operation {
+			return nil
+		}
+		possible = append(possible, string(o.operation))
+	}
+	if len(possible) == 0 {
+		return fmt.Errorf("data: admission does not decide about requests with the verb %s", verb)
+	}
+	return fmt.Errorf("data.operation: a request with the verb %s has the operation %s, and not %s", verb, strings.Join(possible, " or "), operation)
+}
+
+// parts are the decoded objects of a request. They are nil if the request does not have them.
+type parts struct{ object, old, options runtime.Object }
+
+// partsOf decodes the objects of a request. They get the namespace of the request, as in kube-apiserver.
+func partsOf(r *simulation.Request, resource schema.GroupVersionResource) (p parts, err error) {
+	for _, part := range []struct {
+		name string
+		raw  *runtime.RawExtension
+		into *runtime.Object
+	}{{"object", r.Data.Object, &p.object}, {"oldObject", r.Data.OldObject, &p.old}, {"options", r.Data.Options, &p.options}} {
+		if part.raw == nil {
+			continue
+		}
+		if *part.into, err = decode(part.raw.Raw); err != nil {
+			return p, fmt.Errorf("data.%s: %w", part.name, err)
+		}
+		accessor, err := meta.Accessor(*part.into)
+		if err != nil || part.name == "options" || admission.Operation(r.Data.Operation) == admission.Connect {
+			continue // options have no namespace
+		}
+		if err := rest.EnsureObjectNamespaceMatchesRequestNamespace(rest.ExpectedNamespaceForResource(r.Spec.ResourceAttributes.Namespace, resource), accessor); err != nil {
+			return p, fmt.Errorf("data.%s: %w", part.name, err)
+		}
+	}
+	return p, nil
+}
+
 // attributesOf returns the attributes of a request with data.
 func attributesOf(r *simulation.Request) (*attributes, error) {
 	asked := r.Spec.ResourceAttributes
@@ -62,36 +121,29 @@ func attributesOf(r *simulation.Request) (*attributes, error) {
 		return nil, errNoResource
 	case asked.Version == "" || asked.Version == "*":
 		return nil, errVersion
-	}
-	parts := map[string]runtime.Object{}
-	for _, part := range []struct {
-		name string
-		raw  *runtime.RawExtension
-	}{{"object", r.Data.Object}, {"oldObject", r.Data.OldObject}, {"options", r.Data.Options}} {
-		if part.raw == nil {
-			continue
-		}
-		object, err := decode(part.raw.Raw)
-		if err != nil {
-			return nil, fmt.Errorf("data.%s: %w", part.name, err)
-		}
-		parts[part.name] = object
-	}
-	object, old := parts["object"], parts["oldObject"]
-	operation := admission.Operation(r.Data.Operation)
-	switch {
-	case object == nil && (operation == admission.Create || operation == admission.Update):
-		return nil, errObject
-	case old == nil && (operation == admission.Update || operation == admission.Delete):
-		return nil, errOldObject
-	case object != nil && old != nil && object.GetObjectKind().GroupVersionKind() != old.GetObjectKind().GroupVersionKind():
-		return nil, errKinds
 	case asked.Verb == verbCollection && cmp.Or(r.Data.Name, asked.Name) != "":
 		return nil, errCollection
 	}
+	resource := schema.GroupVersionResource{Group: asked.Group, Version: asked.Version, Resource: asked.Resource}
+	p, err := partsOf(r, resource)
+	if err != nil {
+		return nil, err
+	}
+	operation := admission.Operation(r.Data.Operation)
+	switch {
+	case p.object == nil && (operation == admission.Create || operation == admission.Update):
+		return nil, errObject
+	case p.old == nil && (operation == admission.Update || operation == admission.Delete):
+		return nil, errOldObject
+	case p.object != nil && p.old != nil && p.object.GetObjectKind().GroupVersionKind() != p.old.GetObjectKind().GroupVersionKind():
+		return nil, errKinds
+	}
+	if err := checkOperation(asked.Verb, operation); err != nil {
+		return nil, err
+	}
 	var kind schema.GroupVersionKind
 	name := cmp.Or(r.Data.Name, asked.Name)
-	for _, part := range []runtime.Object{old, object} {
+	for _, part := range []runtime.Object{p.old, p.object} {
 		if part == nil {
 			continue
 		}
@@ -101,14 +153,16 @@ func attributesOf(r *simulation.Request) (*attributes, error) {
 			name = cmp.Or(name, accessor.GetName())
 		}
 	}
-	resource := schema.GroupVersionResource{Group: asked.Group, Version: asked.Version, Resource: asked.Resource}
 	if asked.Subresource == "" && kind.GroupVersion() != resource.GroupVersion() {
 		return nil, fmt.Errorf("data: the objects are of %s, and the request is for %s", kind.GroupVersion(), resource.GroupVersion())
 	}
 	namespace := asked.Namespace
-	if namespace == "" && resource == namespaces {
+	if resource == namespaces {
+		if namespace != "" && namespace != name {
+			return nil, fmt.Errorf("request.resourceAttributes.namespace: a Namespace is in itself: must be %q or empty", name)
+		}
 		namespace = name // as kube-apiserver has it
 	}
-	record := admission.NewAttributesRecord(object, old, kind, namespace, name, resource, asked.Subresource, operation, parts["options"], r.Data.DryRun, r.User())
+	record := admission.NewAttributesRecord(p.object, p.old, kind, namespace, name, resource, asked.Subresource, operation, p.options, r.Data.DryRun, r.User())
 	return &attributes{Attributes: record, annotations: map[string]string{}}, nil
 }

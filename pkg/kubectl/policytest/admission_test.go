@@ -136,6 +136,38 @@ func TestAdmissionPolicies(t *testing.T) {
 		{name: "a check of a service account without permissions", policy: replace(`object.data.a == "1"`, `authorizer.serviceAccount("team", "s").group("x").resource("y").check("z").allowed()`), request: request, want: denied},
 		{name: "the old object", policy: replace("object.data.a", "oldObject.data.a"), request: replace("verb: create", "name: c, verb: delete", "operation: CREATE, object", "operation: DELETE, oldObject"), want: denied},
 		{
+			name: "an object has the namespace of the request", policy: replace(`object.data.a == "1"`, `object.metadata.namespace == "team"`), request: request, want: passes,
+		},
+		{
+			name: "the stored object has the namespace of the request", policy: replace(`object.data.a == "1"`, `oldObject.metadata.namespace == "team"`),
+			request: replace("verb: create", "name: c, verb: delete", "operation: CREATE, object", "operation: DELETE, oldObject"), want: passes,
+		},
+		{
+			name: "a custom resource has the namespace of the request", policy: replace(`[""]`, "[x.example.com]", "[configmaps]", "[qs]", `object.data.a == "1"`, `object.metadata.namespace == "team"`),
+			request: replace("version: v1, resource: configmaps", "group: x.example.com, version: v1, resource: qs", "apiVersion: v1, kind: ConfigMap", "apiVersion: x.example.com/v1, kind: Q"), want: passes,
+		},
+		{
+			name: "a cluster-scoped object has no namespace", policy: replace("configmaps", "nodes", `object.data.a == "1"`, `!has(object.metadata.namespace)`),
+			request: replace("resource: configmaps, namespace: team", "resource: nodes", "kind: ConfigMap", "kind: Node", "{name: c,", "{name: c, namespace: team,", ", data: {a: \"2\"}", ""), want: passes,
+		},
+		{
+			name: "a Namespace is in itself, and its object is not", policy: replace("configmaps", "namespaces", `object.data.a == "1"`, `request.namespace == "c" && !has(object.metadata.namespace)`),
+			request: replace("verb: create, version: v1, resource: configmaps, namespace: team", "verb: update, version: v1, resource: namespaces, namespace: c, name: c", "operation: CREATE, object", "operation: UPDATE, oldObject: {apiVersion: v1, kind: Namespace, metadata: {name: c}}, object", "kind: ConfigMap", "kind: Namespace", ", data: {a: \"2\"}", ""), want: passes,
+		},
+		{
+			name: "the status of a Namespace is in the Namespace", policy: replace("configmaps", "namespaces/status", `object.data.a == "1"`, `request.namespace == "c"`),
+			request: replace("verb: create, version: v1, resource: configmaps, namespace: team", "verb: update, version: v1, resource: namespaces, subresource: status, name: c", "operation: CREATE, object", "operation: UPDATE, oldObject: {apiVersion: v1, kind: Namespace, metadata: {name: c}}, object", "kind: ConfigMap", "kind: Namespace", ", data: {a: \"2\"}", ""), want: passes,
+		},
+		{
+			name: "the label with the name of a Namespace cannot be another", policy: replace("{resourceRules", "{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team}}, resourceRules"), request: request,
+			objects: "{apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {kubernetes.io/metadata.name: other}}}", want: denied,
+		},
+		{
+			name: "a connection with the verb get", policy: replace("CREATE", "CREATE, CONNECT", "configmaps", "pods/exec", "object.data.a", "object.kind"),
+			request: replace("verb: create, version: v1, resource: configmaps", "verb: get, version: v1, resource: pods, subresource: exec, name: c", "operation: CREATE", "operation: CONNECT", "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}}", "{apiVersion: v1, kind: PodExecOptions}"), want: denied,
+		},
+		{name: "a patch that creates", policy: replace(), request: replace("verb: create", "name: c, verb: patch"), want: denied},
+		{
 			name: "an object of a collection has no name in the request", policy: replace(`object.data.a == "1"`, `!has(request.name) || request.name == ""`),
 			request: replace("verb: create", "verb: deletecollection", "operation: CREATE, object", "operation: DELETE, oldObject"), want: passes,
 		},
@@ -250,6 +282,15 @@ func TestAdmissionMistakes(t *testing.T) {
 			name: "events, which are in two groups", policy: replace(`[""]`, "[events.k8s.io]", "configmaps", "events"), tests: replace("configmaps", "events", "kind: ConfigMap", "kind: Event", "metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}", "metadata: {name: c}"),
 			want: "whether a server has the objects as events of events.k8s.io/v1, too",
 		},
+		{name: "an object of another namespace", tests: replace("{name: c,", "{name: c, namespace: other,"), want: "tests[0]: data.object: the namespace of the provided object does not match the namespace sent on the request"},
+		{
+			name: "a stored object of another namespace", tests: replace("verb: create", "name: c, verb: delete", "operation: CREATE, object", "operation: DELETE, oldObject", "{name: c,", "{name: c, namespace: other,"),
+			want: "tests[0]: data.oldObject: the namespace of the provided object does not match the namespace sent on the request",
+		},
+		{name: "a Namespace in another one", tests: replace("resource: configmaps", "resource: namespaces", "kind: ConfigMap", "kind: Namespace", ", data: {a: \"2\"}", ""), want: `tests[0]: request.resourceAttributes.namespace: a Namespace is in itself: must be "c" or empty`},
+		{name: "a verb and another operation", tests: replace("verb: create", "verb: delete"), want: "tests[0]: data.operation: a request with the verb delete has the operation DELETE or CONNECT, and not CREATE"},
+		{name: "a verb that admission does not see", tests: replace("verb: create", "verb: list"), want: "tests[0]: data: admission does not decide about requests with the verb list"},
+		{name: "an operation that reads do not have", tests: replace("verb: create", "verb: get"), want: "tests[0]: data.operation: a request with the verb get has the operation CONNECT, and not CREATE"},
 		{name: "a name beside a collection", tests: replace("verb: create", "name: c, verb: deletecollection", "operation: CREATE, object", "operation: DELETE, oldObject"), want: "tests[0]: deletecollection is about a collection: request.resourceAttributes.name and data.name must be empty"},
 		{name: "no version", tests: replace("version: v1, ", ""), want: "tests[0]: request.resourceAttributes.version: Required value"},
 		{name: "no object", tests: replace("{operation: CREATE, object", "{operation: CREATE, options"), want: "tests[0]: data.object: Required value"},

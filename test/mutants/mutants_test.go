@@ -65,7 +65,7 @@ var suites = []mutation.Suite{
 		{Name: "upstream's form: Deny in a chain", File: "decode.go", Old: "set.Denied = true", New: "set.Denied = false"},
 		{Name: "upstream's form: conditions without opinion", File: "decode.go", Old: "ConditionEffectNoOpinion, m.NoOpinionConditions", New: "ConditionEffectAllow, m.NoOpinionConditions"},
 		{Name: "upstream's form: a chain that ends with Deny", File: "encode.go", Old: "case set.Denied:", New: "case false:"},
-		{Name: "upstream's form: failure modes", File: "encode.go", Old: "if !fails {", New: "if true {"},
+		{Name: "upstream's form: failure modes", File: "encode.go", Old: "if !fails {", New: "if !fails || true {"},
 		{Name: "upstream's form: sets without a failure mode", File: "encode.go", Old: "set.FailureMode != authorizationapi.FailureModeNoOpinion", New: "set.FailureMode == authorizationapi.FailureModeDeny"},
 		{Name: "upstream's form: opaque conditions that hold back", File: "encode.go", Old: "!known && c.Effect != authorizationapi.ConditionEffectDeny", New: "!known && c.Effect == authorizationapi.ConditionEffectAllow"},
 		{Name: "upstream's form: room for the Deny of a failure", File: "encode.go", Old: "length(members) >= authorizationapi.MaxConditionSets", New: "false"},

@@ -10,17 +10,28 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// validatePolicy returns the mistakes in the fields of a policy that kube-apiserver would refuse, and that could change a decision. Its own
+// The bounds of kube-apiserver.
+const (
+	maxMatchConditions  = 64
+	maxAuditAnnotations = 20
+	maxValueExpression  = 5 * 1024 // bytes
+)
+
+// validatePolicy returns the mistakes in the fields of a policy that kube-apiserver would refuse. Its own
 // validation is not in a package that other modules can import.
 func validatePolicy(object *admissionregistrationv1.ValidatingAdmissionPolicy) (errs field.ErrorList) {
 	spec, path := &object.Spec, field.NewPath("spec")
+	errs = append(errs, validateMeta(object.ObjectMeta)...)
 	errs = append(errs, validateValue(*spec.FailurePolicy, path.Child("failurePolicy"), admissionregistrationv1.Fail, admissionregistrationv1.Ignore)...)
 	if spec.ParamKind != nil {
 		errs = append(errs, validateParamKind(spec.ParamKind, path.Child("paramKind"))...)
@@ -33,29 +44,17 @@ func validatePolicy(object *admissionregistrationv1.ValidatingAdmissionPolicy) (
 		errs = append(errs, field.Required(path.Child("validations"), "a policy has at least one validation or audit annotation"))
 	}
 	for i, v := range spec.Variables {
-		for _, message := range validation.IsCIdentifier(v.Name) {
-			errs = append(errs, field.Invalid(path.Child("variables").Index(i).Child("name"), v.Name, message))
+		messages := validation.IsCIdentifier(v.Name)
+		if escaped, _ := apiservercel.Escape(v.Name); escaped == "__"+v.Name+"__" {
+			messages = append(messages, "must not be a reserved word of CEL")
 		}
+		errs = append(errs, invalid(path.Child("variables").Index(i).Child("name"), v.Name, messages)...)
 	}
-	for i, c := range spec.MatchConditions {
-		for _, message := range validation.IsQualifiedName(c.Name) {
-			errs = append(errs, field.Invalid(path.Child("matchConditions").Index(i).Child("name"), c.Name, message))
-		}
-	}
+	errs = append(errs, validateMatchConditions(spec.MatchConditions, path.Child("matchConditions"))...)
 	for i := range spec.Validations {
 		errs = append(errs, validateValidation(&spec.Validations[i], path.Child("validations").Index(i))...)
 	}
-	var keys []string
-	for i, a := range spec.AuditAnnotations {
-		key := path.Child("auditAnnotations").Index(i).Child("key")
-		for _, message := range validation.IsQualifiedName(object.Name + "/" + a.Key) {
-			errs = append(errs, field.Invalid(key, a.Key, message))
-		}
-		if slices.Contains(keys, a.Key) {
-			errs = append(errs, field.Duplicate(key, a.Key))
-		}
-		keys = append(keys, a.Key)
-	}
+	errs = append(errs, validateAuditAnnotations(object.Name, spec.AuditAnnotations, path.Child("auditAnnotations"))...)
 	for _, e := range expressionsOf(object) {
 		if strings.TrimSpace(e.GetExpression()) == "" {
 			errs = append(errs, field.Required(e.path, ""))
@@ -64,17 +63,68 @@ func validatePolicy(object *admissionregistrationv1.ValidatingAdmissionPolicy) (
 	return errs
 }
 
-func validateParamKind(kind *admissionregistrationv1.ParamKind, path *field.Path) (errs field.ErrorList) {
-	if version, err := schema.ParseGroupVersion(kind.APIVersion); err != nil || version.Version == "" {
-		errs = append(errs, field.Invalid(path.Child("apiVersion"), kind.APIVersion, "must be VERSION or GROUP/VERSION"))
+// validateMeta validates the metadata of an object that is in no namespace. kube-apiserver takes a namespace away.
+func validateMeta(m metav1.ObjectMeta) field.ErrorList {
+	m.Namespace = ""
+	return apivalidation.ValidateObjectMeta(&m, false, apivalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
+}
+
+func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, path *field.Path) (errs field.ErrorList) {
+	if len(conditions) > maxMatchConditions {
+		errs = append(errs, field.TooMany(path, len(conditions), maxMatchConditions))
 	}
-	if kind.Kind == "" {
-		errs = append(errs, field.Required(path.Child("kind"), ""))
+	var names []string
+	for i, c := range conditions {
+		name := path.Index(i).Child("name")
+		errs = append(errs, invalid(name, c.Name, validation.IsQualifiedName(c.Name))...)
+		if slices.Contains(names, c.Name) {
+			errs = append(errs, field.Duplicate(name, c.Name))
+		}
+		names = append(names, c.Name)
 	}
 	return errs
 }
 
+func validateAuditAnnotations(policy string, annotations []admissionregistrationv1.AuditAnnotation, path *field.Path) (errs field.ErrorList) {
+	if len(annotations) > maxAuditAnnotations {
+		errs = append(errs, field.TooMany(path, len(annotations), maxAuditAnnotations))
+	}
+	var keys []string
+	for i, a := range annotations {
+		key := path.Index(i).Child("key")
+		errs = append(errs, invalid(key, a.Key, validation.IsQualifiedName(policy+"/"+a.Key))...)
+		if slices.Contains(keys, a.Key) {
+			errs = append(errs, field.Duplicate(key, a.Key))
+		}
+		if len(strings.TrimSpace(a.ValueExpression)) > maxValueExpression {
+			errs = append(errs, field.TooLong(path.Index(i).Child("valueExpression"), a.ValueExpression, maxValueExpression))
+		}
+		keys = append(keys, a.Key)
+	}
+	return errs
+}
+
+func validateParamKind(kind *admissionregistrationv1.ParamKind, path *field.Path) (errs field.ErrorList) {
+	apiVersion := path.Child("apiVersion")
+	version, err := schema.ParseGroupVersion(kind.APIVersion)
+	if err != nil || version.Version == "" {
+		errs = append(errs, field.Invalid(apiVersion, kind.APIVersion, "must be VERSION or GROUP/VERSION"))
+	} else {
+		errs = append(errs, invalid(apiVersion, kind.APIVersion, validation.IsDNS1035Label(version.Version))...)
+	}
+	if version.Group != "" {
+		errs = append(errs, invalid(apiVersion, kind.APIVersion, validation.IsDNS1123Subdomain(version.Group))...)
+	}
+	if kind.Kind == "" {
+		return append(errs, field.Required(path.Child("kind"), ""))
+	}
+	return append(errs, invalid(path.Child("kind"), kind.Kind, validation.IsDNS1035Label(strings.ToLower(kind.Kind)))...)
+}
+
 func validateValidation(v *admissionregistrationv1.Validation, path *field.Path) (errs field.ErrorList) {
+	if v.Message != "" && strings.TrimSpace(v.Message) == "" {
+		errs = append(errs, field.Invalid(path.Child("message"), v.Message, "must not be blank"))
+	}
 	if strings.ContainsAny(strings.TrimSpace(v.Message), "\r\n") {
 		errs = append(errs, field.Invalid(path.Child("message"), v.Message, "must not contain line breaks"))
 	}
@@ -87,8 +137,11 @@ func validateValidation(v *admissionregistrationv1.Validation, path *field.Path)
 // validateBinding returns the mistakes in the fields of a binding.
 func validateBinding(object *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (errs field.ErrorList) {
 	spec, path := &object.Spec, field.NewPath("spec")
+	errs = append(errs, validateMeta(object.ObjectMeta)...)
 	if spec.PolicyName == "" {
 		errs = append(errs, field.Required(path.Child("policyName"), ""))
+	} else {
+		errs = append(errs, invalid(path.Child("policyName"), spec.PolicyName, apivalidation.NameIsDNSSubdomain(spec.PolicyName, false))...)
 	}
 	const deny, warn, audit = admissionregistrationv1.Deny, admissionregistrationv1.Warn, admissionregistrationv1.Audit
 	actions := path.Child("validationActions")
@@ -113,6 +166,9 @@ func validateBinding(object *admissionregistrationv1.ValidatingAdmissionPolicyBi
 func validateParamRef(ref *admissionregistrationv1.ParamRef, path *field.Path) (errs field.ErrorList) {
 	if (ref.Name == "") == (ref.Selector == nil) {
 		errs = append(errs, field.Invalid(path, ref.Name, "exactly one of name and selector is required"))
+	}
+	if ref.Name != "" {
+		errs = append(errs, invalid(path.Child("name"), ref.Name, content.IsPathSegmentName(ref.Name))...)
 	}
 	if ref.Selector != nil {
 		errs = append(errs, metav1validation.ValidateLabelSelector(ref.Selector, metav1validation.LabelSelectorValidationOptions{}, path.Child("selector"))...)
@@ -160,7 +216,47 @@ func validateRule(rule *admissionregistrationv1.NamedRuleWithOperations, path *f
 			errs = append(errs, field.Required(path.Child(name), "a value is empty"))
 		}
 	}
+	errs = append(errs, validateResources(rule.Resources, path.Child("resources"))...)
+	for i, name := range rule.ResourceNames {
+		at := path.Child("resourceNames").Index(i)
+		errs = append(errs, invalid(at, name, content.IsPathSegmentName(name))...)
+		if slices.Contains(rule.ResourceNames[:i], name) {
+			errs = append(errs, field.Duplicate(at, name))
+		}
+	}
 	return append(errs, validateValue(*rule.Scope, path.Child("scope"), admissionregistrationv1.AllScopes, admissionregistrationv1.ClusterScope, admissionregistrationv1.NamespacedScope)...)
+}
+
+// validateResources finds resources that a wildcard has already. The order matters where it does in kube-apiserver.
+func validateResources(resources []string, path *field.Path) (errs field.ErrorList) {
+	lastResource := "" // without a subresource
+	for i, r := range resources {
+		resource, subresource, hasSubresource := strings.Cut(r, "/")
+		if !hasSubresource {
+			lastResource = r
+			continue
+		}
+		for _, wildcard := range []string{resource + "/*", "*/" + subresource} {
+			if slices.Contains(resources[:i], wildcard) {
+				errs = append(errs, field.Invalid(path.Index(i), r, "is in "+wildcard+" already"))
+			}
+		}
+	}
+	if len(resources) > 1 && slices.Contains(resources, "*/*") {
+		errs = append(errs, field.Invalid(path, resources, "if '*/*' is present, must not specify others"))
+	}
+	if slices.Contains(resources, "*") && lastResource != "*" && lastResource != "" {
+		errs = append(errs, field.Invalid(path, resources, "if '*' is present, must not specify other resources without subresources"))
+	}
+	return errs
+}
+
+// invalid returns an error for each message about a value.
+func invalid(path *field.Path, value string, messages []string) (errs field.ErrorList) {
+	for _, message := range messages {
+		errs = append(errs, field.Invalid(path, value, message))
+	}
+	return errs
 }
 
 // validateValue checks that a value is one of those that its type has.

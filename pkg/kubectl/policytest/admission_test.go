@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package policytest_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -135,6 +136,10 @@ func TestAdmissionPolicies(t *testing.T) {
 		{name: "a check that RBAC does not allow", policy: replace(`object.data.a == "1"`, `authorizer.group("x").resource("y").check("z").allowed()`), request: replace("  data", "  permissions: [{verbs: [create], apiGroups: [''], resources: [configmaps]}]\n  data"), want: denied},
 		{name: "a check of a service account without permissions", policy: replace(`object.data.a == "1"`, `authorizer.serviceAccount("team", "s").group("x").resource("y").check("z").allowed()`), request: request, want: denied},
 		{name: "the old object", policy: replace("object.data.a", "oldObject.data.a"), request: replace("verb: create", "name: c, verb: delete", "operation: CREATE, object", "operation: DELETE, oldObject"), want: denied},
+		{name: "64 match conditions and 20 audit annotations", policy: replace("  validations", "  matchConditions: ["+numbered(64, "{name: m%d, expression: 'true'}")+"]\n  auditAnnotations: ["+numbered(20, "{key: k%d, valueExpression: \"'x'\"}")+"]\n  validations"), request: request, want: denied},
+		{name: "one resource and all, which kube-apiserver accepts in this order", policy: replace("[configmaps]", `[configmaps, "*"]`), request: request, want: denied},
+		{name: "all resources and a subresource", policy: replace("[configmaps]", `["*", pods/exec]`), request: request, want: denied},
+		{name: "a policy with a namespace, which kube-apiserver takes away", policy: replace("{name: p}", "{name: p, namespace: team}"), request: request, want: denied},
 		{
 			name: "an object has the namespace of the request", policy: replace(`object.data.a == "1"`, `object.metadata.namespace == "team"`), request: request, want: passes,
 		},
@@ -258,6 +263,25 @@ func TestAdmissionMistakes(t *testing.T) {
 		{name: "an unknown failure policy", policy: replace("failurePolicy: Fail", "failurePolicy: Warn"), want: `spec.failurePolicy: Unsupported value: "Warn"`},
 		{name: "an unknown operation", policy: replace("CREATE", "PATCH"), want: `operations[0]: Unsupported value: "PATCH"`},
 		{name: "no rules", policy: replace("{resourceRules: [{operations: [CREATE, UPDATE, DELETE], apiGroups: [\"\"], apiVersions: [v1], resources: [configmaps]}]}", "{}"), want: "spec.matchConstraints.resourceRules: Required value"},
+		{name: "two match conditions of one name", policy: replace("  validations", "  matchConditions: [{name: m, expression: 'true'}, {name: m, expression: 'true'}]\n  validations"), want: `spec.matchConditions[1].name: Duplicate value: "m"`},
+		{name: "too many match conditions", policy: replace("  validations", "  matchConditions: ["+numbered(65, "{name: m%d, expression: 'true'}")+"]\n  validations"), want: "spec.matchConditions: Too many: 65: must have at most 64 items"},
+		{name: "too many audit annotations", policy: replace("  validations", "  auditAnnotations: ["+numbered(21, "{key: k%d, valueExpression: \"'x'\"}")+"]\n  validations"), want: "spec.auditAnnotations: Too many: 21: must have at most 20 items"},
+		{name: "a long audit annotation", policy: replace("  validations", "  auditAnnotations: [{key: k, valueExpression: \"'"+strings.Repeat("x", 5*1024)+"'\"}]\n  validations"), want: "spec.auditAnnotations[0].valueExpression: Too long"},
+		{name: "a blank message", policy: replace("message: a must be 1", "message: '  '"), want: `spec.validations[0].message: Invalid value: "  ": must not be blank`},
+		{name: "a reserved word as the name of a variable", policy: replace("  validations", "  variables: [{name: package, expression: 'true'}]\n  validations"), want: `spec.variables[0].name: Invalid value: "package"`},
+		{name: "all resources and one", policy: replace("[configmaps]", `["*", configmaps]`), want: "resources: Invalid value"},
+		{name: "all resources and subresources, and one", policy: replace("[configmaps]", `["*/*", configmaps]`), want: "resources: Invalid value"},
+		{name: "all subresources and one", policy: replace("[configmaps]", "[pods/*, pods/exec]"), want: "resources[1]: Invalid value"},
+		{name: "a subresource of all resources and of one", policy: replace("[configmaps]", `["*/status", pods/status]`), want: "resources[1]: Invalid value"},
+		{name: "a name of an object twice", policy: replace("[configmaps]", "[configmaps], resourceNames: [a, a]"), want: `resourceNames[1]: Duplicate value: "a"`},
+		{name: "a name that no object can have", policy: replace("[configmaps]", "[configmaps], resourceNames: [a/b]"), want: `resourceNames[0]: Invalid value: "a/b"`},
+		{name: "a bad name of a policy", policy: replace("{name: p}", "{name: P_p}", "policyName: p", "policyName: P_p"), want: `ValidatingAdmissionPolicy "P_p": metadata.name: Invalid value: "P_p"`},
+		{name: "a bad label of a policy", policy: replace("{name: p}", "{name: p, labels: {'a b': c}}"), want: "metadata.labels: Invalid value"},
+		{name: "a bad name of a binding", policy: replace("{name: b}", "{name: B_b}"), want: `ValidatingAdmissionPolicyBinding "B_b": metadata.name: Invalid value: "B_b"`},
+		{name: "a bad name in a binding", policy: replace("{policyName: p", "{policyName: P_p"), want: `spec.policyName: Invalid value: "P_p"`},
+		{name: "a bad name of a parameter", policy: params("{apiVersion: v1, kind: ConfigMap}", "{name: a/b, parameterNotFoundAction: Deny}"), want: `spec.paramRef.name: Invalid value: "a/b"`},
+		{name: "a bad kind of parameters", policy: params("{apiVersion: v1, kind: Config_Map}", "{name: q, parameterNotFoundAction: Deny}"), want: `spec.paramKind.kind: Invalid value: "Config_Map"`},
+		{name: "a bad group of parameters", policy: params("{apiVersion: X_x/v1, kind: ConfigMap}", "{name: q, parameterNotFoundAction: Deny}"), want: "spec.paramKind.apiVersion: Invalid value"},
 		{name: "no versions", policy: replace("apiVersions: [v1]", "apiVersions: []"), want: "apiVersions: Required value"},
 		{name: "no validations", policy: replace(`[{expression: 'object.data.a == "1"', message: a must be 1}]`, "[]"), want: "spec.validations: Required value"},
 		{name: "no actions", policy: replace("[Deny]", "[]"), want: "spec.validationActions: Required value"},
@@ -311,6 +335,15 @@ func TestAdmissionMistakes(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s%s, want %s", tc.name, code, out, errOut, tc.want)
 		}
 	}
+}
+
+// numbered returns the entries of a list, each with its number.
+func numbered(count int, format string) string {
+	entries := make([]string, count)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(entries, ", ")
 }
 
 // TestAdmissionWarnings shows policies that decide nothing.

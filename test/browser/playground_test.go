@@ -127,7 +127,7 @@ func newBrowser(t *testing.T) context.Context {
 }
 
 // newVisit opens a tab.
-func newVisit(t *testing.T, browser context.Context, address string) *visit {
+func newVisit(browser context.Context, t *testing.T, address string) *visit {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(browser)
 	t.Cleanup(cancel)
@@ -235,7 +235,7 @@ func TestPlayground(t *testing.T) {
 	address := serve(t)
 
 	t.Run("an example, an edit, and what the page shows", func(t *testing.T) {
-		v := newVisit(t, browserContext, address)
+		v := newVisit(browserContext, t, address)
 		v.run(t, chromedp.Navigate(address))
 		v.await(t, refused) // the first example
 		for _, want := range []struct{ selector, text string }{
@@ -273,7 +273,7 @@ func TestPlayground(t *testing.T) {
 	})
 
 	t.Run("the keyboard alone, and the link in a new tab", func(t *testing.T) {
-		v := newVisit(t, browserContext, address)
+		v := newVisit(browserContext, t, address)
 		v.run(t, browser.GrantPermissions([]browser.PermissionType{browser.PermissionTypeClipboardSanitizedWrite, browser.PermissionTypeClipboardReadWrite}), chromedp.Navigate(address))
 		v.await(t, refused)
 		focused := func() string { return v.text(t, `document.activeElement.id || document.activeElement.className`) }
@@ -303,7 +303,7 @@ func TestPlayground(t *testing.T) {
 		v.run(t, chromedp.Evaluate(`document.querySelector("#example").focus()`, nil), chromedp.KeyEvent(kb.ArrowDown))
 		v.await(t, `document.querySelector("#example").value !== "" && !document.querySelector("#object").value.includes("ü") && `+idle)
 
-		other := newVisit(t, browserContext, address)
+		other := newVisit(browserContext, t, address)
 		other.run(t, chromedp.Navigate(link))
 		other.await(t, allowed)
 		if got := other.text(t, `document.querySelector("#object").value`); got != text {
@@ -314,7 +314,7 @@ func TestPlayground(t *testing.T) {
 	})
 
 	t.Run("colours and sizes", func(t *testing.T) {
-		v := newVisit(t, browserContext, address)
+		v := newVisit(browserContext, t, address)
 		v.run(t, chromedp.Navigate(address))
 		v.await(t, refused)
 		grounds := map[string]bool{}

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does what a newcomer does: make demo; paste each command that it printed; paste the blocks of every document,
-# in order; make demo again; and make demo MODE=managed, with the commands that it printed. It fails at the first
-# command that does not do what the text promises.
+# in order; make demo again; and make demo MODE=managed, with the commands that it printed and the documents for it. It
+# fails at the first command that does not do what the text promises.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -36,20 +36,31 @@ paste_commands() { # script
   fi
 }
 
+# paste_documents pastes the blocks of each document that works on one of the demos, which are named by their folders below
+# _output. A document is for dev unless it exports the kubeconfig of managed. The blocks of a document run in one shell, as a
+# reader pastes them. The export line of documents that have none is in README.md.
+start=$(grep -m 1 '^export KUBECONFIG=' README.md)
+paste_documents() { # dev or managed
+  local document
+  for document in README.md docs/*.md; do
+    awk '/^```/ {inside = $0 == "```sh"; next} inside' "${document}" >"${work}/blocks"
+    [[ -s ${work}/blocks ]] || continue
+    if grep -q '^export KUBECONFIG=.*_output/managed/' "${work}/blocks"; then
+      [[ $1 == managed ]] || continue
+    else
+      [[ $1 == dev ]] || continue
+    fi
+    echo "the blocks of ${document} …"
+    # A command after "! " must be refused, and bash alone would go on if it is not.
+    sed -E -i "s/^! (.*)$/if \\1; then echo 'this must be refused'; exit 1; fi/" "${work}/blocks"
+    { [[ ${document} == README.md ]] || echo "${start}"; cat "${work}/blocks"; } >"${work}/blocks.sh"
+    bash -o errexit -o nounset -o pipefail "${work}/blocks.sh" >"${work}/log" 2>&1 </dev/null || { cat "${work}/log"; exit 1; }
+  done
+}
+
 demo
 paste_commands hack/demo.sh
-
-# The blocks of a document run in one shell, as a reader pastes them. The export line is in README.md.
-start=$(grep -m 1 '^export KUBECONFIG=' README.md)
-for document in README.md docs/*.md; do
-  awk '/^```/ {inside = $0 == "```sh"; next} inside' "${document}" >"${work}/blocks"
-  [[ -s ${work}/blocks ]] || continue
-  echo "the blocks of ${document} …"
-  # A command after "! " must be refused, and bash alone would go on if it is not.
-  sed -E -i "s/^! (.*)$/if \\1; then echo 'this must be refused'; exit 1; fi/" "${work}/blocks"
-  { [[ ${document} == README.md ]] || echo "${start}"; cat "${work}/blocks"; } >"${work}/blocks.sh"
-  bash -o errexit -o nounset -o pipefail "${work}/blocks.sh" >"${work}/log" 2>&1 </dev/null || { cat "${work}/log"; exit 1; }
-done
+paste_documents dev
 
 demo
 
@@ -58,3 +69,4 @@ kubernetes=newest
 [[ -x _output/bin/kube-apiserver-oldest ]] && kubernetes=oldest
 demo MODE=managed KUBERNETES="${kubernetes}"
 paste_commands hack/demo-managed.sh
+paste_documents managed

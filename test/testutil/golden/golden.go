@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/pmezard/go-difflib/difflib"
 )
 
 // Compare fails the test if got is not the content of the file.
@@ -31,7 +31,12 @@ func Compare(tb testing.TB, file, got string) {
 	if err != nil {
 		tb.Fatalf("%v; set UPDATE_GOLDEN=1 to write it", err)
 	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
+	// cmp.Diff would leave out most lines of a long text.
+	diff, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: difflib.SplitLines(string(want)), B: difflib.SplitLines(got), Context: 1})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if diff != "" {
 		tb.Errorf("%s (-want +got); set UPDATE_GOLDEN=1 to update it:\n%s", file, diff)
 	}
 }

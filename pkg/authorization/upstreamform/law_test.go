@@ -158,7 +158,7 @@ func TestLaw(t *testing.T) {
 func TestLawOfSimplifiedChains(t *testing.T) {
 	t.Parallel()
 	conditions := func(effect authorization.Effect, text string) authorization.Decision {
-		return authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: effect, Type: authorization.ConditionTypeCEL, Text: text})
+		return authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: effect, Type: typeOpaque, Text: text})
 	}
 	allowed := authorization.Chained(
 		authorization.Set{AuthorizerName: "a0", FailureMode: authorization.FailureModeNoOpinion, Decision: conditions(authorization.EffectAllow, "error")},

@@ -161,7 +161,7 @@ func TestLawOfSimplifiedChains(t *testing.T) {
 		return authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: effect, Type: typeOpaque, Text: text})
 	}
 	allowed := authorization.Chained(
-		authorization.Set{AuthorizerName: "a0", FailureMode: authorization.FailureModeNoOpinion, Decision: conditions(authorization.EffectAllow, "error")},
+		authorization.Set{AuthorizerName: "a0", FailureMode: authorization.FailureModeNoOpinion, Decision: conditions(authorization.EffectAllow, "unsupported")},
 		authorization.Set{AuthorizerName: "a1", Decision: authorization.Allow("", nil)},
 	)
 	d := authorization.Chained(

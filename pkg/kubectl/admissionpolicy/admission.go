@@ -86,7 +86,7 @@ func (s *Set) Validate(r *simulation.Request) error {
 	return err
 }
 
-// Admit decides a request that is authorized. checks answers the checks of expressions.
+// Admit decides a request that is valid and authorized. checks answers the checks of expressions.
 func (s *Set) Admit(ctx context.Context, r *simulation.Request, checks authorizer.UnconditionalAuthorizer) (*Result, error) {
 	a, err := attributesOf(r)
 	if err != nil {

@@ -9,8 +9,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -45,7 +43,6 @@ func (a *attributes) AddAnnotation(key, value string) error {
 
 // The errors of requests.
 var (
-	errNoResource = errors.New("admission policies decide about resources only: data must not be given for a path")
 	errVersion    = errors.New("request.resourceAttributes.version: Required value: rules of admission policies have versions")
 	errObject     = errors.New("data.object: Required value for the operations CREATE and UPDATE")
 	errOldObject  = errors.New("data.oldObject: Required value for the operations UPDATE and DELETE")
@@ -56,35 +53,6 @@ var (
 const verbCollection = "deletecollection"
 
 var namespaces = corev1.SchemeGroupVersion.WithResource("namespaces")
-
-// verbsOf are the verbs of the requests that have an operation. A PUT or a patch of an object that does not exist creates it.
-var verbsOf = []struct {
-	operation admission.Operation
-	verbs     []string
-}{
-	{admission.Create, []string{"create", "update", "patch"}},
-	{admission.Update, []string{"update", "patch"}},
-	{admission.Delete, []string{"delete", verbCollection}},
-	{admission.Connect, []string{"get", "create", "update", "patch", "delete"}},
-}
-
-// checkOperation checks that a request with the verb can have the operation.
-func checkOperation(verb string, operation admission.Operation) error {
-	var possible []string
-	for _, o := range verbsOf {
-		if !slices.Contains(o.verbs, verb) {
-			continue
-		}
-		if o.operation == operation {
-			return nil
-		}
-		possible = append(possible, string(o.operation))
-	}
-	if len(possible) == 0 {
-		return fmt.Errorf("data: admission does not decide about requests with the verb %s", verb)
-	}
-	return fmt.Errorf("data.operation: a request with the verb %s has the operation %s, and not %s", verb, strings.Join(possible, " or "), operation)
-}
 
 // parts are the decoded objects of a request. They are nil if the request does not have them.
 type parts struct{ object, old, options runtime.Object }
@@ -117,8 +85,6 @@ func partsOf(r *simulation.Request, resource schema.GroupVersionResource) (p par
 func attributesOf(r *simulation.Request) (*attributes, error) {
 	asked := r.Spec.ResourceAttributes
 	switch {
-	case asked == nil:
-		return nil, errNoResource
 	case asked.Version == "" || asked.Version == "*":
 		return nil, errVersion
 	case asked.Verb == verbCollection && cmp.Or(r.Data.Name, asked.Name) != "":
@@ -137,9 +103,6 @@ func attributesOf(r *simulation.Request) (*attributes, error) {
 		return nil, errOldObject
 	case p.object != nil && p.old != nil && p.object.GetObjectKind().GroupVersionKind() != p.old.GetObjectKind().GroupVersionKind():
 		return nil, errKinds
-	}
-	if err := checkOperation(asked.Verb, operation); err != nil {
-		return nil, err
 	}
 	var kind schema.GroupVersionKind
 	name := cmp.Or(r.Data.Name, asked.Name)

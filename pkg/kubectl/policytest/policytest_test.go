@@ -197,6 +197,14 @@ tests:
   request: {user: carol, resourceAttributes: {verb: get, group: demo.proviso.dev, version: v1alpha1, resource: virtualmachines, subresource: status, namespace: team, name: a}}
   permissions: [{verbs: [get], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
   expect: {decision: no}
+- name: a permission on a path
+  request: {user: carol, nonResourceAttributes: {verb: get, path: /logs/today}}
+  permissions: [{verbs: [get], apiGroups: ["*"], resources: ["*"], nonResourceURLs: [/logs/*]}]
+  expect: {decision: yes}
+- name: a permission on everything, and a path
+  request: {user: carol, nonResourceAttributes: {verb: get, path: /logs/today}}
+  permissions: [{verbs: ["*"], apiGroups: ["*"], resources: ["*"]}]
+  expect: {decision: no}
 - name: a NoOpinion condition that is true
   request: {user: alice, resourceAttributes: &update {verb: update, group: demo.proviso.dev, version: v1alpha1, resource: virtualmachines, namespace: team, name: a}}
   data: {operation: UPDATE, object: &dev {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, spec: {class: dev}}, oldObject: *dev, namespaceObject: {apiVersion: v1, kind: Namespace, metadata: {name: team, labels: {tier: prod}}}}
@@ -240,7 +248,7 @@ func TestDecisions(t *testing.T) {
 	if code != 0 || errOut != "" {
 		t.Fatalf("exit code %d: %s%s", code, out, errOut)
 	}
-	if got := strings.Count(out, "--- PASS: "); got != 17 {
+	if got := strings.Count(out, "--- PASS: "); got != 19 {
 		t.Errorf("%d tests passed: %s", got, out)
 	}
 	for _, want := range []string{
@@ -264,7 +272,7 @@ func TestDifferences(t *testing.T) {
 	if code != 1 || errOut != "" {
 		t.Errorf("exit code %d: %s", code, errOut)
 	}
-	if got := strings.Count(out, "--- FAIL: "); got != 17 {
+	if got := strings.Count(out, "--- FAIL: "); got != 19 {
 		t.Errorf("%d tests failed", got)
 	}
 	golden.Compare(t, filepath.Join("testdata", "differences.golden.txt"), strings.ReplaceAll(out, dir, "DIR"))
@@ -278,7 +286,7 @@ func TestDifferences(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &results); err != nil || code != 1 || len(results.Suites) != 1 || len(results.Suites[0].Tests) != 17 || results.Suites[0].Tests[0].Passed {
+	if err := json.Unmarshal([]byte(out), &results); err != nil || code != 1 || len(results.Suites) != 1 || len(results.Suites[0].Tests) != 19 || results.Suites[0].Tests[0].Passed {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 	out, _, code = run(t, dir, "-o", "junit")
@@ -290,7 +298,7 @@ func TestDifferences(t *testing.T) {
 			} `xml:"testcase"`
 		} `xml:"testsuite"`
 	}
-	if err := xml.Unmarshal([]byte(out), &suites); err != nil || code != 1 || len(suites.Suites) != 1 || suites.Suites[0].Failures != 17 || suites.Suites[0].Cases[0].Failure == nil {
+	if err := xml.Unmarshal([]byte(out), &suites); err != nil || code != 1 || len(suites.Suites) != 1 || suites.Suites[0].Failures != 19 || suites.Suites[0].Cases[0].Failure == nil {
 		t.Errorf("exit code %d, %v: %s", code, err, out)
 	}
 }
@@ -369,6 +377,19 @@ func TestMistakes(t *testing.T) {
 		{name: "an outcome without data", policies: policies, suite: suite(strings.Replace(test, "decision: no", "decision: no, outcome: no", 1)), want: "expect.outcome: must be"},
 		{name: "data without an outcome", policies: policies, suite: suite(strings.Replace(test, "expect", "data: {operation: CREATE}, expect", 1)), want: "expect.outcome: must be"},
 		{name: "data without an operation", policies: policies, suite: suite(strings.Replace(test, "expect: {", "data: {}, expect: {outcome: no, ", 1)), want: "data.operation: must be"},
+		{name: "data of a read", policies: policies, suite: suite(strings.Replace(test, "expect: {", "data: {operation: CREATE}, expect: {outcome: no, ", 1)), want: "tests[0]: data.operation: a request with the verb get has the operation CONNECT, and not CREATE"},
+		{
+			name: "the operation of another verb", policies: policies, suite: suite(strings.NewReplacer("verb: get", "verb: delete", "expect: {", "data: {operation: UPDATE}, expect: {outcome: no, ").Replace(test)),
+			want: "tests[0]: data.operation: a request with the verb delete has the operation DELETE or CONNECT, and not UPDATE",
+		},
+		{
+			name: "a verb that admission does not see", policies: policies, suite: suite(strings.NewReplacer("verb: get", "verb: list", "expect: {", "data: {operation: CONNECT}, expect: {outcome: no, ").Replace(test)),
+			want: "tests[0]: data: admission does not decide about requests with the verb list",
+		},
+		{
+			name: "data for a path", policies: policies, suite: suite(`{name: a, request: {user: a, nonResourceAttributes: {verb: get, path: /x}}, data: {operation: CONNECT}, expect: {decision: no, outcome: no}}`),
+			want: "tests[0]: data: admission decides about resources only",
+		},
 		{name: "no user", policies: policies, suite: suite(strings.Replace(test, "user: alice, ", "", 1)), want: "a user or a group is required"},
 		{name: "no attributes", policies: policies, suite: suite(`{name: a, request: {user: a}, expect: {decision: no}}`), want: "exactly one of resourceAttributes"},
 		{name: "no request", policies: policies, suite: suite(`{name: a, expect: {decision: no}}`), want: "exactly one of request and requestFile"},

@@ -137,3 +137,12 @@ func (p *Permission) rules(r *rbacv1.PolicyRule) (rules []policyv1alpha1.PolicyR
 	}
 	return rules
 }
+
+// RulesOf returns the rules of the engine that match the same requests as rules of a ClusterRole, which a ClusterRoleBinding binds.
+func RulesOf(rules []rbacv1.PolicyRule) engine.Rules {
+	p := &Permission{Kind: KindClusterRoleBinding, Spec: &policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectAllow}}
+	for i := range rules {
+		p.Spec.Rules = append(p.Spec.Rules, p.rules(&rules[i])...)
+	}
+	return engine.RulesOf(p.Key(), p.Spec)
+}

@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 )
 
 // The names of the authorizers that are not policies, as in a server.
@@ -57,6 +58,7 @@ var (
 	errObject     = errors.New("data: an object must have apiVersion and kind")
 	errSets       = errors.New("data.conditionSets: must not be given: the conditions are those of the decision")
 	errOperation  = errors.New("data.operation: must be CREATE, UPDATE, DELETE or CONNECT")
+	errPath       = errors.New("data: admission decides about resources only: data must not be given for a path")
 	errUser       = errors.New("request: a user or a group is required")
 	errAttributes = errors.New("request: exactly one of resourceAttributes and nonResourceAttributes is required")
 )
@@ -74,9 +76,50 @@ func (r *Request) Validate() (errs []error) {
 	}
 	if r.Data != nil {
 		fail(len(r.Data.ConditionSets) > 0, errSets)
-		fail(!slices.Contains([]authorizationv1alpha1.Operation{"CREATE", "UPDATE", "DELETE", "CONNECT"}, r.Data.Operation), errOperation)
+		fail(!slices.ContainsFunc(operations, func(o operation) bool { return o.name == r.Data.Operation }), errOperation)
+	}
+	if len(errs) == 0 && r.Spec != nil && r.Data != nil {
+		err := r.checkOperation()
+		fail(err != nil, err)
 	}
 	return errs
+}
+
+// operation is an operation of admission, with the verbs of the requests that have it.
+type operation struct {
+	name  authorizationv1alpha1.Operation
+	verbs []string
+}
+
+// operations are all operations. A PUT or a patch of an object that does not exist creates it.
+var operations = []operation{
+	{authorizationv1alpha1.OperationCreate, []string{"create", "update", "patch"}},
+	{authorizationv1alpha1.OperationUpdate, []string{"update", "patch"}},
+	{authorizationv1alpha1.OperationDelete, []string{"delete", "deletecollection"}},
+	{authorizationv1alpha1.OperationConnect, []string{"get", "create", "update", "patch", "delete"}},
+}
+
+// checkOperation checks that the request is one that admission decides about, and can have the operation of its data. A request that no
+// server makes would prove nothing.
+func (r *Request) checkOperation() error {
+	if r.Spec.ResourceAttributes == nil {
+		return errPath
+	}
+	verb := r.Spec.ResourceAttributes.Verb
+	var possible []string
+	for _, o := range operations {
+		if !slices.Contains(o.verbs, verb) {
+			continue
+		}
+		if o.name == r.Data.Operation {
+			return nil
+		}
+		possible = append(possible, string(o.name))
+	}
+	if len(possible) == 0 {
+		return fmt.Errorf("data: admission does not decide about requests with the verb %s", verb)
+	}
+	return fmt.Errorf("data.operation: a request with the verb %s has the operation %s, and not %s", verb, strings.Join(possible, " or "), r.Data.Operation)
 }
 
 // Verdict is a decision about a request.
@@ -143,7 +186,7 @@ func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
 	chain := &Chain{source: source, members: []authorization.Member{
 		{Name: privilegedName, Decider: privileged{}},
 		{Name: engine.RestrictingName, Decider: parts[0]},
-		{Name: KubeAPIServerName, Decider: permissions{user: r.User().GetName(), rules: r.Permissions}},
+		{Name: KubeAPIServerName, Decider: permissions{user: r.User().GetName(), rules: rbac.RulesOf(r.Permissions)}},
 		{Name: engine.GrantingName, Decider: parts[1]},
 		{Name: engine.NamespacedName, Decider: parts[2]},
 	}}
@@ -307,36 +350,15 @@ func (privileged) Decide(_ context.Context, a authorizer.Attributes) authorizati
 // permissions stands for the other authorizers of a cluster: it allows one user what rules like those of RBAC say.
 type permissions struct {
 	user  string
-	rules []rbacv1.PolicyRule
+	rules engine.Rules
 }
 
 // Decide allows what a rule has, and has no opinion about other requests.
 func (p permissions) Decide(_ context.Context, a authorizer.Attributes) authorization.Decision {
-	if a.GetUser().GetName() == p.user && slices.ContainsFunc(p.rules, func(r rbacv1.PolicyRule) bool { return matches(&r, a) }) {
+	if a.GetUser().GetName() == p.user && len(p.rules.Matching(a)) > 0 {
 		return authorization.Allow("allowed by a permission that the request comes with", nil)
 	}
 	return authorization.NoOpinion("", nil)
-}
-
-func matches(r *rbacv1.PolicyRule, a authorizer.Attributes) bool {
-	has := func(values []string, value string) bool {
-		return slices.Contains(values, "*") || slices.Contains(values, value)
-	}
-	if !has(r.Verbs, a.GetVerb()) {
-		return false
-	}
-	if !a.IsResourceRequest() {
-		return slices.ContainsFunc(r.NonResourceURLs, func(url string) bool {
-			prefix, isPrefix := strings.CutSuffix(url, "*")
-			return url == a.GetPath() || isPrefix && strings.HasPrefix(a.GetPath(), prefix)
-		})
-	}
-	resource := a.GetResource()
-	isResource := has(r.Resources, resource)
-	if a.GetSubresource() != "" {
-		isResource = has(r.Resources, resource+"/"+a.GetSubresource()) || slices.Contains(r.Resources, "*/"+a.GetSubresource())
-	}
-	return isResource && has(r.APIGroups, a.GetAPIGroup()) && (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.GetName()))
 }
 
 // data is what admission knows about a request.

@@ -9,6 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
+	"strings"
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -28,12 +31,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/whocan"
 )
 
-// The exit codes of errors that carry none.
-const (
-	codeFailure = 1
-	// codeUsage is for mistakes in the command line. It differs from 1, which means "different" for a command that compares.
-	codeUsage = 2
-)
+// codeFailure is the exit code of errors that carry none. It differs from 1, which is an answer: no, different, or something was found.
+const codeFailure = 2
 
 // Run runs the plugin with arguments until it is done or ctx ends, and returns its exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
@@ -51,7 +50,7 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		code, err = exit.Code, exit.Err
 	}
 	for _, mistake := range each(err) {
-		_, _ = fmt.Fprintln(streams.ErrOut, "error: "+printable.Lines(mistake.Error()))
+		_, _ = fmt.Fprintln(streams.ErrOut, "error: "+printable.Lines(messageOf(mistake)))
 	}
 	return code
 }
@@ -67,6 +66,23 @@ func each(err error) []error {
 	return []error{err}
 }
 
+// messageOf returns the message of an error. If a server cannot be reached, it names the server instead of one of its URLs.
+func messageOf(err error) string {
+	call, isCall := errors.AsType[*url.Error](err)
+	if !isCall {
+		return err.Error()
+	}
+	network, isNetwork := errors.AsType[*net.OpError](call.Err)
+	if !call.Timeout() && (!isNetwork || network.Op != "dial") {
+		return err.Error()
+	}
+	server := call.URL
+	if u, err := url.Parse(server); err == nil {
+		server = u.Scheme + "://" + u.Host
+	}
+	return strings.Replace(err.Error(), call.Error(), fmt.Sprintf("the server %s cannot be reached: %v; see --server, --context and --kubeconfig", server, call.Err), 1)
+}
+
 // NewCommand returns the tree of commands.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	cmd := &cobra.Command{
@@ -76,13 +92,21 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Long: `Work with the policies of Proviso, conditional authorization for Kubernetes.
 
  Find more information in docs/kubectl-proviso.md of the project.`,
+		Example: `  # What may I do in the namespace demo, and on what conditions?
+  kubectl proviso can-i --list --namespace=demo
+
+  # Why is a request refused?
+  kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels"
+
+  # Run the tests of policies
+  kubectl proviso test artifacts/examples`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return utilexec.CodeExitError{Code: codeUsage, Err: fmt.Errorf("%w\nSee '%s --help' for usage", err, cmd.CommandPath())}
+		return fmt.Errorf("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())

@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - Errors are printed to the error stream only, each on lines of its own, without control characters.
-//   - A command that fails exits with a code other than 0.
+//   - A command that fails exits with the code 2, and each of its errors is one line. All other codes are answers.
 //
 // The package must not import the server, pkg/apiserver.
 package kubectl

@@ -221,23 +221,6 @@ func TestKubectlCanI(t *testing.T) {
 		}
 	})
 	t.Run("lists", testLists)
-	t.Run("examples of the help", func(t *testing.T) {
-		help, _, _ := plugin(t, "admin", "", "can-i", "--help")
-		_, examples, _ := strings.Cut(help, "Examples:\n")
-		examples, _, _ = strings.Cut(examples, "\nFlags:")
-		count := 0
-		for line := range strings.Lines(examples) {
-			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") {
-				count++
-				if out, errOut, code := shell(t, "admin", "", command); code == 2 || out == "" {
-					t.Errorf("%s: exit code %d: %s%s", command, code, out, errOut)
-				}
-			}
-		}
-		if count < 5 {
-			t.Errorf("found %d examples in %s", count, help)
-		}
-	})
 }
 
 // testLists compares lists with the answers to single questions about each verb of some resources.

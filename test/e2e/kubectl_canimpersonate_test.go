@@ -47,5 +47,4 @@ func TestKubectlCanImpersonate(t *testing.T) {
 	})
 	golden.Compare(t, filepath.Join("testdata", "kubectl-can-impersonate.golden.txt"), text)
 	checkDocument(t, "agent", "can-impersonate", text)
-	checkExamples(t, "can-impersonate", 4)
 }

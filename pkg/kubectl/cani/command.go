@@ -17,7 +17,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
-	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
@@ -25,9 +24,8 @@ import (
 
 // The exit codes, beside 0 for yes.
 const (
-	codeNo      = 1
-	codeFailure = 2
-	codeYesIf   = 3
+	codeNo    = 1
+	codeYesIf = 3
 )
 
 // options are the options of the command.
@@ -96,13 +94,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # List what I may do in the namespace demo, and what policies change
   kubectl proviso can-i --list --namespace=demo`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", o.AllNamespaces, "If true, check the specified action in all namespaces.")
@@ -116,7 +108,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
 // The errors of arguments and flags.
 var (
-	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName.\nSee 'kubectl proviso can-i -h' for help and examples")
+	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso can-i --help'")
 	errListArgs   = errors.New("list option must be specified with no arguments")
 	errListFlags  = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
 	errNoHeaders  = errors.New("--no-headers cannot be set without --list specified")

@@ -31,9 +31,8 @@ import (
 
 // The exit codes, beside 0 for yes.
 const (
-	codeNo      = 1
-	codeFailure = 2
-	codeYesIf   = 3
+	codeNo    = 1
+	codeYesIf = 3
 )
 
 // options are the options of the command.
@@ -79,13 +78,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # May I read nodes as alice in the group operators, with a value of extra?
   kubectl proviso can-impersonate alice get nodes --group=operators --extra=reason=incident`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", o.AllNamespaces, "If true, check the specified action in all namespaces.")
@@ -99,7 +92,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
 // The errors of arguments, flags and answers.
 var (
-	errArguments = errors.New("you must specify three arguments: user verb resource or user verb resource/resourceName.\nSee 'kubectl proviso can-impersonate -h' for help and examples")
+	errArguments = errors.New("you must specify three arguments: user verb resource or user verb resource/resourceName; see 'kubectl proviso can-impersonate --help'")
 	errURLSub    = errors.New("--subresource can not be used with NonResourceURL")
 	errNoProviso = errors.New("the server does not serve ImpersonationReviews of authorization.proviso.dev: Proviso is not installed")
 )

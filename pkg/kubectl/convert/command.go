@@ -31,11 +31,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 )
 
-// The exit codes, beside 0.
-const (
-	codeLeftOut = 1
-	codeFailure = 2
-)
+// codeLeftOut is the exit code if something is left out.
+const codeLeftOut = 1
 
 // The formats of policies.
 const (
@@ -61,12 +58,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		Long:  "Convert permissions of other authorizers to policies.",
 		Example: `  # Print the roles and bindings in files as policies
   kubectl proviso convert rbac -f artifacts/dev/users.yaml`,
-		Args: func(cmd *cobra.Command, args []string) error {
-			if err := cobra.NoArgs(cmd, args); err != nil {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return nil
-		},
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newRBACCommand(flags, streams))
@@ -101,13 +93,7 @@ func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
   # Convert what kubectl prints
   kubectl get clusterroles,clusterrolebindings -o yaml | kubectl proviso convert rbac -f -`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with roles and bindings, instead of a cluster. - is standard input.")
@@ -117,7 +103,10 @@ func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 	return cmd
 }
 
-var errArguments = errors.New("convert rbac has no arguments: name files with -f")
+var (
+	errArguments = errors.New("convert rbac has no arguments: name files with -f")
+	errEmpty     = errors.New("there are no roles and bindings in the files")
+)
 
 func (o *options) run(ctx context.Context, args []string) error {
 	switch {
@@ -164,6 +153,9 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 		objects, others, errs := rbac.Load(documents, *o.flags.Namespace)
 		if len(errs) > 0 {
 			return nil, nil, utilerrors.NewAggregate(errs)
+		}
+		if objects.IsEmpty() {
+			return nil, nil, errEmpty
 		}
 		if len(others) > 0 {
 			o.warn(fmt.Sprintf("objects that are not of RBAC are ignored: %d", len(others)))

@@ -56,7 +56,7 @@ func TestConvertAll(t *testing.T) {
 	if out, errOut, code := run(t, some, "convert", "rbac", "-n", "blue", "-f", "-"); code != 0 || strings.Contains(errOut, "left out") || strings.Count(out, "kind: ClusterAuthorizationPolicy") != 1 {
 		t.Errorf("got %d %s%s", code, out, errOut)
 	}
-	if out, errOut, code := run(t, "", "convert", "rbac", "-f", "-", "-o", "json"); code != 0 || !strings.Contains(out, `"items": []`) {
+	if out, errOut, code := run(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}}", "convert", "rbac", "-f", "-", "-o", "json"); code != 0 || !strings.Contains(out, `"items": []`) {
 		t.Errorf("got %d %s%s", code, out, errOut)
 	}
 }
@@ -67,6 +67,8 @@ func TestMistakes(t *testing.T) {
 		{args: "roles.yaml", want: "name files with -f"},
 		{args: "-f - -o table", want: `--output must be yaml or json, not "table"`},
 		{args: "-f missing", want: `the path "missing" does not exist`},
+		{args: "-f -", want: "there are no roles and bindings in the files"},
+		{args: "-f -", input: "{apiVersion: v1, kind: Pod}", want: "there are no roles and bindings in the files"},
 		{args: "-f -", input: "a", want: "is not an object with apiVersion and kind"},
 		{args: "-f -", input: "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: a}}", want: "metadata.namespace: Required value"},
 		{args: "-f -", input: "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: a}, rule: []}", want: `unknown field "rule"`},

@@ -23,9 +23,8 @@ import (
 
 // The exit codes, beside 0 for yes.
 const (
-	codeNo      = 1
-	codeFailure = 2
-	codeYesIf   = 3
+	codeNo    = 1
+	codeYesIf = 3
 )
 
 // options are the options of the command.
@@ -82,13 +81,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Explain the last refusal in an audit log. Without policies in files, those of the cluster are used
   kubectl proviso explain --audit-log=artifacts/explain/audit.log -f artifacts/examples/storage-class/policy.yaml`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with the request and with policies. - is standard input.")

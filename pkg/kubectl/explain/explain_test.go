@@ -567,33 +567,6 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestExamplesOfHelp runs the commands in the help from the root of the repository.
-func TestExamplesOfHelp(t *testing.T) {
-	t.Chdir("../../..")
-	help, _, _ := run(t, "", "--help")
-	_, commands, _ := strings.Cut(help, "Examples:\n")
-	commands, _, _ = strings.Cut(commands, "\n\nOptions:")
-	commands, _, _ = strings.Cut(commands, "\n\nFlags:")
-	count := 0
-	for line := range strings.Lines(commands) {
-		command, isCommand := strings.CutPrefix(strings.TrimSpace(line), "kubectl proviso explain ")
-		if !isCommand {
-			continue
-		}
-		count++
-		var args []string
-		for _, m := range regexp.MustCompile(`(?:[^ "]|"[^"]*")+`).FindAllString(command, -1) {
-			args = append(args, strings.ReplaceAll(m, `"`, ""))
-		}
-		if out, errOut, code := run(t, "", args...); code != 1 || errOut != "" || !strings.Contains(out, "near miss: set ") {
-			t.Errorf("%s: got %d %s%s", command, code, out, errOut)
-		}
-	}
-	if count != 4 {
-		t.Errorf("found %d commands in %s", count, help)
-	}
-}
-
 // TestDocument compares the output in the document with the output of the command.
 func TestDocument(t *testing.T) {
 	t.Parallel()

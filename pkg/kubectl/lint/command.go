@@ -29,11 +29,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
-// The exit codes, beside 0.
-const (
-	codeFindings = 1
-	codeFailure  = 2
-)
+// codeFindings is the exit code if something was found.
+const codeFindings = 1
 
 // The formats of the findings.
 const (
@@ -86,13 +83,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Check them against the resources and the schemas of a cluster
   kubectl proviso lint -f artifacts/render/policies --cluster --context=admin`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with policies. - is standard input.")
@@ -144,7 +135,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if len(policies) == 0 {
 		return errNone
 	}
-	types, errs := o.types()
+	types, errs := o.types(ctx)
 	if len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)
 	}
@@ -163,7 +154,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 }
 
 // types returns what checks types, or nil if there are no schemas.
-func (o *options) types() (*typechecking.Checker, []error) {
+func (o *options) types(ctx context.Context) (*typechecking.Checker, []error) {
 	asErrors := func(c *typechecking.Checker, err error) (*typechecking.Checker, []error) {
 		if err != nil {
 			return nil, []error{err}
@@ -180,8 +171,8 @@ func (o *options) types() (*typechecking.Checker, []error) {
 		if err != nil {
 			return nil, []error{err}
 		}
-		if _, err := client.ServerVersion(); err != nil { // the cache of discovery would also log the error
-			return nil, []error{err}
+		if err := client.RESTClient().Get().AbsPath("/openapi/v3").Do(ctx).Error(); err != nil { // the checker would not say why
+			return nil, []error{fmt.Errorf("the schemas of the cluster cannot be read: %w", err)}
 		}
 		found := typechecking.NewDiscovery(client)
 		c, err := typechecking.New(found, found)

@@ -60,7 +60,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
   kubectl proviso playground
 
   # Serve it on a certain port
-  kubectl proviso playground --port=8090`,
+  kubectl proviso playground --port=18421`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}

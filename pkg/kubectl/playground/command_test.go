@@ -91,7 +91,7 @@ func TestRun(t *testing.T) {
 		}
 	}
 	streams, _, _, errOut := genericiooptions.NewTestIOStreams()
-	if code := kubectl.Run(t.Context(), []string{"playground", "--port=" + m[2]}, streams); code != 1 || !strings.HasPrefix(errOut.String(), "error: --port: listen tcp4 127.0.0.1:"+m[2]) {
+	if code := kubectl.Run(t.Context(), []string{"playground", "--port=" + m[2]}, streams); code != 2 || !strings.HasPrefix(errOut.String(), "error: --port: listen tcp4 127.0.0.1:"+m[2]) {
 		t.Errorf("on a port in use: got %d %s", code, errOut)
 	}
 	if code := stop(); code != 0 {
@@ -123,17 +123,14 @@ func TestExamplesOfHelp(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		arg, want string
-		code      int
-	}{
-		{arg: "--port=65536", want: "error: --port must be a number from 0 to 65535\n", code: 1},
-		{arg: "--port=-1", want: "error: --port must be a number from 0 to 65535\n", code: 1},
-		{arg: "--port=http", want: "error: invalid argument \"http\"", code: 2},
-		{arg: "now", want: "error: unknown command \"now\" for \"kubectl proviso playground\"\n", code: 1},
+	for _, tc := range []struct{ arg, want string }{
+		{arg: "--port=65536", want: "error: --port must be a number from 0 to 65535\n"},
+		{arg: "--port=-1", want: "error: --port must be a number from 0 to 65535\n"},
+		{arg: "--port=http", want: "error: invalid argument \"http\""},
+		{arg: "now", want: "error: unknown command \"now\" for \"kubectl proviso playground\"\n"},
 	} {
 		streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-		if code := kubectl.Run(t.Context(), []string{"playground", tc.arg}, streams); code != tc.code || out.Len() > 0 || !strings.HasPrefix(errOut.String(), tc.want) {
+		if code := kubectl.Run(t.Context(), []string{"playground", tc.arg}, streams); code != 2 || out.Len() > 0 || !strings.HasPrefix(errOut.String(), tc.want) {
 			t.Errorf("%s: got %d %s%s", tc.arg, code, out, errOut)
 		}
 	}

@@ -19,11 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
-// The exit codes, beside 0.
-const (
-	codeFailed = 1
-	codeError  = 2
-)
+// codeFailed is the exit code if a test fails, or the coverage is below the threshold.
+const codeFailed = 1
 
 // options are the options of the command.
 type options struct {
@@ -75,13 +72,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
   # Write a report for a pipeline
   kubectl proviso test artifacts/examples -o junit`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeError, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the results: 'text', 'json' or 'junit'.")

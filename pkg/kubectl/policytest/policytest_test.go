@@ -87,22 +87,6 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// TestHelp runs the examples of the help in the root of the repository.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	help, _, _ := run(t, "--help")
-	commands := regexp.MustCompile(`(?m)^ +kubectl proviso test (artifacts\S+)(.*)$`).FindAllStringSubmatch(help, -1)
-	for _, command := range commands {
-		args := append([]string{filepath.Join("..", "..", "..", command[1])}, strings.Fields(command[2])...)
-		if out, errOut, code := run(t, args...); code != 0 || errOut != "" {
-			t.Errorf("%s: exit code %d: %s%s", command[0], code, out, errOut)
-		}
-	}
-	if len(commands) != 4 {
-		t.Errorf("found %d examples in %s", len(commands), help)
-	}
-}
-
 // TestDocument runs the suite of the tutorial, and compares what the tutorial shows.
 func TestDocument(t *testing.T) {
 	t.Parallel()
@@ -406,7 +390,7 @@ func TestMistakes(t *testing.T) {
 	}{
 		{nil, "error: must specify one directory or file with suites\n"},
 		{[]string{"a", "b"}, "error: must specify one directory or file with suites\n"},
-		{[]string{"missing"}, "error: lstat missing: no such file or directory\n"},
+		{[]string{"missing"}, "error: the path \"missing\" does not exist\n"},
 		{[]string{examples, "-o", "yaml"}, "error: --output must be text, json or junit, not \"yaml\"\n"},
 		{[]string{examples, "--coverage-threshold=NaN"}, "error: --coverage-threshold must be between 0 and 100\n"},
 		{[]string{examples, "--coverage-threshold=101"}, "error: --coverage-threshold must be between 0 and 100\n"},

@@ -156,7 +156,10 @@ func readSuites(ctx context.Context, root string, compiler *partial.Compiler) (s
 		}
 		return err
 	})
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, []error{fmt.Errorf("the path %q does not exist", root)}
+	case err != nil:
 		return nil, []error{err}
 	}
 	for _, path := range paths {

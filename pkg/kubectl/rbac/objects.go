@@ -40,6 +40,11 @@ type Objects struct {
 	Unread []string
 }
 
+// IsEmpty reports whether there are no objects.
+func (o *Objects) IsEmpty() bool {
+	return len(o.Roles)+len(o.ClusterRoles)+len(o.RoleBindings)+len(o.ClusterRoleBindings) == 0
+}
+
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	if err := rbacv1.AddToScheme(scheme); err != nil {

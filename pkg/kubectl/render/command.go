@@ -32,10 +32,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
-// The exit codes with --check, as of kubectl diff.
+// The exit codes, beside 0. codeDifferent is with --check, as of kubectl diff.
 const (
-	codeDifferent = 1
-	codeFailure   = 2
+	codeUntranslated = 1
+	codeDifferent    = 1
 )
 
 // defaultNamespace is the namespace of Proviso in its manifests.
@@ -83,7 +83,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  With --check, render prints no manifests. It compares the barriers with those in a
  cluster, and shows what applying the manifests would change.
 
- Exit status without --check: 0 if the manifests were printed, 1 if not.
+ Exit status without --check: 0 if the manifests were printed, 1 if --strict fails, 2 on an
+ error.
  Exit status with --check: 0 if there is no difference, 1 if there is, 2 on an error.`,
 		Example: `  # Print the barriers of policies
   kubectl proviso render -f artifacts/render/policies
@@ -164,16 +165,7 @@ func (o *options) validate() error {
 	return utilerrors.NewAggregate(errs)
 }
 
-// run runs the command. With --check, an error has the exit code of an error of kubectl diff.
 func (o *options) run(ctx context.Context) error {
-	err := o.render(ctx)
-	if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && o.check && !hasCode {
-		return utilexec.CodeExitError{Code: codeFailure, Err: err}
-	}
-	return err
-}
-
-func (o *options) render(ctx context.Context) error {
 	if err := o.validate(); err != nil {
 		return err
 	}
@@ -185,7 +177,11 @@ func (o *options) render(ctx context.Context) error {
 		return err
 	}
 	if n := report.untranslated(); o.strict && n > 0 {
-		return fmt.Errorf("--strict: %s of %s %w", counted(n, "part", "parts"), report.subject(), errUntranslated)
+		err := fmt.Errorf("--strict: %s of %s %w", counted(n, "part", "parts"), report.subject(), errUntranslated)
+		if o.check { // nothing was compared
+			return err
+		}
+		return utilexec.CodeExitError{Code: codeUntranslated, Err: err}
 	}
 	if o.check {
 		return o.compare(ctx, barriers)

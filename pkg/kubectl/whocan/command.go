@@ -32,11 +32,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
-// The exit codes, beside 0.
-const (
-	codeIncomplete = 1
-	codeFailure    = 2
-)
+// codeIncomplete is the exit code if something could not be read.
+const codeIncomplete = 1
 
 // options are the options of the command.
 type options struct {
@@ -91,13 +88,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Who could create machines, by the roles and policies in files?
   kubectl proviso who-can create virtualmachines.demo.proviso.dev -n demo -f artifacts/dev/users.yaml`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			err := o.run(cmd.Context(), args)
-			if _, hasCode := errors.AsType[utilexec.CodeExitError](err); err != nil && !hasCode {
-				return utilexec.CodeExitError{Code: codeFailure, Err: err}
-			}
-			return err
-		},
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
 	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", o.AllNamespaces, "If true, list who can do the action in all namespaces at once.")
@@ -111,7 +102,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
 // The errors of arguments and flags.
 var (
-	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName.\nSee 'kubectl proviso who-can -h' for help and examples")
+	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso who-can --help'")
 	errURLSub    = errors.New("--subresource can not be used with NonResourceURL")
 	errNamespace = errors.New("with -f, you must specify --namespace or --all-namespaces: no kubeconfig is read")
 	errOutput    = errors.New("--output must be table or json")

@@ -44,6 +44,9 @@ func fromFiles(ctx context.Context, documents []document.Document, namespace str
 	if errs = append(errs, loader.Errs...); len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
+	if objects.IsEmpty() && len(loader.Sorted()) == 0 {
+		return nil, errEmpty
+	}
 	if ignored > 0 {
 		warn(fmt.Sprintf("objects that are neither of RBAC nor policies are ignored: %d", ignored))
 	}
@@ -66,7 +69,10 @@ func (in *input) add(objects *rbac.Objects, errs []error) {
 // warningWithoutProviso is for a cluster that serves no policies.
 const warningWithoutProviso = "the server does not serve policy.proviso.dev: this is the answer of RBAC alone"
 
-var errNothing = errors.New("neither bindings nor policies could be read")
+var (
+	errNothing = errors.New("neither bindings nor policies could be read")
+	errEmpty   = errors.New("there are no roles, bindings or policies in the files")
+)
 
 // fromCluster reads the roles, bindings and policies that decide in a namespace, or in all namespaces.
 func fromCluster(ctx context.Context, rbacs rbacclient.RbacV1Interface, policies policyclient.PolicyV1alpha1Interface, namespace string, warn func(string)) (*input, error) {

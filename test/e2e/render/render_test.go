@@ -443,28 +443,6 @@ kubectl proviso explain -f $dir/request.yaml --rbac-allows --openapi=$dir/schema
 	}
 }
 
-// TestHelp pastes the examples in the help of the commands that need no Proviso, in order. An exit code of 1 says that a cluster
-// differs, or that a request is refused.
-func TestHelp(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, false)
-	example := regexp.MustCompile(`(?m)^  (kubectl proviso .*)$`)
-	for _, command := range []string{"explain", "render", "test", "version"} {
-		_, text, _ := strings.Cut(r.must(t, "kubectl proviso "+command+" --help"), "Examples:\n")
-		text, _, _ = strings.Cut(text, "\nFlags:")
-		examples := example.FindAllStringSubmatch(text, -1)
-		for _, e := range examples {
-			out, errOut, code := r.shell(t, e[1])
-			if out == "" || strings.Contains(errOut, "error: ") || code != 0 && !strings.Contains(e[1], "--check") && command != "explain" {
-				t.Errorf("%s: exit code %d: %s%s", e[1], code, out, errOut)
-			}
-		}
-		if len(examples) < 2 {
-			t.Errorf("the help of %s has %d examples", command, len(examples))
-		}
-	}
-}
-
 // TestPlugin runs the plugin by kubectl, and completes with the script for kubectl on the path.
 func TestPlugin(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,89 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/test/testutil/golden"
+)
+
+// TestKubectlHelp pastes the examples in the help of all commands, in order, as admin. It is not parallel, because one of them applies barriers.
+func TestKubectlHelp(t *testing.T) {
+	barriers := rendered(t)
+	t.Cleanup(func() {
+		if _, errs, err := kubectlWithInput(t, "admin", barriers, "delete", "--ignore-not-found", "-f", "-"); err != nil {
+			t.Errorf("%v: %s", err, errs)
+		}
+	})
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	count := 0
+	var paste func(*cobra.Command)
+	paste = func(command *cobra.Command) {
+		found := 0
+		for line := range strings.Lines(command.Example) {
+			example := strings.TrimSpace(line)
+			if example == "" || strings.HasPrefix(example, "#") {
+				continue
+			}
+			found++
+			isServer := slices.Contains(strings.Fields(example), "playground") // it runs until Ctrl-C
+			script := example
+			if isServer {
+				script = "timeout --preserve-status --signal=INT 3 " + example
+			}
+			out, errOut, code := shell(t, "admin", "", script)
+			if code == 2 || isServer && code != 0 || out == "" && command.Name() != "lint" {
+				t.Errorf("%s: exit code %d: %s%s", example, code, out, errOut)
+			}
+		}
+		if found == 0 {
+			t.Errorf("the help of %s has no example", command.CommandPath())
+		}
+		count += found
+		for _, below := range command.Commands() {
+			paste(below)
+		}
+	}
+	paste(kubectlplugin.NewCommand(streams))
+	if count < 40 {
+		t.Errorf("found %d examples", count)
+	}
+}
+
+// rendered returns the barriers of the policies in the examples.
+func rendered(t *testing.T) string {
+	t.Helper()
+	out, errOut, code := shell(t, "admin", "", "kubectl proviso render -R -f artifacts/render/policies")
+	if code != 0 {
+		t.Fatal(errOut)
+	}
+	return out
+}
+
+// TestKubectlReadsTheCluster compares what the commands print that read policies, schemas and barriers of the cluster. It is not parallel, because other
+// policies and barriers would be in it.
+func TestKubectlReadsTheCluster(t *testing.T) {
+	policy := filepath.Join(repository, "artifacts", "examples", "storage-class", "policy.yaml")
+	mustKubectl(t, "admin", "apply", "-f", policy)
+	t.Cleanup(func() { mustKubectl(t, "admin", "delete", "-f", policy) })
+	const (
+		request = "-f artifacts/examples/storage-class/review.yaml -f artifacts/examples/storage-class/fails.yaml"
+		mistake = `-f - --cluster <<< '{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: a}, spec: {effect: Deny, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [pods]}], condition: object.spec.hostNetwrk == true}}'`
+		barrier = "-f artifacts/render/policies/secrets.yaml --check"
+	)
+	text := transcript(t, "explain", [][2]string{{"alice", request}, {"admin", request}}) +
+		transcript(t, "lint", [][2]string{{"alice", mistake}, {"admin", mistake}}) +
+		transcript(t, "render", [][2]string{{"alice", barrier}, {"admin", barrier}})
+	golden.Compare(t, filepath.Join("testdata", "kubectl-reads.golden.txt"), text)
+}

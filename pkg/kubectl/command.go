@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/render"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 	"github.com/proviso-authz/proviso/pkg/kubectl/whocan"
 )
 
@@ -36,12 +38,14 @@ const codeFailure = 2
 
 // Run runs the plugin with arguments until it is done or ctx ends, and returns its exit code.
 func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
+	screen, streams := terminal.New(streams, os.Getenv)
+	defer screen.Close()
 	cmd := NewCommand(streams)
 	cmd.SetArgs(args)
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)
-	err := cmd.ExecuteContext(ctx)
+	err := cmd.ExecuteContext(screen.With(ctx))
 	if err == nil {
 		return 0
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // The exit codes, beside 0 for yes.
@@ -145,7 +146,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.print(a)
+	return o.print(terminal.From(ctx), a)
 }
 
 // complete reads the arguments and the file, and prints the warnings of kubectl auth can-i.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // reviewsAtOnce is the number of reviews of a list that are on their way at the same time. kube-apiserver and Proviso share the work of many users by
@@ -53,8 +55,10 @@ func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceR
 	answers, isUnenforced := make([]*answer, len(actions)), make([]bool, len(actions))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(reviewsAtOnce)
+	var done atomic.Int64
 	for i := range actions {
 		group.Go(func() (err error) {
+			defer func() { terminal.From(ctx).Progress("%d of %d questions are answered", done.Add(1), len(actions)) }()
 			one := &options{IOStreams: o.IOStreams, clients: o.clients, Question: actions[i]}
 			one.ErrOut = io.Discard // warnings are about single answers
 			if answers[i], isUnenforced[i], err = one.change(ctx, granted); err != nil {

@@ -14,22 +14,23 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // print prints an answer, and returns its exit code.
-func (o *options) print(a *answer) error {
+func (o *options) print(screen *terminal.Terminal, a *answer) error {
 	switch a.verdict {
 	case yes:
-		_, err := fmt.Fprintln(o.Out, "yes")
+		_, err := fmt.Fprintln(o.Out, screen.Answer("yes"))
 		return err
 	case yesIf:
-		if err := printConditions(o.Out, a.conditions); err != nil {
+		if err := printConditions(screen, o.Out, a.conditions); err != nil {
 			return err
 		}
 		return utilexec.CodeExitError{Code: codeYesIf}
 	case no:
 	}
-	line := "no"
+	line := screen.Answer("no")
 	for _, text := range []string{a.reason, a.evaluationError} {
 		if text != "" {
 			line += " - " + printable.Text(text)
@@ -42,8 +43,8 @@ func (o *options) print(a *answer) error {
 }
 
 // printConditions prints the conditions in the order in which they decide.
-func printConditions(out io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) error {
-	if _, err := fmt.Fprintln(out, "yes, if"); err != nil {
+func printConditions(screen *terminal.Terminal, out io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) error {
+	if _, err := fmt.Fprintln(out, screen.Answer("yes, if")); err != nil {
 		return err
 	}
 	return conditiontable.Print(out, chain)

@@ -38,7 +38,7 @@ func TestPrintConditions(t *testing.T) {
 		{AuthorizerName: "kube-apiserver", Allowed: true},
 	}
 	var out bytes.Buffer
-	if err := printConditions(&out, chain); err != nil {
+	if err := printConditions(nil, &out, chain); err != nil {
 		t.Fatal(err)
 	}
 	want := `yes, if

@@ -27,6 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // The exit codes, beside 0 for yes.
@@ -143,7 +144,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	}
-	return o.print(args[0], &answer.Status)
+	return o.print(terminal.From(ctx), args[0], &answer.Status)
 }
 
 // read reads the arguments that describe the request.
@@ -174,15 +175,15 @@ func (o *options) read(verb, target string) (err error) {
 }
 
 // print prints the answer, and returns its exit code. Everything but allowed, or conditions without a denial, is no.
-func (o *options) print(username string, status *authorizationv1alpha1.ImpersonationReviewStatus) error {
+func (o *options) print(screen *terminal.Terminal, username string, status *authorizationv1alpha1.ImpersonationReviewStatus) error {
 	switch {
 	case status.Allowed && !status.Denied:
 		o.warnAboutRequest(username, status.RequestDecision)
-		_, err := fmt.Fprintln(o.Out, "yes")
+		_, err := fmt.Fprintln(o.Out, screen.Answer("yes"))
 		return err
 	case !status.Denied && len(status.ConditionsChain) > 0:
 		o.warnAboutRequest(username, status.RequestDecision)
-		if _, err := fmt.Fprintln(o.Out, "yes, if"); err != nil {
+		if _, err := fmt.Fprintln(o.Out, screen.Answer("yes, if")); err != nil {
 			return err
 		}
 		if err := conditiontable.Print(o.Out, status.ConditionsChain); err != nil {
@@ -190,7 +191,7 @@ func (o *options) print(username string, status *authorizationv1alpha1.Impersona
 		}
 		return utilexec.CodeExitError{Code: codeYesIf}
 	}
-	line := "no"
+	line := screen.Answer("no")
 	for _, text := range []string{status.Reason, status.EvaluationError} {
 		if text != "" {
 			line += " - " + printable.Text(text)

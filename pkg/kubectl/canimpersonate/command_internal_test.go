@@ -44,7 +44,7 @@ func TestPrint(t *testing.T) {
 			out: "yes, if\nEFFECT   CONDITION     POLICY   DESCRIPTION\nDeny     spec.x is a   a\\x1b    -\n"},
 	} {
 		streams, _, out, errs := genericiooptions.NewTestIOStreams()
-		err := (&options{IOStreams: streams}).print("bob", &tc.status)
+		err := (&options{IOStreams: streams}).print(nil, "bob", &tc.status)
 		code := 0
 		if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
 			code = exit.Code

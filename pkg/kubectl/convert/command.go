@@ -29,6 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // codeLeftOut is the exit code if something is left out.
@@ -170,6 +171,7 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 	if err != nil {
 		return nil, nil, err
 	}
+	terminal.From(ctx).Progress("reading the roles and bindings of the cluster")
 	objects, gaps = rbac.Read(ctx, client, *o.flags.Namespace)
 	if len(objects.ClusterRoleBindings)+len(objects.RoleBindings) == 0 && len(gaps) > 0 {
 		return nil, nil, gaps[0]

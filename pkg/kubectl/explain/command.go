@@ -19,6 +19,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // The exit codes, beside 0 for yes.
@@ -37,11 +38,6 @@ type options struct {
 	recursive, rbacAllows           bool
 	test, auditLog, auditID, output string
 	hide, openAPI                   []string
-}
-
-// printers print an explanation, by the value of --output.
-var printers = map[string]func(io.Writer, *explanation) error{
-	"text": printText, "json": printJSON, "dot": printDOT, "svg": printSVG,
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
@@ -106,7 +102,10 @@ var (
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
-	printer := printers[o.output]
+	printer := map[string]func(io.Writer, *explanation) error{
+		"text": func(out io.Writer, x *explanation) error { return printText(terminal.From(ctx), out, x) },
+		"json": printJSON, "dot": printDOT, "svg": printSVG,
+	}[o.output]
 	switch {
 	case len(args) > 0:
 		return errArguments
@@ -134,6 +133,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	terminal.From(ctx).Progress("looking for a near miss")
 	e, err := x.explain(ctx)
 	if err != nil {
 		return err

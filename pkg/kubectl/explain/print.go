@@ -15,14 +15,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // printText prints the tree with lines. The first line is the answer alone, as can-i prints it.
-func printText(out io.Writer, x *explanation) error {
+func printText(screen *terminal.Terminal, out io.Writer, x *explanation) error {
 	top := treeOf(x)
 	answer, rest, _ := strings.Cut(top.Text, ": ")
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n", answer, rest)
+	fmt.Fprintf(&b, "%s\n\n%s\n", screen.Answer(answer), rest)
 	writeEntries(&b, top.Entries, "")
 	_, err := io.WriteString(out, b.String())
 	return err

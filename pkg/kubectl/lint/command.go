@@ -26,6 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
@@ -200,6 +201,7 @@ type linter struct {
 
 func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 	for i := range l.policies {
+		terminal.From(ctx).Progress("%d of %d policies are checked", i, len(l.policies))
 		p := &l.policies[i]
 		add := func(format string, args ...any) {
 			findings = append(findings, finding{Source: p.Source.String(), Policy: p.Key.String(), Message: fmt.Sprintf(format, args...)})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // codeFailed is the exit code if a test fails, or the coverage is below the threshold.
@@ -88,8 +89,9 @@ var (
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
+	screen := terminal.From(ctx)
 	printers := map[string]func([]*suiteResult) error{
-		outputText:  func(r []*suiteResult) error { return printText(o.Out, r, o.verbose) },
+		outputText:  func(r []*suiteResult) error { return printText(screen, o.Out, r, o.verbose) },
 		outputJSON:  func(r []*suiteResult) error { return printJSON(o.Out, r) },
 		outputJUnit: func(r []*suiteResult) error { return printJUnit(o.Out, r) },
 	}
@@ -111,7 +113,8 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	results := make([]*suiteResult, 0, len(suites))
 	failed := false
-	for _, s := range suites {
+	for i, s := range suites {
+		screen.Progress("%d of %d suites are run", i, len(suites))
 		for _, warning := range s.warnings {
 			_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning))
 		}

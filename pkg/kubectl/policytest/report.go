@@ -14,10 +14,11 @@ import (
 	"strings"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // printText prints results as go test does.
-func printText(out io.Writer, results []*suiteResult, verbose bool) error {
+func printText(screen *terminal.Terminal, out io.Writer, results []*suiteResult, verbose bool) error {
 	var text strings.Builder
 	for _, r := range results {
 		for _, t := range r.Tests {
@@ -26,7 +27,7 @@ func printText(out io.Writer, results []*suiteResult, verbose bool) error {
 				word = "FAIL"
 			}
 			if verbose || !t.Passed {
-				fmt.Fprintf(&text, "--- %s: %s (%.2fs)\n", word, printable.Text(t.Name), t.Seconds)
+				fmt.Fprintf(&text, "--- %s: %s (%.2fs)\n", screen.Answer(word), printable.Text(t.Name), t.Seconds)
 			}
 			if t.Passed {
 				continue
@@ -38,9 +39,9 @@ func printText(out io.Writer, results []*suiteResult, verbose bool) error {
 		if verbose || r.Percent < 100 {
 			text.WriteString(uncovered(r.Coverage))
 		}
-		word := "ok  "
+		word := screen.Answer("ok") + "  " // as wide as the other one
 		if r.failed() > 0 {
-			word = "FAIL"
+			word = screen.Answer("FAIL")
 		}
 		fmt.Fprintf(&text, "%s  %s  %d tests  %.2fs  coverage: %.1f%%\n", word, printable.Text(r.Path), len(r.Tests), r.Seconds, r.Percent)
 	}

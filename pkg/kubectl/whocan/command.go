@@ -30,6 +30,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // codeIncomplete is the exit code if something could not be read.
@@ -159,6 +160,7 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 	if err := o.ask(target); err != nil {
 		return nil, err
 	}
+	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
 	return fromCluster(ctx, rbacs, policies, o.Namespace, o.warn)
 }
 

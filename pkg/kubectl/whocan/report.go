@@ -20,6 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // The answers for a subject.
@@ -179,7 +180,9 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 			r.addNarrower(sourceOfPolicy(key), key, spec, record)
 		}
 	}
-	for _, q := range requestersOf(lists...) {
+	requesters := requestersOf(lists...)
+	for i, q := range requesters {
+		terminal.From(ctx).Progress("%d of %d subjects are decided", i, len(requesters))
 		if a := r.answer(ctx, q); a != nil {
 			r.Subjects = append(r.Subjects, *a)
 		}

@@ -56,12 +56,12 @@ type Source struct {
 	failed bool // whether the last attempt to read files failed
 }
 
-// generation has the webhooks of one state of the files.
+// generation has the webhooks of one state of the files. The cached and the unconditional part share their cached answers.
 type generation struct {
-	cached, fresh part
+	cached, fresh, unconditional part
 }
 
-// part has the webhooks with or without cached answers, as members of a chain and as a chain.
+// part has the webhooks with one way to use cached answers, as members of a chain and as a chain.
 type part struct {
 	members []authorization.Member
 	chain   *authorization.Chain
@@ -104,10 +104,12 @@ func generationOf(webhooks []*Webhook) (*generation, error) {
 	for _, w := range webhooks {
 		g.cached.members = append(g.cached.members, authorization.Member{Name: w.name, Decider: w})
 		g.fresh.members = append(g.fresh.members, authorization.Member{Name: w.name, Decider: w.fresh()})
+		g.unconditional.members = append(g.unconditional.members, authorization.Member{Name: w.name, Decider: w.withUnconditionalCache()})
 	}
-	var errs [2]error
+	var errs [3]error
 	g.cached.chain, errs[0] = authorization.NewChain(g.cached.members...)
 	g.fresh.chain, errs[1] = authorization.NewChain(g.fresh.members...)
+	g.unconditional.chain, errs[2] = authorization.NewChain(g.unconditional.members...)
 	return g, errors.Join(errs[:]...)
 }
 
@@ -141,6 +143,8 @@ type Dynamic struct {
 	Source *Source
 	// Fresh disables the use of cached answers.
 	Fresh bool
+	// FreshConditions disables the use of cached answers that are conditional.
+	FreshConditions bool
 }
 
 var (
@@ -164,8 +168,11 @@ func (d *Dynamic) part(ctx context.Context) *part {
 	if !ok {
 		g = d.Source.current.Load()
 	}
-	if d.Fresh {
+	switch {
+	case d.Fresh:
 		return &g.fresh
+	case d.FreshConditions:
+		return &g.unconditional
 	}
 	return &g.cached
 }

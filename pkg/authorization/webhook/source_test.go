@@ -8,6 +8,7 @@ package webhook_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -178,6 +179,78 @@ func TestWhatIsReused(t *testing.T) {
 			}
 			if calls, _ := r.calls(); calls != tc.want || decisions[0] != decisions[1] {
 				t.Errorf("asked %d times, and decided %v, want %d times and the same", calls, decisions, tc.want)
+			}
+		})
+	}
+}
+
+// TestFreshConditions asks through the front door's member and through another one, which share cached answers, but not conditional ones.
+func TestFreshConditions(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, answer string
+		fresh        []bool // whether each of the callers wants fresh conditions
+		want         int
+	}{
+		{"an Allow", status(`"allowed":true`), []bool{true, true, false}, 1},
+		{"a Deny", status(`"denied":true`), []bool{false, true, true}, 1},
+		{"conditions", status(`"conditionsChain":` + allowIf(known, "true")), []bool{true, true}, 2},
+		{"conditions that another one has cached", status(`"conditionsChain":` + allowIf(known, "true")), []bool{false, true, false}, 2},
+		{"conditions that are not cached", status(`"conditionsChain":` + allowIf(known, "true")), []bool{true, false, false}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRemote(t, says(tc.answer), nil)
+			source := newSource(t, conditional(t, "w", r))
+			for _, fresh := range tc.fresh {
+				chain := newChain(t, authorization.Member{Name: "webhooks", Decider: &webhook.Dynamic{Source: source, FreshConditions: fresh}})
+				chain.Decide(t.Context(), asking())
+			}
+			if calls, _ := r.calls(); calls != tc.want {
+				t.Errorf("asked %d times, want %d times", calls, tc.want)
+			}
+		})
+	}
+}
+
+// TestAcquire bounds the calls of webhooks: only a call needs a turn, and without one the webhook has failed.
+func TestAcquire(t *testing.T) {
+	t.Parallel()
+	open := entry{"failurePolicy": "NoOpinion"}
+	for _, tc := range []struct {
+		name   string
+		change entry
+		times  int // how often it is asked
+		err    error
+		want   string
+		turns  int
+	}{
+		{name: "a call", times: 1, want: "Allow", turns: 1},
+		{name: "a cached answer", times: 3, want: "Allow", turns: 1},
+		{name: "a request that does not match", change: entry{"matchConditionSubjectAccessReviewVersion": "v1", "matchConditions": []any{entry{"expression": "request.user == 'bob'"}}}, times: 2, want: "NoOpinion"},
+		{name: "no turn", times: 2, err: errors.New("busy"), want: "Deny", turns: 2},
+		{name: "no turn, and the failure policy NoOpinion", change: open, times: 2, err: errors.New("busy"), want: "NoOpinion", turns: 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRemote(t, says(status(`"allowed":true`)), nil)
+			chain := chainOf(t, newSource(t, conditional(t, "w", r).with(tc.change)))
+			turns, released := 0, 0
+			ctx := webhook.WithAcquire(t.Context(), func(context.Context) (func(), error) {
+				turns++
+				return func() { released++ }, tc.err
+			})
+			for range tc.times {
+				if got := kindOf(chain.Decide(ctx, asking())); got != tc.want {
+					t.Errorf("got %s, want %s", got, tc.want)
+				}
+			}
+			wantCalls := 0
+			if tc.err == nil {
+				wantCalls = tc.turns
+			}
+			if calls, _ := r.calls(); turns != tc.turns || calls != wantCalls || released != wantCalls {
+				t.Errorf("%d turns, %d given back, and %d calls, want %d and %d", turns, released, calls, tc.turns, wantCalls)
 			}
 		})
 	}

@@ -95,6 +95,11 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 		cacheHits.WithLabelValues(w.name).Inc()
 		return decision
 	}
+	release, err := Acquire(ctx)
+	if err != nil {
+		return w.failed(ctx, err)
+	}
+	defer release()
 	asked := formNone
 	if mode != authorizationapi.ConditionsModeNone {
 		asked = w.form
@@ -105,6 +110,22 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 	}
 	w.answers.remember(key, decision, size)
 	return decision
+}
+
+// WithAcquire returns a context in which each call of a webhook first calls acquire, and release afterwards, so that a caller can bound the
+// calls at a time. Webhooks that do not match the request, and cached answers, need no call. An error is a failure of the webhook.
+func WithAcquire(ctx context.Context, acquire func(context.Context) (release func(), err error)) context.Context {
+	return context.WithValue(ctx, acquireKey{}, acquire)
+}
+
+type acquireKey struct{}
+
+// Acquire calls the function that WithAcquire has put into ctx. An authorizer that calls another server calls it before.
+func Acquire(ctx context.Context) (release func(), err error) {
+	if bound, ok := ctx.Value(acquireKey{}).(func(context.Context) (func(), error)); ok {
+		return bound(ctx)
+	}
+	return func() {}, nil
 }
 
 // review returns the JSON of a review in the version of the webhook, and the cache key for the answer
@@ -205,6 +226,17 @@ func (w *Webhook) fresh() *Webhook {
 	return &fresh
 }
 
+// withUnconditionalCache returns a copy of the webhook that shares its cached answers, but neither uses nor caches conditional answers.
+func (w *Webhook) withUnconditionalCache() *Webhook {
+	other := *w
+	if w.answers != nil {
+		cached := *w.answers
+		cached.freshConditions = true
+		other.answers = &cached
+	}
+	return &other
+}
+
 // maxCachedAnswerBytes bounds the size of cached answers, and with it the memory of a cache to 128
 // MiB or a small multiple.
 const maxCachedAnswerBytes = 16 << 10
@@ -218,6 +250,8 @@ type answers struct {
 	// disables caching. A conditional answer may become any of them, and is cached for the shorter
 	// time.
 	authorized, unauthorized time.Duration
+	// freshConditions says that conditional answers are neither used nor cached.
+	freshConditions bool
 }
 
 func (a *answers) get(key string) (authorization.Decision, bool) {
@@ -228,7 +262,11 @@ func (a *answers) get(key string) (authorization.Decision, bool) {
 	if !ok {
 		return authorization.Decision{}, false
 	}
-	return found.(authorization.Decision), true
+	decision := found.(authorization.Decision)
+	if a.freshConditions && !decision.IsUnconditional() {
+		return authorization.Decision{}, false
+	}
+	return decision, true
 }
 
 func (a *answers) remember(key string, decision authorization.Decision, size int) {
@@ -241,6 +279,8 @@ func (a *answers) remember(key string, decision authorization.Decision, size int
 		ttl = a.authorized
 	case decision.IsUnconditional():
 		ttl = a.unauthorized
+	case a.freshConditions:
+		return
 	}
 	if ttl > 0 {
 		a.decisions.add(key, decision, ttl)

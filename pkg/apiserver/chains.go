@@ -57,6 +57,8 @@ type Chains struct {
 	Restrictions *authorization.Chain
 	// FrontDoor decides for kube-apiserver's authorization webhook.
 	FrontDoor *authorization.Chain
+	// AfterPolicies decides for kube-apiserver's authorization webhook what FrontDoor leaves open. It is nil if it would have no members.
+	AfterPolicies *authorization.Chain
 	// InnerDoor decides for the admission webhook of kube-apiserver what the front door has let pass. It is nil if
 	// AuthorizerConfig.InnerDoor is.
 	InnerDoor *authorization.Chain
@@ -71,6 +73,7 @@ const (
 	inChecks
 	inRestrictions
 	inFrontDoor
+	inAfterPolicies
 	inInnerDoor
 )
 
@@ -80,7 +83,7 @@ const inServer = inReviews | inRequests | inChecks
 // String lists the chains by the names that ARCHITECTURE.md uses.
 func (m membership) String() string {
 	var names []string
-	for i, name := range []string{"reviews", "requests", "checks", "restrictions", "front door", "inner door"} {
+	for i, name := range []string{"reviews", "requests", "checks", "restrictions", "front door", "after policies", "inner door"} {
 		if m&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -105,8 +108,8 @@ var authorizerTable = []struct {
 	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
 	{name: engine.GrantingName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).grantingPolicies},
 	{name: engine.NamespacedName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).namespacedPolicies},
-	{name: WebhooksName, in: inServer | inInnerDoor, build: (*chainConfig).webhooks},
-	{name: NodeName, in: inServer, build: (*chainConfig).node},
+	{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor, build: (*chainConfig).webhooks},
+	{name: NodeName, in: inServer | inAfterPolicies, build: (*chainConfig).node},
 	{name: IncludeName, in: inServer | inInnerDoor, build: (*chainConfig).includedFields},
 	// kube-apiserver asks the front door before its other authorizers, so that they decide what Proviso leaves open.
 	{name: KubeAPIServerName, in: inInnerDoor, build: (*chainConfig).kubeAPIServer},
@@ -147,6 +150,9 @@ type AuthorizerConfig struct {
 	Node authorization.Decider
 }
 
+// hasAfterPolicies reports whether the chain AfterPolicies has members.
+func (c *AuthorizerConfig) hasAfterPolicies() bool { return c.Webhooks != nil || c.Node != nil }
+
 var errAuthorizerConfig = errors.New("the chains need Policies, and the authorizers Fresh and Cached")
 
 // NewChains builds the chains. It returns an error if a required part of config is missing.
@@ -167,9 +173,10 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 		{chain: &c.Checks, in: inChecks, config: chainConfig{stage: authorization.StageCheck, asksKubeAPIServer: config.Cached, checks: checks}},
 		{chain: &c.Restrictions, in: inRestrictions, config: chainConfig{stage: authorization.StageImpersonation}},
 		{chain: &c.FrontDoor, in: inFrontDoor, config: chainConfig{stage: authorization.StageFrontDoor}},
+		{chain: &c.AfterPolicies, in: inAfterPolicies, config: chainConfig{stage: authorization.StageFrontDoor, freshConditions: true}},
 		{chain: &c.InnerDoor, in: inInnerDoor, config: chainConfig{stage: authorization.StageAdmission, asksKubeAPIServer: config.InnerDoor, checks: checks}},
 	} {
-		if b.config.asksKubeAPIServer == nil && b.in == inInnerDoor {
+		if b.in == inInnerDoor && b.config.asksKubeAPIServer == nil || b.in == inAfterPolicies && !config.hasAfterPolicies() {
 			continue
 		}
 		b.config.AuthorizerConfig = &config
@@ -189,6 +196,8 @@ type chainConfig struct {
 	asksKubeAPIServer authorization.Decider
 	// fresh says that webhooks are asked every time.
 	fresh bool
+	// freshConditions says that webhooks are asked every time if their answer is conditional.
+	freshConditions bool
 	// stage is the label of the chain in metrics.
 	stage authorization.Stage
 	// checks answers secondary checks of conditions. It is nil in chains whose conditions this
@@ -255,7 +264,7 @@ func (c *chainConfig) webhooks() (authorization.Decider, error) {
 	if c.Webhooks == nil {
 		return nil, nil
 	}
-	return &webhook.Dynamic{Source: c.Webhooks, Fresh: c.fresh}, nil
+	return &webhook.Dynamic{Source: c.Webhooks, Fresh: c.fresh, FreshConditions: c.freshConditions}, nil
 }
 
 func (c *chainConfig) node() (authorization.Decider, error) { return c.Node, nil }

@@ -71,6 +71,18 @@ func TestNewChainsRefuses(t *testing.T) {
 	}
 }
 
+// TestAfterPoliciesNeedsMembers asks for a chain after the policies only if the server has a member for it.
+func TestAfterPoliciesNeedsMembers(t *testing.T) {
+	t.Parallel()
+	denies := authorization.DeciderOf(authorizerfactory.NewAlwaysDenyAuthorizer())
+	for name, node := range map[string]authorization.Decider{"no members": nil, "the example authorizer": denies} {
+		chains, err := NewChains(AuthorizerConfig{Fresh: denies, Cached: denies, Policies: &engine.Source{}, Node: node})
+		if err != nil || (chains.AfterPolicies != nil) != (node != nil) {
+			t.Errorf("%s: got %v, %v", name, chains.AfterPolicies, err)
+		}
+	}
+}
+
 // TestReferenceDeniesBeforeItsChainIsBuilt asks members that call their own chain too early.
 func TestReferenceDeniesBeforeItsChainIsBuilt(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,9 @@ type FoldingConfig struct {
 	Digest string
 	// Namespace is the namespace of Proviso, which has the ConfigMap of the canaries.
 	Namespace string
+	// MissesWebhooks says that the manifest leaves out writes that other authorizers of kube-apiserver allow, and that there are webhooks,
+	// which may deny them. Writes then do not pass on conditions.
+	MissesWebhooks bool
 	// Servers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service
 	// kubernetes are.
 	Servers []string
@@ -112,10 +115,11 @@ func (f *folding) innerDoor() *frontdoor.InnerDoor {
 		return nil
 	}
 	return &frontdoor.InnerDoor{
-		Listed:    func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
-		LeavesOut: f.config.LeavesOut,
-		IsLocal:   f.services.IsLocal,
-		Known:     func(client frontdoor.Client) bool { return f.prober.Known(client.Certificate) },
+		Listed:         func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
+		LeavesOut:      f.config.LeavesOut,
+		IsLocal:        f.services.IsLocal,
+		MissesWebhooks: f.config.MissesWebhooks,
+		Known:          func(client frontdoor.Client) bool { return f.prober.Known(client.Certificate) },
 		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
 			return f.prober.IsCanary(client.Certificate, a)
 		},

@@ -86,7 +86,7 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, others *oth
 	}
 	decider, err := frontdoor.New(frontdoor.Config{
 		InnerDoor: others.folding.innerDoor(), ConditionsHandler: left, Barriers: barriers.forFrontDoor(),
-		Chain: c.extra.Chains.FrontDoor, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Serves: c.servesBehind(watcher), EnforcedElsewhere: others.enforcement.Enforces, Namespaces: config.Namespaces,
+		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Serves: c.servesBehind(watcher), EnforcedElsewhere: others.enforcement.Enforces, Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {

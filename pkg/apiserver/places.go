@@ -66,7 +66,7 @@ func (p *places) look(before *enforcementstatus.Places, changed func()) *enforce
 func (p *places) facts() enforcementstatus.Facts {
 	facts := enforcementstatus.Facts{Unread: !p.aggregated.IsRead()} // first, because the configurations may be loaded meanwhile
 	if p.folding != nil {
-		facts.InnerDoor = &enforcementstatus.InnerDoor{}
+		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.folding.config.MissesWebhooks}
 		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.folding.prober.Unknown()
 		for _, r := range p.folding.config.Resources {
 			facts.InnerDoor.Writes = append(facts.InnerDoor.Writes, enforcementstatus.Writes{

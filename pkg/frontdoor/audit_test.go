@@ -255,22 +255,26 @@ func (s selecting) GetFieldSelector() (fields.Requirements, error) {
 	return nil, nil
 }
 
+// counted returns the value of a counter without labels.
+func counted(t *testing.T, name string) float64 {
+	t.Helper()
+	families, err := legacyregistry.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetCounter().GetValue()
+		}
+	}
+	return 0
+}
+
 // TestUnauditedAreCounted has policies in Audit that are evaluated without end: every review is answered at once, few are evaluated or
 // wait, and the others are counted.
 func TestUnauditedAreCounted(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
 	frontdoor.RegisterMetrics()
-	count := func() float64 {
-		families, err := legacyregistry.DefaultGatherer.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, family := range families {
-			if family.GetName() == "proviso_webhook_authorize_unaudited_total" {
-				return family.GetMetric()[0].GetCounter().GetValue()
-			}
-		}
-		return 0
-	}
+	count := func() float64 { return counted(t, "proviso_webhook_authorize_unaudited_total") }
 	const evaluated, waiting, beyond = 4, 64, 3
 	before := count()
 	synctest.Test(t, func(t *testing.T) {

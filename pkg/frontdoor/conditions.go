@@ -61,18 +61,50 @@ func (d *Decider) isWrite(a authorizer.Attributes) bool {
 
 // leftConditions returns the decision about a request as a client that handles conditions gets it. The stored object may show in an
 // answer before admission refuses the request, so that conditions allow nothing to a user who may not read it: the decision is folded
-// then. If policies have no opinion on a write that the inner door decides, the user may have permission on fields.
+// then. The authorizers after the policies follow the conditions, without conditions of their own. If none has an opinion on a write that the
+// inner door decides, the user may have permission on fields.
 func (d *Decider) leftConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
-	switch {
-	case decision.IsNoOpinion() && d.isListed(attributes):
-		return d.passesOnFields(ctx, decision, attributes, within)
-	case decision.IsUnconditional():
-		return decision
-	case decision.CanBecomeAllowed() && !d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer):
+	isListed := decision.IsNoOpinion() && d.isListed(attributes)
+	if decision.CanBecomeAllowed() && !decision.IsUnconditional() && !d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer) {
 		folded := decision.FoldBecause(unreadable.reason)
 		observeConditional(folded, false, decision)
-		return folded
+		decision = folded
 	}
-	conditionalAnswers.WithLabelValues(answerConditions).Inc()
+	decision = d.withAfterPolicies(ctx, decision, attributes, within)
+	switch {
+	case decision.IsNoOpinion() && isListed:
+		return d.passesOnFields(ctx, decision, attributes, within)
+	case !decision.IsUnconditional():
+		conditionalAnswers.WithLabelValues(answerConditions).Inc()
+	}
 	return decision
+}
+
+// afterPoliciesName is the name of the authorizers after the policies in a decision that is left to kube-apiserver.
+const afterPoliciesName = "proviso.dev/webhooks"
+
+// withAfterPolicies returns a decision that the authorizers after the policies follow. They are asked now, because kube-apiserver does not ask the front
+// door again at admission, and only if the decision may leave the request to them.
+func (d *Decider) withAfterPolicies(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	sets := decision.Chain()
+	isFinal := decision.IsAllow() || decision.IsDeny()
+	if n := len(sets); n > 0 {
+		last := sets[n-1].Decision
+		isFinal = last.IsAllow() || last.IsDeny()
+	}
+	if d.config.AfterPolicies == nil || isFinal {
+		return decision
+	}
+	after := d.askAfterPolicies(ctx, attributes, false, within)
+	if !after.IsUnconditional() {
+		after = closed(after, "")
+	}
+	observeAfterPolicies(after)
+	switch {
+	case decision.IsNoOpinion():
+		return following(decision, after)
+	case after.IsNoOpinion():
+		return decision
+	}
+	return authorization.Chained(append(sets, authorization.Set{AuthorizerName: afterPoliciesName, Decision: after})...)
 }

@@ -31,6 +31,9 @@ type Config struct {
 	// Chain decides. Its members must decide from Policies, and must not evaluate conditions,
 	// because their secondary checks would ask kube-apiserver.
 	Chain *authorization.Chain
+	// AfterPolicies decides requests on which policies have no opinion: webhooks, and other authorizers that follow the policies in the chains of
+	// the server. It is called after Chain, never for a request with the delegation marker, and may call other servers. If nil, there are none.
+	AfterPolicies *authorization.Chain
 	// Policies reports whether policies are loaded and up to date.
 	Policies *engine.Source
 	// Enforces reports whether this server, and no other, serves the request and evaluates
@@ -118,7 +121,9 @@ func (d *Decider) Ready() error {
 // NoOpinion without a reason; Deny stays. A client that had the marker would avoid conditions that deny, so that impersonating it is
 // denied, even before policies are loaded.
 //
-// If the result is NoOpinion, a write is allowed nevertheless if the user may change some fields
+// If the result is NoOpinion, the authorizers after the policies decide, as afterPolicies says.
+//
+// If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
 func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
 	return d.decide(ctx, attributes, unlimited{})
@@ -140,8 +145,11 @@ type limit interface {
 	// namespaced has the policies of the namespace evaluated, in a context that may end before its parent. It does nothing
 	// if it is not their turn in time.
 	namespaced(ctx context.Context, evaluate func(context.Context))
-	// decision has the request decided, or returns an error.
-	decision(evaluate func() authorization.Decision) (authorization.Decision, error)
+	// decision has the request decided, in a context that may end before its parent, or returns an error.
+	decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error)
+	// afterPolicies has the authorizers after the policies decide, in a context that ends when their time is over. It also bounds their calls of
+	// other servers at a time.
+	afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision
 }
 
 // unlimited evaluates everything at once.
@@ -149,8 +157,14 @@ type unlimited struct{}
 
 func (unlimited) namespaced(ctx context.Context, evaluate func(context.Context)) { evaluate(ctx) }
 
-func (unlimited) decision(evaluate func() authorization.Decision) (authorization.Decision, error) {
-	return evaluate(), nil
+func (unlimited) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error) {
+	return evaluate(ctx), nil
+}
+
+func (unlimited) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
+	ctx, cancel := context.WithTimeout(ctx, afterPoliciesTimeout)
+	defer cancel()
+	return decide(ctx)
 }
 
 // byPolicies decides a request by policies. The policies of its namespace are evaluated before all others and apart
@@ -161,7 +175,7 @@ func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attribut
 		within.namespaced(ctx, namespaced.Evaluate)
 		ctx = namespaced.In(ctx)
 	}
-	return within.decision(func() authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
+	return within.decision(ctx, func(ctx context.Context) authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
 }
 
 // decideAudited decides a request. It adds the policies with the enforcement Audit that match the request to audit, and evaluates none of
@@ -177,7 +191,7 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
-	ctx = engine.WithNamespaces(d.config.Chain.Pin(ctx), d.config.Namespaces)
+	ctx = engine.WithNamespaces(d.pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
 	leaves := !marked && d.leavesConditions(ctx, attributes)
 	if !marked && !leaves && d.isListed(attributes) {
@@ -193,9 +207,11 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	if leaves {
 		return d.leftConditions(ctx, decision, attributes, within), nil
 	}
+	var atBarriers []authorization.Condition
 	if !decision.IsUnconditional() {
 		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
-		left, atBarriers := d.withoutBarriers(decision, attributes)
+		var left authorization.Decision
+		left, atBarriers = d.withoutBarriers(decision, attributes)
 		decision = withBarriers(d.unconditional(left, attributes, enforced, marked), atBarriers)
 		if !marked {
 			observeConditional(decision, enforced, left)
@@ -204,6 +220,9 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	if marked && !decision.IsDeny() {
 		// The reason would become part of the refusal of Proviso, which gives the reasons of its policies itself.
 		return authorization.NoOpinion("", decision.Err()), nil
+	}
+	if decision.IsNoOpinion() {
+		decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
 	}
 	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(attributes) {
 		return authorization.Allow(decision.Reason()+"; "+reasonConnection, decision.Err()), nil

@@ -27,12 +27,12 @@ type failing struct {
 	at     int
 }
 
-func (f failing) decision(evaluate func() authorization.Decision) (authorization.Decision, error) {
+func (f failing) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error) {
 	*f.number++
 	if *f.number-1 == f.at {
 		return authorization.Decision{}, errNoSlot
 	}
-	return evaluate(), nil
+	return evaluate(ctx), nil
 }
 
 // DecideWithoutSlot decides a request whose decision number at, counted from 0, finds no slot.

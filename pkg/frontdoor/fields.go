@@ -23,8 +23,8 @@ const askTimeout = time.Second
 
 // Fields allows writes by users who lack permission on the object but may change some of its fields (KEP-3617). If policies
 // have no opinion on a write whose conditions this server or the inner door evaluates, the front door checks whether the user has
-// the verb "granular" on the object. The policies decide this check first. If they have no opinion on it either, kube-apiserver is
-// asked once. The front door allows the write if the answer is Allow; this server or the inner door then checks the changed fields
+// the verb "granular" on the object. The policies decide this check first, and then the authorizers after them. If they have no opinion
+// on it either, kube-apiserver is asked once. The front door allows the write if the answer is Allow; this server or the inner door then checks the changed fields
 // at admission. If the inner door checks them, the terms of passesOnFields apply in addition.
 //
 // The check by kube-apiserver carries the delegation marker. kube-apiserver asks the front door about such a check, and the front door
@@ -58,7 +58,8 @@ func (d *Decider) fieldsCheck(attributes authorizer.Attributes) (check authorize
 }
 
 // isAllowed reports whether a check that the front door makes itself is allowed, without conditions: by policies or, if they have no
-// opinion, by one check of kube-apiserver, which observe counts. An error counts as no.
+// opinion, by the authorizers after the policies or, if they have none either, by one check of kube-apiserver, which observe counts. This
+// is the order in which kube-apiserver decides requests. An error counts as no.
 func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, within limit, kubeAPIServer authorizer.UnconditionalAuthorizer, observe func(authorizer.Decision, error)) bool {
 	byPolicies, err := d.byPolicies(ctx, check, within)
 	if err != nil {
@@ -66,6 +67,15 @@ func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, wi
 	}
 	if folded := byPolicies.Fold(); !folded.IsNoOpinion() {
 		return folded.IsAllow()
+	}
+	if d.config.AfterPolicies != nil {
+		after := d.askAfterPolicies(ctx, check, false, within)
+		if !after.IsUnconditional() {
+			after = closed(after, "")
+		}
+		if !after.IsNoOpinion() {
+			return after.IsAllow()
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

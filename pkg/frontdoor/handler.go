@@ -32,11 +32,15 @@ const (
 	ReadyPath     = "/readyz"
 )
 
-// answerTimeout bounds the time to read and decide a review. It is half of the three seconds that
+// answerTimeout bounds the time to read a review and to decide it by policies. It is half of the three seconds that
 // kube-apiserver waits with the configuration in artifacts/front-door: if the answer is late,
 // kube-apiserver applies its failure policy, and RBAC may then allow a request that a Deny policy
-// forbids. Therefore a review that is not decided in time is denied.
-const answerTimeout = 1500 * time.Millisecond
+// forbids. Therefore a review that is not decided in time is denied. If policies have no opinion, the authorizers after
+// them have afterPoliciesTimeout, and the whole review allTimeout.
+const (
+	answerTimeout = 1500 * time.Millisecond
+	allTimeout    = 2250 * time.Millisecond
+)
 
 const mediaType = "application/json"
 
@@ -79,7 +83,10 @@ type reviewHandler struct {
 // ServeHTTP implements http.Handler.
 func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	started := time.Now()
-	status, err := h.answer(w, r)
+	all := r.Context()
+	policies, cancel := context.WithDeadline(all, started.Add(timeoutOf(r)))
+	defer cancel()
+	status, err := h.answer(all, w, r.WithContext(policies))
 	var refusal *apierrors.StatusError
 	var denial *denial
 	switch {
@@ -100,8 +107,9 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer reads and decides a review. The error is a denial, a StatusError, or the reason why the
-// front door cannot decide. A panic becomes a denial, because the review may have caused it.
-func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (status answerStatus, err error) {
+// front door cannot decide. A panic becomes a denial, because the review may have caused it. The context of the request ends when policies must
+// have decided, and all when everything must have been.
+func (h *reviewHandler) answer(all context.Context, w http.ResponseWriter, r *http.Request) (status answerStatus, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			logPanic(r.Context(), cause)
@@ -117,19 +125,20 @@ func (h *reviewHandler) answer(w http.ResponseWriter, r *http.Request) (status a
 		return none, errTooLong
 	}
 	if r.ContentLength < 0 || r.ContentLength > smallReviewBytes {
-		return h.answerLarge(w, r)
+		return h.answerLarge(all, w, r)
 	}
 	review, err := readReview(r)
 	if err != nil {
 		return none, err
 	}
+	setReadDeadline(all, w)
 	waiting, cancel := waits(r.Context())
 	defer cancel()
-	return h.decide(r.Context(), review, h.limits.of(waiting, review, false), func() {})
+	return h.decide(r.Context(), all, h.limits.of(waiting, untilOf(r.Context(), all), review, false, func() {}))
 }
 
 // answerLarge handles a review that is large or of unknown length.
-func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (answerStatus, error) {
+func (h *reviewHandler) answerLarge(all context.Context, w http.ResponseWriter, r *http.Request) (answerStatus, error) {
 	var none answerStatus
 	waiting, cancel := waits(r.Context())
 	defer cancel()
@@ -148,9 +157,9 @@ func (h *reviewHandler) answerLarge(w http.ResponseWriter, r *http.Request) (ans
 	if err != nil {
 		return none, err
 	}
-	setReadDeadline(r.Context(), w)
+	setReadDeadline(all, w)
 	begun = true
-	return h.decide(r.Context(), review, h.limits.of(waiting, review, true), release)
+	return h.decide(r.Context(), all, h.limits.of(waiting, untilOf(r.Context(), all), review, true, release))
 }
 
 // decided is the result of deciding a review.
@@ -161,30 +170,44 @@ type decided struct {
 }
 
 // decide decides a review that has been read. It returns at the deadline even if the decision is
-// not ready. A decision that has begun may continue after the deadline, and keeps its memory and
-// slots until it ends; then release is called.
-func (h *reviewHandler) decide(ctx context.Context, review *reviewSpec, within limit, release func()) (answerStatus, error) {
+// not ready: when the context policies ends, or when all ends if policies have decided. A decision that has begun may continue after the deadline,
+// and keeps its memory and slots until it ends, the memory only until policies have decided.
+func (h *reviewHandler) decide(policies, all context.Context, within *slotLimit) (answerStatus, error) {
 	results := make(chan decided, 1)
 	go func() {
-		result := h.contained(ctx, review, within)
-		release()
+		result := h.contained(all, within.review, within)
+		within.releaseBuffer()
 		results <- result
-		h.auditLater(ctx, review, result)
+		h.auditLater(all, within.review, result)
 	}()
+	result, isLate := wait(policies, results)
+	end := policies
+	if within.isDecided.Load() {
+		end = all
+	}
+	if isLate && end == all {
+		result, isLate = wait(all, results)
+	}
+	switch {
+	case isLate:
+		return answerStatus{}, errTooLate
+	case result.err != nil:
+		return answerStatus{}, result.err
+	case !result.decision.IsDeny() && errors.Is(end.Err(), context.DeadlineExceeded):
+		return answerStatus{}, errTooLate
+	}
+	return statusOf(result.decision), nil
+}
+
+// wait waits for a result until the deadline of ctx.
+func wait(ctx context.Context, results <-chan decided) (result decided, isLate bool) {
 	late, cancel := untilDeadline(ctx)
 	defer cancel()
-	var none answerStatus
 	select {
 	case <-late.Done():
-		return none, errTooLate
-	case result := <-results:
-		switch {
-		case result.err != nil:
-			return none, result.err
-		case !result.decision.IsDeny() && errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return none, errTooLate
-		}
-		return statusOf(result.decision), nil
+		return decided{}, true
+	case result = <-results:
+		return result, false
 	}
 }
 
@@ -272,14 +295,22 @@ func write(w http.ResponseWriter, code int, answer any) {
 	_ = json.NewEncoder(w).Encode(answer) // a client that has disconnected needs no answer
 }
 
-// withDeadline bounds how long a request may take, its body included.
+// withDeadline bounds how long a request may take, and how long its body may take.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
+		timeout := timeoutOf(r)
+		body, cancelBody := context.WithTimeout(r.Context(), timeout)
+		defer cancelBody()
+		setReadDeadline(body, w)
+		ctx, cancel := context.WithTimeout(r.Context(), shareOf(timeout, allTimeout))
 		defer cancel()
-		setReadDeadline(ctx, w)
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// shareOf returns a part of the time of a review that has another time than answerTimeout for its policies.
+func shareOf(timeout, part time.Duration) time.Duration {
+	return time.Duration(float64(part) * float64(timeout) / float64(answerTimeout))
 }
 
 // setReadDeadline sets the read deadline of the connection to the deadline of ctx.
@@ -290,7 +321,7 @@ func setReadDeadline(ctx context.Context, w http.ResponseWriter) {
 	}
 }
 
-// timeoutOf returns how long a request may take: answerTimeout, or half of the client's timeout if
+// timeoutOf returns how long a request may take until policies have decided it: answerTimeout, or half of the client's timeout if
 // that is less. kube-apiserver sends its timeout in the query.
 func timeoutOf(r *http.Request) time.Duration {
 	waits, err := time.ParseDuration(r.URL.Query().Get("timeout"))

@@ -33,6 +33,10 @@ type InnerDoor struct {
 	// IsCanary reports whether a request is one with which Proviso finds out whether kube-apiserver calls the inner door. Such a
 	// request is allowed, and refused at admission.
 	IsCanary func(Client, authorizer.Attributes) bool
+	// MissesWebhooks says that the authorizers after the policies may deny what kube-apiserver lets pass without a call of the inner door: the
+	// manifest leaves out writes that other authorizers of kube-apiserver allow, and there are webhooks. Writes then do not pass on conditions: one
+	// that does not meet them could pass by another authorizer, although a webhook denies it.
+	MissesWebhooks bool
 	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
 	// not retry.
 	KubeAPIServer authorizer.UnconditionalAuthorizer
@@ -75,6 +79,7 @@ var (
 	restricted = &obstacle{"restricted", "a policy denies, or could deny, another request that looks the same at admission"}
 	unreadable = &obstacle{"unreadable", "the answer may show objects, which the user may not read"}
 	notKnown   = &obstacle{"not_known", "this kube-apiserver is not known to call the inner door"}
+	unasked    = &obstacle{"webhooks", "a webhook could deny it, and with askOtherAuthorizers the inner door is not called for what others allow"}
 )
 
 // decideListed decides a request that the inner door decides again. There its path and its selectors are not seen, so that policies
@@ -90,6 +95,9 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 	if !decision.IsUnconditional() {
 		decision = withBarriers(d.passesOnConditions(ctx, left, attributes, within), atBarriers)
 		observeConditional(decision, false, left)
+	}
+	if decision.IsNoOpinion() {
+		decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
 	}
 	if decision.IsNoOpinion() && !onConditions {
 		// An obstacle to conditions would be one to fields, too.
@@ -164,6 +172,8 @@ func (d *Decider) undecided(ctx context.Context, attributes authorizer.Attribute
 		return notLocal
 	case !door.Known(ClientOf(ctx)):
 		return notKnown
+	case door.MissesWebhooks:
+		return unasked
 	}
 	return nil
 }

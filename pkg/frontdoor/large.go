@@ -9,9 +9,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
@@ -66,6 +69,8 @@ const (
 	maxWaitingPerUser = 6
 	// maxWaitingLargeInNamespace bounds how many of them are about one namespace, too.
 	maxWaitingLargeInNamespace = 5
+	// maxCalls bounds the calls of webhooks at a time. A webhook that takes 10 ms can still answer 12800 of them in a second.
+	maxCalls = 128
 	// maxBuffers bounds the large reviews in memory, and with it their memory to 8 MiB, or twice
 	// that while they are decoded. The user is known only after a review has been read, because
 	// the user follows the selectors in its JSON.
@@ -86,8 +91,8 @@ type limits struct {
 	// buffers has a slot for each large review in memory. It is acquired before the review is
 	// read.
 	buffers chan struct{}
-	// namespaced is for the policies of namespaces, and policies for all others.
-	namespaced, policies *pool
+	// namespaced is for the policies of namespaces, and policies for all others. calls is for the calls of webhooks.
+	namespaced, policies, calls *pool
 }
 
 // pool has the slots of evaluations of the same kind. A large review takes a slot of both at the same time.
@@ -113,7 +118,20 @@ func newLimits() *limits {
 			PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare,
 			WaitingOfOneUser: maxWaitingPerUser,
 		}),
+		calls: newCalls(),
 	}
+}
+
+// newCalls makes the pool of the calls of webhooks. They take no slots of policies, so that slow webhooks keep no slot from them.
+func newCalls() *pool {
+	all := slots.New(slots.Bounds{
+		All: maxCalls, PerUser: maxCalls / userShare, PerNamespace: maxCalls / namespaceShare, PerUserInNamespace: maxCalls / userInNamespaceShare,
+		Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, WaitingOfOneUserInNamespace: maxWaitingInNamespace, Refusal: errNoCall,
+	})
+	return &pool{evaluations: all, large: all.Within(slots.Bounds{
+		All: maxLargeReviews, PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare, PerUserInNamespace: maxLargeReviews / userInNamespaceShare,
+		Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, WaitingOfOneUserInNamespace: maxWaitingLargeInNamespace, Refusal: errNoCall,
+	})}
 }
 
 // newPool makes a pool. The bounds are those that depend on what the slots are for.
@@ -128,17 +146,21 @@ func newPool(evaluations, large slots.Bounds) *pool {
 
 // within calls a function that evaluates policies while it has the slots of a review.
 func (p *pool) within(waiting context.Context, review *reviewSpec, isLarge bool, evaluate func()) error {
-	own := p.evaluations
-	if isLarge {
-		own = p.large
-	}
-	release, err := own.Acquire(waiting, review.User, review.namespace())
+	release, err := p.acquire(waiting, review, isLarge)
 	if err != nil {
 		return err
 	}
 	defer release()
 	evaluate()
 	return nil
+}
+
+// acquire takes the slots of a review, and returns the function that gives them back.
+func (p *pool) acquire(waiting context.Context, review *reviewSpec, isLarge bool) (release func(), err error) {
+	if isLarge {
+		return p.large.Acquire(waiting, review.User, review.namespace())
+	}
+	return p.evaluations.Acquire(waiting, review.User, review.namespace())
 }
 
 // maxEvaluations returns how many reviews are evaluated at the same time.
@@ -154,9 +176,27 @@ func (l *limits) buffer(waiting context.Context) (release func(), err error) {
 	return func() { <-l.buffers }, nil
 }
 
-// of returns the limit of a review, which waits for its slots until a context ends.
-func (l *limits) of(waiting context.Context, review *reviewSpec, isLarge bool) limit {
-	return slotLimit{limits: l, waiting: waiting, review: review, isLarge: isLarge}
+// until has the times until which parts of a review must have decided it.
+type until struct {
+	policies, afterPolicies time.Time
+}
+
+// untilOf returns the times of a review whose policies must decide until one context ends, and everything until the other one ends.
+func untilOf(policies, all context.Context) until {
+	end, ok := policies.Deadline()
+	last, isBounded := all.Deadline()
+	if !ok || !isBounded {
+		end = time.Now().Add(answerTimeout)
+		last = end.Add(allTimeout - answerTimeout)
+	}
+	rest := float64(last.Sub(end)) * float64(afterPoliciesTimeout-answerTimeout) / float64(allTimeout-answerTimeout)
+	return until{policies: end, afterPolicies: end.Add(time.Duration(rest))}
+}
+
+// of returns the limit of a review, which waits for its slots until a context ends. release releases the memory of the review.
+func (l *limits) of(waiting context.Context, until until, review *reviewSpec, isLarge bool, release func()) *slotLimit {
+	within := &slotLimit{limits: l, waiting: waiting, until: until, review: review, isLarge: isLarge, releaseBuffer: sync.OnceFunc(release)}
+	return within
 }
 
 // slotLimit is the limit of one review.
@@ -164,12 +204,27 @@ type slotLimit struct {
 	*limits
 	//nolint:containedctx // lives as long as the review
 	waiting context.Context
+	until   until
 	review  *reviewSpec
 	isLarge bool
+	// releaseBuffer releases the buffer of a large review. It may be called more than once.
+	releaseBuffer func()
+	// isDecided says that policies have no opinion, and that the authorizers after them are asked. The rest of the decision has more time.
+	isDecided atomic.Bool
+}
+
+// bounded returns a context that ends when policies must have decided, if they have not.
+func (l *slotLimit) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if l.isDecided.Load() {
+		return context.WithCancel(ctx)
+	}
+	return context.WithDeadline(ctx, l.until.policies)
 }
 
 // namespaced implements limit.
-func (l slotLimit) namespaced(ctx context.Context, evaluate func(context.Context)) {
+func (l *slotLimit) namespaced(ctx context.Context, evaluate func(context.Context)) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	isLate := false
 	err := l.limits.namespaced.within(l.waiting, l.review, l.isLarge, func() {
 		limited, cancel := context.WithTimeout(ctx, namespaceTimeout)
@@ -186,13 +241,38 @@ func (l slotLimit) namespaced(ctx context.Context, evaluate func(context.Context
 }
 
 // decision implements limit.
-func (l slotLimit) decision(evaluate func() authorization.Decision) (decision authorization.Decision, err error) {
+func (l *slotLimit) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (decision authorization.Decision, err error) {
+	ctx, cancel := l.bounded(ctx)
+	defer cancel()
 	err = l.policies.within(l.waiting, l.review, l.isLarge, func() {
-		decision = evaluate()
+		decision = evaluate(ctx)
 		_ = decision.Reason() // to find it takes time, too
 	})
 	return decision, err
 }
+
+// afterPolicies implements limit. The review holds no buffer and no slot of policies meanwhile.
+func (l *slotLimit) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
+	if !l.isDecided.Load() && !time.Now().Before(l.until.policies) {
+		return authorization.Deny(errTooLate.reason, nil) // the review has been answered
+	}
+	l.isDecided.Store(true)
+	l.releaseBuffer()
+	ctx, cancel := context.WithDeadline(ctx, l.until.afterPolicies)
+	defer cancel()
+	waiting, cancel := context.WithTimeout(ctx, slotTimeout)
+	defer cancel()
+	return decide(webhook.WithAcquire(ctx, func(context.Context) (func(), error) {
+		release, err := l.calls.acquire(waiting, l.review, l.isLarge)
+		if err != nil {
+			busy.Inc()
+		}
+		return release, err
+	}))
+}
+
+// errNoCall is the error of a call of a webhook that is not made.
+var errNoCall = errors.New("too many calls of webhooks at the same time")
 
 // waits returns a context that ends when a review that starts now must have its slots.
 func waits(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package frontdoor
 
 import (
+	"context"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -16,7 +17,7 @@ func TestReasonsTakeASlot(t *testing.T) {
 	t.Parallel()
 	for _, isLarge := range []bool{false, true} {
 		isFound := false
-		_, err := newLimits().of(t.Context(), &reviewSpec{}, isLarge).decision(func() authorization.Decision {
+		_, err := newLimits().of(t.Context(), untilOf(t.Context(), t.Context()), &reviewSpec{}, isLarge, func() {}).decision(t.Context(), func(context.Context) authorization.Decision {
 			return authorization.NoOpinionBecause(func() string { isFound = true; return "" })
 		})
 		if err != nil || !isFound {

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
@@ -119,11 +120,17 @@ func newBubble(t *testing.T, policies map[string]policy) *bubble {
 // newBubbleAsking is newBubble for a front door that asks for permission on fields.
 func newBubbleAsking(t *testing.T, policies map[string]policy, fields *frontdoor.Fields) *bubble {
 	t.Helper()
+	return newBubbleWith(t, policies, fields, nil)
+}
+
+// newBubbleWith is newBubbleAsking for a front door with authorizers after the policies.
+func newBubbleWith(t *testing.T, policies map[string]policy, fields *frontdoor.Fields, after *authorization.Chain) *bubble {
+	t.Helper()
 	b := &bubble{open: make(chan struct{})}
 	all := map[string]policy{"reads-uid": readsUID}
 	maps.Copy(all, policies)
 	source := publish(t, all)
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Fields: fields, Enforces: func(a authorizer.Attributes) bool {
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Fields: fields, Enforces: func(a authorizer.Attributes) bool {
 		if a.GetName() == elsewhere {
 			time.Sleep(pastDeadline)
 		}

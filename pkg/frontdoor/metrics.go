@@ -77,12 +77,20 @@ var (
 	}, []string{"answer"})
 	innerDoorAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_answers_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews of writes that the inner door decides, and that could pass on conditions of policies or on permission on fields, by answer: passed (the inner door decides again), or why they did not pass: left_out (the inner door does not decide for the user), not_local (kube-apiserver is not known to serve the version itself), not_known (the kube-apiserver is not known to call the inner door), restricted (policies could deny what looks the same at admission), unreadable (the user may not read what the answer may show), or unseen (the condition reads the path or a selector).",
+		Help: "Number of reviews of writes that the inner door decides, and that could pass on conditions of policies or on permission on fields, by answer: passed (the inner door decides again), or why they did not pass: left_out (the inner door does not decide for the user), not_local (kube-apiserver is not known to serve the version itself), not_known (the kube-apiserver is not known to call the inner door), restricted (policies could deny what looks the same at admission), unreadable (the user may not read what the answer may show), webhooks (a webhook could deny what kube-apiserver lets pass without a call of the inner door), or unseen (the condition reads the path or a selector).",
 	}, []string{"answer"})
 	reads = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "inner_door_read_checks_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of checks of the front door whether a user may read what the answer to a write shows, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.",
 	}, []string{"result"})
+	afterPoliciesAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "after_policies_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of reviews on which policies have no opinion and that the authorizers after the policies, such as webhooks, decided, by decision: allowed, denied or no_opinion.",
+	}, []string{"decision"})
+	busy = metrics.NewCounter(&metrics.CounterOpts{
+		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhooks_busy_total", StabilityLevel: metrics.ALPHA,
+		Help: "Number of calls of webhooks that the front door did not make, because too many others were in flight. They count as failures of the webhook.",
+	})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Time to read and decide a review at the front door, by decision, in seconds.",
@@ -92,7 +100,7 @@ var (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, unaudited, refusals, denials, unevaluated, checks, conditionalAnswers, innerDoorAnswers, reads, duration)
+	legacyregistry.MustRegister(requests, unaudited, refusals, denials, unevaluated, checks, conditionalAnswers, innerDoorAnswers, reads, afterPoliciesAnswers, busy, duration)
 })
 
 func observeCheck(decision authorizer.Decision, err error) { observeAnswer(checks, decision, err) }
@@ -125,6 +133,18 @@ func observeConditional(decision authorization.Decision, enforced bool, left aut
 		answer = answerLeft
 	}
 	conditionalAnswers.WithLabelValues(answer).Inc()
+}
+
+// observeAfterPolicies counts an unconditional decision of the authorizers after the policies.
+func observeAfterPolicies(decision authorization.Decision) {
+	label := decisionNoOpinion
+	switch {
+	case decision.IsAllow():
+		label = decisionAllowed
+	case decision.IsDeny():
+		label = decisionDenied
+	}
+	afterPoliciesAnswers.WithLabelValues(label).Inc()
 }
 
 func observe(status *answerStatus, took time.Duration) {

@@ -43,6 +43,7 @@ var untouched = map[string]string{
 	"proviso_policy_audited_requests_total":                                           "the status of the policy is written some time later, which is a request: TestAuditedByPolicy of pkg/policy",
 	"proviso_webhook_conditions_answers_total":                                        "the gate UpstreamConditionalDecisions is off: TestConditionsAreCounted of pkg/innerdoor",
 	"proviso_webhook_authorize_unaudited_total":                                       "many slow evaluations must run at the same time: TestUnauditedAreCounted of pkg/frontdoor",
+	"proviso_webhook_authorize_webhooks_busy_total":                                   "many webhooks must be slow at the same time: TestCallsOfOneUser of pkg/frontdoor",
 	"proviso_webhook_authorize_namespaces_unevaluated_total":                          "many slow evaluations must run at the same time: TestUnevaluatedNamespacesAreCounted of pkg/frontdoor",
 	"proviso_inner_door_called":                                                       "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
 	"proviso_inner_door_known":                                                        "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",

@@ -117,6 +117,8 @@ func TestWebhooksComeLast(t *testing.T) {
 	}{
 		{"requests", chains.Requests, []string{review, "/webhook"}},
 		{"reviews", chains.Reviews, []string{review, "/webhook", review, "/webhook"}},
+		// The cache is that of requests.
+		{"after policies", chains.AfterPolicies, nil},
 	} {
 		for range 2 {
 			if decision, reason, err := tc.chain.Authorize(t.Context(), attributes); decision != authorizer.DecisionAllow || err != nil {

@@ -326,6 +326,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		return fmt.Errorf("fine-grained authorization: %w", err)
 	}
 	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil && frontDoor.Folding != nil {
+		frontDoor.Folding.MissesWebhooks = webhooks != nil && frontDoor.InnerDoor.Manifest.AsksOthers
 		// The front door has one more check to make while kube-apiserver waits, so that there is one attempt.
 		if frontDoor.Folding.KubeAPIServer, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
 			return fmt.Errorf("authorization: %w", err)

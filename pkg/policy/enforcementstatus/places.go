@@ -35,6 +35,8 @@ type InnerDoor struct {
 	Probed bool
 	// Lacking are the addresses of the kube-apiservers that are not known to call the inner door, sorted.
 	Lacking []string
+	// MissesWebhooks is true if writes do not pass on conditions, because webhooks could deny what does not reach the inner door.
+	MissesWebhooks bool
 }
 
 // Aggregated are writes to a resource of another aggregated server, in one version.
@@ -153,14 +155,19 @@ const (
 	noteNotLocal  = "kube-apiserver is not known to serve these versions itself, so that it does not call the inner door"
 	noteDeny      = "kube-apiserver does not call the inner door for requests that another authorizer allows"
 	noteUnseen    = "the condition reads the path or a selector of the request, which is not seen at admission"
+	noteWebhooks  = "there are webhooks, which could deny writes for which kube-apiserver does not call the inner door, so that writes are refused if their condition must be evaluated: set askOtherAuthorizers: false in the InnerDoorConfiguration"
 	noteNotProbed = "Proviso has not checked yet that kube-apiserver calls it at admission. Until then, for some seconds, writes that depend on the condition are refused"
 )
 
 // maxServers bounds how many servers a message lists.
 const maxServers = 3
 
-// lacking returns a note that names the kube-apiservers that are not known to call the inner door, or "" if there are none.
+// lacking returns a note that says why writes do not pass on conditions, and names the kube-apiservers that are not known to call the inner
+// door. It returns "" if writes pass.
 func (i *InnerDoor) lacking() string {
+	if i.MissesWebhooks {
+		return noteWebhooks
+	}
 	if !i.Probed {
 		return noteNotProbed
 	}
@@ -345,6 +352,8 @@ func (p *Places) Reviewed(verb, version string, resource schema.GroupResource, s
 		return false, "one of them could deny, and " + noteDeny + ", so that such a request is denied"
 	case !some:
 		return false, noteNotLocal
+	case p.facts.InnerDoor.MissesWebhooks:
+		return false, noteWebhooks
 	case !p.facts.InnerDoor.Probed, len(p.facts.InnerDoor.Lacking) > 0:
 		return false, "not every kube-apiserver is known to call the inner door, so that such a request may be refused"
 	}

@@ -192,6 +192,8 @@ func TestReviewed(t *testing.T) {
 	claims, widgets := schema.GroupResource{Resource: "claims"}, schema.GroupResource{Group: "example.com", Resource: "widgets"}
 	notProbed := facts()
 	notProbed.InnerDoor.Probed = false
+	misses := facts()
+	misses.InnerDoor.MissesWebhooks = true
 	for _, tc := range []struct {
 		name          string
 		facts         enforcementstatus.Facts
@@ -213,6 +215,7 @@ func TestReviewed(t *testing.T) {
 		{name: "a Deny", facts: facts(), verb: "create", version: "v1", resource: claims, isDenial: true, problem: "one of them could deny"},
 		{name: "a server that lacks it", facts: facts("https://a"), verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
 		{name: "not probed", facts: notProbed, verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
+		{name: "webhooks could deny what does not reach it", facts: misses, verb: "create", version: "v1", resource: claims, problem: "set askOtherAuthorizers: false"},
 		{name: "no inner door", verb: "create", version: "v1", resource: claims},
 		{name: "a Deny in a version of another server", facts: facts(), verb: "create", version: "v2", resource: widgets, isDenial: true, problem: "one of them could deny"},
 		{name: "a write that no request is", facts: facts(), verb: "create", version: "v1", resource: claims, subresource: "status"},

@@ -1,0 +1,124 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package frontdoor
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+)
+
+// afterPoliciesTimeout bounds the time from the beginning of a review to the end of the last call of a webhook, however many there are. It leaves a
+// third of kube-apiserver's three seconds to transport: if the answer is late, kube-apiserver applies its failure policy, and a Deny of a webhook
+// would not count.
+const afterPoliciesTimeout = 2 * time.Second
+
+// pin returns a context in which neither policies nor the configuration of webhooks change.
+func (d *Decider) pin(ctx context.Context) context.Context {
+	ctx = d.config.Chain.Pin(ctx)
+	if d.config.AfterPolicies != nil {
+		ctx = d.config.AfterPolicies.Pin(ctx)
+	}
+	return ctx
+}
+
+// withMode are attributes of a caller that wants conditions in a mode.
+type withMode struct {
+	authorizer.Attributes
+
+	mode authorization.Mode
+}
+
+// ConditionsMode returns the mode.
+func (w withMode) ConditionsMode() authorization.Mode { return w.mode }
+
+// askAfterPolicies returns the decision of the authorizers after the policies, which may be conditional. Conditions are requested only if
+// wantsConditions is true. Errors are left out, because they name other servers, and reviews would show them.
+func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.Attributes, wantsConditions bool, within limit) authorization.Decision {
+	mode := authorizationapi.ConditionsModeNone
+	if wantsConditions {
+		mode = authorizationapi.ConditionsModeHumanReadable
+	}
+	decision := within.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
+		return d.config.AfterPolicies.Decide(ctx, withMode{attributes, mode})
+	})
+	switch {
+	case decision.IsAllow():
+		return authorization.Allow(decision.Reason(), nil)
+	case decision.IsDeny():
+		return authorization.Deny(decision.Reason(), nil)
+	case decision.IsNoOpinion():
+		return authorization.NoOpinion(decision.Reason(), nil)
+	}
+	return decision
+}
+
+// afterPolicies returns the decision about a request on which policies have no opinion. The authorizers after the policies decide it, in their order.
+//
+// Nothing opens by their conditions. A conditional decision that could become Deny is Deny, because a server that decides again may let another
+// authorizer allow the request first. One that could only become Allow is Allow if this server, or the inner door on its terms, decides the request again
+// with the same authorizers. It is NoOpinion otherwise, also where another server enforces conditions.
+func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	if d.config.AfterPolicies == nil {
+		return before
+	}
+	listed := d.isListed(attributes)
+	enforced := !listed && !authorization.HasWildcards(attributes) && d.config.Enforces(attributes)
+	decision := d.askAfterPolicies(ctx, attributes, enforced || listed && d.undecided(ctx, attributes) == nil, within)
+	if decision.IsUnconditional() {
+		observeAfterPolicies(decision)
+		return following(before, decision)
+	}
+	var passes bool
+	folded := closed(decision, "")
+	switch {
+	case decision.CanBecomeDenied() || !decision.CanBecomeAllowed():
+	case enforced:
+		passes = true
+	case listed:
+		found := d.obstacle(ctx, attributes, within)
+		if passes = found == nil; !passes {
+			innerDoorAnswers.WithLabelValues(found.answer).Inc()
+			folded = closed(decision, found.reason)
+			break
+		}
+		innerDoorAnswers.WithLabelValues(answerPassed).Inc()
+	}
+	if passes {
+		folded = authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
+	}
+	observeAfterPolicies(folded)
+	observeConditional(folded, false, decision)
+	return following(before, folded)
+}
+
+// closed folds a conditional decision, never to Allow. why says why no server evaluates the conditions; if it is empty, Fold says it.
+func closed(decision authorization.Decision, why string) authorization.Decision {
+	folded := decision.Fold()
+	if why != "" {
+		folded = decision.FoldBecause(why)
+	}
+	if folded.IsAllow() {
+		return authorization.NoOpinion(folded.Reason(), nil)
+	}
+	return folded
+}
+
+// following returns the decision of a chain in which after follows before, which is NoOpinion. A NoOpinion has the reasons of both.
+func following(before, after authorization.Decision) authorization.Decision {
+	switch {
+	case !after.IsNoOpinion():
+		return after
+	case after.Reason() == "":
+		return before
+	}
+	return authorization.NoOpinion(strings.TrimPrefix(before.Reason()+"; "+after.Reason(), "; "), before.Err())
+}

@@ -1,0 +1,378 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package frontdoor_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/granular"
+)
+
+// The bounds of webhooks at the front door, as docs/front-door.md has them.
+const (
+	webhooksTimeout = 2 * time.Second
+	mostCalls       = 128
+)
+
+// answers is an authorizer after the policies. It answers by verb, or with Allow, and records the verbs and whether conditions were wanted.
+type answers struct {
+	mu     sync.Mutex
+	asked  []string
+	byVerb map[string]authorization.Decision
+	answer authorization.Decision
+}
+
+func (a *answers) Decide(_ context.Context, attributes authorizer.Attributes) authorization.Decision {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	asked := attributes.GetVerb()
+	if authorization.ModeOf(attributes) != "" {
+		asked += " with conditions"
+	}
+	a.asked = append(a.asked, asked)
+	if answer, ok := a.byVerb[attributes.GetVerb()]; ok {
+		return answer
+	}
+	return a.answer
+}
+
+func chainAfter(tb testing.TB, members ...authorization.Decider) *authorization.Chain {
+	tb.Helper()
+	var named []authorization.Member
+	for i, member := range members {
+		named = append(named, authorization.Member{Name: fmt.Sprintf("webhook-%d.example.com", i), Decider: member})
+	}
+	chain, err := authorization.NewChain(named...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return chain
+}
+
+// opaque is a condition of a webhook, of a type that only the webhook evaluates.
+func opaque(effect authorization.Effect) authorization.Decision {
+	return authorization.Conditions(authorization.Condition{ID: "example.com/" + strings.ToLower(string(effect)), Effect: effect, Type: "example.com/opaque", Text: "x"})
+}
+
+// TestAfterPolicies has each combination of policies and of an authorizer after them: a webhook is asked only if policies have no opinion, and its
+// conditions never open what Proviso does not evaluate.
+func TestAfterPolicies(t *testing.T) {
+	t.Parallel()
+	yes, no, none := authorization.Allow("by the webhook", nil), authorization.Deny("not by the webhook", nil), authorization.NoOpinion("", nil)
+	allows, denies, holds := opaque(authorization.EffectAllow), opaque(authorization.EffectDeny), opaque(authorization.EffectNoOpinion)
+	mixed := authorization.Chained(authorization.Set{AuthorizerName: "a", Decision: denies}, authorization.Set{AuthorizerName: "b", Decision: allows})
+	read := asAlice(configMaps("get"))
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		request  authorizer.AttributesRecord
+		after    authorization.Decision
+		byVerb   map[string]authorization.Decision
+		// misses says that the inner door is not called for what other authorizers allow.
+		misses bool
+		// unknown says that the kube-apiserver is not known to call the inner door.
+		unknown bool
+		want    string
+		reason  string
+		asked   string
+	}{
+		{name: "a policy allows", policies: always, request: read, after: no, want: "Allow"},
+		{name: "a policy denies", policies: never, request: read, after: yes, want: "Deny"},
+		{name: "Allow", request: read, after: yes, want: "Allow", reason: "by the webhook", asked: "get"},
+		{name: "Deny", request: read, after: no, want: "Deny", reason: "not by the webhook", asked: "get"},
+		{name: "no opinion", request: read, after: none, want: "NoOpinion", asked: "get"},
+		{name: "no opinion, with a reason", policies: onCondition, request: read, after: authorization.NoOpinion("it is down", nil), want: "NoOpinion", reason: "; it is down", asked: "get"},
+		{name: "a path", request: asAlice(metricsPath), after: yes, want: "Allow", asked: "get"},
+		{name: "every version", request: asAlice(both(configMaps("get"), func(a *authorizer.AttributesRecord) { a.APIVersion = "*" })), after: yes, want: "Allow", asked: "get"},
+		{name: "when Proviso asks, Allow", request: asAlice(both(configMaps("get"), marked(webhook.DelegationMarker))), after: yes, want: "NoOpinion"},
+		{name: "when Proviso asks, Deny", request: asAlice(both(configMaps("get"), marked("Authorization.Proviso.Dev/Delegated"))), after: no, want: "NoOpinion"},
+		{name: "who impersonates the marker", request: asAlice(func(a *authorizer.AttributesRecord) {
+			a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource = "impersonate", "authentication.k8s.io", "v1", "userextras", webhook.DelegationMarker
+		}), after: yes, want: "Deny"},
+
+		{name: "a condition of a policy that no server evaluates", policies: onCondition, request: read, after: yes, want: "Allow", asked: "get"},
+		{name: "a Deny condition of a policy that no server evaluates", policies: unlessIt, request: read, after: yes, want: "Deny"},
+		{name: "a Deny condition of a policy that Proviso evaluates", policies: unlessIt, request: asAlice(nil), after: yes, want: "Allow", asked: "create with conditions"},
+		{name: "a condition of a policy that Proviso evaluates", policies: onCondition, request: asAlice(nil), after: no, want: "Allow"},
+
+		{name: "conditions about a read", request: read, after: allows, want: "NoOpinion", asked: "get"},
+		{name: "conditions about a write that nothing enforces", request: asAlice(configMaps("create")), after: allows, want: "NoOpinion", asked: "create"},
+		{name: "conditions that Proviso evaluates", request: asAlice(nil), after: allows, want: "Allow", reason: "allowed if the conditions hold", asked: "create with conditions"},
+		{name: "Deny conditions about a write that nothing enforces", request: asAlice(configMaps("create")), after: denies, want: "Deny", asked: "create"},
+		{name: "Deny conditions that Proviso could evaluate", request: asAlice(nil), after: denies, want: "Deny", asked: "create with conditions"},
+		{name: "conditions that allow or deny", request: asAlice(nil), after: mixed, want: "Deny", asked: "create with conditions"},
+		{name: "conditions that only hold back", request: asAlice(nil), after: holds, want: "NoOpinion", asked: "create with conditions"},
+
+		{name: "a listed write, Allow", request: claim("create"), after: yes, want: "Allow", asked: "create with conditions"},
+		{name: "a listed write, Deny", request: claim("create"), after: no, want: "Deny", asked: "create with conditions"},
+		{name: "a listed write, conditions", request: claim("create"), after: allows, want: "Allow", reason: "allowed if the conditions hold", asked: "create with conditions"},
+		{name: "a listed write, Deny conditions", request: claim("create"), after: mixed, want: "Deny", asked: "create with conditions"},
+		{name: "a listed write of a server that is not known", request: claim("create"), after: allows, unknown: true, want: "NoOpinion", asked: "create"},
+		{name: "a listed write, and the inner door is not always called", request: claim("create"), after: allows, misses: true, want: "NoOpinion", asked: "create"},
+		{name: "a listed write, allowed, and the inner door is not always called", request: claim("create"), after: yes, misses: true, want: "Allow", asked: "create"},
+		{name: "a condition of a policy on a listed write", policies: onCondition, request: claim("create"), after: no, want: "Allow"},
+		{name: "the same, and the inner door is not always called", policies: onCondition, request: claim("create"), after: no, misses: true, want: "Deny", reason: "not by the webhook", asked: "create"},
+		{name: "the same without a Deny", policies: onCondition, request: claim("create"), after: none, misses: true, want: "NoOpinion", reason: "a webhook could deny it", asked: "create"},
+
+		{name: "an update of a claim that the webhook lets read", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": yes}, want: "Allow", asked: "get"},
+		{name: "an update of a claim that the webhook does not let read", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": no}, want: "NoOpinion", reason: "the answer may show objects", asked: "get, update with conditions"},
+		{name: "an update of a claim that the webhook lets read on conditions", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": allows}, want: "NoOpinion", asked: "get, update with conditions"},
+		{name: "permission on fields", request: asAlice(func(a *authorizer.AttributesRecord) { a.Verb, a.Name = "create", "web" }), after: none, byVerb: map[string]authorization.Decision{"granular": yes}, want: "Allow", reason: "every field that changes", asked: "create with conditions, granular"},
+		{name: "no permission on fields", request: asAlice(func(a *authorizer.AttributesRecord) { a.Verb, a.Name = "create", "web" }), after: none, byVerb: map[string]authorization.Decision{"granular": no}, want: "NoOpinion", asked: "create with conditions, granular"},
+		{name: "permission on fields on conditions", request: asAlice(func(a *authorizer.AttributesRecord) { a.Verb, a.Name = "create", "web" }), after: none, byVerb: map[string]authorization.Decision{"granular": mixed}, want: "NoOpinion", asked: "create with conditions, granular"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source, after := publish(t, tc.policies), &answers{answer: tc.after, byVerb: tc.byVerb}
+			door := newInnerDoor(&others{})
+			door.MissesWebhooks = tc.misses
+			decider, err := frontdoor.New(frontdoor.Config{
+				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines, InnerDoor: door,
+				Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: &others{}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := t.Context()
+			if !tc.unknown {
+				ctx = frontdoor.WithClient(ctx, goodClient)
+			}
+			got, err := decider.Decide(ctx, tc.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// The check for permission on fields is another question.
+			asked := strings.TrimSuffix(strings.Join(after.asked, ", "), ", granular")
+			if strings.HasSuffix(tc.asked, ", granular") {
+				asked = strings.Join(after.asked, ", ")
+			}
+			if show(got) != tc.want || !strings.Contains(got.Reason(), tc.reason) || asked != tc.asked {
+				t.Errorf("got %s (%s), asked %q; want %s (%s), asked %q", show(got), got.Reason(), asked, tc.want, tc.reason, tc.asked)
+			}
+		})
+	}
+}
+
+// TestAfterPoliciesFoldsClosed has a conditional answer before an Allow. Fold would allow it, because it is Allow for all values of the condition, but
+// a webhook that cannot evaluate its condition denies.
+func TestAfterPoliciesFoldsClosed(t *testing.T) {
+	t.Parallel()
+	source := publish(t, nil)
+	after := chainAfter(t, &answers{answer: opaque(authorization.EffectAllow)}, &answers{answer: authorization.Allow("", nil)})
+	decider, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Enforces: enforcesMachines})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := decider.Decide(t.Context(), asAlice(configMaps("create"))); err != nil || !got.IsNoOpinion() {
+		t.Errorf("got %s, %v, want NoOpinion", show(got), err)
+	}
+}
+
+// TestAfterPoliciesOfConditionsHandlers asks as a kube-apiserver that handles conditions: an answer of a webhook follows the conditions of policies.
+func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
+	t.Parallel()
+	const deny = `{"authorizerName":"proviso.dev/webhooks","decision":{"type":"Deny"`
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		after    authorization.Decision
+		want     []string
+		asked    int
+	}{
+		{name: "no policy, Allow", after: authorization.Allow("", nil), want: []string{`"allowed":true`}, asked: 1},
+		{name: "no policy, Deny", after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},
+		{name: "no policy, conditions", after: opaque(authorization.EffectAllow), want: []string{`{"status":{"allowed":false,"reason":`}, asked: 1},
+		{name: "conditions, Deny", policies: onCondition, after: authorization.Deny("", nil), want: []string{`"allowConditions"`, deny}, asked: 1},
+		{name: "conditions, Deny conditions", policies: onCondition, after: opaque(authorization.EffectDeny), want: []string{`"allowConditions"`, deny}, asked: 1},
+		{name: "conditions, no opinion", policies: onCondition, after: authorization.NoOpinion("", nil), want: []string{`"allowConditions"`}, asked: 1},
+		{name: "Deny conditions, Allow", policies: unlessIt, after: authorization.Allow("", nil), want: []string{`"denyConditions"`, `{"authorizerName":"proviso.dev/webhooks","decision":{"type":"Allow"`}, asked: 1},
+		{name: "Allow with Deny conditions", policies: alwaysUnless, after: authorization.Deny("", nil), want: []string{`"denyConditions"`}},
+		{name: "Deny", policies: never, after: authorization.Allow("", nil), want: []string{`"denied":true`}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source, after := publish(t, tc.policies), &answers{answer: tc.after}
+			door, err := frontdoor.New(frontdoor.Config{
+				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines,
+				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(schema.GroupVersion) bool { return true }, KubeAPIServer: &others{},
+					Excludes: func(schema.GroupVersionResource) bool { return false }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := listen(t, door)(post(reviewOf("create", "persistentvolumeclaims", handles+", ")))
+			body := strings.Replace(got.body, `"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{},`, "", 1)
+			missing := slices.DeleteFunc(slices.Clone(tc.want), func(want string) bool { return strings.Contains(body, want) })
+			isDeny := strings.Contains(body, deny)
+			if got.code != http.StatusOK || len(missing) > 0 || isDeny != slices.Contains(tc.want, deny) || len(after.asked) != tc.asked {
+				t.Errorf("got %d %s after asking %q, want %q and %d questions", got.code, body, after.asked, tc.want, tc.asked)
+			}
+		})
+	}
+}
+
+// hanging is a webhook that does not answer. It fails when the time is over, and counts its calls.
+type hanging struct {
+	failure        authorization.Decision
+	calls, refused atomic.Int32
+}
+
+func (s *hanging) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+	release, err := webhook.Acquire(ctx)
+	if err != nil {
+		s.refused.Add(1)
+		return s.failure
+	}
+	defer release()
+	s.calls.Add(1)
+	<-ctx.Done()
+	return s.failure
+}
+
+// TestSlowWebhook asks that the answer comes after two seconds, however many webhooks there are, and before kube-apiserver gives up.
+func TestSlowWebhook(t *testing.T) {
+	t.Parallel()
+	open, closed := authorization.NoOpinion("it failed", nil), authorization.Deny("it failed", nil)
+	for _, tc := range []struct {
+		name    string
+		failure []authorization.Decision
+		timeout string
+		user    string
+		denied  bool
+		reason  string
+		after   time.Duration
+	}{
+		{name: "no opinion", failure: []authorization.Decision{open}, reason: "it failed", after: webhooksTimeout},
+		{name: "deny", failure: []authorization.Decision{closed}, denied: true, reason: "it failed", after: webhooksTimeout},
+		{name: "several", failure: []authorization.Decision{open, open, closed}, denied: true, reason: "it failed", after: webhooksTimeout},
+		{name: "a client that waits for less", failure: []authorization.Decision{open}, timeout: "?timeout=900ms", reason: "it failed", after: 600 * time.Millisecond},
+		{name: "a policy that denies", failure: []authorization.Decision{open}, user: "alice", denied: true, reason: "policy=p reason=Denied: it denies the request"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var members []authorization.Decider
+				for _, failure := range tc.failure {
+					members = append(members, &hanging{failure: failure})
+				}
+				b := newBubbleWith(t, never, nil, chainAfter(t, members...))
+				if tc.user == "" {
+					tc.user = "bob"
+				}
+				for _, bytes := range []int{0, largeBytes} {
+					request := review(tc.user, "c", bytes)
+					request.URL.RawQuery = strings.TrimPrefix(tc.timeout, "?")
+					got := <-b.send(t, request)
+					if got.code != http.StatusOK || got.status.Allowed || got.status.Denied != tc.denied || !strings.HasPrefix(got.status.Reason, tc.reason) || got.after != tc.after {
+						t.Errorf("%d bytes: got %s, want denied %t after %s: %s", bytes, got, tc.denied, tc.after, tc.reason)
+					}
+				}
+			})
+		})
+	}
+}
+
+// stuck ignores the end of its context.
+type stuck struct{ open chan struct{} }
+
+func (s stuck) Decide(context.Context, authorizer.Attributes) authorization.Decision {
+	<-s.open
+	return authorization.Allow("", nil)
+}
+
+// TestAuthorizerThatDoesNotEndIsDenied has an authorizer that does not end in time.
+func TestAuthorizerThatDoesNotEndIsDenied(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		open := make(chan struct{})
+		b := newBubbleWith(t, nil, nil, chainAfter(t, stuck{open}))
+		wantDenied(t, "a review", b.askSmall(t, "bob", "c"), reasonTooLate, 2250*time.Millisecond)
+		close(open)
+		synctest.Wait()
+	})
+}
+
+// TestSlowWebhooksKeepNoSlotOfPolicies floods the front door with reviews that wait for a webhook: reviews that policies decide are answered at
+// once, small and large ones, of the same user and of others.
+func TestSlowWebhooksKeepNoSlotOfPolicies(t *testing.T) {
+	t.Parallel()
+	for _, bytes := range []int{0, largeBytes} {
+		t.Run(fmt.Sprint(bytes, " bytes"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				hook := &hanging{failure: authorization.NoOpinion("it failed", nil)}
+				b := newBubbleWith(t, never, nil, chainAfter(t, hook))
+				var replies []<-chan reply
+				for i := range 3 * mostCalls {
+					replies = append(replies, b.send(t, review(fmt.Sprint("user-", i%50), "c", bytes)))
+					synctest.Wait()
+				}
+				const denied = `policy=p reason=Denied: it denies the request`
+				wantDenied(t, "a small review that a policy denies", b.askSmall(t, "alice", "c"), denied, 0)
+				wantDenied(t, "a large review that a policy denies", b.ask(t, "alice", "c"), denied, 0)
+				for _, replied := range replies {
+					if got := <-replied; got.code != http.StatusOK || got.status.Allowed || got.status.Denied || got.status.Reason != "it failed" || got.after > webhooksTimeout {
+						t.Errorf("got %s, want that the webhook failed, in time", got)
+					}
+				}
+				most := int32(mostCalls)
+				if bytes > 0 {
+					most = mostLarge
+				}
+				if calls := hook.calls.Load(); calls != most || calls+hook.refused.Load() != 3*mostCalls {
+					t.Errorf("got %d calls and %d refusals, want %d calls", calls, hook.refused.Load(), most)
+				}
+			})
+		})
+	}
+}
+
+// TestCallsOfOneUser asks that one user name has a share of the calls, and that calls that are not made are counted.
+func TestCallsOfOneUser(t *testing.T) { //nolint:paralleltest // it counts, and others count, too
+	const metric = "proviso_webhook_authorize_webhooks_busy_total"
+	frontdoor.RegisterMetrics()
+	before := counted(t, metric)
+	synctest.Test(t, func(t *testing.T) {
+		hook := &hanging{failure: authorization.Deny("it failed", nil)}
+		b := newBubbleWith(t, nil, nil, chainAfter(t, hook))
+		var replies []<-chan reply
+		for range mostCalls {
+			replies = append(replies, b.send(t, review("mallory", "c", 0)))
+			synctest.Wait()
+		}
+		if calls := hook.calls.Load(); calls != mostCalls/4 {
+			t.Errorf("got %d calls, want %d", calls, mostCalls/4)
+		}
+		other := b.send(t, review("bob", "c", 0))
+		synctest.Wait()
+		if calls := hook.calls.Load(); calls != mostCalls/4+1 {
+			t.Errorf("got %d calls, want one more for another user", calls)
+		}
+		for _, replied := range append(replies, other) {
+			if got := <-replied; !got.status.Denied || got.after > webhooksTimeout {
+				t.Errorf("got %s, want denied, in time", got)
+			}
+		}
+		if got := counted(t, metric) - before; got != float64(hook.refused.Load()) || got != 3*mostCalls/4 {
+			t.Errorf("counted %v, want %d", got, 3*mostCalls/4)
+		}
+	})
+}

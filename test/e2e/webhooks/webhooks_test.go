@@ -1,0 +1,403 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package webhooks_test has kube-apiserver decide by webhooks of Proviso: kube-apiserver asks the front door, which asks them.
+package webhooks_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+)
+
+const namespace = "hooked"
+
+// permissions lets all users of the test read ConfigMaps by RBAC.
+const permissions = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: ` + namespace + `}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader, namespace: ` + namespace + `}
+rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader, namespace: ` + namespace + `}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: hooked}]
+`
+
+// noPods denies pods to one user whom the webhook allows them.
+const noPods = `
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: no-pods}
+spec:
+  effect: Deny
+  description: not these
+  subjects: [{kind: User, name: open-restricted}]
+  rules: [{verbs: [list], apiGroups: [""], resources: [pods]}]
+`
+
+// rig is a control plane whose Proviso asks a real HTTPS webhook. Its answer depends on the user.
+type rig struct {
+	*cluster.Cluster
+	hook *httptest.Server
+	// kube is a client of kube-apiserver as admin, with which the webhook asks back, and other is the URL of a second Proviso, whose webhook is the first.
+	kube  kubernetes.Interface
+	other string
+
+	mu sync.Mutex
+	// asked has the resources of each user about which the webhook was asked.
+	asked map[string][]string
+}
+
+func (r *rig) calls(user string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked[user]
+}
+
+// serve answers a review by the name of its user.
+func (r *rig) serve(w http.ResponseWriter, request *http.Request) {
+	body, _ := io.ReadAll(request.Body)
+	var review authorizationv1alpha1.SubjectAccessReview
+	if err := json.Unmarshal(body, &review); err != nil || review.Spec.ResourceAttributes == nil {
+		_, _ = io.WriteString(w, `{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`)
+		return
+	}
+	_, name, _ := strings.Cut(review.Spec.User, "-")
+	resource := review.Spec.ResourceAttributes.Resource
+	r.mu.Lock()
+	r.asked[review.Spec.User] = append(r.asked[review.Spec.User], resource)
+	r.mu.Unlock()
+	status := `"allowed": false`
+	switch name {
+	case "allowed", "restricted":
+		status = fmt.Sprintf(`"allowed": %t, "reason": "by the webhook"`, resource == "pods")
+	case "denied":
+		status = `"allowed": false, "denied": true, "reason": "by the webhook"`
+	case "slow":
+		select {
+		case <-request.Context().Done():
+		case <-time.After(5 * time.Second):
+		}
+		status = `"allowed": true`
+	case "asks", "forgets":
+		status = r.askBack(request.Context(), &review.Spec, name == "asks")
+	case "conditions", "polite":
+		if name == "conditions" || review.Spec.ConditionalAuthorization != nil {
+			status = `"allowed": false, "conditionsChain": [{"authorizerName": "x", "conditions": [{"id": "example.com/small", "effect": "Allow", "type": "k8s.io/authorization-cel", "condition": "object.spec.image == 'debian-12'"}]}]`
+		}
+	case "loop":
+		r.forward(w, request, body)
+		return
+	}
+	_, _ = io.WriteString(w, `{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "SubjectAccessReview", "status": {`+status+`}}`)
+}
+
+// askBack answers as kube-apiserver answers the same question, with the extra of the user or without.
+func (r *rig) askBack(ctx context.Context, spec *authorizationv1alpha1.SubjectAccessReviewSpec, keepsExtra bool) string {
+	review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: spec.User, Groups: spec.Groups, ResourceAttributes: spec.ResourceAttributes}}
+	if keepsExtra {
+		review.Spec.Extra = spec.Extra
+	}
+	answer, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	return fmt.Sprintf(`"allowed": %t`, err == nil && answer.Status.Allowed)
+}
+
+// forward sends a review on to the other Proviso.
+func (r *rig) forward(w http.ResponseWriter, request *http.Request, body []byte) {
+	client, err := rest.HTTPClientFor(r.admin(r.other))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	onward, _ := http.NewRequestWithContext(request.Context(), http.MethodPost, r.other+reviews, bytes.NewReader(body))
+	onward.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(onward)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer response.Body.Close()
+	w.WriteHeader(response.StatusCode)
+	_, _ = io.Copy(w, response.Body)
+}
+
+const reviews = "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews"
+
+// admin returns the client configuration of admin for a server.
+func (r *rig) admin(url string) *rest.Config {
+	certFile, keyFile := r.UserCertificate(cluster.Admin)
+	return &rest.Config{Host: url, TLSClientConfig: rest.TLSClientConfig{CAFile: r.CAFile(), CertFile: certFile, KeyFile: keyFile}}
+}
+
+// member is an authorizer of a configuration. It is asked about the users whose names begin with its name.
+type member struct {
+	name, server, failurePolicy string
+}
+
+// configuration writes an AuthorizationConfiguration. All webhooks have the certificate of one CA, and the client certificate of admin.
+func (r *rig) configuration(t *testing.T, ca []byte, members ...member) string {
+	t.Helper()
+	dir := t.TempDir()
+	var list []string
+	for _, m := range members {
+		kubeconfig := clientcmdapi.NewConfig()
+		certFile, keyFile := r.UserCertificate(cluster.Admin)
+		kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificate: certFile, ClientKey: keyFile}
+		kubeconfig.Clusters["hook"] = &clientcmdapi.Cluster{Server: m.server, CertificateAuthorityData: ca}
+		kubeconfig.Contexts["hook"] = &clientcmdapi.Context{Cluster: "hook", AuthInfo: "admin"}
+		kubeconfig.CurrentContext = "hook"
+		file := filepath.Join(dir, m.name+".kubeconfig")
+		if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprintf(`
+- type: Webhook
+  name: %s.example.com
+  webhook:
+    timeout: 10s
+    subjectAccessReviewVersion: v1alpha1
+    matchConditionSubjectAccessReviewVersion: v1
+    failurePolicy: %s
+    cacheAuthorizedRequests: false
+    cacheUnauthorizedRequests: false
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
+    conditionsEndpointKubeConfigContext: hook
+    authorizationConditionsReviewVersion: v1alpha1
+    matchConditions: [{expression: "request.user.startsWith('%s-')"}]`, m.name, m.failurePolicy, file, m.name))
+	}
+	file := filepath.Join(dir, "config.yaml")
+	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:" + strings.Join(list, "") + "\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// closedPort returns an address on which no server listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return "https://" + listener.Addr().String()
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{asked: map[string][]string{}}
+	r.hook = httptest.NewTLSServer(http.HandlerFunc(r.serve))
+	t.Cleanup(r.hook.Close)
+	if r.Cluster, err = cluster.New(cluster.Config{Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.NewUser(cluster.Admin, cluster.Users[cluster.Admin]...); err != nil {
+		t.Fatal(err)
+	}
+	ca, down := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.hook.Certificate().Raw}), closedPort(t)
+	r.Args = []string{"--authorization-config=" + r.configuration(t, ca,
+		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"})}
+	t.Cleanup(func() {
+		if err := r.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := r.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := r.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.kube = kubernetes.NewForConfigOrDie(admin)
+	for _, manifest := range []string{permissions, noPods} {
+		if _, err := r.Kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.Kubectl(t.Context(), "", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/no-pods"); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// as returns a client of kube-apiserver for a user.
+func (r *rig) as(t *testing.T, user string) dynamic.Interface {
+	t.Helper()
+	certFile, keyFile, err := r.NewUser(user, "hooked")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dynamic.NewForConfigOrDie(&rest.Config{Host: r.KubeAPIServerURL(), TLSClientConfig: rest.TLSClientConfig{CAFile: r.CAFile(), CertFile: certFile, KeyFile: keyFile}})
+}
+
+var (
+	pods       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	machines   = schema.GroupVersionResource{Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines"}
+)
+
+// TestWebhooksThroughKubeAPIServer sends requests to a real kube-apiserver, whose front door asks webhooks: one that answers, one that is down, one that is
+// slow, and some that ask back.
+func TestWebhooksThroughKubeAPIServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	t.Run("lists", func(t *testing.T) { testLists(t, r) })
+	t.Run("conditions", func(t *testing.T) { testConditions(t, r) })
+	t.Run("two Provisos", func(t *testing.T) { testTwoProvisos(t, r) })
+}
+
+// testLists has users whom RBAC lets list ConfigMaps, and not pods. They list both.
+func testLists(t *testing.T, r *rig) {
+	const failed = "the authorization webhook failed"
+	// The time of kube-apiserver for the front door is three seconds, after which RBAC alone would decide.
+	const soon, late = 1500 * time.Millisecond, 2800 * time.Millisecond
+	for _, tc := range []struct {
+		user             string
+		pods, configMaps string // the reason of a refusal, or "" if the list is allowed
+		within           time.Duration
+		slow             bool
+		asked            int
+	}{
+		{user: "open-allowed", configMaps: "", within: soon, asked: 2},
+		{user: "closed-allowed", configMaps: "", within: soon, asked: 2},
+		{user: "open-restricted", pods: "policy=no-pods reason=Denied: not these", within: soon, asked: 1},
+		{user: "open-none", pods: "cannot list", within: soon, asked: 2},
+		{user: "open-denied", pods: "by the webhook", configMaps: "by the webhook", within: soon, asked: 2},
+		{user: "opendown-any", pods: failed, within: soon},
+		{user: "closeddown-any", pods: failed, configMaps: failed, within: soon},
+		{user: "open-slow", pods: failed, within: late, slow: true, asked: 2},
+		{user: "closed-slow", pods: failed, configMaps: failed, within: late, slow: true, asked: 2},
+		{user: "open-asks", pods: "cannot list", within: soon, asked: 2},
+		{user: "other-user", pods: "cannot list", within: soon},
+	} {
+		t.Run(tc.user, func(t *testing.T) {
+			client := r.as(t, tc.user)
+			for _, list := range []struct {
+				resource schema.GroupVersionResource
+				want     string
+			}{{pods, tc.pods}, {configMaps, tc.configMaps}} {
+				started := time.Now()
+				_, err := client.Resource(list.resource).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+				took := time.Since(started)
+				isForbidden := apierrors.IsForbidden(err) && strings.Contains(err.Error(), list.want)
+				if (list.want == "") != (err == nil) || err != nil && !isForbidden {
+					t.Errorf("%s: got %v, want %q", list.resource.Resource, err, list.want)
+				}
+				if took > tc.within || tc.slow && took < soon {
+					t.Errorf("%s: it took %s, want at most %s (slow %t)", list.resource.Resource, took, tc.within, tc.slow)
+				}
+			}
+			if asked := r.calls(tc.user); len(asked) != tc.asked {
+				t.Errorf("asked about %q, want %d questions", asked, tc.asked)
+			}
+		})
+	}
+	t.Run("a webhook that asks back without the marker", func(t *testing.T) {
+		started := time.Now()
+		_, err := r.as(t, "closed-forgets").Resource(pods).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+		if took := time.Since(started); !apierrors.IsForbidden(err) || took > late {
+			t.Errorf("got %v after %s, want a refusal in time", err, took)
+		}
+	})
+	t.Run("a check of Proviso", func(t *testing.T) {
+		answer, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: "closed-marked", Extra: map[string]authorizationv1.ExtraValue{webhook.DelegationMarker: {"true"}},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Version: "v1", Resource: "pods", Namespace: namespace},
+		}}, metav1.CreateOptions{})
+		if err != nil || answer.Status.Allowed || answer.Status.Denied || len(r.calls("closed-marked")) > 0 {
+			t.Errorf("got %+v, %v, after %q", answer.Status, err, r.calls("closed-marked"))
+		}
+	})
+}
+
+// testConditions has a webhook allow creations on a condition. Proviso enforces it on its own resources; nothing enforces it on ConfigMaps.
+func testConditions(t *testing.T, r *rig) {
+	object := func(apiVersion, kind, image string) *unstructured.Unstructured {
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"generateName": "x-"}}}
+		if image != "" {
+			o.Object["spec"] = map[string]any{"image": image}
+		}
+		return o
+	}
+	for _, tc := range []struct {
+		user    string
+		object  *unstructured.Unstructured
+		to      schema.GroupVersionResource
+		allowed bool
+	}{
+		{user: "closed-conditions", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "debian-12"), to: machines, allowed: true},
+		{user: "closed-conditions", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "windows"), to: machines},
+		{user: "closed-conditions", object: object("v1", "ConfigMap", ""), to: configMaps},
+		{user: "open-conditions", object: object("v1", "ConfigMap", ""), to: configMaps},
+		{user: "open-polite", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "debian-12"), to: machines, allowed: true},
+		{user: "open-polite", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "windows"), to: machines},
+		{user: "open-polite", object: object("v1", "ConfigMap", ""), to: configMaps},
+	} {
+		_, err := r.as(t, tc.user).Resource(tc.to).Namespace(namespace).Create(t.Context(), tc.object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if tc.allowed != (err == nil) || err != nil && !apierrors.IsForbidden(err) {
+			t.Errorf("%s creates %s %v: got %v, want allowed %t", tc.user, tc.to.Resource, tc.object.Object["spec"], err, tc.allowed)
+		}
+	}
+}
+
+// testTwoProvisos has two Provisos ask each other's reviews about a user whom none of them allows.
+func testTwoProvisos(t *testing.T, r *rig) {
+	ca, err := os.ReadFile(r.ProvisoCAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, stop, err := r.Replica(t.Context(), "--authorization-config="+r.configuration(t, ca, member{"closed", r.ProvisoURL() + reviews, "Deny"}))
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.other = url
+	started := time.Now()
+	_, err = r.as(t, "closed-loop").Resource(pods).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
+	took := time.Since(started)
+	if asked := r.calls("closed-loop"); !apierrors.IsForbidden(err) || took > 2800*time.Millisecond || len(asked) == 0 || len(asked) > 8 {
+		t.Errorf("got %v after %s and %d questions, want a refusal in time", err, took, len(asked))
+	}
+}

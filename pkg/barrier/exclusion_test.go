@@ -129,6 +129,29 @@ func TestExclusionVerbs(t *testing.T) {
 	}
 }
 
+// TestExclusionVersions has two mappings that contradict each other in one version. The barrier of the first one refuses every change of the
+// field there, needs the verb in the other version, and needs it for all changes in versions that neither names.
+func TestExclusionVersions(t *testing.T) {
+	t.Parallel()
+	b := compileFields(t, things.Mapping("fields", things.Spec(things.Excluded("spec.boom", "booms", "")), "v1", "v2"), things.Mapping("other", things.Spec(things.Excluded("spec.boom", "others", "")), "v2"))
+	loaded := newAdmissionCluster(t, fieldVerbs{}, barrierlaw.Namespaces...).load(t, b)
+	defer loaded.close()
+	for _, tc := range []struct{ version, verb, want string }{
+		{version: "v1", verb: "booms"},
+		{version: "v1", verb: "others", want: `needs the verb "granular:booms"`},
+		{version: "v2", verb: "booms", want: "no permission covers it"},
+		{version: "v3", verb: "booms"},
+		{version: "v3", verb: "others", want: "in this version, every field of the object is excluded"},
+	} {
+		write := fieldWrite{kind: things.Kind, before: machine(map[string]any{}), after: machine(map[string]any{"boom": true}), user: &user.DefaultInfo{Name: "bob=" + tc.verb, UID: "/a"}}
+		write.kind.Version = tc.version
+		admitted, _ := write.attributes()
+		if err := loaded.Validate(t.Context(), admitted, objectInterfaces{}); (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s in %s: got %v, want %q", tc.verb, tc.version, err, tc.want)
+		}
+	}
+}
+
 // TestExclusionBindings has the subresource of pods with the node in another field: a mapping of spec.nodeName alone lets it pass.
 func TestExclusionBindings(t *testing.T) {
 	t.Parallel()

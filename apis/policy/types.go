@@ -59,6 +59,9 @@ const (
 	EnforcedAtAggregatedServer EnforcementPlace = "AggregatedServer"
 	// EnforcedAtBarrier means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.
 	EnforcedAtBarrier EnforcementPlace = "Barrier"
+	// EnforcedAtKubeAPIServer means kube-apiserver itself, which handles conditional decisions: it gets the conditions at authorization, and has
+	// them evaluated at admission.
+	EnforcedAtKubeAPIServer EnforcementPlace = "KubeAPIServer"
 	// EnforcedAtReviews means that no request is decided by the rule: only the answers to reviews show it.
 	EnforcedAtReviews EnforcementPlace = "Reviews"
 )

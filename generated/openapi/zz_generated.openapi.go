@@ -3039,11 +3039,11 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"at": {
 						SchemaProps: spec.SchemaProps{
-							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"AggregatedServer\"` means another aggregated server, which an EnforcementConfiguration names.\n - `\"Barrier\"` means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
+							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"AggregatedServer\"` means another aggregated server, which an EnforcementConfiguration names.\n - `\"Barrier\"` means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"KubeAPIServer\"` means kube-apiserver itself, which handles conditional decisions: it gets the conditions at authorization, and has them evaluated at admission.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
-							Enum:        []interface{}{"AggregatedServer", "Barrier", "FrontDoor", "InnerDoor", "Reviews", "Server"},
+							Enum:        []interface{}{"AggregatedServer", "Barrier", "FrontDoor", "InnerDoor", "KubeAPIServer", "Reviews", "Server"},
 						},
 					},
 					"result": {

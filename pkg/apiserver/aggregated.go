@@ -13,6 +13,7 @@ import (
 
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -24,6 +25,8 @@ type others struct {
 	// enforcement has the EnforcementConfigurations.
 	enforcement *aggregated.Enforcement
 	folding     *folding
+	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
+	capability *capability.Prober
 }
 
 func (c CompletedConfig) newOthers() (o *others, err error) {
@@ -37,7 +40,10 @@ func (c CompletedConfig) newOthers() (o *others, err error) {
 		o.services = registration.NewServices(o.client)
 		o.enforcement = aggregated.NewEnforcement(o.services)
 	}
-	o.folding, err = c.newFolding(o.services)
+	if o.folding, err = c.newFolding(o.services); err != nil {
+		return nil, err
+	}
+	o.capability, err = c.newCapability()
 	return o, err
 }
 

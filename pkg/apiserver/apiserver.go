@@ -273,7 +273,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	places := newPlaces(others.folding, others.services, others.enforcement)
+	places := newPlaces(others, c.excludedResources)
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
@@ -305,6 +305,9 @@ func (c CompletedConfig) New() (*Server, error) {
 		return nil, err
 	}
 	if err := others.folding.install(generic); err != nil {
+		return nil, err
+	}
+	if err := others.installCapability(generic); err != nil {
 		return nil, err
 	}
 	frontDoor, err := c.newFrontDoor(watcher, others, barriers)
@@ -365,7 +368,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 
 // enforcementServer describes to the status of policies where requests are decided.
 func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) enforcementstatus.Server {
-	server := enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load}
+	server := enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load, Writes: writesLeft}
 	if barriers != nil {
 		server.Barrier, server.BarriersAreKnown = barriers.describe, barriers.areKnown
 	}

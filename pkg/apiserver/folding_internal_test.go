@@ -114,7 +114,7 @@ func TestFolding(t *testing.T) {
 			if door.Known(kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
-			places := newPlaces(f, f.services, aggregated.NewEnforcement(f.services))
+			places := newPlaces(&others{folding: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
 			wantPlaces(t, places, "before the first round", 0, "not every kube-apiserver is known")
 			f.prober.Round(t.Context())
 			if err := f.services.Look(t.Context()); err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/registration"
@@ -33,14 +34,18 @@ type places struct {
 	services *registration.Services
 	// aggregated has the EnforcementConfigurations.
 	aggregated *aggregated.Enforcement
+	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
+	capability *capability.Prober
+	// excluded returns the resources about which kube-apiserver gets no conditions.
+	excluded func() []schema.GroupResource
 	// versions has the last known versions of each group.
 	versions map[string]map[string]bool
 	current  atomic.Pointer[enforcementstatus.Places]
 }
 
-// newPlaces returns places. The folding is nil if there is no inner door.
-func newPlaces(folding *folding, services *registration.Services, enforcement *aggregated.Enforcement) *places {
-	p := &places{folding: folding, services: services, aggregated: enforcement, versions: map[string]map[string]bool{}}
+// newPlaces returns places. excluded returns the resources about which kube-apiserver gets no conditions.
+func newPlaces(o *others, excluded func() []schema.GroupResource) *places {
+	p := &places{folding: o.folding, services: o.services, aggregated: o.enforcement, capability: o.capability, excluded: excluded, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p
 }
@@ -68,6 +73,9 @@ func (p *places) facts() enforcementstatus.Facts {
 	if p.folding != nil {
 		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.folding.config.MissesWebhooks}
 		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.folding.prober.Unknown()
+		if p.capability != nil { // a server that handles conditions does without the inner door
+			facts.InnerDoor.Lacking = slices.DeleteFunc(facts.InnerDoor.Lacking, p.capability.Handles)
+		}
 		for _, r := range p.folding.config.Resources {
 			facts.InnerDoor.Writes = append(facts.InnerDoor.Writes, enforcementstatus.Writes{
 				Resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}, Subresource: r.Subresource, Verbs: r.Verbs(),
@@ -84,6 +92,7 @@ func (p *places) facts() enforcementstatus.Facts {
 		})
 	}
 	p.readVersions(groups)
+	facts.KubeAPIServers = p.kubeAPIServers()
 	facts.Versions = maps.Clone(p.versions)
 	return facts
 }
@@ -114,7 +123,11 @@ func (p *places) reviewed(a authorizer.AttributesRecord, isDenial bool) (isEvalu
 	if !a.ResourceRequest {
 		return false, ""
 	}
-	isEvaluated, problem = p.current.Load().Reviewed(a.Verb, a.APIVersion, schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Subresource, isDenial)
+	current := p.current.Load()
+	if current.AreHandled(a.APIVersion, schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}) && slices.Contains(writesLeft(a.APIGroup, a.Resource, a.Subresource), a.Verb) {
+		return true, ""
+	}
+	isEvaluated, problem = current.Reviewed(a.Verb, a.APIVersion, schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Subresource, isDenial)
 	if !isEvaluated || p.aggregated.Enforces(a) {
 		return isEvaluated, problem
 	}

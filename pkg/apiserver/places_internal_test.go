@@ -46,7 +46,7 @@ func TestPlacesAfterAStart(t *testing.T) {
 	}
 	services := registration.NewServices(client.Discovery().RESTClient())
 	enforcement := aggregated.NewEnforcement(services)
-	p := newPlaces(nil, services, enforcement)
+	p := newPlaces(&others{services: services, enforcement: enforcement}, nil)
 	server := enforcementstatus.Server{FrontDoor: true, Places: p.current.Load}
 	changes := 0
 	want := func(when string, areKnown bool) {

@@ -41,14 +41,29 @@ func withHandled(ctx context.Context) context.Context {
 type handledKey struct{}
 
 // leavesConditions reports whether the client of a review gets the conditions of a decision about a request, and enforces them at
-// admission. It does for writes of resources that kube-apiserver serves itself.
+// admission. It does for writes that the inner door could decide, of resources that kube-apiserver serves itself.
 func (d *Decider) leavesConditions(ctx context.Context, a authorizer.Attributes) bool {
 	handler := d.config.ConditionsHandler
 	if handler == nil || ctx.Value(handledKey{}) == nil || !d.isWrite(a) {
 		return false
 	}
+	if !resourceOf(a).IsListable() {
+		return false
+	}
 	version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
 	return handler.IsLocal(version) && !handler.Excludes(version.WithResource(a.GetResource()))
+}
+
+// conditionsCanary returns the answer to a canary of conditions. It returns false for all other requests.
+func (d *Decider) conditionsCanary(ctx context.Context, a authorizer.Attributes) (authorization.Decision, bool) {
+	if d.config.ConditionsHandler == nil || isMarked(a.GetUser()) {
+		return authorization.Decision{}, false
+	}
+	nonce, ok := innerdoor.ConditionsCanaryOf(a)
+	if !ok {
+		return authorization.Decision{}, false
+	}
+	return authorization.Deny(innerdoor.ConditionsCanaryReason(nonce, ctx.Value(handledKey{}) != nil), nil), true
 }
 
 // isWrite reports whether a request is a write of a resource that another server than this one serves, whose objects admission sees.

@@ -26,6 +26,14 @@ func reviewOf(verb, resource, more string) string {
 		`"resourceAttributes": {"verb": "` + verb + `", "version": "v1", "resource": "` + resource + `", "subresource": "` + subresource + `", "namespace": "demo", "name": "c"}}}`
 }
 
+const canaryNonce = "0123456789abcdef0123456789abcdef"
+
+// canaryOf is a review of a canary of conditions.
+func canaryOf(verb, more string) string {
+	review := reviewOf(verb, "configmaps", more+`"extra": {"authorization.proviso.dev/canary": ["`+canaryNonce+`"]}, `)
+	return strings.NewReplacer(`"alice"`, `"system:proviso:canary"`, `"demo"`, `"default"`, `"c"`, `"proviso-conditions-canary"`).Replace(review)
+}
+
 // TestConditionsAreLeft asks as a kube-apiserver that handles conditions, and as others.
 func TestConditionsAreLeft(t *testing.T) {
 	t.Parallel()
@@ -65,12 +73,18 @@ func TestConditionsAreLeft(t *testing.T) {
 		{name: "an error instead of the permission to read", policies: onCondition, body: reviewOf("update", "persistentvolumeclaims", options), rbac: &others{allow: reads, err: errors.New("x")}, want: `{"status":{"allowed":false,"reason":`},
 		{name: "a read", policies: onCondition, body: reviewOf("get", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"reason":`},
 		{name: "a connection", policies: onCondition, body: reviewOf("create", "pods/exec", options), want: `{"status":{"allowed":false,"reason":`},
+		{name: "a connection by PUT", policies: onCondition, body: reviewOf("update", "pods/proxy", options), rbac: &others{allow: []string{"get pods/proxy demo:c"}}, want: `{"status":{"allowed":false,"reason":`},
+		{name: "a review", policies: onCondition, body: strings.Replace(reviewOf("create", "tokenreviews", options), `"v1"`, `"v1", "group": "authentication.k8s.io"`, 1), want: `{"status":{"allowed":false,"reason":`},
 		{name: "every verb", policies: onCondition, body: reviewOf("*", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"reason":"the answer depends on conditions, and the review does not name one verb`},
 		{name: "a resource with excluded fields", policies: onCondition, body: reviewOf("create", "secrets", options), want: `{"status":{"allowed":false,"reason":`},
 		{name: "every version", policies: onCondition, body: strings.Replace(reviewOf("create", "persistentvolumeclaims", options), `"v1"`, `"*"`, 1), want: `{"status":{"allowed":false,"reason":"the answer depends on conditions, and the review does not name one verb`},
 		{name: "a version that another server serves", policies: onCondition, body: strings.Replace(reviewOf("create", "persistentvolumeclaims", options), `"v1"`, `"v2"`, 1), want: `{"status":{"allowed":false,"reason":`},
 		{name: "what Proviso serves, and enforces itself", policies: onCondition, body: strings.Replace(reviewOf("create", "virtualmachines", options), `"v1"`, `"v1alpha1", "group": "demo.proviso.dev"`, 1), want: `{"status":{"allowed":true,"reason":"allowed if the conditions hold, which Proviso evaluates at admission`},
 		{name: "a check of Proviso", policies: onCondition, body: reviewOf("create", "persistentvolumeclaims", options+`"extra": {"authorization.proviso.dev/delegated": ["true"]}, `), want: `{"status":{"allowed":false}}`},
+		{name: "a canary with options", policies: always, body: canaryOf("update", options), want: `{"status":{"allowed":false,"denied":true,"reason":"the front door denies every canary of conditions, and kube-apiserver handles conditions: ` + canaryNonce + `"}}`},
+		{name: "a canary without options", policies: always, body: canaryOf("update", ""), want: `{"status":{"allowed":false,"denied":true,"reason":"the front door denies every canary of conditions, and kube-apiserver does not handle conditions: ` + canaryNonce + `"}}`},
+		{name: "another request of the canary", policies: never, body: canaryOf("delete", options), want: `{"status":{"allowed":false}}`},
+		{name: "a canary of another user", policies: never, body: strings.Replace(canaryOf("update", options), "system:proviso:canary", "alice", 1), want: `{"status":{"allowed":false,"denied":true,"reason":"policy=`},
 		{name: "options and a mode", policies: onCondition, body: reviewOf("create", "persistentvolumeclaims", handles+`, "conditionalAuthorization": {"mode": "Optimized"}, `), want: `400`},
 		{name: "options that are no object", policies: onCondition, body: reviewOf("create", "persistentvolumeclaims", `"authorizationOptions": 1, `), want: `400`},
 		{name: "a list that is a text", policies: never, body: reviewOf("create", "persistentvolumeclaims", `"authorizationOptions": {"handledDecisionTypes": "Union"}, `), want: `400`},

@@ -184,6 +184,9 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	if d.isCanary(ctx, attributes) {
 		return authorization.Allow(reasonCanary, nil), nil
 	}
+	if decision, ok := d.conditionsCanary(ctx, attributes); ok {
+		return decision, nil
+	}
 	// This needs no policies. The request of a user with the marker of Proviso is not asked about, so that a failure here would count for it.
 	if key := impersonatedReserved(attributes); key != "" {
 		return denyReserved(key), nil

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"net/http"
+	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,4 +122,45 @@ func CanaryDigestOf(status *metav1.Status, nonce string) (digest string, ok bool
 // CanaryIdentity returns the canary with a nonce.
 func CanaryIdentity(nonce string) user.Info {
 	return &user.DefaultInfo{Name: CanaryUser, Groups: []string{user.AllAuthenticated}, Extra: map[string][]string{CanaryExtra: {nonce}}}
+}
+
+// A canary of conditions is a request with which a replica of Proviso finds out whether a kube-apiserver handles conditional decisions.
+// The front door denies it, with a reason that says whether the review had the options for conditions. kube-apiserver shows the reason
+// in its answer, whichever replica has given it.
+const (
+	// ConditionsCanaryNamespace and ConditionsCanaryName name the ConfigMap that these canaries would update. It need not exist.
+	ConditionsCanaryNamespace = metav1.NamespaceDefault
+	ConditionsCanaryName      = "proviso-conditions-canary"
+)
+
+// ConditionsCanaryOf returns the nonce of attributes that are a canary of conditions. It returns false for all other attributes.
+func ConditionsCanaryOf(a authorizer.Attributes) (nonce string, ok bool) {
+	who := a.GetUser()
+	if who == nil || !a.IsResourceRequest() || a.GetVerb() != "update" || a.GetAPIGroup() != "" || a.GetAPIVersion() != "v1" || a.GetResource() != "configmaps" ||
+		a.GetSubresource() != "" || a.GetNamespace() != ConditionsCanaryNamespace || a.GetName() != ConditionsCanaryName {
+		return "", false
+	}
+	return CanaryNonceOf(who.GetName(), who.GetExtra())
+}
+
+// ConditionsCanaryReason returns the reason for which the front door denies a canary of conditions. handles says whether the client of
+// the review handles conditional decisions.
+func ConditionsCanaryReason(nonce string, handles bool) string {
+	if handles {
+		return "the front door denies every canary of conditions, and kube-apiserver handles conditions: " + nonce
+	}
+	return "the front door denies every canary of conditions, and kube-apiserver does not handle conditions: " + nonce
+}
+
+// ConditionsCanaryAnswer returns whether the answer to a canary of conditions with a nonce shows that kube-apiserver handles conditional
+// decisions. isAnswer is false if the answer does not come from the front door.
+func ConditionsCanaryAnswer(status *metav1.Status, nonce string) (handles, isAnswer bool) {
+	if status == nil || status.Code != http.StatusForbidden || nonce == "" {
+		return false, false
+	}
+	// kube-apiserver writes its own text before the reason.
+	if strings.HasSuffix(status.Message, ConditionsCanaryReason(nonce, true)) {
+		return true, true
+	}
+	return false, strings.HasSuffix(status.Message, ConditionsCanaryReason(nonce, false))
 }

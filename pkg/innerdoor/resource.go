@@ -129,3 +129,6 @@ func (r Resource) neverListed() string {
 	}
 	return neverListed[r.Group][r.Resource]
 }
+
+// IsListable reports whether the inner door could decide writes to the resource, if it were listed.
+func (r Resource) IsListable() bool { return len(r.validate(nil)) == 0 }

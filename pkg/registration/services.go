@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
@@ -55,6 +56,16 @@ func (s *Services) Run(ctx context.Context, areNeeded func() bool) {
 func (s *Services) IsLocal(version schema.GroupVersion) bool {
 	service := s.current()[version]
 	return service != nil && service.Spec.Service == nil
+}
+
+// Groups returns the groups that have registered versions. It returns false if that is not known.
+func (s *Services) Groups() (groups []string, isKnown bool) {
+	current := s.current()
+	seen := sets.New[string]()
+	for version := range current {
+		seen.Insert(version.Group)
+	}
+	return sets.List(seen), current != nil
 }
 
 // Versions returns the versions of a group that are registered, and for each whether kube-apiserver serves it itself. It returns false

@@ -58,6 +58,7 @@ var layers = map[string][]string{
 	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
 	"pkg/innerdoor/probe":            {"pkg/innerdoor", "pkg/kubeapiservers"},
+	"pkg/frontdoor/capability":       {"pkg/innerdoor", "pkg/kubeapiservers"},
 	"pkg/kubeapiservers":             {},
 	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/freshness", "pkg/granular/mapping"},
 	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/kubeapiservers"},

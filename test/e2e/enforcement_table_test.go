@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -27,9 +28,14 @@ type tableSet struct {
 	Set      string        `json:"set"`
 	Policies []tablePolicy `json:"policies"`
 	Rows     []*tableRow   `json:"rows"`
+
+	// env is the label of the namespace, if it is not the name of the set.
+	env string
 }
 
 func (s *tableSet) namespace() string { return "table-" + s.Set }
+
+func (s *tableSet) label() string { return cmp.Or(s.env, s.Set) }
 
 // tablePolicy is a policy, about machines in their only version unless it says otherwise.
 type tablePolicy struct {
@@ -44,6 +50,9 @@ type tablePolicy struct {
 	Description string                      `json:"description"`
 	Variables   []policyv1alpha1.Variable   `json:"variables,omitempty"`
 	Condition   string                      `json:"condition,omitempty"`
+
+	// group is the API group of the resources, if it is not the group of machines.
+	group string
 }
 
 const (
@@ -55,7 +64,7 @@ func (p *tablePolicy) spec() policyv1alpha1.AuthorizationPolicySpec {
 	spec := policyv1alpha1.AuthorizationPolicySpec{
 		Description: p.Description, Effect: p.Effect, Variables: p.Variables, Condition: p.Condition,
 		Rules: []policyv1alpha1.PolicyRule{{
-			Verbs: p.Verbs, APIGroups: []string{demov1alpha1.GroupName}, APIVersions: p.Versions, Resources: p.Resources, ResourceNames: p.Names,
+			Verbs: p.Verbs, APIGroups: []string{cmp.Or(p.group, demov1alpha1.GroupName)}, APIVersions: p.Versions, Resources: p.Resources, ResourceNames: p.Names,
 		}},
 	}
 	for _, name := range p.Users {

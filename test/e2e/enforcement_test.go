@@ -110,13 +110,13 @@ func (x *table) install(t *testing.T, set *tableSet) {
 	}
 	namespace := set.namespace()
 	_, err := x.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: namespace, Labels: map[string]string{"env": set.Set},
+		Name: namespace, Labels: map[string]string{"env": set.label()},
 	}}, metav1.CreateOptions{})
 	create(err)
 	for _, right := range tableRights {
 		_, err = x.kube.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
 			ObjectMeta: metav1.ObjectMeta{Name: right.user},
-			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{demov1alpha1.GroupName}, Resources: right.resources, Verbs: right.verbs}},
+			Rules:      []rbacv1.PolicyRule{{APIGroups: []string{demov1alpha1.GroupName, handledMachines.Group}, Resources: right.resources, Verbs: right.verbs}},
 		}, metav1.CreateOptions{})
 		create(err)
 		_, err = x.kube.RbacV1().RoleBindings(namespace).Create(t.Context(), &rbacv1.RoleBinding{

@@ -50,9 +50,13 @@ func (h handling) ask(t *testing.T, verb, resource string) (conditional json.Raw
 	if verb == "create" { // the name is in the object
 		name = ""
 	}
-	code, body := post(t, h.client, h.url+frontdoor.AuthorizePath, fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {
-		"user": "ann", "groups": ["system:authenticated"], "resourceAttributes": {"verb": %q, "version": "v1", "resource": %q, "namespace": "form", "name": %q},
-		"authorizationOptions": {"handledDecisionTypes": ["Allow", "Deny", "NoOpinion", "ConditionsMap", "Union"]}}}`, verb, resource, name))
+	return h.authorize(t, "ann", &authorizationv1.ResourceAttributes{Verb: verb, Version: "v1", Resource: resource, Namespace: "form", Name: name})
+}
+
+// review sends a review with a spec, and returns the decision if it is conditional, or an outcome.
+func (h handling) review(t *testing.T, spec string) (conditional json.RawMessage, outcome string) {
+	t.Helper()
+	code, body := post(t, h.client, h.url+frontdoor.AuthorizePath, `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": `+spec+`}`)
 	var review struct {
 		Status struct {
 			Allowed, Denied     bool
@@ -84,8 +88,14 @@ func (h handling) decide(t *testing.T, verb, operation, object, oldObject string
 	const kind = `{"group": "", "version": "v1", "kind": "PersistentVolumeClaim"}`
 	request := fmt.Sprintf(`{"uid": "u1", "kind": %s, "requestKind": %s, "resource": %s, "requestResource": %s, "name": "c", "namespace": "form", "operation": %q,
 		"userInfo": {"username": "ann", "groups": ["system:authenticated"]}, "object": %s, "oldObject": %s}`, kind, kind, resource, resource, operation, object, oldObject)
+	return h.evaluate(t, decision, json.RawMessage(request))
+}
+
+// evaluate sends conditions back with an AdmissionRequest whose uid is u1, and returns the outcome: Allow, Deny or NoOpinion.
+func (h handling) evaluate(t *testing.T, decision json.RawMessage, admissionRequest any) string {
+	t.Helper()
 	code, body := post(t, h.client, h.url+innerdoor.ConditionsPath, fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "AuthorizationConditionsReview",
-		"request": {"decision": %s, "admissionRequest": %s}}`, decision, request))
+		"request": {"decision": %s, "admissionRequest": %s}}`, decision, mustJSON(admissionRequest)))
 	var review struct {
 		Response struct {
 			UID      string

@@ -56,7 +56,7 @@ func (o *FrontDoorOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.AllowedNames, "webhook-allowed-names", o.AllowedNames,
 		"Accepted common names of client certificates on --webhook-secure-port. If empty, every client certificate signed by --webhook-client-ca-file is accepted.")
 	fs.StringSliceVar(&o.KubeAPIServers, "kube-apiserver-servers", o.KubeAPIServers,
-		"Addresses of all kube-apiservers, as https://host:port, which Proviso probes to find out whether they call the inner door, and which barriers they have loaded. Each address must lead to one server, and each server must have one address. If empty, the endpoints of the Service kubernetes are used.")
+		"Addresses of all kube-apiservers, as https://host:port, which Proviso probes to find out whether they call the inner door or handle conditions themselves, and which barriers they have loaded. Each address must lead to one server, and each server must have one address. If empty, the endpoints of the Service kubernetes are used.")
 	fs.StringVar(&o.InnerDoorConfig, "inner-door-config", o.InnerDoorConfig,
 		"File with an InnerDoorConfiguration (config.proviso.dev/v1alpha1). If set, --webhook-secure-port also serves the inner door, which decides writes to the resources of this file at admission. It must be the file from which the command inner-door-config wrote the configuration of kube-apiserver. The server reads it at its start.")
 }

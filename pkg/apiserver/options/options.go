@@ -212,8 +212,8 @@ func (o CompletedOptions) Validate() []error {
 	if o.PolicyStalenessBound < minStalenessBound {
 		errs = append(errs, fmt.Errorf("--policy-staleness-bound must be at least %s", minStalenessBound))
 	}
-	if len(o.FrontDoor.KubeAPIServers) > 0 && o.FrontDoor.InnerDoorConfig == "" && !o.Barriers.Enabled {
-		errs = append(errs, errors.New("--kube-apiserver-servers needs --inner-door-config or --barriers"))
+	if len(o.FrontDoor.KubeAPIServers) > 0 && o.FrontDoor.InnerDoorConfig == "" && !o.Barriers.Enabled && !o.leavesConditions() {
+		errs = append(errs, errors.New("--kube-apiserver-servers needs --inner-door-config, --barriers or --feature-gates=UpstreamConditionalDecisions=true"))
 	}
 	if slices.Contains(o.Authorization.AlwaysAllowGroups, "") {
 		errs = append(errs, errors.New("the groups that are always allowed must not include an empty name"))
@@ -337,7 +337,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		if err != nil {
 			return fmt.Errorf("authorization: %w", err)
 		}
-		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer}
+		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer, Servers: o.FrontDoor.KubeAPIServers}
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, Fields: fields, Node: o.demoAuthorizer(),

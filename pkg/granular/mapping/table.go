@@ -137,6 +137,23 @@ func (t *Table) Excludes(resource schema.GroupVersionResource) bool {
 	})
 }
 
+// Excluded returns the resources for which Excludes returns true in some version, in order. The resource * of the group * stands for all.
+func (t *Table) Excluded() []schema.GroupResource {
+	if len(t.everywhere) > 0 {
+		return []schema.GroupResource{{Group: wildcard, Resource: wildcard}}
+	}
+	var excluded []schema.GroupResource
+	for resource, entries := range t.byResource {
+		if slices.ContainsFunc(entries, func(e entry) bool { return e.rule.excluded }) {
+			excluded = append(excluded, resource)
+		}
+	}
+	slices.SortFunc(excluded, func(a, b schema.GroupResource) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
+	})
+	return excluded
+}
+
 // Excluding returns the sources of all exclusions, in alphabetical order: schemas, and mappings.
 func (t *Table) Excluding() []string {
 	sources := sets.New[string]()

@@ -25,6 +25,8 @@ func message(o outcome, reads Reads) string {
 		switch {
 		case o.at == policyv1alpha1.EnforcedAtInnerDoor:
 			return "the condition is evaluated at admission, by the inner door"
+		case o.at == policyv1alpha1.EnforcedAtKubeAPIServer:
+			return "kube-apiserver handles conditions: it has the condition evaluated at admission, without the inner door"
 		case o.at == policyv1alpha1.EnforcedAtBarrier:
 			return strings.TrimSuffix("kube-apiserver evaluates the condition at admission, by the barrier of the policy: "+o.note, ": ")
 		case o.at == policyv1alpha1.EnforcedAtAggregatedServer:
@@ -79,6 +81,9 @@ func Effective(entries []policyv1alpha1.RuleEnforcement) metav1.Condition {
 	worst := worstOf(entries)
 	if len(worst) == 0 {
 		condition.Message = "all requests that the rules describe are decided by the policy"
+		if slices.ContainsFunc(entries, func(e policyv1alpha1.RuleEnforcement) bool { return e.At == policyv1alpha1.EnforcedAtKubeAPIServer }) {
+			condition.Message += ". kube-apiserver enforces its condition itself, on the requests that status.enforcement names"
+		}
 		return condition
 	}
 	if worst[0].Result == policyv1alpha1.ResultAudited {

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package enforcementstatus
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -32,6 +33,9 @@ type Server struct {
 	Coverage func(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string])
 	// FrontDoor reports whether the front door is enabled.
 	FrontDoor bool
+	// Writes returns the verbs of the writes whose conditions the front door leaves to kube-apiserver, for a resource or a subresource. The group
+	// and the resource may be *. If nil, it leaves none.
+	Writes func(group, resource, subresource string) []string
 	// Places returns which conditions other components evaluate at admission. If nil, they evaluate none.
 	Places func() *Places
 	// Barrier returns the barrier of a Deny policy with a namespace and a name, or nil if it has none. Without a name, it returns the barrier
@@ -210,17 +214,37 @@ func (s Server) resource(found findings, places *Places, effect policyv1alpha1.P
 
 // elsewhere adds what a rule does to requests that other servers serve.
 func (s Server) elsewhere(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) {
+	h := s.handled(places, reads, group, path, rule)
+	found.addAll(qualified(group, path), h.verbs, outcome{at: policyv1alpha1.EnforcedAtKubeAPIServer, result: policyv1alpha1.ResultEnforced})
+	if h.rest == rule { // the common case, whose unlisted is shared
+		s.folded(found, places, effect, reads, group, path, rule, unlisted, "")
+		return
+	}
+	if h.writes != nil {
+		s.folded(found, places, effect, reads, group, path, h.writes, func() map[string][]string { return places.unlisted(effect, h.writes) }, h.note)
+	}
+	if h.rest != nil {
+		s.folded(found, places, effect, reads, group, path, h.rest, func() map[string][]string { return places.unlisted(effect, h.rest) }, "")
+	}
+}
+
+// folded adds what a rule does to requests that other servers serve and whose conditions no kube-apiserver gets. note explains that, unless
+// it is empty.
+func (s Server) folded(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string, note string) {
 	name, o := qualified(group, path), s.outcome(s.others(), effect, reads, false)
+	if o.result != policyv1alpha1.ResultEnforced {
+		o.note = note
+	}
 	if !places.areAsked(reads) {
 		found.addAll(name, rule.Verbs, o)
 		return
 	}
 	left := places.admission(found, effect, reads, group, path, rule, unlisted)
-	for _, note := range slices.Sorted(maps.Keys(left)) {
+	for _, reason := range slices.Sorted(maps.Keys(left)) {
 		if o.result != policyv1alpha1.ResultEnforced {
-			o.note = note
+			o.note = cmp.Or(note, reason)
 		}
-		found.addAll(name, left[note], o)
+		found.addAll(name, left[reason], o)
 	}
 }
 

@@ -25,7 +25,7 @@ type outcome struct {
 // The order of places, and of the results in one place, in which a status has them for one rule.
 var (
 	orderOfPlaces = []policyv1alpha1.EnforcementPlace{
-		policyv1alpha1.EnforcedAtServer, policyv1alpha1.EnforcedAtAggregatedServer, policyv1alpha1.EnforcedAtInnerDoor, policyv1alpha1.EnforcedAtBarrier, policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.EnforcedAtReviews,
+		policyv1alpha1.EnforcedAtServer, policyv1alpha1.EnforcedAtAggregatedServer, policyv1alpha1.EnforcedAtKubeAPIServer, policyv1alpha1.EnforcedAtInnerDoor, policyv1alpha1.EnforcedAtBarrier, policyv1alpha1.EnforcedAtFrontDoor, policyv1alpha1.EnforcedAtReviews,
 	}
 	orderOfResults = []policyv1alpha1.EnforcementResult{
 		policyv1alpha1.ResultEnforced, policyv1alpha1.ResultPending, policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultGrantsNothing,

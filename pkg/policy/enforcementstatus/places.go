@@ -52,16 +52,36 @@ type Aggregated struct {
 	IsEnforced bool
 }
 
+// KubeAPIServers describes whether kube-apiservers handle conditional decisions.
+type KubeAPIServers struct {
+	// Probed is true if it is known whether they do.
+	Probed bool
+	// Problem says why not every kube-apiserver is known to handle them, for example by the addresses of the others. It is empty if all are.
+	Problem string
+	// Excluded are the resources with fields that are excluded from the permission to write them. kube-apiserver gets no conditions about
+	// them. A resource * stands for all.
+	Excluded []schema.GroupResource
+}
+
+// excludes reports whether a resource has excluded fields.
+func (k *KubeAPIServers) excludes(group, resource string) bool {
+	return slices.ContainsFunc(k.Excluded, func(e schema.GroupResource) bool {
+		return e.Resource == "*" || e == schema.GroupResource{Group: group, Resource: resource}
+	})
+}
+
 // Facts are the facts about other components that may change while the server runs.
 type Facts struct {
 	// InnerDoor is nil if there is none.
 	InnerDoor *InnerDoor
+	// KubeAPIServers is nil if no kube-apiserver gets conditions.
+	KubeAPIServers *KubeAPIServers
 	// Aggregated are the writes that EnforcementConfigurations name.
 	Aggregated []Aggregated
 	// Unread is true until the server has read the EnforcementConfigurations and the APIServices that they need.
 	Unread bool
 	// Versions has the registered versions of each API group. The value is true if kube-apiserver itself serves the version. Groups
-	// without writes in InnerDoor or Aggregated may be missing.
+	// without writes in InnerDoor or Aggregated may be missing, unless KubeAPIServers is set.
 	Versions map[string]map[string]bool
 }
 
@@ -89,6 +109,9 @@ func NewPlaces(facts Facts) *Places {
 	}
 	if facts.InnerDoor != nil {
 		for _, w := range facts.InnerDoor.Writes {
+			if p.handle() && !facts.KubeAPIServers.excludes(w.Resource.Group, w.Resource.Resource) {
+				continue // kube-apiservers that handle conditions do without the inner door
+			}
 			p.writes[target{w.Resource.Group, w.Resource.Resource, w.Subresource}] = sets.New(w.Verbs...)
 		}
 	}
@@ -113,7 +136,18 @@ func (p *Places) Equal(other *Places) bool {
 
 // areKnown implements Server.AreKnown.
 func (p *Places) areKnown() bool {
-	return p == nil || !p.facts.Unread && (p.facts.InnerDoor == nil || p.facts.InnerDoor.Probed)
+	return p == nil || !p.facts.Unread && (p.facts.InnerDoor == nil || p.facts.InnerDoor.Probed) && (p.facts.KubeAPIServers == nil || p.facts.KubeAPIServers.Probed)
+}
+
+// handle reports whether every kube-apiserver is known to handle conditions.
+func (p *Places) handle() bool {
+	return p != nil && p.facts.KubeAPIServers != nil && p.facts.KubeAPIServers.Probed && p.facts.KubeAPIServers.Problem == ""
+}
+
+// AreHandled reports whether every kube-apiserver itself enforces the conditions on those writes to a resource in one version that the front
+// door leaves to it.
+func (p *Places) AreHandled(version string, resource schema.GroupResource) bool {
+	return p.handle() && !p.facts.KubeAPIServers.excludes(resource.Group, resource.Resource) && p.facts.Versions[resource.Group][version]
 }
 
 // matching returns the known targets that match a group and an entry of the resources of a rule, and whether other resources may match, too.
@@ -133,7 +167,7 @@ func (p *Places) matching(group, path string) (targets []target, others bool) {
 // local reports whether kube-apiserver itself serves some, and every, of the versions of a group that a rule has. Versions that are not
 // registered do not count. No versions, and *, mean all registered versions. It returns true until the registered versions are known.
 func (p *Places) local(group string, versions []string) (some, every bool) {
-	if p.facts.InnerDoor != nil && !p.facts.InnerDoor.Probed {
+	if p.facts.InnerDoor != nil && !p.facts.InnerDoor.Probed && !p.handle() {
 		return true, true
 	}
 	every = true

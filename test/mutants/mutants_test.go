@@ -99,7 +99,7 @@ var suites = []mutation.Suite{
 		{Name: "conditions left: more than one kind of request", File: "conditions.go", Old: "authorization.HasWildcards(a) || ", New: ""},
 		{Name: "conditions left: what the inner door could not decide", File: "conditions.go", Old: "if !resourceOf(a).IsListable() {", New: "if false {"},
 		{Name: "conditions left: canaries of clients without options", File: "conditions.go", Old: "ConditionsCanaryReason(nonce, ctx.Value(handledKey{}) != nil)", New: "ConditionsCanaryReason(nonce, true)"},
-		{Name: "conditions left: users who may not read", File: "conditions.go", Old: "case decision.CanBecomeAllowed() && !d.mayReadAnswer", New: "case false && !d.mayReadAnswer"},
+		{Name: "conditions left: users who may not read", File: "conditions.go", Old: "if decision.CanBecomeAllowed() && !decision.IsUnconditional() && !d.mayReadAnswer", New: "if false && !d.mayReadAnswer"},
 		{Name: "conditions left: checks of Proviso", File: "decide.go", Old: "leaves := !marked && d", New: "leaves := d"},
 	}},
 	{Package: "pkg/innerdoor", Test: "^TestConditions", Mutants: []mutation.Mutant{
@@ -157,6 +157,9 @@ var suites = []mutation.Suite{
 		{Name: "barrier: users without groups", File: "expression.go", Old: "`has(request.userInfo.groups) ? request.userInfo.groups : []`", New: "`request.userInfo.groups`"},
 		{Name: "barrier: requests without namespace", File: "expression.go", Old: "`has(request.namespace) ? request.namespace : \"\"`", New: "`request.namespace`"},
 	}},
+	{Package: "pkg/kubectl", Test: "^TestMistakes$", Mutants: []mutation.Mutant{
+		{Name: "kubectl: an error is no answer", File: "command.go", Old: "const codeFailure = 2", New: "const codeFailure = 1"},
+	}},
 	{Package: "pkg/kubectl/printable", Tests: "pkg/kubectl/render", Test: "^TestNoControlCharacters$", Mutants: []mutation.Mutant{
 		{Name: "printable: control characters", File: "printable.go", Old: "return !unicode.IsPrint(r)", New: "return false && !unicode.IsPrint(r)"},
 		{Name: "printable: the direction of text", File: "printable.go", Old: "return !unicode.IsPrint(r)", New: "return unicode.IsControl(r)"},
@@ -200,7 +203,6 @@ var suites = []mutation.Suite{
 	{Package: "pkg/kubectl/render", Test: "^TestErrors$", Mutants: []mutation.Mutant{
 		{Name: "render: policies beside errors", File: "command.go", Old: "if len(l.Errs) > 0 {\n\t\treturn nil, nil,", New: "if len(l.Errs) > 0 && len(barriers) == 0 {\n\t\treturn nil, nil,"},
 		{Name: "render: strict", File: "command.go", Old: "o.strict && n > 0", New: "o.strict && n > 99"},
-		{Name: "render: an error is no difference", File: "command.go", Old: "utilexec.CodeExitError{Code: codeFailure, Err: err}", New: "err"},
 		{Name: "render: characters of JSON in YAML", File: "manifest.go", Old: "\"go.yaml.in/yaml/v2\"", New: "\"sigs.k8s.io/yaml\"", Test: "^TestReadAgain$"},
 		{Name: "render: check: labels", File: "check.go", Old: "if isEqual && maps.Equal(gotMeta.Labels, wantMeta.Labels) && ", New: "if isEqual && ", Test: "^TestCheck$"},
 		{Name: "render: check: annotations", File: "check.go", Old: " && maps.Equal(gotMeta.Annotations, wantMeta.Annotations) {", New: " {", Test: "^TestCheck$"},

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,6 +28,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
 // standIn is a stand-in for a kube-apiserver that is probed: it authorizes a request with the front door, and answers 403.
@@ -185,5 +187,40 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	details, err := client.Discovery().RESTClient().Get().AbsPath("/readyz/conditions").DoRaw(t.Context())
 	if want := first.URL + ": not known: the server sends reviews without the options for conditions"; err != nil || !slices.Contains(strings.Split(string(details), "\n"), want) {
 		t.Errorf("%v %s", err, details)
+	}
+}
+
+// TestConditionsOfRealKubeAPIServer probes a real kube-apiserver, which does not handle conditions yet. Its answer has the reason of the front
+// door, so that Proviso knows that it asks without options.
+func TestConditionsOfRealKubeAPIServer(t *testing.T) {
+	dir, err := os.MkdirTemp("", "proviso-conditions-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	own, err := cluster.New(cluster.Config{Dir: dir, Bin: stack.Bin, Manifests: stack.Manifests})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own.Args = []string{"--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers=" + own.KubeAPIServerURL()}
+	t.Cleanup(func() {
+		if err := own.Down(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := own.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := own.Kubectl(t.Context(), "", "apply", "--server-side", "-f", filepath.Join(own.Manifests, "inner-door", "canary.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	want, got := own.KubeAPIServerURL()+": not known: the server sends reviews without the options for conditions", ""
+	err = wait.PollUntilContextTimeout(t.Context(), time.Second, 60*time.Second, true, func(ctx context.Context) (bool, error) {
+		details, err := own.Kubectl(ctx, "", "--context", "admin-direct", "get", "--raw", "/readyz/conditions")
+		got = details
+		return err == nil && slices.Contains(strings.Split(details, "\n"), want), nil
+	})
+	if err != nil {
+		t.Errorf("%v: got\n%s, want\n%s", err, got, want)
 	}
 }

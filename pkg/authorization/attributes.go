@@ -42,6 +42,16 @@ var _ authorizer.Attributes = Attributes{}
 // ConditionsMode returns the mode in which the caller wants conditions.
 func (a Attributes) ConditionsMode() Mode { return a.Mode }
 
+// WithConditions returns attributes of a caller that evaluates conditions. The mode is human-readable, because a refusal shows their
+// descriptions.
+func WithConditions(attributes authorizer.Attributes) authorizer.Attributes {
+	return withConditions{attributes}
+}
+
+type withConditions struct{ authorizer.Attributes }
+
+func (withConditions) ConditionsMode() Mode { return authorization.ConditionsModeHumanReadable }
+
 // ModeOf returns the mode in which the caller wants conditions. It is empty if the attributes have no
 // mode: then conditions must not be returned.
 func ModeOf(attributes authorizer.Attributes) Mode {

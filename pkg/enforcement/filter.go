@@ -130,7 +130,7 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 		}
 		return &record{attributes: a, decided: decision}, decision
 	}
-	attributes := authorization.Audited(conditionsAware{a}, audit)
+	attributes := authorization.Audited(authorization.WithConditions(a), audit)
 	var lazy *authorization.Lazy
 	if earlier != nil && earlier.lazy != nil {
 		lazy = earlier.lazy.ForAttributes(ctx, attributes)
@@ -146,14 +146,6 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 		return nil, authorization.Deny("no authorizer can allow the request, whatever its object is", nil)
 	}
 	return &record{attributes: a, lazy: lazy, decided: decision, conditional: !decision.IsAllow()}, decision
-}
-
-// conditionsAware requests conditions in human-readable mode, because a refusal shows their
-// descriptions.
-type conditionsAware struct{ authorizer.Attributes }
-
-func (conditionsAware) ConditionsMode() authorization.Mode {
-	return authorizationapi.ConditionsModeHumanReadable
 }
 
 // createOfConnection returns the attributes of the create check that a connection also needs

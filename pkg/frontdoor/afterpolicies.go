@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
@@ -30,25 +29,14 @@ func (d *Decider) pin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// withMode are attributes of a caller that wants conditions in a mode.
-type withMode struct {
-	authorizer.Attributes
-
-	mode authorization.Mode
-}
-
-// ConditionsMode returns the mode.
-func (w withMode) ConditionsMode() authorization.Mode { return w.mode }
-
 // askAfterPolicies returns the decision of the authorizers after the policies, which may be conditional. Conditions are requested only if
 // wantsConditions is true. Errors are left out, because they name other servers, and reviews would show them.
 func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.Attributes, wantsConditions bool, within limit) authorization.Decision {
-	mode := authorizationapi.ConditionsModeNone
 	if wantsConditions {
-		mode = authorizationapi.ConditionsModeHumanReadable
+		attributes = authorization.WithConditions(attributes)
 	}
 	decision := within.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
-		return d.config.AfterPolicies.Decide(ctx, withMode{attributes, mode})
+		return d.config.AfterPolicies.Decide(ctx, attributes)
 	})
 	switch {
 	case decision.IsAllow():

@@ -108,8 +108,10 @@ type moment struct {
 	comparesOwners bool
 }
 
-// begin asks the authorizers about a check, until one could allow it.
-func (m *moment) begin(ctx context.Context, attributes authorizer.Attributes) *authorization.Lazy {
+// begin asks the authorizers about a check, until one could allow it. They may answer with conditions, whose descriptions a refusal shows. Policies
+// with the enforcement Audit that match the check are added to audit.
+func (m *moment) begin(ctx context.Context, check authorizer.AttributesRecord, audit *authorization.Audit) *authorization.Lazy {
+	attributes := authorization.Audited(authorization.WithConditions(check), audit)
 	if m.first == nil {
 		m.first = m.decider.Chain.Begin(ctx, attributes)
 		return m.first
@@ -122,7 +124,7 @@ func (m *moment) begin(ctx context.Context, attributes authorizer.Attributes) *a
 func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecord, audit *authorization.Audit) (decision authorization.Decision) {
 	var begun []*authorization.Lazy
 	for _, attributes := range way {
-		lazy := m.begin(ctx, authorization.Audited(attributes, audit))
+		lazy := m.begin(ctx, attributes, audit)
 		if decision := lazy.Decision(); !decision.CanBecomeAllowed() {
 			m.isDenied = m.isDenied || decision.IsDeny()
 			return never(decision)
@@ -137,7 +139,7 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 	}
 	if m.decider.OwnerReferences && m.write.changesOwners() {
 		m.comparesOwners = true
-		begun = append(begun, m.begin(ctx, authorization.Audited(m.write.attributes(Check{Verb: "delete", Named: true}), audit)))
+		begun = append(begun, m.begin(ctx, m.write.attributes(Check{Verb: "delete", Named: true}), audit))
 	}
 	for _, lazy := range begun {
 		decision = lazy.Evaluate(ctx, m.evaluator)

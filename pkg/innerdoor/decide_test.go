@@ -17,6 +17,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -356,6 +357,30 @@ func TestOneMoment(t *testing.T) {
 	}
 	if got := decide(t.Context(), &innerdoor.Decider{Chain: chain}, create(devClaim)); got.IsAllow() {
 		t.Error("the next write is allowed by policies that are gone")
+	}
+}
+
+// TestAuthorizersAreAskedForConditions asks authorizers, such as webhooks, for conditions, and has them evaluated.
+func TestAuthorizersAreAskedForConditions(t *testing.T) {
+	t.Parallel()
+	chain, err := authorization.NewChain(authorization.Member{Name: "example.com", Decider: deciderFunc(func(_ context.Context, a authorizer.Attributes) authorization.Decision {
+		if authorization.ModeOf(a) == "" {
+			return authorization.Deny("no conditions are wanted", nil)
+		}
+		return authorization.Conditions(authorization.Condition{
+			ID: "example.com/small", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCEL, Text: `object.spec == "small"`,
+			EvaluateFunc: func(_ context.Context, data authorizer.ConditionsData) authorization.Outcome {
+				return authorization.Bool(data.GetObject().(*unstructured.Unstructured).Object["spec"] == "small")
+			},
+		})
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for object, want := range map[string]bool{`{"spec": "small"}`: true, `{"spec": "big"}`: false} {
+		if got := decide(t.Context(), &innerdoor.Decider{Chain: chain}, create(object)); got.IsAllow() != want {
+			t.Errorf("%s: got %s", object, got.Reason())
+		}
 	}
 }
 

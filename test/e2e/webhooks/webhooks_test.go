@@ -94,7 +94,10 @@ func (r *rig) calls(user string) []string {
 func (r *rig) serve(w http.ResponseWriter, request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
 	var review authorizationv1alpha1.SubjectAccessReview
-	if err := json.Unmarshal(body, &review); err != nil || review.Spec.ResourceAttributes == nil {
+	if err := json.Unmarshal(body, &review); err == nil && review.Kind == "AuthorizationConditionsReview" {
+		r.evaluate(w, body)
+		return
+	} else if err != nil || review.Spec.ResourceAttributes == nil {
 		_, _ = io.WriteString(w, `{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`)
 		return
 	}
@@ -117,15 +120,42 @@ func (r *rig) serve(w http.ResponseWriter, request *http.Request) {
 		status = `"allowed": true`
 	case "asks", "forgets":
 		status = r.askBack(request.Context(), &review.Spec, name == "asks")
-	case "conditions", "polite":
+	case "writes":
+		status = `"allowed": true`
+	case "conditions", "polite", "opaque":
 		if name == "conditions" || review.Spec.ConditionalAuthorization != nil {
-			status = `"allowed": false, "conditionsChain": [{"authorizerName": "x", "conditions": [{"id": "example.com/small", "effect": "Allow", "type": "k8s.io/authorization-cel", "condition": "object.spec.image == 'debian-12'"}]}]`
+			status = conditionsOf(name, resource)
 		}
 	case "loop":
 		r.forward(w, request, body)
 		return
 	}
 	_, _ = io.WriteString(w, `{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "SubjectAccessReview", "status": {`+status+`}}`)
+}
+
+// conditionsOf returns a status that allows small ConfigMaps, or machines of one image.
+func conditionsOf(name, resource string) string {
+	conditionType, condition := "k8s.io/authorization-cel", "object.spec.image == 'debian-12'"
+	switch {
+	case name == "opaque":
+		conditionType, condition = "example.com/opaque", "small"
+	case resource == "configmaps":
+		condition = "object.data.size == 'small'"
+	}
+	return fmt.Sprintf(`"allowed": false, "conditionsChain": [{"authorizerName": "x", "conditions": [{"id": "example.com/small", "effect": "Allow", "type": %q, "condition": %q}]}]`, conditionType, condition)
+}
+
+// evaluate evaluates opaque conditions: the object must be a small ConfigMap.
+func (r *rig) evaluate(w http.ResponseWriter, body []byte) {
+	var review struct {
+		Request struct {
+			Object struct {
+				Data map[string]string `json:"data"`
+			} `json:"object"`
+		} `json:"request"`
+	}
+	err := json.Unmarshal(body, &review)
+	_, _ = fmt.Fprintf(w, `{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "AuthorizationConditionsReview", "response": {"allowed": %t}}`, err == nil && review.Request.Object.Data["size"] == "small")
 }
 
 // askBack answers as kube-apiserver answers the same question, with the extra of the user or without.
@@ -220,7 +250,8 @@ func closedPort(t *testing.T) string {
 	return "https://" + listener.Addr().String()
 }
 
-func newRig(t *testing.T) *rig {
+// newRig starts a control plane, with the inner door or without.
+func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
@@ -229,7 +260,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{asked: map[string][]string{}}
 	r.hook = httptest.NewTLSServer(http.HandlerFunc(r.serve))
 	t.Cleanup(r.hook.Close)
-	if r.Cluster, err = cluster.New(cluster.Config{Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf}); err != nil {
+	if r.Cluster, err = cluster.New(cluster.Config{Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf, InnerDoor: innerDoor}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := r.NewUser(cluster.Admin, cluster.Users[cluster.Admin]...); err != nil {
@@ -282,7 +313,7 @@ var (
 // slow, and some that ask back.
 func TestWebhooksThroughKubeAPIServer(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRig(t, nil)
 	t.Run("lists", func(t *testing.T) { testLists(t, r) })
 	t.Run("conditions", func(t *testing.T) { testConditions(t, r) })
 	t.Run("two Provisos", func(t *testing.T) { testTwoProvisos(t, r) })

@@ -57,7 +57,8 @@ type Chains struct {
 	Restrictions *authorization.Chain
 	// FrontDoor decides for kube-apiserver's authorization webhook.
 	FrontDoor *authorization.Chain
-	// AfterPolicies decides for kube-apiserver's authorization webhook what FrontDoor leaves open. It is nil if it would have no members.
+	// AfterPolicies decides for kube-apiserver's authorization webhook what FrontDoor leaves open. It is nil if it is off, or would have no
+	// members.
 	AfterPolicies *authorization.Chain
 	// InnerDoor decides for the admission webhook of kube-apiserver what the front door has let pass. It is nil if
 	// AuthorizerConfig.InnerDoor is.
@@ -142,6 +143,8 @@ type AuthorizerConfig struct {
 	Policies *engine.Source
 	// Webhooks is nil if there are none.
 	Webhooks *webhook.Source
+	// WebhooksAtFrontDoor is the feature gate: the chain AfterPolicies is built.
+	WebhooksAtFrontDoor bool
 	// Fields configures the authorizers for permission on fields. NewChains sets its Authorizer.
 	// It is nil if the gate FineGrainedAuthorization is off.
 	Fields *granular.Config
@@ -150,8 +153,10 @@ type AuthorizerConfig struct {
 	Node authorization.Decider
 }
 
-// hasAfterPolicies reports whether the chain AfterPolicies has members.
-func (c *AuthorizerConfig) hasAfterPolicies() bool { return c.Webhooks != nil || c.Node != nil }
+// hasAfterPolicies reports whether the chain AfterPolicies is on, and has members.
+func (c *AuthorizerConfig) hasAfterPolicies() bool {
+	return c.WebhooksAtFrontDoor && (c.Webhooks != nil || c.Node != nil)
+}
 
 var errAuthorizerConfig = errors.New("the chains need Policies, and the authorizers Fresh and Cached")
 

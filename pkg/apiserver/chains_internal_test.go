@@ -71,14 +71,16 @@ func TestNewChainsRefuses(t *testing.T) {
 	}
 }
 
-// TestAfterPoliciesNeedsMembers asks for a chain after the policies only if the server has a member for it.
+// TestAfterPoliciesNeedsMembers asks for a chain after the policies only if the gate is on and the server has a member for it.
 func TestAfterPoliciesNeedsMembers(t *testing.T) {
 	t.Parallel()
 	denies := authorization.DeciderOf(authorizerfactory.NewAlwaysDenyAuthorizer())
 	for name, node := range map[string]authorization.Decider{"no members": nil, "the example authorizer": denies} {
-		chains, err := NewChains(AuthorizerConfig{Fresh: denies, Cached: denies, Policies: &engine.Source{}, Node: node})
-		if err != nil || (chains.AfterPolicies != nil) != (node != nil) {
-			t.Errorf("%s: got %v, %v", name, chains.AfterPolicies, err)
+		for _, isOn := range []bool{false, true} {
+			chains, err := NewChains(AuthorizerConfig{Fresh: denies, Cached: denies, Policies: &engine.Source{}, Node: node, WebhooksAtFrontDoor: isOn})
+			if err != nil || (chains.AfterPolicies != nil) != (isOn && node != nil) {
+				t.Errorf("%s, the gate is on: %t: got %v, %v", name, isOn, chains.AfterPolicies, err)
+			}
 		}
 	}
 }

@@ -34,6 +34,9 @@ const (
 	// is proposed for Kubernetes, and evaluates the conditions that they send back. Reviews and webhooks have that form, too. It
 	// needs ConditionalAuthorization.
 	UpstreamConditionalDecisions featuregate.Feature = "UpstreamConditionalDecisions"
+	// WebhooksAtFrontDoor has the front door ask the webhooks of --authorization-config, and the example authorizer of the demo API,
+	// about requests on which policies have no opinion.
+	WebhooksAtFrontDoor featuregate.Feature = "WebhooksAtFrontDoor"
 )
 
 // specs apply to every version that the generic server can emulate, because the gates have versions of Proviso, not
@@ -43,6 +46,7 @@ var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	AuthorizeConnectWithCreate:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
 	FineGrainedAuthorization:     {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 	UpstreamConditionalDecisions: {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
+	WebhooksAtFrontDoor:          {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 	ConditionalImpersonation:     {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 }
 

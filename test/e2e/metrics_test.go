@@ -352,7 +352,7 @@ func newMeasured(t *testing.T) *measured {
 	_ = listener.Close()
 	// The bound on staleness is long, so that the server does not look for lost policies meanwhile.
 	m := &measured{frontDoor: fmt.Sprintf("https://localhost:%d%s", address.Port, frontDoorURL), separate: newSeparate(t, fmt.Sprintf("measured-%d", address.Port),
-		"--enable-demo-api", "--policy-staleness-bound=1h", "--feature-gates=ConditionalImpersonation=true,FineGrainedAuthorization=true",
+		"--enable-demo-api", "--policy-staleness-bound=1h", "--feature-gates=ConditionalImpersonation=true,FineGrainedAuthorization=true,WebhooksAtFrontDoor=true",
 		"--authorization-config="+hooks(t), "--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", address.Port),
 		"--webhook-client-ca-file="+ca.Files().Cert, "--webhook-allowed-names=kube-apiserver")}
 	m.kubeAPIServer = withCA(t, stack.CAFile(), pair.Cert, pair.Key)

@@ -105,7 +105,7 @@ func TestWebhooksComeLast(t *testing.T) {
 	}
 	policies := &engine.Source{}
 	policies.Publish(engine.NewBuilder().Apply(nil))
-	chains, err := o.Chains(apiserver.AuthorizerConfig{Policies: policies, Webhooks: webhooks}, false)
+	chains, err := o.Chains(apiserver.AuthorizerConfig{Policies: policies, Webhooks: webhooks, WebhooksAtFrontDoor: true}, false)
 	if err != nil {
 		t.Fatal(err)
 	}

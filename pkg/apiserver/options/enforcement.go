@@ -47,6 +47,11 @@ func (o CompletedOptions) leavesConditions() bool {
 	return o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName).Enabled(features.UpstreamConditionalDecisions)
 }
 
+// asksWebhooksAtFrontDoor reports whether the front door asks webhooks.
+func (o CompletedOptions) asksWebhooksAtFrontDoor() bool {
+	return o.Generic.ComponentGlobalsRegistry.FeatureGateFor(o.Generic.ComponentName).Enabled(features.WebhooksAtFrontDoor)
+}
+
 var errUpstreamDecisionsOff = errors.New("--feature-gates=UpstreamConditionalDecisions=true needs ConditionalAuthorization=true: it answers with conditions")
 
 var errInnerDoorOff = errors.New("--inner-door-config needs --feature-gates=ConditionalAuthorization=true: the inner door evaluates conditions")

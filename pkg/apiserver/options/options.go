@@ -326,7 +326,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		return fmt.Errorf("fine-grained authorization: %w", err)
 	}
 	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil && frontDoor.Folding != nil {
-		frontDoor.Folding.MissesWebhooks = webhooks != nil && frontDoor.InnerDoor.Manifest.AsksOthers
+		frontDoor.Folding.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
 		// The front door has one more check to make while kube-apiserver waits, so that there is one attempt.
 		if frontDoor.Folding.KubeAPIServer, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
 			return fmt.Errorf("authorization: %w", err)
@@ -340,7 +340,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer, Servers: o.FrontDoor.KubeAPIServers}
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
-		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, Fields: fields, Node: o.demoAuthorizer(),
+		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, WebhooksAtFrontDoor: o.asksWebhooksAtFrontDoor(), Fields: fields, Node: o.demoAuthorizer(),
 	}, o.FrontDoor.InnerDoorConfig != "" || o.leavesConditions())
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)

@@ -27,7 +27,7 @@ const (
 	resultSuccess  = "success"
 	resultError    = "error" // includes invalid answers
 	resultTimeout  = "timeout"
-	resultCanceled = "canceled" // by the end of the request, not by the timeout of the webhook
+	resultCanceled = "canceled" // by the end of the request, not by a timeout
 )
 
 // buckets range from a webhook on the same machine to the longest timeout.
@@ -107,7 +107,7 @@ func resultOf(ctx context.Context, err error) string {
 	switch {
 	case err == nil:
 		return resultSuccess
-	case ctx.Err() != nil:
+	case errors.Is(ctx.Err(), context.Canceled):
 		return resultCanceled
 	case utilnet.IsTimeout(err), errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err):
 		return resultTimeout

@@ -213,7 +213,7 @@ func TestFreshConditions(t *testing.T) {
 	}
 }
 
-// TestAcquire bounds the calls of webhooks: only a call needs a turn, and without one the webhook has failed.
+// TestAcquire bounds the calls of webhooks: only a call needs a turn, and without one the webhook denies.
 func TestAcquire(t *testing.T) {
 	t.Parallel()
 	open := entry{"failurePolicy": "NoOpinion"}
@@ -229,7 +229,7 @@ func TestAcquire(t *testing.T) {
 		{name: "a cached answer", times: 3, want: "Allow", turns: 1},
 		{name: "a request that does not match", change: entry{"matchConditionSubjectAccessReviewVersion": "v1", "matchConditions": []any{entry{"expression": "request.user == 'bob'"}}}, times: 2, want: "NoOpinion"},
 		{name: "no turn", times: 2, err: errors.New("busy"), want: "Deny", turns: 2},
-		{name: "no turn, and the failure policy NoOpinion", change: open, times: 2, err: errors.New("busy"), want: "NoOpinion", turns: 2},
+		{name: "no turn, and the failure policy NoOpinion", change: open, times: 2, err: errors.New("busy"), want: "Deny", turns: 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -610,9 +610,19 @@ func TestMetrics(t *testing.T) {
 	attributes := asking()
 	attributes.Name = "another"
 	chain.Begin(t.Context(), attributes)
+	// The time of the caller ends, and nobody waits for the answer.
+	r.mu.Lock()
+	r.answer = hangs
+	r.mu.Unlock()
+	late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	chain.Begin(late, attributes)
+	gone, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	chain.Begin(gone, attributes)
 	for metric, want := range map[string]map[string]float64{
-		"webhook_evaluations_total":            {"success": 1, "error": 1},
-		"webhook_evaluations_fail_open_total":  {"error": 1},
+		"webhook_evaluations_total":            {"success": 1, "error": 1, "timeout": 1, "canceled": 1},
+		"webhook_evaluations_fail_open_total":  {"error": 1, "timeout": 1},
 		"webhook_conditions_evaluations_total": {"success": 3},
 		"webhook_cache_hits_total":             {"": 2},
 	} {
@@ -629,7 +639,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", metric, diff)
 		}
 	}
-	for metric, want := range map[string]uint64{"webhook_duration_seconds": 2, "webhook_conditions_duration_seconds": 3} {
+	for metric, want := range map[string]uint64{"webhook_duration_seconds": 4, "webhook_conditions_duration_seconds": 3} {
 		histogram, err := metricstestutil.GetHistogramVecFromGatherer(legacyregistry.DefaultGatherer, "proviso_authorization_"+metric, map[string]string{"name": name})
 		if err != nil {
 			t.Fatal(err)

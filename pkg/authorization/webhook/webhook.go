@@ -69,6 +69,9 @@ func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) 
 
 var errCircle = errors.New("too many servers have passed this review on: the configured webhooks call each other in a circle, or their line is too long")
 
+// errNotCalled is the error of a webhook that is not called because of a bound of the caller.
+var errNotCalled = errors.New("the webhook was not called")
+
 // decide calls the webhook, unless the answer is cached. It returns NoOpinion without a call if the request does
 // not match, and the result of failed if there is no valid answer.
 func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
@@ -97,7 +100,7 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 	}
 	release, err := Acquire(ctx)
 	if err != nil {
-		return w.failed(ctx, err)
+		return w.failed(ctx, fmt.Errorf("%w: %w", errNotCalled, err))
 	}
 	defer release()
 	asked := formNone
@@ -113,7 +116,7 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 }
 
 // WithAcquire returns a context in which each call of a webhook first calls acquire, and release afterwards, so that a caller can bound the
-// calls at a time. Webhooks that do not match the request, and cached answers, need no call. An error is a failure of the webhook.
+// calls at a time. Webhooks that do not match the request, and cached answers, need no call. After an error the webhook denies.
 func WithAcquire(ctx context.Context, acquire func(context.Context) (release func(), err error)) context.Context {
 	return context.WithValue(ctx, acquireKey{}, acquire)
 }
@@ -204,16 +207,17 @@ func (w *Webhook) authored(decision authorization.Decision, in form) authorizati
 }
 
 // failed returns the decision if there is no valid answer: Deny, or NoOpinion if that is the failure
-// policy. Two errors are Deny for every failure policy: conditions that were not requested, because
-// they might have denied the request; and a circle of servers, because a client that forges the
-// delegation marker could make any review look like part of a circle.
+// policy. Three errors are Deny for every failure policy: conditions that were not requested, because
+// they might have denied the request; a circle of servers, because a client that forges the
+// delegation marker could make any review look like part of a circle; and a webhook that was not called, because a client
+// that sends many requests could cause it.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
 	klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	err = fmt.Errorf("webhook %q: %w", w.name, err)
-	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) {
+	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) || errors.Is(err, errNotCalled) {
 		return authorization.Deny("the authorization webhook failed", err)
 	}
-	if ctx.Err() == nil {
+	if !errors.Is(ctx.Err(), context.Canceled) { // nobody waits for the answer
 		failOpen.WithLabelValues(w.name, resultOf(ctx, err)).Inc()
 	}
 	return authorization.NoOpinion("the authorization webhook failed", err)

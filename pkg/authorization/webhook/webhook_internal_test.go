@@ -84,7 +84,7 @@ type steppingClock struct{ now time.Time }
 
 func (c *steppingClock) Now() time.Time { return c.now }
 
-// TestFailurePolicies has each kind of failure under both policies. Conditions that were not requested, and a circle, deny under both.
+// TestFailurePolicies has each kind of failure under both policies. Conditions that were not requested, a circle, and a call that is not made deny under both.
 func TestFailurePolicies(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -98,6 +98,7 @@ func TestFailurePolicies(t *testing.T) {
 		{name: "the end of the request", err: context.Canceled, wantFailOpen: "NoOpinion"},
 		{name: "conditions that were not requested", err: fmt.Errorf("x: %w", errUnasked), wantFailOpen: "Deny"},
 		{name: "a circle", err: fmt.Errorf("x: %w", errCircle), wantFailOpen: "Deny"},
+		{name: "no call", err: fmt.Errorf("%w: busy", errNotCalled), wantFailOpen: "Deny"},
 		{name: "both a failed call and a circle", err: errors.Join(errors.New("connection refused"), errCircle), wantFailOpen: "Deny"},
 	} {
 		for failOpen, want := range map[bool]string{false: "Deny", true: tc.wantFailOpen} {

@@ -267,7 +267,7 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 		t.Fatal(err)
 	}
 	ca, down := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.hook.Certificate().Raw}), closedPort(t)
-	r.Args = []string{"--authorization-config=" + r.configuration(t, ca,
+	r.Args = []string{"--feature-gates=WebhooksAtFrontDoor=true", "--authorization-config=" + r.configuration(t, ca,
 		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"})}
 	t.Cleanup(func() {
 		if err := r.Down(); err != nil {

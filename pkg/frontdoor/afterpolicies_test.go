@@ -235,7 +235,7 @@ type hanging struct {
 	calls, refused atomic.Int32
 }
 
-func (s *hanging) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
+func (s *hanging) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
 	release, err := webhook.Acquire(ctx)
 	if err != nil {
 		s.refused.Add(1)

@@ -259,7 +259,7 @@ func retry(t *testing.T, s *suite, tc *suiteTest, e *explained) (code int, out s
 	} else {
 		test["request"] = tc.Request
 	}
-	if permissions := append(tc.Permissions, s.Permissions...); len(permissions) > 0 {
+	if permissions := slices.Concat(tc.Permissions, s.Permissions); len(permissions) > 0 {
 		test["permissions"] = permissions
 	}
 	text, err := json.Marshal(map[string]any{"apiVersion": "test.proviso.dev/v1alpha1", "kind": "PolicyTest", "policies": s.Policies, "objects": s.Objects, "tests": []any{test}})

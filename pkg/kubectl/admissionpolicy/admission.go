@@ -33,6 +33,8 @@ import (
 type Result struct {
 	// Denying are the names of the policies that refuse the request, and Messages their messages.
 	Denying, Messages []string
+	// Refusals say why each of these policies refuses it.
+	Refusals []Refusal
 	// Warnings are the warnings for the client.
 	Warnings []string
 	// Audited are the names of the policies with a validation that fails, and that a binding only records.
@@ -137,6 +139,7 @@ type evaluation struct {
 
 	policy     *policy
 	trace      Trace
+	failed     []Failed
 	namespaces *namespaceLister
 	// unknown says why a server is needed to decide. The decision does not count then.
 	unknown error
@@ -163,6 +166,7 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 	}
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
 		result.Denying, result.Messages = append(result.Denying, p.Name), append(result.Messages, refusal.Error())
+		result.Refusals = append(result.Refusals, Refusal{Policy: p.Name, Message: refusal.Error(), Failed: e.failed})
 		return nil
 	}
 	return err
@@ -219,6 +223,7 @@ func (e *evaluation) Validate(ctx context.Context, resource schema.GroupVersionR
 		}
 	}
 	result := e.Validator.Validate(ctx, resource, a, parameter, namespace, budget, checks)
+	e.failed = append(e.failed, e.policy.failedOf(result.Decisions, parameter)...)
 	for i, decision := range result.Decisions {
 		if decision.Evaluation == validating.EvalError {
 			continue // there may be one decision about the policy as a whole

@@ -61,8 +61,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  request would be allowed: it has been evaluated with all policies.
 
  Whether RBAC allows a request is not known without a cluster, and counts as no. See
- --rbac-allows. ValidatingAdmissionPolicies are not explained, and can still refuse a
- request. Values of Secrets and of tokens are not shown.
+ --rbac-allows. ValidatingAdmissionPolicies are explained if a PolicyTest has them. Those of
+ a cluster are not read, and can still refuse a request. Values of Secrets and of tokens
+ are not shown.
 
  Exit status: 0 for yes, 1 for no, 2 on an error, 3 if the answer depends on data that
  the files do not have.`,

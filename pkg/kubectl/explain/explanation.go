@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -79,8 +80,14 @@ type policy struct {
 	// Decides says that the policy is a reason of the decision.
 	Decides   bool  `json:"decides,omitempty"`
 	Condition *part `json:"condition,omitempty"`
+	// Validations are the validations of a ValidatingAdmissionPolicy that refuse the request.
+	Validations []*part `json:"validations,omitempty"`
 
 	trace *partial.Trace
+	// isAdmission says that it is a ValidatingAdmissionPolicy.
+	isAdmission bool
+	// validations are the traces of Validations, as far as they could be traced.
+	validations []*partial.Trace
 }
 
 // part is a part of a condition.
@@ -117,6 +124,8 @@ const maxBecause = 32
 type explainer struct {
 	compilers *simulation.Compilers
 	source    *engine.Source
+	// admission has the ValidatingAdmissionPolicies, none if they are not known.
+	admission *admissionpolicy.Set
 	request   *simulation.Request
 	secrecy   secrecy
 	// schemas have the enum values of fields.
@@ -127,10 +136,11 @@ type explainer struct {
 
 // explain decides the request, and explains the decision.
 func (x *explainer) explain(ctx context.Context) (*explanation, error) {
-	decisions, err := x.compilers.Decide(ctx, x.source, x.request)
+	decided, err := x.admission.Decide(ctx, x.compilers, x.source, x.request)
 	if err != nil {
 		return nil, err
 	}
+	decisions := decided.Decisions
 	steps, err := x.compilers.Steps(ctx, x.source, x.request)
 	if err != nil {
 		return nil, err
@@ -139,7 +149,7 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 		Decision: decisions.Last(), AtAuthorization: decisions.Decision, WithObject: decisions.Outcome,
 		User: x.request.Spec.User, Request: requestText(x.request),
 	}
-	decided := false
+	isDecided := false
 	for _, step := range steps {
 		m := &member{Name: step.Name, Opinion: opinionOf(step.Decision)}
 		if step.Name == simulation.KubeAPIServerName && x.isPermitted == nil && m.Opinion == opinionNone {
@@ -148,13 +158,18 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 		for i := range step.Policies {
 			m.Policies = append(m.Policies, x.policyOf(&step.Policies[i]))
 		}
-		if !decided && (m.Opinion == opinionAllow || m.Opinion == opinionDeny) {
-			m.Decides, decided = true, true
+		if !isDecided && (m.Opinion == opinionAllow || m.Opinion == opinionDeny) {
+			m.Decides, isDecided = true, true
 		}
-		if !decided && m.Opinion == opinionConditions {
-			decided = true // the opinions after it count only if its conditions have none
+		if !isDecided && m.Opinion == opinionConditions {
+			isDecided = true // the opinions after it count only if its conditions have none
 		}
 		e.Chain = append(e.Chain, m)
+	}
+	if decided.Admission != nil && len(decided.Admission.Refusals) > 0 {
+		if err := x.addRefusals(ctx, e, decided.Admission.Refusals); err != nil {
+			return nil, err
+		}
 	}
 	if !e.agrees() {
 		return nil, errDisagrees
@@ -162,7 +177,7 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	x.markDeciding(e, decisions)
 	for _, m := range e.Chain {
 		for _, p := range m.Policies {
-			if p.Decides && p.trace != nil {
+			if p.Decides {
 				e.Because = append(e.Because, x.becauseOf(p)...)
 			}
 		}
@@ -175,6 +190,9 @@ var errDisagrees = errors.New("the opinions of the authorizers do not agree with
 
 // agrees reports whether the decision follows from the opinions of the authorizers.
 func (e *explanation) agrees() bool {
+	if last := e.Chain[len(e.Chain)-1]; last.Name == admissionName {
+		return e.Decision == simulation.No // it was allowed before
+	}
 	for _, m := range e.Chain {
 		switch m.Opinion {
 		case opinionAllow:
@@ -205,6 +223,9 @@ func opinionOf(d authorization.Decision) string {
 func (x *explainer) markDeciding(e *explanation, decisions *simulation.Decisions) {
 	named := decisions.Policies()
 	decider := slices.IndexFunc(e.Chain, func(m *member) bool { return m.Decides })
+	if decider >= 0 && e.Chain[decider].Name == admissionName {
+		return // each policy that refuses is a reason
+	}
 	for i, m := range e.Chain {
 		if decider >= 0 && i != decider {
 			continue
@@ -271,6 +292,9 @@ func (x *explainer) partOf(traced *partial.Trace) *part {
 
 // partsOf returns a part, or the parts in it if it is not shown itself.
 func (x *explainer) partsOf(traced *partial.Trace) (parts []*part) {
+	if traced.Text == parameter {
+		return nil // it is shown once, for the validation
+	}
 	if isShown(traced) {
 		return []*part{x.partOf(traced)}
 	}
@@ -371,12 +395,22 @@ func clauses(traced *partial.Trace) (found []*partial.Trace) {
 	return found
 }
 
+// traces returns the traces of the conditions of a policy.
+func (p *policy) traces() []*partial.Trace {
+	if p.trace == nil {
+		return p.validations
+	}
+	return []*partial.Trace{p.trace}
+}
+
 // becauseOf returns the clauses of a deciding policy.
 func (x *explainer) becauseOf(p *policy) (found []because) {
-	for _, clause := range clauses(p.trace) {
-		b := because{Policy: p.Policy, Text: clause.Text, Result: resultOf(clause)}
-		x.addValues(&b, clause)
-		found = append(found, b)
+	for _, traced := range p.traces() {
+		for _, clause := range clauses(traced) {
+			b := because{Policy: p.Policy, Text: clause.Text, Result: resultOf(clause)}
+			x.addValues(&b, clause)
+			found = append(found, b)
+		}
 	}
 	return found
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package explain
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -27,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
@@ -44,6 +46,7 @@ type input struct {
 
 	request         simulation.Request
 	policies        []policyfile.Policy
+	admission       *admissionpolicy.Set
 	isPermitted     *bool
 	recorded        map[string]string
 	warnings, notes []string
@@ -187,12 +190,12 @@ func (in *input) readTest(ctx context.Context, d document.Document) []error {
 	if in.test == "" {
 		return []error{&document.Error{Source: d.Source, Err: errNoTest}}
 	}
-	policies, r, warnings, errs := policytest.ReadTest(ctx, d, in.test, in.compilers.Policies)
+	test, errs := policytest.ReadTest(ctx, d, in.test, in.compilers.Policies)
 	if len(errs) > 0 {
 		return errs
 	}
 	known := true // what RBAC allows is part of a test
-	in.policies, in.request, in.warnings, in.isPermitted = policies, *r, warnings, &known
+	in.policies, in.request, in.admission, in.warnings, in.isPermitted = test.Policies, *test.Request, test.Admission, test.Warnings, &known
 	return nil
 }
 
@@ -275,7 +278,7 @@ func (in *input) explainer() (*explainer, error) {
 		return nil, utilerrors.NewAggregate(errs)
 	}
 	hidden, err := secrecyOf(&in.request, in.hide)
-	return &explainer{schemas: schemas, compilers: in.compilers, source: source, request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
+	return &explainer{schemas: schemas, compilers: in.compilers, source: source, admission: cmp.Or(in.admission, &admissionpolicy.Set{}), request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
 }
 
 // permissionFor returns a permission for this request only: checks that conditions make are about others.

@@ -127,8 +127,11 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
-				if p.trace != nil && p.Decides == decides {
-					s.collect(p.trace)
+				if p.Decides != decides {
+					continue
+				}
+				for _, traced := range p.traces() {
+					s.collect(traced)
 				}
 			}
 		}
@@ -186,7 +189,10 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 		}
 		request := *s.request
 		request.Data = &data
-		decisions, err := s.compilers.Decide(ctx, s.source, &request)
+		if !s.admission.IsEmpty() && s.admission.Validate(&request) != nil {
+			continue // no server reads such an object
+		}
+		decisions, err := s.admission.Decide(ctx, s.compilers, s.source, &request)
 		if err != nil {
 			return nil, err
 		}

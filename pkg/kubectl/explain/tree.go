@@ -96,6 +96,13 @@ func treeOf(x *explanation) *Entry {
 
 // addPolicy adds a policy. Only policies that decide have the parts of their conditions.
 func (t *tree) addPolicy(to *Entry, p *policy) {
+	if p.isAdmission {
+		e := t.add(to, toneNo, "policy %s refuses: %s", p.Policy, p.Description)
+		for _, v := range p.Validations {
+			t.addPart(e, v)
+		}
+		return
+	}
 	state := "its condition is " + p.Result
 	if p.Condition == nil {
 		state = "it has no condition for this request"

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -72,11 +71,11 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 	for i := range s.Tests {
 		t := &s.Tests[i]
 		start := time.Now()
-		d, err := decide(ctx, c, s, source, t.asked())
+		d, err := s.admission.Decide(ctx, c, source, t.asked())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.path, t.Name, err)
 		}
-		addTraces(admissionCoverage, d.admission)
+		addTraces(admissionCoverage, d.Admission)
 		difference := differenceTo(&t.Expect, d)
 		result.Tests = append(result.Tests, testResult{Name: t.Name, Passed: difference == "", Difference: difference, Seconds: time.Since(start).Seconds()})
 		for _, coverage := range result.Coverage[:len(s.policies)] {
@@ -89,42 +88,8 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 	return result, nil
 }
 
-// decisions are the decisions about a request, with the one of the ValidatingAdmissionPolicies.
-type decisions struct {
-	*simulation.Decisions
-
-	// admission is nil if the request does not reach admission.
-	admission *admissionpolicy.Result
-}
-
-// decide decides a request in both phases. The ValidatingAdmissionPolicies decide about requests that the other policies allow.
-func decide(ctx context.Context, c *simulation.Compilers, s *suite, source *engine.Source, r *simulation.Request) (*decisions, error) {
-	authorized, err := c.Decide(ctx, source, r)
-	d := &decisions{Decisions: authorized}
-	if err != nil || d.Outcome != simulation.Yes || s.admission.IsEmpty() {
-		return d, err
-	}
-	checks, err := simulation.ChainOf(source, r, nil)
-	if err != nil {
-		return nil, err
-	}
-	d.admission, err = s.admission.Admit(authorization.WithPolicyBudgets(authorization.WithBudget(checks.Pin(ctx))), r, checks)
-	if err == nil && len(d.admission.Denying) > 0 {
-		d.Outcome, d.Reason = simulation.No, strings.Join(d.admission.Messages, "; ")
-	}
-	return d, err
-}
-
-// deciding returns the names of the policies in the reason of the last decision.
-func (d *decisions) deciding() []string {
-	if d.admission != nil && len(d.admission.Denying) > 0 {
-		return d.admission.Denying
-	}
-	return d.Policies()
-}
-
 // differenceTo returns what differs from an expectation, in lines, or an empty string.
-func differenceTo(want *expectation, d *decisions) string {
+func differenceTo(want *expectation, d *admissionpolicy.Decisions) string {
 	var lines []string
 	if verdict(d.Decision) != want.Decision {
 		lines = append(lines, fmt.Sprintf("at authorization: want %s, got %s", want.Decision, d.Decision))
@@ -132,11 +97,11 @@ func differenceTo(want *expectation, d *decisions) string {
 	if verdict(d.Outcome) != want.Outcome {
 		lines = append(lines, fmt.Sprintf("with the object: want %s, got %s", want.Outcome, d.Outcome))
 	}
-	policies := d.deciding()
+	policies := d.Policies()
 	if len(want.Policies) > 0 && !sameNames(want.Policies, policies) {
 		lines = append(lines, fmt.Sprintf("policies: want %s, got %s", list(want.Policies), list(policies)))
 	}
-	lines = append(lines, want.admissionDifference(d.admission)...)
+	lines = append(lines, want.admissionDifference(d.Admission)...)
 	if len(lines) == 0 {
 		return ""
 	}

@@ -288,21 +288,26 @@ func (t *test) complete(s *suite) (errs []error) {
 	return errs
 }
 
-// ReadTest reads a test of a suite, and the policies of the suite. It returns all mistakes in the suite.
-func ReadTest(ctx context.Context, d document.Document, name string, compiler *partial.Compiler) (policies []policyfile.Policy, r *simulation.Request, warnings []string, errs []error) {
+// Test is a test of a suite, with the policies of the suite.
+type Test struct {
+	Request   *simulation.Request
+	Policies  []policyfile.Policy
+	Admission *admissionpolicy.Set
+	Warnings  []string
+}
+
+// ReadTest reads a test of a suite. It returns all mistakes in the suite.
+func ReadTest(ctx context.Context, d document.Document, name string, compiler *partial.Compiler) (*Test, []error) {
 	s, errs := readSuite(ctx, d, compiler)
 	if len(errs) > 0 {
-		return nil, nil, nil, errs
-	}
-	if !s.admission.IsEmpty() {
-		s.warnings = append(s.warnings, fmt.Sprintf("%v: the ValidatingAdmissionPolicies of the suite are not explained, and may refuse the request", d.Source))
+		return nil, errs
 	}
 	for i := range s.Tests {
 		if s.Tests[i].Name == name {
-			return s.policies, s.Tests[i].asked(), s.warnings, nil
+			return &Test{Request: s.Tests[i].asked(), Policies: s.policies, Admission: s.admission, Warnings: s.warnings}, nil
 		}
 	}
-	return nil, nil, nil, []error{fmt.Errorf("%v: has no test %q", d.Source, name)}
+	return nil, []error{fmt.Errorf("%v: has no test %q", d.Source, name)}
 }
 
 // Kind is the kind of a suite.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -22,6 +21,7 @@ import (
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
 )
 
 // missRow is a request that a recipe refuses, and that explain is asked about.
@@ -100,7 +100,7 @@ var deviceRow = missRow{
 // explained is what the tests read of an explanation.
 type explained struct {
 	Decision string
-	NearMiss *struct{ Object, Field, Action, Value string }
+	NearMiss *nearmiss.NearMiss
 }
 
 // explain runs kubectl proviso explain with the policies of the cluster.
@@ -120,44 +120,6 @@ func (r *rig) nearMiss(t *testing.T, input string, args ...string) explained {
 		t.Fatalf("got %d %s%s", code, out, errOut)
 	}
 	return e
-}
-
-var fieldSteps = regexp.MustCompile(`"([^"]+)"|([A-Za-z0-9_]+)`)
-
-// missed returns an object with a near miss.
-func missed(t *testing.T, object map[string]any, e explained) map[string]any {
-	t.Helper()
-	var value any
-	if e.NearMiss.Action == "set" {
-		if err := json.Unmarshal([]byte(e.NearMiss.Value), &value); err != nil {
-			t.Fatal(err)
-		}
-	}
-	var now any = object
-	found := fieldSteps.FindAllStringSubmatch(e.NearMiss.Field, -1)
-	for i, m := range found {
-		name, isLast := m[1]+m[2], i == len(found)-1
-		if list, isList := now.([]any); isList {
-			index, err := strconv.Atoi(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if now = list[index]; isLast {
-				list[index] = value
-			}
-			continue
-		}
-		entries := now.(map[string]any)
-		switch {
-		case isLast && e.NearMiss.Action == "remove":
-			delete(entries, name)
-		case isLast:
-			entries[name] = value
-		default:
-			now = entries[name]
-		}
-	}
-	return object
 }
 
 func asJSON(t *testing.T, v any) string {
@@ -274,11 +236,11 @@ func (a *recipeSender) testMiss(t *testing.T, row *missRow) {
 	if got := strings.TrimSuffix(e.NearMiss.Action+" "+e.NearMiss.Field+" to "+e.NearMiss.Value, " to "); got != row.want {
 		t.Errorf("got %s, want %s", got, row.want)
 	}
-	object = missed(t, object, e)
+	object = e.NearMiss.Apply(t, object).(map[string]any)
 	passing := refused
 	if passing.body = asJSON(t, object); row.verb == "delete" {
 		created := merged(filled(row.prepare.body), map[string]any{"metadata": map[string]any{"name": row.again}})
-		a.asAdmin(t, []step{{post, row.target, asJSON(t, missed(t, created, e)), 201, ""}})
+		a.asAdmin(t, []step{{post, row.target, asJSON(t, e.NearMiss.Apply(t, created)), 201, ""}})
 		passing.target, passing.body = row.target+"/"+row.again, ""
 	}
 	if code, answer := a.send(t, passing, of.as, ""); code != row.code {
@@ -325,7 +287,7 @@ func testExplainAuditLog(t *testing.T, r *rig) {
 		return id != ""
 	})
 	e := r.nearMiss(t, "", "--audit-log", r.AuditLog(), "--audit-id", id)
-	if code, answer := send(missed(t, claim, e)); code != http.StatusCreated {
+	if code, answer := send(e.NearMiss.Apply(t, claim).(map[string]any)); code != http.StatusCreated {
 		t.Errorf("with the near miss: got %d %.600s", code, answer)
 	}
 	content, err := os.ReadFile(r.AuditLog())

@@ -17,11 +17,13 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/yaml"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
 )
 
 // admissionSuite is a suite of kubectl proviso test with ValidatingAdmissionPolicies. The fields are those that the examples use.
@@ -87,13 +89,13 @@ func admissionSuites(t *testing.T, r *rig) (suites []admissionSuite) {
 }
 
 // TestAdmissionPolicies makes the requests of the examples of ValidatingAdmissionPolicies to a kube-apiserver. The outcomes are those that kubectl proviso
-// test finds offline.
+// test finds offline. A request that is refused passes with the near miss that kubectl proviso explain finds offline.
 func TestAdmissionPolicies(t *testing.T) {
 	t.Parallel()
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
 		suites := admissionSuites(t, r)
 		prepareSuites(t, r, suites)
-		count := 0
+		count, misses := 0, 0
 		for _, s := range suites {
 			policies := " -f " + filepath.Join(s.dir, "policy.yaml")
 			r.must(t, "kubectl apply"+policies)
@@ -104,11 +106,14 @@ func TestAdmissionPolicies(t *testing.T) {
 					difference = tc.differenceOn(t, r)
 					return difference == ""
 				})
+				if tc.isDenied() && tc.triesNearMiss(t, r, s.dir) {
+					misses++
+				}
 			}
 			r.must(t, "kubectl delete --wait=false"+policies)
 		}
-		if count < 35 || len(suites) != 8 {
-			t.Errorf("%d tests in %d suites, so the test proves little", count, len(suites))
+		if count < 35 || misses < 12 || len(suites) != 8 {
+			t.Errorf("%d tests and %d near misses in %d suites, so the test proves little", count, misses, len(suites))
 		}
 	})
 }
@@ -211,6 +216,32 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 		return fmt.Sprintf("got the warnings %q", warnings)
 	}
 	return tc.auditDifference(t, r, id)
+}
+
+// triesNearMiss makes the request with the near miss that explain finds. It returns false if there is none.
+func (tc *admissionTest) triesNearMiss(t *testing.T, r *rig, dir string) bool {
+	t.Helper()
+	out, errOut, code := r.shell(t, fmt.Sprintf("kubectl proviso explain -f %s --test=%q -o json", filepath.Join(dir, "test.yaml"), tc.Name))
+	e := struct{ NearMiss *nearmiss.NearMiss }{}
+	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 1 {
+		t.Fatalf("%s: got %d %s%s", tc.Name, code, out, errOut)
+	}
+	if e.NearMiss == nil {
+		return false
+	}
+	var object any
+	if err := json.Unmarshal(tc.Data.Object.Raw, &object); err != nil || e.NearMiss.Object != "object" {
+		t.Fatalf("%s: %v, %+v", tc.Name, err, e.NearMiss)
+	}
+	changed, err := json.Marshal(e.NearMiss.Apply(t, object))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := admissionTest{Request: tc.Request, Data: authorizationv1alpha1.AuthorizationConditionsRequest{Object: &runtime.RawExtension{Raw: changed}}}
+	if difference := again.differenceOn(t, r); difference != "" {
+		t.Errorf("%s, with the near miss %+v: %s", tc.Name, *e.NearMiss, difference)
+	}
+	return true
 }
 
 // auditDifference returns what differs in the audit event.

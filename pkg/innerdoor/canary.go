@@ -6,15 +6,21 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/url"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/transport"
 )
 
 // A canary is a dry-run request with which a replica of Proviso finds out whether a kube-apiserver calls the inner door. Proviso
@@ -117,6 +123,46 @@ func CanaryDigestOf(status *metav1.Status, nonce string) (digest string, ok bool
 		}
 	}
 	return "", false
+}
+
+// CanaryRequest is a dry-run request that a canary sends about a ConfigMap.
+type CanaryRequest struct {
+	Method string
+	// Namespace is the namespace of the ConfigMap.
+	Namespace string
+	// Name is the name of the ConfigMap in the URL. It is empty if the URL is that of all ConfigMaps in Namespace.
+	Name string
+	// Query is the query of the URL, beside the dry run.
+	Query url.Values
+	// Object is the name of the ConfigMap in the body. If it is empty, the request has no body.
+	Object string
+}
+
+// For returns the request to a server at https://host:port, with a nonce by which the servers can tell it from other requests.
+func (c CanaryRequest) For(ctx context.Context, server, nonce string) (*http.Request, error) {
+	target, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+	target = target.JoinPath("api", "v1", "namespaces", c.Namespace, "configmaps", c.Name)
+	query := url.Values{"dryRun": {metav1.DryRunAll}}
+	maps.Copy(query, c.Query)
+	target.RawQuery = query.Encode()
+	var body io.Reader
+	if c.Object != "" {
+		body = strings.NewReader(fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "namespace": %q}}`, c.Object, c.Namespace))
+	}
+	request, err := http.NewRequestWithContext(ctx, c.Method, target.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	request.Header.Set(transport.ImpersonateUserHeader, CanaryUser)
+	request.Header.Set(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(CanaryExtra), nonce)
+	return request, nil
 }
 
 // CanaryIdentity returns the canary with a nonce.

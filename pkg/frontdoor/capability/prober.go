@@ -6,20 +6,16 @@ SPDX-License-Identifier: Apache-2.0
 package capability
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/transport"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -38,6 +34,11 @@ const (
 	// maxShown bounds how many servers a problem names.
 	maxShown = 3
 )
+
+// canary would update a ConfigMap, if the front door did not deny it.
+var canary = innerdoor.CanaryRequest{
+	Method: http.MethodPut, Namespace: innerdoor.ConditionsCanaryNamespace, Name: innerdoor.ConditionsCanaryName, Object: innerdoor.ConditionsCanaryName,
+}
 
 // Config configures a Prober.
 type Config struct {
@@ -132,7 +133,7 @@ func (p *Prober) send(ctx context.Context, address string) (handles bool, messag
 		return false, kubeapiservers.Shortened(err.Error())
 	}
 	nonce := innerdoor.NewNonce()
-	request, err := newRequest(ctx, address, nonce)
+	request, err := canary.For(ctx, address, nonce)
 	if err != nil {
 		return false, kubeapiservers.Shortened(err.Error())
 	}
@@ -150,25 +151,6 @@ func (p *Prober) send(ctx context.Context, address string) (handles bool, messag
 	}
 	// The nonce differs each time, and would make each message a new one.
 	return false, kubeapiservers.Shortened(fmt.Sprintf("refused, but not by the front door: %d %s", status.Code, strings.ReplaceAll(status.Message, nonce, "…")))
-}
-
-func newRequest(ctx context.Context, server, nonce string) (*http.Request, error) {
-	target, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-	target = target.JoinPath("api", "v1", "namespaces", innerdoor.ConditionsCanaryNamespace, "configmaps", innerdoor.ConditionsCanaryName)
-	target.RawQuery = url.Values{"dryRun": {metav1.DryRunAll}}.Encode()
-	body := fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "namespace": %q}}`, innerdoor.ConditionsCanaryName, innerdoor.ConditionsCanaryNamespace)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPut, target.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set(transport.ImpersonateUserHeader, innerdoor.CanaryUser)
-	request.Header.Set(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(innerdoor.CanaryExtra), nonce)
-	return request, nil
 }
 
 // Handles reports whether the kube-apiserver with an address is known to handle conditions.

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package probe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,9 +13,6 @@ import (
 	"net/url"
 	"slices"
 	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/transport"
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
@@ -50,23 +46,21 @@ func (r Result) callsInnerDoor() bool { return r == Good || r == Elsewhere }
 
 // canary is one request of a round.
 type canary struct {
-	verb, method string
-	// named says that the URL has the name of the ConfigMap.
-	named bool
-	// query is the query of the URL, beside the dry run.
-	query url.Values
-	// withObject says that the body is the ConfigMap.
-	withObject bool
+	verb string
+	// request has no namespace, which a round adds.
+	request innerdoor.CanaryRequest
 }
 
 // canaries are the requests of a round. The first two are the same: if the server reuses answers, it asks about one of them
 // only.
 var canaries = []canary{
-	{verb: "create", method: http.MethodPost, withObject: true},
-	{verb: "create", method: http.MethodPost, withObject: true},
-	{verb: "update", method: http.MethodPut, named: true, withObject: true},
-	{verb: "delete", method: http.MethodDelete, named: true},
-	{verb: "deletecollection", method: http.MethodDelete, query: url.Values{"fieldSelector": {"metadata.name=" + innerdoor.CanaryName}}},
+	{verb: "create", request: innerdoor.CanaryRequest{Method: http.MethodPost, Object: innerdoor.CanaryName}},
+	{verb: "create", request: innerdoor.CanaryRequest{Method: http.MethodPost, Object: innerdoor.CanaryName}},
+	{verb: "update", request: innerdoor.CanaryRequest{Method: http.MethodPut, Name: innerdoor.CanaryName, Object: innerdoor.CanaryName}},
+	{verb: "delete", request: innerdoor.CanaryRequest{Method: http.MethodDelete, Name: innerdoor.CanaryName}},
+	{verb: "deletecollection", request: innerdoor.CanaryRequest{
+		Method: http.MethodDelete, Query: url.Values{"fieldSelector": {"metadata.name=" + innerdoor.CanaryName}},
+	}},
 }
 
 // round is one round at one server.
@@ -113,7 +107,8 @@ type outcome struct {
 // run sends the canaries, one after the other. The first that the inner door does not refuse with the digest ends the round.
 func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string) outcome {
 	for _, c := range canaries {
-		request, err := r.request(ctx, server, namespace, c)
+		c.request.Namespace = namespace
+		request, err := c.request.For(ctx, server, r.nonce)
 		if err != nil {
 			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err))}
 		}
@@ -153,35 +148,4 @@ func (r *round) tied() outcome {
 		return outcome{result: Elsewhere, message: "the server calls the inner door, and another replica of Proviso answers its checks"}
 	}
 	return outcome{result: Good, message: "the server calls the inner door"}
-}
-
-func (r *round) request(ctx context.Context, server, namespace string, c canary) (*http.Request, error) {
-	target, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-	target = target.JoinPath("api", "v1", "namespaces", namespace, "configmaps")
-	if c.named {
-		target = target.JoinPath(innerdoor.CanaryName)
-	}
-	query := url.Values{"dryRun": {metav1.DryRunAll}}
-	for key, values := range c.query {
-		query[key] = values
-	}
-	target.RawQuery = query.Encode()
-	var body []byte
-	if c.withObject {
-		body = fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "namespace": %q}}`, innerdoor.CanaryName, namespace)
-	}
-	request, err := http.NewRequestWithContext(ctx, c.method, target.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	if c.withObject {
-		request.Header.Set("Content-Type", "application/json")
-	}
-	request.Header.Set(transport.ImpersonateUserHeader, innerdoor.CanaryUser)
-	request.Header.Set(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(innerdoor.CanaryExtra), r.nonce)
-	return request, nil
 }

@@ -65,6 +65,21 @@ func withCertificate(t *testing.T, certFile, keyFile string) *http.Client {
 	return client(t, certificate)
 }
 
+// sent sends a request, and returns the code and the body of the answer.
+func sent(t *testing.T, c *http.Client, request *http.Request) (int, string) {
+	t.Helper()
+	response, err := c.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
 func request(t *testing.T, c *http.Client, method, path string, headers map[string]string, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, stack.ProvisoURL()+path, strings.NewReader(body))

@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -161,16 +160,7 @@ func longList(t *testing.T, user, path string) (code int, body string) {
 		t.Fatal(err)
 	}
 	target.RawQuery = "labelSelector=" + strings.Repeat("!a,", 230_000) + "!a"
-	response, err := client.Do(&http.Request{Method: http.MethodGet, URL: target, Header: http.Header{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	return sent(t, client, &http.Request{Method: http.MethodGet, URL: target, Header: http.Header{}})
 }
 
 // TestFrontDoorConditions asks what becomes of conditions at the front door.
@@ -376,16 +366,12 @@ func withCA(t *testing.T, caFile, certFile, keyFile string) *http.Client {
 
 func post(t *testing.T, c *http.Client, url, body string) (int, string) {
 	t.Helper()
-	response, err := c.Post(url, "application/json", strings.NewReader(body))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	request.Header.Set("Content-Type", "application/json")
+	return sent(t, c, request)
 }
 
 // TestFrontDoorClients knocks without the certificate of kube-apiserver.

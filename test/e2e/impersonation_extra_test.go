@@ -10,7 +10,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -140,16 +139,7 @@ func (r extraRow) do(t *testing.T, transport http.RoundTripper, server, object s
 		request.Header = http.Header{}
 	}
 	request.Header.Set("Content-Type", "application/json")
-	response, err := transport.RoundTrip(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	return sent(t, &http.Client{Transport: transport}, request)
 }
 
 func (r extraRow) run(t *testing.T, transport http.RoundTripper, server, object string) {

@@ -454,16 +454,7 @@ func (m *measured) send(t *testing.T, o outcome) (int, string) {
 		certFile, keyFile := stack.UserCertificate(o.requester)
 		client = withCA(t, stack.CAFile(), certFile, keyFile)
 	}
-	response, err := client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	return sent(t, client, r)
 }
 
 // waitForCache waits until the watch cache has an object that was patched. The server retries a patch that is refused with an

@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -80,16 +79,7 @@ func (s *separate) get(t *testing.T, path string) (code int, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := s.http.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(content)
+	return sent(t, s.http, request)
 }
 
 // metric returns the value of a metric, as it is printed.

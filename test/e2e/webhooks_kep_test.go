@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,7 +26,7 @@ import (
 
 // The groups by which users of TestWebhookOfTheKEP choose the webhooks that decide.
 const (
-	// groupLater are the users whom a webhook after that of the KEP allows everything.
+	// groupLater is a group that a second webhook allows everything. It is called after the webhook of the KEP.
 	groupLater = "later"
 	// groupWithout are the users about whom a webhook of the KEP is asked without an endpoint for conditions.
 	groupWithout = "without"
@@ -52,16 +51,7 @@ func TestWebhookOfTheKEP(t *testing.T) {
 		if group != "" {
 			r.Header.Set("Impersonate-Group", group)
 		}
-		response, err := s.http.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		content, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return response.StatusCode, string(content)
+		return sent(t, s.http, r)
 	}
 	machine := func(name, class, image, label string) string {
 		labels := map[string]string{}
@@ -120,10 +110,10 @@ func TestWebhookOfTheKEP(t *testing.T) {
 		{name: "h1", user: "kep-opaque", method: http.MethodPost, body: machine("m", "dev", "a", ""), want: 201, evaluates: true},
 		{name: "h2", user: "kep-opaque", method: http.MethodPost, body: machine("m", "prod", "a", ""), want: 403, evaluates: true},
 		{name: "h3", user: "kep-opaque", method: http.MethodDelete, object: "/stored", want: 403},
-		{name: "i1", user: "somebody", method: http.MethodGet, object: "/stored", want: 403},
-		{name: "i1, a later authorizer allows", user: "somebody", group: groupLater, method: http.MethodGet, object: "/stored", want: 200},
-		{name: "i2", user: "somebody", method: http.MethodPost, body: machine("m", "dev", "a", ""), want: 403},
-		{name: "i3", user: "somebody", method: http.MethodDelete, object: "/stored", want: 403},
+		{name: "i1", user: "kep-unknown", method: http.MethodGet, object: "/stored", want: 403},
+		{name: "i1, a later authorizer allows", user: "kep-unknown", group: groupLater, method: http.MethodGet, object: "/stored", want: 200},
+		{name: "i2", user: "kep-unknown", method: http.MethodPost, body: machine("m", "dev", "a", ""), want: 403},
+		{name: "i3", user: "kep-unknown", method: http.MethodDelete, object: "/stored", want: 403},
 		{name: "n1, dev", user: "kep-dev", group: groupWithout, method: http.MethodPost, body: machine("m", "dev", "a", ""), want: 403},
 		{name: "n1, opaque", user: "kep-opaque", group: groupWithout, method: http.MethodPost, body: machine("m", "dev", "a", ""), want: 403},
 		{name: "n2", user: "kep-guarded", group: groupWithout, method: http.MethodPost, body: machine("m", "dev", "a", ""), want: 403},

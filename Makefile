@@ -76,7 +76,7 @@ test: test-needs test-unit test-rbac test-release test-browser test-integration 
 
 .PHONY: test-needs
 test-needs: ## Say what the machine lacks for the tests.
-	@for name in gcc openssl; do command -v $${name} >/dev/null || echo "$${name} is missing: some tests will fail"; done
+	@for name in gcc openssl script; do command -v $${name} >/dev/null || echo "$${name} is missing: some tests will fail"; done
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  echo "chromium is missing: the test of the playground will be $(if $(PROVISO_REQUIRE_CHROMIUM),failed,skipped). Install the package chromium"
 

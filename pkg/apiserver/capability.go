@@ -58,8 +58,9 @@ func (o *others) installCapability(generic *genericapiserver.GenericAPIServer) e
 	})
 }
 
-// kubeAPIServers returns what is known about kube-apiservers that handle conditions, or nil if none gets any. They handle none of which the
-// front door does not know which server serves them.
+// kubeAPIServers returns whether all kube-apiservers enforce conditions themselves, and the resources for which the front door sends them no
+// conditions. It returns nil if the front door sends none at all. The front door sends no conditions about a resource either if it does not
+// know which server serves the resource; that is a problem, too.
 func (p *places) kubeAPIServers() *enforcementstatus.KubeAPIServers {
 	if p.capability == nil {
 		return nil

@@ -117,7 +117,7 @@ func TestWebhooksComeLast(t *testing.T) {
 	}{
 		{"requests", chains.Requests, []string{review, "/webhook"}},
 		{"reviews", chains.Reviews, []string{review, "/webhook", review, "/webhook"}},
-		// The cache is that of requests.
+		// The front door finds the answer in the cache that the chain for requests has filled.
 		{"after policies", chains.AfterPolicies, nil},
 	} {
 		for range 2 {

@@ -610,7 +610,7 @@ func TestMetrics(t *testing.T) {
 	attributes := asking()
 	attributes.Name = "another"
 	chain.Begin(t.Context(), attributes)
-	// The time of the caller ends, and nobody waits for the answer.
+	// Two calls are not answered: the deadline of the first caller passes, and the second caller gives up.
 	r.mu.Lock()
 	r.answer = hangs
 	r.mu.Unlock()

@@ -217,7 +217,8 @@ func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision 
 	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) || errors.Is(err, errNotCalled) {
 		return authorization.Deny("the authorization webhook failed", err)
 	}
-	if !errors.Is(ctx.Err(), context.Canceled) { // nobody waits for the answer
+	// A caller who has gone away does not use the answer, so that the failure has let nothing pass.
+	if !errors.Is(ctx.Err(), context.Canceled) {
 		failOpen.WithLabelValues(w.name, resultOf(ctx, err)).Inc()
 	}
 	return authorization.NoOpinion("the authorization webhook failed", err)

@@ -81,8 +81,9 @@ test-needs: ## Say what the machine lacks for the tests.
 	  echo "chromium is missing: the test of the playground will be $(if $(PROVISO_REQUIRE_CHROMIUM),failed,skipped). Install the package chromium"
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need nothing but Go, with the race detector.
-	go test -race -timeout 10m $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+test-unit: ## Run the tests that need nothing but Go, with the race detector, and without it those that try many random cases.
+	go test -race -short -timeout 10m $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+	go test -timeout 10m $$(grep -rl --include='*_test.go' 'cases\.Number(' pkg | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 .PHONY: test-rbac
 test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in a module of its own.

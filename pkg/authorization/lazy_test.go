@@ -16,6 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // TestLazyAsksAsLittleAsItCan counts who is asked before a request is let past
@@ -71,7 +72,7 @@ func TestLazyAsksAsLittleAsItCan(t *testing.T) {
 func TestLazyAgreesWithEager(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 12))
-	for range 20000 {
+	for range cases.Number(20_000) {
 		values := []string{isTrue, isFalse}
 		fails := r.IntN(2) == 0
 		if fails {

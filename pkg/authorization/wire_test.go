@@ -20,6 +20,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 type wireSet = authorizationapi.SubjectAccessReviewConditionSet
@@ -71,7 +72,7 @@ func TestWireRoundTrip(t *testing.T) {
 func TestWireKeepsMeaning(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range 5000 {
+	for range cases.Number(5_000) {
 		sets := randomSets(r, 2, complete)
 		wire, err := authorization.SetsToWire(sets)
 		if err != nil {

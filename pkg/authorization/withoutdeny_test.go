@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // ids returns the IDs of conditions.
@@ -83,7 +84,7 @@ func TestWithoutDenyLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	values := []string{isTrue, isFalse, isError, isUnsupported}
 	compared := 0
-	for range 20000 {
+	for range cases.Number(20_000) {
 		var own []authorization.Condition
 		for id := range 1 + r.IntN(3) {
 			own = append(own, condition(100+id, authorization.EffectDeny, isLater))

@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -341,7 +342,7 @@ func TestExclusionLaw(t *testing.T) {
 	l.cluster = newAdmissionCluster(t, fieldVerbs{}, barrierlaw.Namespaces...)
 	var workers errgroup.Group
 	workers.SetLimit(lawWorkers)
-	for i := range *lawPolicies / 4 { // the objects are larger
+	for i := range cases.Number(*lawPolicies) / 4 { // the objects are larger
 		if t.Failed() {
 			break
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 var (
@@ -111,7 +112,7 @@ func TestLaw(t *testing.T) {
 	began := time.Now()
 	var workers errgroup.Group
 	workers.SetLimit(lawWorkers)
-	for i := range *lawPolicies {
+	for i := range cases.Number(*lawPolicies) {
 		if t.Failed() {
 			break
 		}

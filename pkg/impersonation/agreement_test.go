@@ -20,13 +20,15 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // TestFilterAgreesWithReviews: whatever the policies and the other permissions are, a request
 // comes to what a review says, in the same words.
 func TestFilterAgreesWithReviews(t *testing.T) {
 	t.Parallel()
-	const sites, requests = 400, 10
+	const requests = 10
+	sites := cases.Number(400)
 	r := rand.New(rand.NewPCG(18, 14))
 	type outcome struct {
 		User               *user.DefaultInfo
@@ -75,7 +77,7 @@ func TestFilterAgreesWithReviews(t *testing.T) {
 	}
 	t.Log(outcomes)
 	for _, needed := range []string{", residual false", "user-info, residual false", "conditional, residual false", "conditional, residual true", "legacy, residual false", "legacy, residual true"} {
-		if outcomes[needed] < 20 {
+		if outcomes[needed] < cases.Number(20) {
 			t.Errorf("only %d are %q", outcomes[needed], needed)
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // atoms are conditions on everything that a condition of the mode conditional can read,
@@ -160,7 +161,8 @@ func (c checked) atOnce(ctx context.Context, t *testing.T, object cel.Values) (d
 // other refusals are of what cannot be enforced, and say so.
 func TestConditionalLaw(t *testing.T) {
 	t.Parallel()
-	const sites, requests = 250, 25
+	const requests = 25
+	sites := cases.Number(250)
 	r := rand.New(rand.NewPCG(56, 81))
 	outcomes := map[string]int{}
 	for range sites {
@@ -233,7 +235,7 @@ func TestConditionalLaw(t *testing.T) {
 		"allowed true, residual true, legacy true, denied false", "allowed false, residual true, legacy true, denied true", "allowed true, residual true, legacy false, denied false",
 		"allowed false, residual true, legacy false, denied false", "allowed false, residual true, legacy false, denied true", "allowed false, residual false, legacy true, denied true",
 	} {
-		if outcomes[needed] < 100 {
+		if outcomes[needed] < cases.Number(100) {
 			t.Errorf("%s: only %d cases", needed, outcomes[needed])
 		}
 	}

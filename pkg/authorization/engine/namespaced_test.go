@@ -14,6 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // randomPolicies are policies of the cluster and of two namespaces, with conditions that hold or not, fail, cost
@@ -35,7 +36,7 @@ func TestNamespacedDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(15, 16)) //nolint:gosec // not for secrets
 	evaluated := 0
-	for range 300 {
+	for range cases.Number(300) {
 		specs := randomPolicies(r)
 		source := publish(t, specs)
 		chain := placesChain(t, source)
@@ -50,7 +51,7 @@ func TestNamespacedDecidesTheSame(t *testing.T) {
 			t.Fatalf("%+v:\ngot  %s\nwant %s", specs, got, want)
 		}
 	}
-	if evaluated < 100 {
+	if evaluated < cases.Number(100) {
 		t.Errorf("only %d of the decisions had conditions of the namespace", evaluated)
 	}
 }

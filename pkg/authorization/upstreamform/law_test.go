@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 var (
@@ -139,7 +140,7 @@ func TestLaw(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(*lawSeed, 5681)) //nolint:gosec // not for secrets
 	conditional, closed := 0, 0
-	for range *lawCases {
+	for range cases.Number(*lawCases) {
 		o := law(t, randomChain(r, 2))
 		if o.conditional {
 			conditional++
@@ -148,9 +149,9 @@ func TestLaw(t *testing.T) {
 			closed++
 		}
 	}
-	t.Logf("%d decisions, %d of them conditional, %d more closed after the translation", *lawCases, conditional, closed)
-	if conditional < *lawCases/4 {
-		t.Errorf("only %d of %d decisions are conditional", conditional, *lawCases)
+	t.Logf("%d decisions, %d of them conditional, %d more closed after the translation", cases.Number(*lawCases), conditional, closed)
+	if conditional < cases.Number(*lawCases)/4 {
+		t.Errorf("only %d of %d decisions are conditional", conditional, cases.Number(*lawCases))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // reference returns a decision in the types of k8s.io/apiserver, as a kube-apiserver would read it.
@@ -105,7 +106,7 @@ func TestReferenceIsNeverMoreOpen(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(*lawSeed, 141959)) //nolint:gosec // not for secrets
 			conditional, more, allowed := 0, 0, 0
-			for range *lawCases {
+			for range cases.Number(*lawCases) {
 				d := evaluable(randomChain(r, 2))
 				form, _ := upstreamform.Encode(d)
 				if form == nil {
@@ -124,8 +125,8 @@ func TestReferenceIsNeverMoreOpen(t *testing.T) {
 				}
 			}
 			t.Logf("%d conditional decisions, %d allowed, %d more open", conditional, allowed, more)
-			if conditional < *lawCases/4 || allowed < conditional/20 {
-				t.Errorf("of %d decisions only %d are conditional, and %d allow", *lawCases, conditional, allowed)
+			if conditional < cases.Number(*lawCases)/4 || allowed < conditional/20 {
+				t.Errorf("of %d decisions only %d are conditional, and %d allow", cases.Number(*lawCases), conditional, allowed)
 			}
 		})
 	}

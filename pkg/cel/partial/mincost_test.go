@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // TestMinCostIsALowerBound asks, function by function, that an evaluation costs no less than the
@@ -80,7 +81,8 @@ func TestMinCostIsALowerBound(t *testing.T) {
 // TestNoValueCostsLessThanMinCost asks the same of expressions at random, wherever they have a value.
 func TestNoValueCostsLessThanMinCost(t *testing.T) {
 	t.Parallel()
-	const expressions, depth = 2_000, 4
+	const depth = 4
+	expressions := cases.Number(2_000)
 	c, checked, positive := policyCompiler(t), 0, 0
 	g := &generator{Rand: rand.New(rand.NewPCG(5681, 22))}
 	for range expressions {

@@ -28,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // requests are what is known at authorization: ordinary, hostile, and nearly nothing.
@@ -399,9 +400,7 @@ func environmentNumber(t *testing.T, name string, otherwise int) int {
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	want, workers := environmentNumber(t, "ORACLE_CASES", oracleCases), environmentNumber(t, "ORACLE_WORKERS", 1)
-	if testing.Short() {
-		want /= 10
-	}
+	want = cases.Number(want)
 	seed, enough := environmentNumber(t, "ORACLE_SEED", 1), environmentNumber(t, "ORACLE_FAILURES", 20)
 	var group sync.WaitGroup
 	for worker := range workers {

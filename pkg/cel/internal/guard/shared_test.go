@@ -16,6 +16,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 // countedList is a list that counts how often elements are read from it. It has the same element at
@@ -113,7 +114,8 @@ func TestNoFunctionWalksSharedValuesUnbounded(t *testing.T) {
 	t.Parallel()
 	compiler := newCompiler(t)
 	const bound = 1_000_000
-	for _, expression := range calls(t) {
+	expressions := calls(t)
+	for _, expression := range expressions[:cases.Number(len(expressions))] {
 		for name, element := range map[string]ref.Val{"numbers": types.Int(1), "texts": types.String("a"), "empty lists": types.DefaultTypeAdapter.NativeToValue([]any{})} {
 			for _, other := range []string{"the same", "a number"} {
 				var reads int

@@ -29,8 +29,10 @@ const (
 	PrivilegedGroupsName = "kubernetes.io/always-allow-groups"
 	PathsName            = "kubernetes.io/always-allow-paths"
 	// ReservedName is the authorizer that denies to impersonate what is reserved for Proviso.
-	ReservedName      = "reserved.proviso.dev"
-	ExcludeName       = "exclude.granular.proviso.dev"
+	ReservedName = "reserved.proviso.dev"
+	ExcludeName  = "exclude.granular.proviso.dev"
+	// DenialsName is kube-apiserver for its Deny only, before the webhooks.
+	DenialsName       = "deny.kube-apiserver"
 	KubeAPIServerName = "kube-apiserver"
 	// WebhooksName is a placeholder for the webhooks of --authorization-config. A chain replaces
 	// it by the webhooks, which have their own names.
@@ -92,8 +94,8 @@ func (m membership) String() string {
 	return strings.Join(names, ", ")
 }
 
-// authorizerTable lists all authorizers in the order in which a chain calls them. ARCHITECTURE.md
-// has the same list with reasons.
+// authorizerTable lists all authorizers in the order in which a chain calls them: what can only deny, then the webhooks, which can do both, and then what
+// only allows. So no Allow hides a Deny, except for an Allow of a webhook before another webhook. ARCHITECTURE.md has the same list with reasons.
 var authorizerTable = []struct {
 	name string
 	in   membership
@@ -106,10 +108,11 @@ var authorizerTable = []struct {
 	{name: ReservedName, in: inServer | inRestrictions, build: (*chainConfig).reservedExtras},
 	{name: ExcludeName, in: inServer | inInnerDoor, build: (*chainConfig).excludedFields},
 	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies},
+	{name: DenialsName, in: inServer, build: (*chainConfig).kubeAPIServerDenials},
+	{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor, build: (*chainConfig).webhooks},
 	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
 	{name: engine.GrantingName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).grantingPolicies},
 	{name: engine.NamespacedName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).namespacedPolicies},
-	{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor, build: (*chainConfig).webhooks},
 	{name: NodeName, in: inServer | inAfterPolicies, build: (*chainConfig).node},
 	{name: IncludeName, in: inServer | inInnerDoor, build: (*chainConfig).includedFields},
 	// kube-apiserver asks the front door before its other authorizers, so that they decide what Proviso leaves open.
@@ -199,6 +202,8 @@ type chainConfig struct {
 	*AuthorizerConfig
 	// asksKubeAPIServer is Fresh or Cached. It is nil in chains that do not ask kube-apiserver.
 	asksKubeAPIServer authorization.Decider
+	// denials is asksKubeAPIServer for its Deny only. It is nil if nothing between the two could allow.
+	denials authorization.Decider
 	// fresh says that webhooks are asked every time.
 	fresh bool
 	// freshConditions says that webhooks are asked every time if their answer is conditional.
@@ -215,6 +220,9 @@ type chainConfig struct {
 }
 
 func (c *chainConfig) newChain(in membership) (*authorization.Chain, error) {
+	if in&inServer != 0 && c.Webhooks != nil {
+		c.denials, c.asksKubeAPIServer = webhook.DenialsFirst(c.asksKubeAPIServer)
+	}
 	var members []authorization.Member
 	for _, entry := range authorizerTable {
 		if entry.in&in == 0 {
@@ -264,6 +272,8 @@ func (c *chainConfig) policies(part engine.Part) authorization.Decider {
 }
 
 func (c *chainConfig) kubeAPIServer() (authorization.Decider, error) { return c.asksKubeAPIServer, nil }
+
+func (c *chainConfig) kubeAPIServerDenials() (authorization.Decider, error) { return c.denials, nil }
 
 func (c *chainConfig) webhooks() (authorization.Decider, error) {
 	if c.Webhooks == nil {

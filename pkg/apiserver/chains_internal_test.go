@@ -46,11 +46,11 @@ func TestArchitectureListsTheAuthorizers(t *testing.T) {
 }
 
 // TestRestrictionsComeFirst asks that nothing that can grant comes before the authorizers that can
-// only deny, apart from what no policy binds.
+// only deny, apart from what no policy binds, and that the webhooks come before all that only grants.
 func TestRestrictionsComeFirst(t *testing.T) {
 	t.Parallel()
 	unbound := []string{PrivilegedGroupsName, PathsName}
-	if diff := cmp.Diff(append(unbound, ReservedName, ExcludeName, engine.RestrictingName, KubeAPIServerName), AuthorizerNames()[:6]); diff != "" {
+	if diff := cmp.Diff(append(unbound, ReservedName, ExcludeName, engine.RestrictingName, DenialsName, WebhooksName), AuthorizerNames()[:7]); diff != "" {
 		t.Errorf("the first authorizers (-want +got):\n%s", diff)
 	}
 }

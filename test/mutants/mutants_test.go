@@ -402,6 +402,17 @@ var suites = []mutation.Suite{
 		{Name: "mapping effects: what Proviso serves", File: "mappingbarriers.go", Old: "r.Reason != \"\" && !isOwn(r)", New: "r.Reason != \"\""},
 		{Name: "mapping effects: warnings about exclusions without a barrier", File: "mappingbarriers.go", Old: "hasAll = false", New: "hasAll = true"},
 	}},
+	{Package: "pkg/apiserver", Test: "^TestNoAllowHidesADeny$", Mutants: []mutation.Mutant{
+		{Name: "chains: an Allow of a webhook before a Deny of kube-apiserver", File: "chains.go", Old: "if in&inServer != 0 && c.Webhooks != nil {", New: "if false {"},
+		{Name: "chains: kube-apiserver is asked once", File: "chains.go", Old: "c.denials, c.asksKubeAPIServer = webhook", New: "c.denials, _ = webhook"},
+		{Name: "chains: webhooks decide checks of conditions", File: "chains.go", Old: "{name: WebhooksName, in: inServer | inAfterPolicies", New: "{name: WebhooksName, in: inReviews | inRequests | inAfterPolicies"},
+		{Name: "chains: webhooks decide at the inner door", File: "chains.go", Old: "{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor", New: "{name: WebhooksName, in: inServer | inAfterPolicies"},
+	}},
+	{Package: "pkg/authorization/webhook", Test: "^TestDenialsFirst", Mutants: []mutation.Mutant{
+		{Name: "denials first: an Allow at the first place", File: "denials.go", Old: "return authorization.NoOpinion(\"\", nil) // the last", New: "return decision // the last"},
+		{Name: "denials first: conditions", File: "denials.go", Old: "case !decision.IsUnconditional():", New: "case false:"},
+		{Name: "denials first: an answer of before", File: "denials.go", Old: "	delete(k.answers, key)\n", New: ""},
+	}},
 	{Package: "pkg/apiserver", Test: "^TestChainOfTheInnerDoor$", Mutants: []mutation.Mutant{
 		{Name: "inner door: Deny policies", File: "chains.go", Old: "inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies", New: "inRestrictions | inFrontDoor, build: (*chainConfig).restrictingPolicies"},
 		{Name: "inner door: kube-apiserver is asked last", File: "chains.go", Old: "{name: KubeAPIServerName, in: inServer, build", New: "{name: KubeAPIServerName, in: inServer | inInnerDoor, build"},

@@ -32,8 +32,8 @@ const maxInnerDoorTTL = 3 * time.Second
 // every aggregated server, and --authorization-config. The authorizers differ: see package webhook.
 type AuthorizationOptions struct {
 	*genericoptions.DelegatingAuthorizationOptions
-	// ConfigFile is the path of an AuthorizationConfiguration with webhooks that are called after
-	// the policies. Empty means that there are none.
+	// ConfigFile is the path of an AuthorizationConfiguration with webhooks that are called before RBAC and the policies that allow.
+	// Empty means that there are none.
 	ConfigFile string
 }
 
@@ -46,7 +46,7 @@ func NewAuthorizationOptions() *AuthorizationOptions {
 func (o *AuthorizationOptions) AddFlags(fs *pflag.FlagSet) {
 	o.DelegatingAuthorizationOptions.AddFlags(fs)
 	fs.StringVar(&o.ConfigFile, "authorization-config", o.ConfigFile,
-		"File with an AuthorizationConfiguration (config.proviso.dev/v1alpha1), with webhooks that are called after the policies, in order. The server reloads this file and its kubeconfig files when they change. If the new configuration is invalid, the last valid one is still used.")
+		"File with an AuthorizationConfiguration (config.proviso.dev/v1alpha1), with webhooks that are called in order, before RBAC and the policies that allow. The server reloads this file and its kubeconfig files when they change. If the new configuration is invalid, the last valid one is still used.")
 }
 
 // Validate returns all errors in the options.

@@ -91,9 +91,9 @@ func configured(t *testing.T, name, kubeconfig string) string {
 	})
 }
 
-// TestWebhooksComeLast asks both chains twice: kube-apiserver and the webhook are asked in
+// TestWebhooksAreAsked asks both chains twice: kube-apiserver and the webhook are asked in
 // this order, and again only for reviews.
-func TestWebhooksComeLast(t *testing.T) {
+func TestWebhooksAreAsked(t *testing.T) {
 	t.Parallel()
 	const review = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 	o := options.NewAuthorizationOptions()

@@ -29,8 +29,7 @@ const (
 
 // ChainConfig configures the chain of a server that enforces decisions of Proviso.
 type ChainConfig struct {
-	// KubeAPIServer calls kube-apiserver. It should cache answers, because the chain calls it
-	// twice.
+	// KubeAPIServer calls kube-apiserver.
 	KubeAPIServer *Authorizer
 	// Webhooks has the Provisos and other webhooks. It must be a restricting Source.
 	Webhooks *Source
@@ -95,28 +94,16 @@ func NewChain(config ChainConfig) (*authorization.Chain, error) {
 		}
 		members = append(members, authorization.Member{Name: m.Name, Decider: restriction{m.Decider}})
 	}
+	first, last := DenialsFirst(config.KubeAPIServer)
 	members = append(members,
-		authorization.Member{Name: memberDenials, Decider: denials{config.KubeAPIServer}},
+		authorization.Member{Name: memberDenials, Decider: first},
 		authorization.Member{Name: memberWebhooks, Decider: &Dynamic{Source: config.Webhooks, Fresh: config.Fresh}},
-		authorization.Member{Name: memberKube, Decider: config.KubeAPIServer})
+		authorization.Member{Name: memberKube, Decider: last})
 	return authorization.NewChain(append(members, config.Last...)...)
 }
 
 // chainNames are the names that webhooks of a restricting Source must not have.
 var chainNames = []string{memberGroups, memberPaths, memberDenials, memberWebhooks, memberKube}
-
-// denials is an Authorizer whose Allow is converted to NoOpinion.
-type denials struct {
-	authorizer *Authorizer
-}
-
-func (d denials) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
-	decision := d.authorizer.Decide(ctx, attributes)
-	if decision.IsAllow() {
-		return authorization.NoOpinion("", nil)
-	}
-	return decision
-}
 
 // restriction wraps an authorizer that may only deny or have no opinion.
 type restriction struct {

@@ -110,6 +110,10 @@ func (r *rig) serve(w http.ResponseWriter, request *http.Request) {
 	switch name {
 	case "allowed", "restricted":
 		status = fmt.Sprintf(`"allowed": %t, "reason": "by the webhook"`, resource == "pods")
+	case "nomaps", "nomachines":
+		if resource == map[string]string{"nomaps": "configmaps", "nomachines": "virtualmachines"}[name] {
+			status = `"allowed": false, "denied": true, "reason": "by the webhook"`
+		}
 	case "denied":
 		status = `"allowed": false, "denied": true, "reason": "by the webhook"`
 	case "slow":
@@ -296,11 +300,7 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 // as returns a client of kube-apiserver for a user.
 func (r *rig) as(t *testing.T, user string) dynamic.Interface {
 	t.Helper()
-	certFile, keyFile, err := r.NewUser(user, "hooked")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dynamic.NewForConfigOrDie(&rest.Config{Host: r.KubeAPIServerURL(), TLSClientConfig: rest.TLSClientConfig{CAFile: r.CAFile(), CertFile: certFile, KeyFile: keyFile}})
+	return dynamic.NewForConfigOrDie(r.config(t, user, false))
 }
 
 var (
@@ -316,6 +316,7 @@ func TestWebhooksThroughKubeAPIServer(t *testing.T) {
 	r := newRig(t, nil)
 	t.Run("lists", func(t *testing.T) { testLists(t, r) })
 	t.Run("conditions", func(t *testing.T) { testConditions(t, r) })
+	t.Run("boundary", func(t *testing.T) { testBoundary(t, r) })
 	t.Run("two Provisos", func(t *testing.T) { testTwoProvisos(t, r) })
 }
 

@@ -49,13 +49,23 @@ func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.At
 	return decision
 }
 
-// afterPolicies returns the decision about a request on which policies have no opinion. The authorizers after the policies decide it, in their order.
+// afterPolicies returns the decision about a request on which policies have decided before, unconditionally. A Deny of policies is final. Otherwise the
+// authorizers after the policies are asked, in their order: if one denies, or could deny, the request is denied, also if policies allow it. What policies allow needs no
+// other Allow. If policies have no opinion, the authorizers after them decide.
 //
 // Nothing opens by their conditions. A conditional decision that could become Deny is Deny, because a server that decides again may let another
 // authorizer allow the request first. One that could only become Allow is Allow if this server, or the inner door on its terms, decides the request again
 // with the same authorizers. It is NoOpinion otherwise, also where another server enforces conditions.
 func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
-	if d.config.AfterPolicies == nil {
+	if d.config.AfterPolicies == nil || before.IsDeny() {
+		return before
+	}
+	if before.IsAllow() {
+		after := d.unconditionalAfterPolicies(ctx, attributes, within)
+		observeAfterPolicies(after)
+		if after.IsDeny() {
+			return after
+		}
 		return before
 	}
 	listed := d.isListed(attributes)
@@ -86,6 +96,15 @@ func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decisi
 	observeAfterPolicies(folded)
 	observeConditional(folded, false, decision)
 	return following(before, folded)
+}
+
+// unconditionalAfterPolicies returns the decision of the authorizers after the policies without conditions. It is Deny if one could deny.
+func (d *Decider) unconditionalAfterPolicies(ctx context.Context, attributes authorizer.Attributes, within limit) authorization.Decision {
+	after := d.askAfterPolicies(ctx, attributes, false, within)
+	if !after.IsUnconditional() {
+		return closed(after, "")
+	}
+	return after
 }
 
 // closed folds a conditional decision, never to Allow. why says why no server evaluates the conditions; if it is empty, Fold says it.

@@ -72,7 +72,7 @@ func opaque(effect authorization.Effect) authorization.Decision {
 	return authorization.Conditions(authorization.Condition{ID: "example.com/" + strings.ToLower(string(effect)), Effect: effect, Type: "example.com/opaque", Text: "x"})
 }
 
-// TestAfterPolicies has each combination of policies and of an authorizer after them: a webhook is asked only if policies have no opinion, and its
+// TestAfterPolicies has each combination of policies and of an authorizer after them: a webhook is asked unless policies deny, its Deny beats their Allow, and its
 // conditions never open what Proviso does not evaluate.
 func TestAfterPolicies(t *testing.T) {
 	t.Parallel()
@@ -94,7 +94,12 @@ func TestAfterPolicies(t *testing.T) {
 		reason  string
 		asked   string
 	}{
-		{name: "a policy allows", policies: always, request: read, after: no, want: "Allow"},
+		{name: "a policy allows", policies: always, request: read, after: none, want: "Allow", asked: "get"},
+		{name: "a policy allows, and the webhook, too", policies: always, request: read, after: yes, want: "Allow", reason: "policy=p", asked: "get"},
+		{name: "a policy allows, and the webhook denies", policies: always, request: read, after: no, want: "Deny", reason: "not by the webhook", asked: "get"},
+		{name: "a policy allows, and the webhook could deny", policies: always, request: asAlice(nil), after: denies, want: "Deny", asked: "create"},
+		{name: "a policy allows, and the webhook allows on conditions", policies: always, request: asAlice(nil), after: allows, want: "Allow", asked: "create"},
+		{name: "a policy allows, when Proviso asks", policies: always, request: asAlice(both(configMaps("get"), marked(webhook.DelegationMarker))), after: no, want: "NoOpinion"},
 		{name: "a policy denies", policies: never, request: read, after: yes, want: "Deny"},
 		{name: "Allow", request: read, after: yes, want: "Allow", reason: "by the webhook", asked: "get"},
 		{name: "Deny", request: read, after: no, want: "Deny", reason: "not by the webhook", asked: "get"},
@@ -111,7 +116,12 @@ func TestAfterPolicies(t *testing.T) {
 		{name: "a condition of a policy that no server evaluates", policies: onCondition, request: read, after: yes, want: "Allow", asked: "get"},
 		{name: "a Deny condition of a policy that no server evaluates", policies: unlessIt, request: read, after: yes, want: "Deny"},
 		{name: "a Deny condition of a policy that Proviso evaluates", policies: unlessIt, request: asAlice(nil), after: yes, want: "Allow", asked: "create with conditions"},
-		{name: "a condition of a policy that Proviso evaluates", policies: onCondition, request: asAlice(nil), after: no, want: "Allow"},
+		{name: "a condition of a policy that Proviso evaluates", policies: onCondition, request: asAlice(nil), after: none, want: "Allow", reason: "allowed if the conditions hold", asked: "create"},
+		{name: "a condition of a policy that Proviso evaluates, Deny", policies: onCondition, request: asAlice(nil), after: no, want: "Deny", reason: "not by the webhook", asked: "create"},
+		{name: "a condition of a policy that Proviso evaluates, Deny conditions", policies: onCondition, request: asAlice(nil), after: mixed, want: "Deny", asked: "create"},
+		{name: "a condition of a policy that another server evaluates, Deny", policies: onCondition, request: asAlice(configMaps("update")), after: no, want: "Deny", reason: "not by the webhook", asked: "update"},
+		{name: "a condition of a policy that another server evaluates", policies: onCondition, request: asAlice(configMaps("update")), after: none, want: "Allow", reason: "the server of the resource evaluates", asked: "update"},
+		{name: "a Deny condition of a policy that another server evaluates, Allow", policies: unlessIt, request: asAlice(configMaps("update")), after: yes, want: "Allow", asked: "update"},
 
 		{name: "conditions about a read", request: read, after: allows, want: "NoOpinion", asked: "get"},
 		{name: "conditions about a write that nothing enforces", request: asAlice(configMaps("create")), after: allows, want: "NoOpinion", asked: "create"},
@@ -128,11 +138,16 @@ func TestAfterPolicies(t *testing.T) {
 		{name: "a listed write of a server that is not known", request: claim("create"), after: allows, unknown: true, want: "NoOpinion", asked: "create"},
 		{name: "a listed write, and the inner door is not always called", request: claim("create"), after: allows, misses: true, want: "NoOpinion", asked: "create"},
 		{name: "a listed write, allowed, and the inner door is not always called", request: claim("create"), after: yes, misses: true, want: "Allow", asked: "create"},
-		{name: "a condition of a policy on a listed write", policies: onCondition, request: claim("create"), after: no, want: "Allow"},
+		{name: "a condition of a policy on a listed write", policies: onCondition, request: claim("create"), after: none, want: "Allow", asked: "create"},
+		{name: "a condition of a policy on a listed write, Deny", policies: onCondition, request: claim("create"), after: no, want: "Deny", reason: "not by the webhook", asked: "create"},
+		{name: "a condition of a policy on a listed write, Deny conditions", policies: onCondition, request: claim("create"), after: denies, want: "Deny", asked: "create"},
+		{name: "a listed write that a policy allows, Deny", policies: always, request: claim("create"), after: no, want: "Deny", reason: "not by the webhook", asked: "create"},
 		{name: "the same, and the inner door is not always called", policies: onCondition, request: claim("create"), after: no, misses: true, want: "Deny", reason: "not by the webhook", asked: "create"},
 		{name: "the same without a Deny", policies: onCondition, request: claim("create"), after: none, misses: true, want: "NoOpinion", reason: "a webhook could deny it", asked: "create"},
 
-		{name: "an update of a claim that the webhook lets read", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": yes}, want: "Allow", asked: "get"},
+		{name: "an update of a claim that the webhook lets read", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": yes}, want: "Allow", asked: "get, update"},
+		{name: "an update of a claim that a policy lets read, and the webhook does not", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update"), "r": onVerbs(allow, ``, "get")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": no}, want: "NoOpinion", reason: "the answer may show objects", asked: "get, update with conditions"},
+		{name: "an update of a claim that a policy lets read, and the webhook could deny", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update"), "r": onVerbs(allow, ``, "get")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": denies}, want: "NoOpinion", reason: "the answer may show objects", asked: "get, update with conditions"},
 		{name: "an update of a claim that the webhook does not let read", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": no}, want: "NoOpinion", reason: "the answer may show objects", asked: "get, update with conditions"},
 		{name: "an update of a claim that the webhook lets read on conditions", policies: map[string]policy{"p": onVerbs(allow, `object.a == 1`, "update")}, request: claim("update"), after: none, byVerb: map[string]authorization.Decision{"get": allows}, want: "NoOpinion", asked: "get, update with conditions"},
 		{name: "permission on fields", request: asAlice(func(a *authorizer.AttributesRecord) { a.Verb, a.Name = "create", "web" }), after: none, byVerb: map[string]authorization.Decision{"granular": yes}, want: "Allow", reason: "every field that changes", asked: "create with conditions, granular"},
@@ -146,7 +161,8 @@ func TestAfterPolicies(t *testing.T) {
 			door.MissesWebhooks = tc.misses
 			decider, err := frontdoor.New(frontdoor.Config{
 				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines, InnerDoor: door,
-				Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: &others{}},
+				EnforcedElsewhere: func(a authorizer.Attributes) bool { return a.GetResource() == "configmaps" && a.GetVerb() == "update" },
+				Fields:            &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: &others{}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -186,10 +202,9 @@ func TestAfterPoliciesFoldsClosed(t *testing.T) {
 	}
 }
 
-// TestAfterPoliciesOfConditionsHandlers asks as a kube-apiserver that handles conditions: an answer of a webhook follows the conditions of policies.
+// TestAfterPoliciesOfConditionsHandlers asks as a kube-apiserver that handles conditions: a Deny of a webhook is final, and its Allow follows the conditions of policies.
 func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
 	t.Parallel()
-	const deny = `{"authorizerName":"proviso.dev/webhooks","decision":{"type":"Deny"`
 	for _, tc := range []struct {
 		name     string
 		policies map[string]policy
@@ -200,11 +215,15 @@ func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
 		{name: "no policy, Allow", after: authorization.Allow("", nil), want: []string{`"allowed":true`}, asked: 1},
 		{name: "no policy, Deny", after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},
 		{name: "no policy, conditions", after: opaque(authorization.EffectAllow), want: []string{`{"status":{"allowed":false,"reason":`}, asked: 1},
-		{name: "conditions, Deny", policies: onCondition, after: authorization.Deny("", nil), want: []string{`"allowConditions"`, deny}, asked: 1},
-		{name: "conditions, Deny conditions", policies: onCondition, after: opaque(authorization.EffectDeny), want: []string{`"allowConditions"`, deny}, asked: 1},
+		{name: "conditions, Deny", policies: onCondition, after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},
+		{name: "conditions, Deny conditions", policies: onCondition, after: opaque(authorization.EffectDeny), want: []string{`"denied":true`}, asked: 1},
+		{name: "conditions, conditions", policies: onCondition, after: opaque(authorization.EffectAllow), want: []string{`"allowConditions"`}, asked: 1},
 		{name: "conditions, no opinion", policies: onCondition, after: authorization.NoOpinion("", nil), want: []string{`"allowConditions"`}, asked: 1},
 		{name: "Deny conditions, Allow", policies: unlessIt, after: authorization.Allow("", nil), want: []string{`"denyConditions"`, `{"authorizerName":"proviso.dev/webhooks","decision":{"type":"Allow"`}, asked: 1},
-		{name: "Allow with Deny conditions", policies: alwaysUnless, after: authorization.Deny("", nil), want: []string{`"denyConditions"`}},
+		{name: "Allow with Deny conditions, Deny", policies: alwaysUnless, after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},
+		{name: "Allow with Deny conditions", policies: alwaysUnless, after: authorization.NoOpinion("", nil), want: []string{`"denyConditions"`}, asked: 1},
+		{name: "Allow, Deny", policies: always, after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},
+		{name: "Allow", policies: always, after: authorization.NoOpinion("", nil), want: []string{`"allowed":true`}, asked: 1},
 		{name: "Deny", policies: never, after: authorization.Allow("", nil), want: []string{`"denied":true`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -221,9 +240,45 @@ func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
 			got := listen(t, door)(post(reviewOf("create", "persistentvolumeclaims", handles+", ")))
 			body := strings.Replace(got.body, `"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","spec":{},`, "", 1)
 			missing := slices.DeleteFunc(slices.Clone(tc.want), func(want string) bool { return strings.Contains(body, want) })
-			isDeny := strings.Contains(body, deny)
-			if got.code != http.StatusOK || len(missing) > 0 || isDeny != slices.Contains(tc.want, deny) || len(after.asked) != tc.asked {
+			if got.code != http.StatusOK || len(missing) > 0 || len(after.asked) != tc.asked {
 				t.Errorf("got %d %s after asking %q, want %q and %d questions", got.code, body, after.asked, tc.want, tc.asked)
+			}
+		})
+	}
+}
+
+// TestUnreadableConditionsOfHandlers has a kube-apiserver that handles conditions ask about an update by a user who may not read the object: no conditions are left that
+// could allow it, whether a policy or a webhook allows.
+func TestUnreadableConditionsOfHandlers(t *testing.T) {
+	t.Parallel()
+	yes, none := authorization.Allow("", nil), authorization.NoOpinion("", nil)
+	denyIf, always := onVerbs(deny, `object.a == 1`, "update"), onVerbs(allow, ``, "update")
+	for _, tc := range []struct {
+		name     string
+		policies map[string]policy
+		after    authorization.Decision
+		get      authorization.Decision
+		want     string
+	}{
+		{"a policy allows", map[string]policy{"d": denyIf, "a": always}, none, none, `"denied":true`},
+		{"a webhook allows", map[string]policy{"d": denyIf}, yes, none, `"denied":true`},
+		{"a webhook allows, and denies to read", map[string]policy{"d": denyIf}, yes, authorization.Deny("", nil), `"denied":true`},
+		{"a webhook allows, also to read", map[string]policy{"d": denyIf}, yes, yes, `"conditionalDecision"`},
+		{"no authorizer allows", map[string]policy{"d": denyIf}, none, none, `"conditionalDecision"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source, after := publish(t, tc.policies), &answers{answer: tc.after, byVerb: map[string]authorization.Decision{"get": tc.get}}
+			door, err := frontdoor.New(frontdoor.Config{
+				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines,
+				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(schema.GroupVersion) bool { return true }, KubeAPIServer: &others{},
+					Excludes: func(schema.GroupVersionResource) bool { return false }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := listen(t, door)(post(reviewOf("update", "persistentvolumeclaims", handles+", "))); !strings.Contains(got.body, tc.want) {
+				t.Errorf("got %s after asking %q, want %s", got.body, after.asked, tc.want)
 			}
 		})
 	}

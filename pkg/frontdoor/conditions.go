@@ -74,18 +74,20 @@ func (d *Decider) isWrite(a authorizer.Attributes) bool {
 	return len(innerdoor.Alternatives(resourceOf(a), checkOf(a))) > 0
 }
 
-// leftConditions returns the decision about a request as a client that handles conditions gets it. The stored object may show in an
-// answer before admission refuses the request, so that conditions allow nothing to a user who may not read it: the decision is folded
-// then. The authorizers after the policies follow the conditions, without conditions of their own. If none has an opinion on a write that the
+// leftConditions returns the decision about a request as a client that handles conditions gets it. The authorizers after the policies are asked, too: their
+// Deny is final, and their Allow follows the conditions of policies. The stored object may show in an answer before admission refuses the request, so that conditions
+// allow nothing to a user who may not read it: the decision is folded then. If no authorizer has an opinion on a write that the
 // inner door decides, the user may have permission on fields.
 func (d *Decider) leftConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
 	isListed := decision.IsNoOpinion() && d.isListed(attributes)
-	if decision.CanBecomeAllowed() && !decision.IsUnconditional() && !d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer) {
-		folded := decision.FoldBecause(unreadable.reason)
-		observeConditional(folded, false, decision)
-		decision = folded
+	byPolicies := allowsOnConditions(decision)
+	if byPolicies {
+		decision = d.ifReadable(ctx, decision, attributes, within)
 	}
 	decision = d.withAfterPolicies(ctx, decision, attributes, within)
+	if !byPolicies && allowsOnConditions(decision) {
+		decision = d.ifReadable(ctx, decision, attributes, within)
+	}
 	switch {
 	case decision.IsNoOpinion() && isListed:
 		return d.passesOnFields(ctx, decision, attributes, within)
@@ -95,31 +97,38 @@ func (d *Decider) leftConditions(ctx context.Context, decision authorization.Dec
 	return decision
 }
 
+func allowsOnConditions(decision authorization.Decision) bool {
+	return decision.CanBecomeAllowed() && !decision.IsUnconditional()
+}
+
+// ifReadable folds a conditional decision if the user may not read what the answer shows.
+func (d *Decider) ifReadable(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	if d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer) {
+		return decision
+	}
+	folded := decision.FoldBecause(unreadable.reason)
+	observeConditional(folded, false, decision)
+	return folded
+}
+
 // afterPoliciesName is the name of the authorizers after the policies in a decision that is left to kube-apiserver.
 const afterPoliciesName = "proviso.dev/webhooks"
 
-// withAfterPolicies returns a decision that the authorizers after the policies follow. They are asked now, because kube-apiserver does not ask the front
-// door again at admission, and only if the decision may leave the request to them.
+// withAfterPolicies returns a decision with that of the authorizers after the policies, which is unconditional. They are asked now, because kube-apiserver does
+// not ask the front door again at admission. Their Deny needs no conditions of policies, and their Allow comes after the Deny conditions of policies.
 func (d *Decider) withAfterPolicies(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
-	sets := decision.Chain()
-	isFinal := decision.IsAllow() || decision.IsDeny()
-	if n := len(sets); n > 0 {
-		last := sets[n-1].Decision
-		isFinal = last.IsAllow() || last.IsDeny()
-	}
-	if d.config.AfterPolicies == nil || isFinal {
+	if d.config.AfterPolicies == nil || decision.IsDeny() {
 		return decision
 	}
-	after := d.askAfterPolicies(ctx, attributes, false, within)
-	if !after.IsUnconditional() {
-		after = closed(after, "")
-	}
+	after := d.unconditionalAfterPolicies(ctx, attributes, within)
 	observeAfterPolicies(after)
 	switch {
+	case after.IsDeny():
+		return after
 	case decision.IsNoOpinion():
 		return following(decision, after)
-	case after.IsNoOpinion():
+	case after.IsNoOpinion() || decision.IsUnconditional():
 		return decision
 	}
-	return authorization.Chained(append(sets, authorization.Set{AuthorizerName: afterPoliciesName, Decision: after})...)
+	return authorization.Chained(append(decision.Chain(), authorization.Set{AuthorizerName: afterPoliciesName, Decision: after})...)
 }

@@ -31,8 +31,8 @@ type Config struct {
 	// Chain decides. Its members must decide from Policies, and must not evaluate conditions,
 	// because their secondary checks would ask kube-apiserver.
 	Chain *authorization.Chain
-	// AfterPolicies decides requests on which policies have no opinion: webhooks, and other authorizers that follow the policies in the chains of
-	// the server. It is called after Chain, never for a request with the delegation marker, and may call other servers. If nil, there are none.
+	// AfterPolicies has the webhooks, and other authorizers that may call other servers. It is called after Chain, unless that denies, and never for a request with
+	// the delegation marker. Its Deny beats an Allow of Chain. If nil, there are none.
 	AfterPolicies *authorization.Chain
 	// Policies reports whether policies are loaded and up to date.
 	Policies *engine.Source
@@ -121,7 +121,7 @@ func (d *Decider) Ready() error {
 // NoOpinion without a reason; Deny stays. A client that had the marker would avoid conditions that deny, so that impersonating it is
 // denied, even before policies are loaded.
 //
-// If the result is NoOpinion, the authorizers after the policies decide, as afterPolicies says.
+// If the result is not Deny, the authorizers after the policies are asked, as afterPolicies says.
 //
 // If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
@@ -215,7 +215,7 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
 		var left authorization.Decision
 		left, atBarriers = d.withoutBarriers(decision, attributes)
-		decision = withBarriers(d.unconditional(left, attributes, enforced, marked), atBarriers)
+		decision = d.unconditional(left, attributes, enforced, marked)
 		if !marked {
 			observeConditional(decision, enforced, left)
 		}
@@ -224,9 +224,7 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 		// The reason would become part of the refusal of Proviso, which gives the reasons of its policies itself.
 		return authorization.NoOpinion("", decision.Err()), nil
 	}
-	if decision.IsNoOpinion() {
-		decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
-	}
+	decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
 	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(attributes) {
 		return authorization.Allow(decision.Reason()+"; "+reasonConnection, decision.Err()), nil
 	}

@@ -20,6 +20,8 @@ SPDX-License-Identifier: Apache-2.0
 //     is known to call it. Everywhere else conditions are folded, never to Allow.
 //   - Where the inner door decides, no policy denies, or could deny, the request or another one that looks the same at
 //     admission.
+//   - A Deny of a webhook beats an Allow of policies. Webhooks are asked after the policies, so that a slow one keeps no Deny of policies from being
+//     answered.
 //   - A check that Proviso itself sends to kube-apiserver has the delegation marker, and is
 //     never answered Allow: otherwise a policy could be the reason for its own decision.
 //   - If it cannot decide, it returns an error, and kube-apiserver applies its failure policy.

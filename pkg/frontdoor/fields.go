@@ -57,25 +57,21 @@ func (d *Decider) fieldsCheck(attributes authorizer.Attributes) (check authorize
 	return d.config.Fields.Check(attributes)
 }
 
-// isAllowed reports whether a check that the front door makes itself is allowed, without conditions: by policies or, if they have no
-// opinion, by the authorizers after the policies or, if they have none either, by one check of kube-apiserver, which observe counts. This
-// is the order in which kube-apiserver decides requests. An error counts as no.
+// isAllowed reports whether a check that the front door makes itself is allowed, without conditions, as requests are: if neither the policies nor the
+// authorizers after them deny it, by one of them or, if they have no opinion, by one check of kube-apiserver, which observe counts. An error counts as no.
 func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, within limit, kubeAPIServer authorizer.UnconditionalAuthorizer, observe func(authorizer.Decision, error)) bool {
 	byPolicies, err := d.byPolicies(ctx, check, within)
 	if err != nil {
 		return false
 	}
-	if folded := byPolicies.Fold(); !folded.IsNoOpinion() {
-		return folded.IsAllow()
+	folded := byPolicies.Fold()
+	if d.config.AfterPolicies != nil && !folded.IsDeny() {
+		if after := d.unconditionalAfterPolicies(ctx, check, within); after.IsDeny() || folded.IsNoOpinion() {
+			folded = after
+		}
 	}
-	if d.config.AfterPolicies != nil {
-		after := d.askAfterPolicies(ctx, check, false, within)
-		if !after.IsUnconditional() {
-			after = closed(after, "")
-		}
-		if !after.IsNoOpinion() {
-			return after.IsAllow()
-		}
+	if !folded.IsNoOpinion() {
+		return folded.IsAllow()
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -33,9 +33,9 @@ type InnerDoor struct {
 	// IsCanary reports whether a request is one with which Proviso finds out whether kube-apiserver calls the inner door. Such a
 	// request is allowed, and refused at admission.
 	IsCanary func(Client, authorizer.Attributes) bool
-	// MissesWebhooks says that the authorizers after the policies may deny what kube-apiserver lets pass without a call of the inner door: the
-	// manifest leaves out writes that other authorizers of kube-apiserver allow, and there are webhooks. Writes then do not pass on conditions: one
-	// that does not meet them could pass by another authorizer, although a webhook denies it.
+	// MissesWebhooks says that the manifest leaves out writes that other authorizers of kube-apiserver allow, and that there are webhooks. Writes then do not
+	// pass on conditions. A POST that a policy allows on a condition counts as allowed at admission if RBAC allows the PUT that creates the same object.
+	// A webhook may deny that PUT, but the front door cannot ask it: a POST does not tell the name of its object.
 	MissesWebhooks bool
 	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
 	// not retry.
@@ -93,12 +93,10 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 	left, atBarriers := d.withoutBarriers(decision, attributes)
 	onConditions := left.CanBecomeAllowed() && !left.IsAllow()
 	if !decision.IsUnconditional() {
-		decision = withBarriers(d.passesOnConditions(ctx, left, attributes, within), atBarriers)
+		decision = d.passesOnConditions(ctx, left, attributes, within)
 		observeConditional(decision, false, left)
 	}
-	if decision.IsNoOpinion() {
-		decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
-	}
+	decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
 	if decision.IsNoOpinion() && !onConditions {
 		// An obstacle to conditions would be one to fields, too.
 		decision = d.passesOnFields(ctx, decision, attributes, within)

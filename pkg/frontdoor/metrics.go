@@ -85,7 +85,7 @@ var (
 	}, []string{"result"})
 	afterPoliciesAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "after_policies_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of reviews on which policies have no opinion and that the authorizers after the policies, such as webhooks, decided, by decision: allowed, denied or no_opinion.",
+		Help: "Number of decisions of the authorizers after the policies, such as webhooks, about requests that policies do not deny, by decision: allowed, denied or no_opinion.",
 	}, []string{"decision"})
 	busy = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhooks_busy_total", StabilityLevel: metrics.ALPHA,

@@ -408,6 +408,15 @@ var suites = []mutation.Suite{
 		{Name: "chains: webhooks decide checks of conditions", File: "chains.go", Old: "{name: WebhooksName, in: inServer | inAfterPolicies", New: "{name: WebhooksName, in: inReviews | inRequests | inAfterPolicies"},
 		{Name: "chains: webhooks decide at the inner door", File: "chains.go", Old: "{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor", New: "{name: WebhooksName, in: inServer | inAfterPolicies"},
 	}},
+	{Package: "pkg/frontdoor", Test: "^TestAfterPolicies|^TestUnreadableConditionsOfHandlers$", Mutants: []mutation.Mutant{
+		{Name: "after policies: a Deny of a webhook", File: "afterpolicies.go", Old: "if after.IsDeny() {", New: "if false {"},
+		{Name: "after policies: a Deny of policies", File: "afterpolicies.go", Old: "if d.config.AfterPolicies == nil || before.IsDeny() {", New: "if d.config.AfterPolicies == nil {"},
+		{Name: "after policies: Deny conditions", File: "afterpolicies.go", Old: "case decision.CanBecomeDenied() || ", New: "case "},
+		{Name: "after policies: a fold that allows", File: "afterpolicies.go", Old: "	if folded.IsAllow() {\n", New: "	if false {\n"},
+		{Name: "after policies: checks of the front door", File: "fields.go", Old: "after.IsDeny() || folded.IsNoOpinion()", New: "folded.IsNoOpinion()"},
+		{Name: "after policies: clients that handle conditions", File: "conditions.go", Old: "case after.IsDeny():", New: "case false:"},
+		{Name: "after policies: readable answers", File: "conditions.go", Old: "if !byPolicies && allowsOnConditions(decision) {", New: "if false {"},
+	}},
 	{Package: "pkg/authorization/webhook", Test: "^TestDenialsFirst", Mutants: []mutation.Mutant{
 		{Name: "denials first: an Allow at the first place", File: "denials.go", Old: "return authorization.NoOpinion(\"\", nil) // the last", New: "return decision // the last"},
 		{Name: "denials first: conditions", File: "denials.go", Old: "case !decision.IsUnconditional():", New: "case false:"},

@@ -81,4 +81,7 @@ func TestDenialsFirstTellsChecksApart(t *testing.T) {
 	if alice, bob := last.Decide(ctx, of("alice")), last.Decide(ctx, of("bob")); !alice.IsNoOpinion() || !bob.IsAllow() || asked.asked != 2 {
 		t.Errorf("got %s and %s after %d questions", kindOf(alice), kindOf(bob), asked.asked)
 	}
+	if again := last.Decide(ctx, of("bob")); !again.IsAllow() || asked.asked != 3 {
+		t.Errorf("the same check again: got %s after %d questions, want another question", kindOf(again), asked.asked)
+	}
 }

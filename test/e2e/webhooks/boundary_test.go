@@ -136,6 +136,8 @@ func testBoundary(t *testing.T, r *rig) {
 		isForeign bool
 	}{
 		{name: "a policy allows, and the webhook does not deny", user: "open-none", request: listPods, isForeign: true},
+		{name: "a policy allows", user: "closed-denied", request: listPods, want: byWebhook, isForeign: true},
+		{name: "a policy allows, and the webhook does not answer", user: "closed-slow", request: listPods, want: "the authorization webhook failed", isForeign: true},
 		{name: "RBAC allows", user: "closed-denied", request: create(machines, machine("any")), want: byWebhook},
 		{name: "RBAC allows, and the webhook does not deny", user: "open-none", request: create(machines, machine("any"))},
 		{name: "RBAC allows, and the condition of a policy does not hold", user: "closed-nomachines", request: create(machines, machine("any")), want: byWebhook},
@@ -167,8 +169,10 @@ func testReviewsOfBoundary(t *testing.T, r *rig) {
 		of     schema.GroupVersionResource
 		denied bool
 	}{
+		{"closed-denied", "list", pods, true},
 		{"closed-denied", "list", configMaps, true},
 		{"closed-denied", "create", machines, true},
+		{"closed-nomachines", "create", machines, true},
 		{"closed-nomaps", "list", configMaps, true},
 		{"open-none", "list", pods, false},
 		{"open-none", "list", configMaps, false},

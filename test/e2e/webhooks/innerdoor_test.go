@@ -19,7 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
-// small lets two users create small ConfigMaps. RBAC lets one of them create all, which the webhook denies.
+// small lets two users create small ConfigMaps. RBAC lets one of them create all. The webhook denies that user all.
 const small = `
 apiVersion: policy.proviso.dev/v1alpha1
 kind: ClusterAuthorizationPolicy
@@ -43,7 +43,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: closed-denied
 `
 
 // TestInnerDoorWithWebhooks creates ConfigMaps on conditions of policies and of webhooks, which the inner door evaluates. If kube-apiserver does not call it for
-// what RBAC allows, nothing passes on conditions: otherwise a ConfigMap that does not meet the condition would pass, although the webhook denies it.
+// what RBAC allows, nothing passes on conditions: the webhook may deny another request that looks the same at admission and that RBAC allows.
 func TestInnerDoorWithWebhooks(t *testing.T) {
 	t.Parallel()
 	const missed = "a webhook could deny it"
@@ -53,7 +53,7 @@ func TestInnerDoorWithWebhooks(t *testing.T) {
 		want map[string][2]string
 	}{
 		{asksOthers: false, want: map[string][2]string{
-			"closed-denied": {"", "by the webhook"}, "open-none": {"", "denied the request"}, "open-polite": {"", "denied the request"}, "open-opaque": {"", "denied the request"},
+			"closed-denied": {"by the webhook", "by the webhook"}, "open-none": {"", "denied the request"}, "open-polite": {"", "denied the request"}, "open-opaque": {"", "denied the request"},
 			"open-writes": {"", ""}, "closed-slow": {"the authorization webhook failed", "the authorization webhook failed"},
 		}},
 		{asksOthers: true, want: map[string][2]string{

@@ -20,6 +20,10 @@ import (
 // would not count.
 const afterPoliciesTimeout = 2 * time.Second
 
+// patience is how long a webhook may take until the next one is asked, too, so that a webhook that hangs takes no time of the others. Most answer sooner, so that
+// the webhooks after one that decides are not called.
+const patience = 250 * time.Millisecond
+
 // pin returns a context in which neither policies nor the configuration of webhooks change.
 func (d *Decider) pin(ctx context.Context) context.Context {
 	ctx = d.config.Chain.Pin(ctx)
@@ -36,7 +40,7 @@ func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.At
 		attributes = authorization.WithConditions(attributes)
 	}
 	decision := within.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
-		return d.config.AfterPolicies.Decide(ctx, attributes)
+		return d.config.AfterPolicies.DecideAhead(ctx, attributes, patience)
 	})
 	switch {
 	case decision.IsAllow():

@@ -286,12 +286,13 @@ func TestUnreadableConditionsOfHandlers(t *testing.T) {
 
 // hanging is a webhook that does not answer. It fails when the time is over, and counts its calls.
 type hanging struct {
+	name           string
 	failure        authorization.Decision
 	calls, refused atomic.Int32
 }
 
 func (s *hanging) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
-	release, err := webhook.Acquire(ctx)
+	release, err := webhook.AcquireCall(ctx, s.name)
 	if err != nil {
 		s.refused.Add(1)
 		return s.failure
@@ -430,4 +431,171 @@ func TestCallsOfOneUser(t *testing.T) { //nolint:paralleltest // it counts, and 
 			t.Errorf("counted %v, want %d", got, 3*mostCalls/4)
 		}
 	})
+}
+
+// only is a webhook whose matchConditions have the users with a prefix.
+type only struct {
+	prefix string
+	hook   authorization.Decider
+}
+
+func (o only) Decide(ctx context.Context, a authorizer.Attributes) authorization.Decision {
+	if !strings.HasPrefix(a.GetUser().GetName(), o.prefix) {
+		return authorization.NoOpinion("", nil)
+	}
+	return o.hook.Decide(ctx, a)
+}
+
+// healthy is a webhook that answers after some time.
+type healthy struct {
+	name   string
+	after  time.Duration
+	answer authorization.Decision
+	calls  atomic.Int32
+}
+
+func (h *healthy) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
+	release, err := webhook.AcquireCall(ctx, h.name)
+	if err != nil {
+		return authorization.NoOpinion("not called", nil)
+	}
+	defer release()
+	h.calls.Add(1)
+	select {
+	case <-time.After(h.after):
+		return h.answer
+	case <-ctx.Done():
+		return authorization.NoOpinion("it failed", nil)
+	}
+}
+
+// TestWebhookThatHangsTakesNoTimeOfOthers has webhooks that hang and fail open before one that answers.
+func TestWebhookThatHangsTakesNoTimeOfOthers(t *testing.T) {
+	t.Parallel()
+	open := authorization.NoOpinion("it failed", nil)
+	for _, tc := range []struct {
+		name    string
+		hanging int
+		after   time.Duration
+		answer  authorization.Decision
+		denied  bool
+		allowed bool
+		calls   int32
+		took    time.Duration
+	}{
+		{name: "Deny", hanging: 1, after: 5 * time.Millisecond, answer: authorization.Deny("", nil), denied: true, calls: 1, took: webhooksTimeout},
+		{name: "Allow", hanging: 1, after: 5 * time.Millisecond, answer: authorization.Allow("", nil), allowed: true, calls: 1, took: webhooksTimeout},
+		{name: "Deny after ten that hang", hanging: 10, after: webhooksTimeout/2 - time.Millisecond, answer: authorization.Deny("", nil), denied: true, calls: 1, took: webhooksTimeout},
+		{name: "Deny without another webhook", after: time.Second, answer: authorization.Deny("", nil), denied: true, calls: 1, took: time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var members []authorization.Decider
+				for i := range tc.hanging {
+					members = append(members, &hanging{name: fmt.Sprint(i), failure: open})
+				}
+				last := &healthy{name: "last", after: tc.after, answer: tc.answer}
+				b := newBubbleWith(t, nil, nil, chainAfter(t, append(members, last)...))
+				got := <-b.send(t, review("mallory", "c", 0))
+				if got.status.Denied != tc.denied || got.status.Allowed != tc.allowed || last.calls.Load() != tc.calls || got.after != tc.took {
+					t.Errorf("got %s after %d calls of the last webhook", got, last.calls.Load())
+				}
+			})
+		})
+	}
+}
+
+// TestWebhooksAfterOneThatDecidesAreNotCalled asks a webhook that answers in time: the next one is not called.
+func TestWebhooksAfterOneThatDecidesAreNotCalled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		next := &healthy{name: "next", answer: authorization.Deny("", nil)}
+		b := newBubbleWith(t, nil, nil, chainAfter(t, &healthy{name: "first", after: 200 * time.Millisecond, answer: authorization.Allow("", nil)}, next))
+		if got := <-b.send(t, review("bob", "c", 0)); !got.status.Allowed || next.calls.Load() != 0 {
+			t.Errorf("got %s after %d calls of the next webhook", got, next.calls.Load())
+		}
+	})
+}
+
+// TestSlotsOfWebhooksAreApart floods one webhook that hangs: another one is called nevertheless, also about large reviews.
+func TestSlotsOfWebhooksAreApart(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ each, bytes int }{{mostCalls / 4, 0}, {2, largeBytes}} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBubbleWith(t, nil, nil, chainAfter(t, only{"m", &hanging{name: "hangs", failure: authorization.NoOpinion("", nil)}},
+				only{"bob", &healthy{name: "answers", after: time.Millisecond, answer: authorization.Deny("by the webhook", nil)}}))
+			var replies []<-chan reply
+			for i := range 4 * tc.each {
+				replies = append(replies, b.send(t, review(fmt.Sprint("m", i%4), "c", tc.bytes)))
+				synctest.Wait()
+			}
+			if got := <-b.send(t, review("bob", "c", tc.bytes)); !got.status.Denied || got.status.Reason != "by the webhook" {
+				t.Errorf("%d reviews of %d bytes: got %s, want the Deny of the other webhook", 4*tc.each, tc.bytes, got)
+			}
+			for _, r := range replies {
+				<-r
+			}
+		})
+	}
+}
+
+// computing is a webhook whose matchConditions take some time, and match nothing. It counts how many it evaluates at the same time.
+type computing struct{ now, most, refused atomic.Int32 }
+
+func (c *computing) Decide(ctx context.Context, _ authorizer.Attributes) authorization.Decision {
+	release, err := webhook.AcquirePreparation(ctx)
+	if err != nil {
+		c.refused.Add(1)
+		return authorization.Deny("not asked", nil)
+	}
+	defer release()
+	now := c.now.Add(1)
+	defer c.now.Add(-1)
+	for {
+		most := c.most.Load()
+		if now <= most || c.most.CompareAndSwap(most, now) {
+			break
+		}
+	}
+	time.Sleep(50 * time.Millisecond)
+	return authorization.NoOpinion("", nil)
+}
+
+// TestQuestionsAreBounded has reviews of many and of one user, large and small, for which a webhook computes before it is called.
+func TestQuestionsAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name        string
+		users, size int
+		most        int32
+	}{
+		{name: "large reviews of one user", users: 1, size: largeBytes, most: 2},
+		{name: "large reviews", users: 50, size: largeBytes, most: mostLarge},
+		{name: "reviews of one user", users: 1, most: int32(mostEvaluations() / 4)},
+		{name: "reviews", users: 50, most: int32(mostEvaluations())},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				c := &computing{}
+				b := newBubbleWith(t, never, nil, chainAfter(t, c))
+				var replies []<-chan reply
+				for i := range 200 {
+					replies = append(replies, b.send(t, review(fmt.Sprint("user-", i%tc.users), fmt.Sprint("n", i), tc.size)))
+					synctest.Wait()
+				}
+				wantDenied(t, "a review that a policy denies", b.askSmall(t, "alice", "c"), `policy=p reason=Denied: it denies the request`, 0)
+				denied := int32(0)
+				for _, replied := range replies {
+					if got := <-replied; got.status.Denied {
+						denied++
+					}
+				}
+				if c.most.Load() != tc.most || denied < c.refused.Load() {
+					t.Errorf("%d at the same time, %d refused, %d denied, want %d at the same time", c.most.Load(), c.refused.Load(), denied, tc.most)
+				}
+			})
+		})
+	}
 }

@@ -69,7 +69,7 @@ const (
 	maxWaitingPerUser = 6
 	// maxWaitingLargeInNamespace bounds how many of them are about one namespace, too.
 	maxWaitingLargeInNamespace = 5
-	// maxCalls bounds the calls of webhooks at a time. A webhook that takes 10 ms can still answer 12800 of them in a second.
+	// maxCalls bounds the calls of one webhook at a time. A webhook that takes 10 ms can still answer 12800 of them in a second.
 	maxCalls = 128
 	// maxBuffers bounds the large reviews in memory, and with it their memory to 8 MiB, or twice
 	// that while they are decoded. The user is known only after a review has been read, because
@@ -91,8 +91,13 @@ type limits struct {
 	// buffers has a slot for each large review in memory. It is acquired before the review is
 	// read.
 	buffers chan struct{}
-	// namespaced is for the policies of namespaces, and policies for all others. calls is for the calls of webhooks.
-	namespaced, policies, calls *pool
+	// namespaced is for the policies of namespaces, and policies for all others. questions is for what webhooks compute before they are called: whether
+	// they match, and the review.
+	namespaced, policies, questions *pool
+
+	mu sync.Mutex
+	// calls has the slots of the calls of each webhook, by its name in the configuration, so that a slow webhook keeps no slot from others.
+	calls map[string]*pool
 }
 
 // pool has the slots of evaluations of the same kind. A large review takes a slot of both at the same time.
@@ -102,6 +107,15 @@ type pool struct {
 }
 
 func newLimits() *limits {
+	policies := func() *pool {
+		return newPool(slots.Bounds{
+			PerUser: maxEvaluations() / userShare, PerNamespace: maxEvaluations() / namespaceShare,
+			WaitingOfOneUser: maxWaitingEvaluationsPerUser,
+		}, slots.Bounds{
+			PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare,
+			WaitingOfOneUser: maxWaitingPerUser,
+		})
+	}
 	return &limits{
 		buffers: make(chan struct{}, maxBuffers),
 		namespaced: newPool(slots.Bounds{
@@ -111,18 +125,21 @@ func newLimits() *limits {
 			PerUser: maxLargeReviews / slowUserShare, PerNamespace: maxLargeReviews / slowNamespaceShare,
 			WaitingOfOneUser: slowNamespaceShare * maxWaitingLargeInNamespace,
 		}),
-		policies: newPool(slots.Bounds{
-			PerUser: maxEvaluations() / userShare, PerNamespace: maxEvaluations() / namespaceShare,
-			WaitingOfOneUser: maxWaitingEvaluationsPerUser,
-		}, slots.Bounds{
-			PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare,
-			WaitingOfOneUser: maxWaitingPerUser,
-		}),
-		calls: newCalls(),
+		policies: policies(), questions: policies(), calls: map[string]*pool{},
 	}
 }
 
-// newCalls makes the pool of the calls of webhooks. They take no slots of policies, so that slow webhooks keep no slot from them.
+// callsOf returns the slots of the calls of a webhook.
+func (l *limits) callsOf(name string) *pool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.calls[name] == nil {
+		l.calls[name] = newCalls()
+	}
+	return l.calls[name]
+}
+
+// newCalls makes the pool of the calls of one webhook. They take no slots of policies, so that slow webhooks keep no slot from them.
 func newCalls() *pool {
 	all := slots.New(slots.Bounds{
 		All: maxCalls, PerUser: maxCalls / userShare, PerNamespace: maxCalls / namespaceShare, PerUserInNamespace: maxCalls / userInNamespaceShare,
@@ -260,15 +277,21 @@ func (l *slotLimit) afterPolicies(ctx context.Context, decide func(context.Conte
 	l.releaseBuffer()
 	ctx, cancel := context.WithDeadline(ctx, l.until.afterPolicies)
 	defer cancel()
+	return decide(webhook.WithBounds(ctx, webhook.Bounds{
+		Preparation: func(ctx context.Context) (func(), error) { return l.forWebhook(ctx, l.questions) },
+		Call:        func(ctx context.Context, name string) (func(), error) { return l.forWebhook(ctx, l.callsOf(name)) },
+	}))
+}
+
+// forWebhook takes the slots of the review for the work of a webhook.
+func (l *slotLimit) forWebhook(ctx context.Context, p *pool) (release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, slotTimeout)
 	defer cancel()
-	return decide(webhook.WithAcquire(ctx, func(context.Context) (func(), error) {
-		release, err := l.calls.acquire(waiting, l.review, l.isLarge)
-		if err != nil {
-			busy.Inc()
-		}
-		return release, err
-	}))
+	if release, err = p.acquire(waiting, l.review, l.isLarge); err != nil {
+		busy.Inc()
+		return nil, errNoCall
+	}
+	return release, nil
 }
 
 // errNoCall is the error of a call of a webhook that is not made.

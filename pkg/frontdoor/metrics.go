@@ -89,7 +89,7 @@ var (
 	}, []string{"decision"})
 	busy = metrics.NewCounter(&metrics.CounterOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhooks_busy_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of calls of webhooks that the front door did not make, because too many others were in flight. The webhook denies then, whatever its failure policy is.",
+		Help: "Number of times that the front door did not ask a webhook, because too many others were being asked. The webhook denies then, whatever its failure policy is.",
 	})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
 		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,

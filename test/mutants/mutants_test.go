@@ -417,6 +417,21 @@ var suites = []mutation.Suite{
 		{Name: "after policies: clients that handle conditions", File: "conditions.go", Old: "case after.IsDeny():", New: "case false:"},
 		{Name: "after policies: readable answers", File: "conditions.go", Old: "if !byPolicies && allowsOnConditions(decision) {", New: "if false {"},
 	}},
+	{Package: "pkg/frontdoor", Test: "^TestWebhookThatHangs|^TestSlotsOfWebhooksAreApart$|^TestQuestionsAreBounded$", Mutants: []mutation.Mutant{
+		{Name: "webhooks, slow: one after the other", File: "afterpolicies.go", Old: ".DecideAhead(ctx, attributes, patience)", New: ".Decide(ctx, attributes)"},
+		{Name: "webhooks, slow: slots of all", File: "large.go", Old: "l.callsOf(name)", New: "l.callsOf(\"\")"},
+		{Name: "webhooks, slow: questions", File: "large.go", Old: "return l.forWebhook(ctx, l.questions)", New: "return func() {}, nil"},
+	}},
+	{Package: "pkg/authorization", Test: "^TestDecideAhead", Mutants: []mutation.Mutant{
+		{Name: "webhooks, slow: half of the time", File: "ahead.go", Old: "patience = min(patience, time.Until", New: "_ = min(patience, time.Until"},
+		{Name: "webhooks, slow: the next one", File: "ahead.go", Old: "		case <-a.waited:\n			a.next()", New: "		case <-a.waited:\n			a.waited = nil"},
+		{Name: "webhooks, slow: a panic", File: "ahead.go", Old: "panic(got.panicked)", New: "return Set{Decision: Allow(\"\", nil)}"},
+	}},
+	{Package: "pkg/authorization/webhook", Test: "^TestBounds$|^TestPausesHoldNoTurn$", Mutants: []mutation.Mutant{
+		{Name: "webhooks, bounds: preparation", File: "webhook.go", Old: "release, err := AcquirePreparation(ctx)", New: "release, err := func() {}, error(nil)"},
+		{Name: "webhooks, bounds: calls", File: "endpoint.go", Old: "release, err := AcquireCall(ctx, e.name)", New: "release, err := func() {}, error(nil)"},
+		{Name: "webhooks, bounds: Deny", File: "webhook.go", Old: " || errors.Is(err, errNotCalled) {", New: " {"},
+	}},
 	{Package: "pkg/authorization/webhook", Test: "^TestDenialsFirst", Mutants: []mutation.Mutant{
 		{Name: "denials first: an Allow at the first place", File: "denials.go", Old: "return authorization.NoOpinion(\"\", nil) // the last", New: "return decision // the last"},
 		{Name: "denials first: conditions", File: "denials.go", Old: "case !decision.IsUnconditional():", New: "case false:"},

@@ -72,14 +72,19 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// post posts a review in a form, and reads the answer. A call with a transient error is retried, as by the
+// post posts a review in a form, and reads the answer. Each attempt counts for the bounds of the context. A call with a transient error is retried, as by the
 // webhook authorizer of Kubernetes; an answer that cannot be read is an error without a retry. If the
 // endpoint is confidential, the text of an error status is left out of the error.
 func (e *endpoint) post(ctx context.Context, in form, review []byte, read func(answer []byte) error) error {
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
+		release, err := AcquireCall(ctx, e.name)
+		if err != nil {
+			return err
+		}
+		defer release()
 		start := time.Now()
 		result := e.client.Post().MaxRetries(0).Body(review).Do(ctx)
-		err := result.Error()
+		err = result.Error()
 		if err == nil {
 			err = readRaw(result, read)
 		}

@@ -213,8 +213,8 @@ func TestFreshConditions(t *testing.T) {
 	}
 }
 
-// TestAcquire bounds the calls of webhooks: only a call needs a turn, and without one the webhook denies.
-func TestAcquire(t *testing.T) {
+// TestBounds bounds the work of webhooks: each question needs a turn to prepare it, only a call needs another one, and without one of them the webhook denies.
+func TestBounds(t *testing.T) {
 	t.Parallel()
 	open := entry{"failurePolicy": "NoOpinion"}
 	for _, tc := range []struct {
@@ -222,23 +222,38 @@ func TestAcquire(t *testing.T) {
 		change entry
 		times  int // how often it is asked
 		err    error
-		want   string
-		turns  int
+		// early says that there is no turn to prepare the question.
+		early bool
+		want  string
+		turns int
 	}{
 		{name: "a call", times: 1, want: "Allow", turns: 1},
 		{name: "a cached answer", times: 3, want: "Allow", turns: 1},
 		{name: "a request that does not match", change: entry{"matchConditionSubjectAccessReviewVersion": "v1", "matchConditions": []any{entry{"expression": "request.user == 'bob'"}}}, times: 2, want: "NoOpinion"},
 		{name: "no turn", times: 2, err: errors.New("busy"), want: "Deny", turns: 2},
 		{name: "no turn, and the failure policy NoOpinion", change: open, times: 2, err: errors.New("busy"), want: "Deny", turns: 2},
+		{name: "no turn to prepare", times: 2, err: errors.New("busy"), early: true, want: "Deny"},
+		{name: "no turn to prepare, and the failure policy NoOpinion", change: open, times: 2, err: errors.New("busy"), early: true, want: "Deny"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRemote(t, says(status(`"allowed":true`)), nil)
 			chain := chainOf(t, newSource(t, conditional(t, "w", r).with(tc.change)))
-			turns, released := 0, 0
-			ctx := webhook.WithAcquire(t.Context(), func(context.Context) (func(), error) {
-				turns++
-				return func() { released++ }, tc.err
+			turns, released, prepared, done := 0, 0, 0, 0
+			ctx := webhook.WithBounds(t.Context(), webhook.Bounds{
+				Preparation: func(context.Context) (func(), error) {
+					prepared++
+					if tc.early {
+						return nil, tc.err
+					}
+					return func() { done++ }, nil
+				},
+				Call: func(_ context.Context, name string) (func(), error) {
+					if turns++; name != "w" {
+						t.Errorf("a call of %q", name)
+					}
+					return func() { released++ }, tc.err
+				},
 			})
 			for range tc.times {
 				if got := kindOf(chain.Decide(ctx, asking())); got != tc.want {
@@ -252,7 +267,39 @@ func TestAcquire(t *testing.T) {
 			if calls, _ := r.calls(); turns != tc.turns || calls != wantCalls || released != wantCalls {
 				t.Errorf("%d turns, %d given back, and %d calls, want %d and %d", turns, released, calls, tc.turns, wantCalls)
 			}
+			if prepared != tc.times || !tc.early && done != prepared {
+				t.Errorf("%d turns to prepare, %d given back, want %d", prepared, done, tc.times)
+			}
 		})
+	}
+}
+
+// TestPausesHoldNoTurn has a webhook fail at once, so that it is called again: each attempt has a turn of its own, and the pauses between them have none.
+func TestPausesHoldNoTurn(t *testing.T) {
+	t.Parallel()
+	r := newRemote(t, fails(http.StatusInternalServerError), nil)
+	source, err := webhook.NewSource(webhook.SourceConfig{
+		File:    write(t, filepath.Join(t.TempDir(), "config"), configuration(t, unconditional(t, "w", r))),
+		Backoff: wait.Backoff{Duration: 300 * time.Millisecond, Steps: 3},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held time.Duration
+	turns := 0
+	ctx := webhook.WithBounds(t.Context(), webhook.Bounds{
+		Preparation: func(context.Context) (func(), error) { return func() {}, nil },
+		Call: func(context.Context, string) (func(), error) {
+			turns++
+			from := time.Now()
+			return func() { held += time.Since(from) }, nil
+		},
+	})
+	from := time.Now()
+	got := kindOf(chainOf(t, source).Decide(ctx, asking()))
+	// The pauses are 600 ms, without those of a loaded machine.
+	if calls, _ := r.calls(); got != "Deny" || calls != 3 || turns != 3 || held > time.Since(from)-500*time.Millisecond {
+		t.Errorf("got %s after %d calls and %d turns, which were held for %s of %s", got, calls, turns, held, time.Since(from))
 	}
 }
 

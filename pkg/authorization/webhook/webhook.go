@@ -69,66 +69,64 @@ func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) 
 
 var errCircle = errors.New("too many servers have passed this review on: the configured webhooks call each other in a circle, or their line is too long")
 
-// errNotCalled is the error of a webhook that is not called because of a bound of the caller.
-var errNotCalled = errors.New("the webhook was not called")
+// question is what a webhook is asked.
+type question struct {
+	// key is the cache key, and review the JSON.
+	key    string
+	review []byte
+}
 
 // decide calls the webhook, unless the answer is cached. It returns NoOpinion without a call if the request does
 // not match, and the result of failed if there is no valid answer.
 func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) authorization.Decision {
+	asks, matches, err := w.prepare(ctx, attributes, mode)
+	switch {
+	case err != nil:
+		return w.failed(ctx, err)
+	case !matches:
+		return authorization.NoOpinion("", nil)
+	}
+	if decision, ok := w.answers.get(asks.key); ok {
+		cacheHits.WithLabelValues(w.name).Inc()
+		return decision
+	}
+	form := formNone
+	if mode != authorizationapi.ConditionsModeNone {
+		form = w.form
+	}
+	decision, size, err := w.ask(ctx, asks.review, form)
+	if err != nil {
+		return w.failed(ctx, err)
+	}
+	w.answers.remember(asks.key, decision, size)
+	return decision
+}
+
+// prepare returns what the webhook is asked about a request. It returns false if the request does not match. That takes time if the request has long selectors, and calls
+// no server.
+func (w *Webhook) prepare(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) (asks question, matches bool, err error) {
+	release, err := AcquirePreparation(ctx)
+	if err != nil {
+		return asks, false, err
+	}
+	defer release()
 	spec := reviewSpecOf(attributes)
 	if w.matcher != nil {
 		matches, err := w.matcher.Eval(ctx, &authorizationv1.SubjectAccessReview{Spec: spec})
 		if err != nil {
-			return w.failed(ctx, fmt.Errorf("match conditions: %w", err))
+			return asks, false, fmt.Errorf("match conditions: %w", err)
 		}
 		if !matches {
-			return authorization.NoOpinion("", nil)
+			return asks, false, nil
 		}
 	}
 	hops := len(spec.Extra[DelegationMarker]) + 1
 	if hops > maxHops {
-		return w.failed(ctx, errCircle)
+		return asks, false, errCircle
 	}
 	spec.Extra = marked(spec.Extra, hops)
-	key, review, err := w.review(spec, mode)
-	if err != nil {
-		return w.failed(ctx, err)
-	}
-	if decision, ok := w.answers.get(key); ok {
-		cacheHits.WithLabelValues(w.name).Inc()
-		return decision
-	}
-	release, err := Acquire(ctx)
-	if err != nil {
-		return w.failed(ctx, fmt.Errorf("%w: %w", errNotCalled, err))
-	}
-	defer release()
-	asked := formNone
-	if mode != authorizationapi.ConditionsModeNone {
-		asked = w.form
-	}
-	decision, size, err := w.ask(ctx, review, asked)
-	if err != nil {
-		return w.failed(ctx, err)
-	}
-	w.answers.remember(key, decision, size)
-	return decision
-}
-
-// WithAcquire returns a context in which each call of a webhook first calls acquire, and release afterwards, so that a caller can bound the
-// calls at a time. Webhooks that do not match the request, and cached answers, need no call. After an error the webhook denies.
-func WithAcquire(ctx context.Context, acquire func(context.Context) (release func(), err error)) context.Context {
-	return context.WithValue(ctx, acquireKey{}, acquire)
-}
-
-type acquireKey struct{}
-
-// Acquire calls the function that WithAcquire has put into ctx. An authorizer that calls another server calls it before.
-func Acquire(ctx context.Context) (release func(), err error) {
-	if bound, ok := ctx.Value(acquireKey{}).(func(context.Context) (func(), error)); ok {
-		return bound(ctx)
-	}
-	return func() {}, nil
+	asks.key, asks.review, err = w.review(spec, mode)
+	return asks, true, err
 }
 
 // review returns the JSON of a review in the version of the webhook, and the cache key for the answer
@@ -212,7 +210,9 @@ func (w *Webhook) authored(decision authorization.Decision, in form) authorizati
 // delegation marker could make any review look like part of a circle; and a webhook that was not called, because a client
 // that sends many requests could cause it.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
-	klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
+	if !errors.Is(ctx.Err(), context.Canceled) { // nobody waits for the answer
+		klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
+	}
 	err = fmt.Errorf("webhook %q: %w", w.name, err)
 	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) || errors.Is(err, errNotCalled) {
 		return authorization.Deny("the authorization webhook failed", err)

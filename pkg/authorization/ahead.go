@@ -19,6 +19,9 @@ func (c *Chain) DecideAhead(ctx context.Context, attributes authorizer.Attribute
 	ctx, cancel := context.WithCancel(c.Pin(ctx))
 	defer cancel()
 	members := c.pinned(ctx)
+	if len(members) == 1 {
+		return c.Decide(ctx, attributes) // nobody waits for it
+	}
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/time.Duration(2*max(1, len(members))))
 	}

@@ -125,7 +125,7 @@ func (broken) Decide(context.Context, authorizer.Attributes) authorization.Decis
 // TestDecideAheadPanicsInItsCaller has a member panic in a goroutine of its own, where nobody could recover.
 func TestDecideAheadPanicsInItsCaller(t *testing.T) {
 	t.Parallel()
-	chain, err := authorization.NewChain(authorization.Member{Name: "broken", Decider: broken{}})
+	chain, err := authorization.NewChain(authorization.Member{Name: "broken", Decider: broken{}}, authorization.Member{Name: "next", Decider: broken{}})
 	if err != nil {
 		t.Fatal(err)
 	}

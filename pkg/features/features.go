@@ -35,7 +35,7 @@ const (
 	// needs ConditionalAuthorization.
 	UpstreamConditionalDecisions featuregate.Feature = "UpstreamConditionalDecisions"
 	// WebhooksAtFrontDoor has the front door ask the webhooks of --authorization-config, and the example authorizer of the demo API,
-	// about requests on which policies have no opinion.
+	// about requests that policies do not deny.
 	WebhooksAtFrontDoor featuregate.Feature = "WebhooksAtFrontDoor"
 )
 
@@ -46,7 +46,7 @@ var specs = map[featuregate.Feature]featuregate.VersionedSpecs{
 	AuthorizeConnectWithCreate:   {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
 	FineGrainedAuthorization:     {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 	UpstreamConditionalDecisions: {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
-	WebhooksAtFrontDoor:          {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
+	WebhooksAtFrontDoor:          {{Version: version.MajorMinor(1, 0), Default: true, PreRelease: featuregate.Beta}},
 	ConditionalImpersonation:     {{Version: version.MajorMinor(1, 0), Default: false, PreRelease: featuregate.Alpha}},
 }
 

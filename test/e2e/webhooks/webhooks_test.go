@@ -93,6 +93,13 @@ func (r *rig) calls(user string) []string {
 // serve answers a review by the name of its user.
 func (r *rig) serve(w http.ResponseWriter, request *http.Request) {
 	body, _ := io.ReadAll(request.Body)
+	if request.URL.Path == hangs {
+		select {
+		case <-request.Context().Done():
+		case <-time.After(5 * time.Second):
+		}
+		return
+	}
 	var review authorizationv1alpha1.SubjectAccessReview
 	if err := json.Unmarshal(body, &review); err == nil && review.Kind == "AuthorizationConditionsReview" {
 		r.evaluate(w, body)
@@ -199,7 +206,10 @@ func (r *rig) admin(url string) *rest.Config {
 	return &rest.Config{Host: url, TLSClientConfig: rest.TLSClientConfig{CAFile: r.CAFile(), CertFile: certFile, KeyFile: keyFile}}
 }
 
-// member is an authorizer of a configuration. It is asked about the users whose names begin with its name.
+// hangs is the path of a webhook that does not answer.
+const hangs = "/hangs"
+
+// member is an authorizer of a configuration. It is asked about the users whose names begin with its name, or with its first word.
 type member struct {
 	name, server, failurePolicy string
 }
@@ -233,7 +243,7 @@ func (r *rig) configuration(t *testing.T, ca []byte, members ...member) string {
     connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
     conditionsEndpointKubeConfigContext: hook
     authorizationConditionsReviewVersion: v1alpha1
-    matchConditions: [{expression: "request.user.startsWith('%s-')"}]`, m.name, m.failurePolicy, file, m.name))
+    matchConditions: [{expression: "request.user.startsWith('%s-')"}]`, m.name, m.failurePolicy, file, strings.Split(m.name, "-")[0]))
 	}
 	file := filepath.Join(dir, "config.yaml")
 	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:" + strings.Join(list, "") + "\n"
@@ -271,8 +281,9 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 		t.Fatal(err)
 	}
 	ca, down := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.hook.Certificate().Raw}), closedPort(t)
-	r.Args = []string{"--feature-gates=WebhooksAtFrontDoor=true", "--authorization-config=" + r.configuration(t, ca,
-		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"})}
+	r.Args = []string{"--authorization-config=" + r.configuration(t, ca,
+		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"},
+		member{"pair", r.hook.URL + hangs, "NoOpinion"}, member{"pair-next", r.hook.URL, "NoOpinion"})}
 	t.Cleanup(func() {
 		if err := r.Down(); err != nil {
 			t.Error(err)
@@ -341,6 +352,7 @@ func testLists(t *testing.T, r *rig) {
 		{user: "closeddown-any", pods: failed, configMaps: failed, within: soon},
 		{user: "open-slow", pods: failed, within: late, slow: true, asked: 2},
 		{user: "closed-slow", pods: failed, configMaps: failed, within: late, slow: true, asked: 2},
+		{user: "pair-denied", pods: "by the webhook", configMaps: "by the webhook", within: late, slow: true, asked: 2},
 		{user: "open-asks", pods: "cannot list", within: soon, asked: 2},
 		{user: "other-user", pods: "cannot list", within: soon},
 	} {

@@ -54,16 +54,19 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  instead. With --audit-log, the request is the last one that was refused in an audit log
  of kube-apiserver or of Proviso.
 
- The policies are those in the files of -f, or else those of the cluster. They are
- compiled and evaluated as by the server. The explanation shows each authorizer in its
- order, the policies that match the request, and the parts of the conditions that decide,
- with their values. The near miss is a change of one field of the object with which the
- request would be allowed: it has been evaluated with all policies.
+ The policies are read from the files of -f. If the files have none, all policies of the
+ cluster are read. They are compiled and evaluated as by the server. The explanation shows
+ each authorizer in its order, the policies that match the request, and the parts of the
+ conditions that decide, with their values.
 
- Whether RBAC allows a request is not known without a cluster, and counts as no. See
- --rbac-allows. ValidatingAdmissionPolicies are explained if a PolicyTest has them. Those of
- a cluster are not read, and can still refuse a request. Values of Secrets and of tokens
- are not shown.
+ The near miss is a change of one field of the object with which the request would be
+ allowed: it has been evaluated with all policies. It is checked against the schema of the
+ object, if --openapi names the schema or if the policies are read from the cluster.
+
+ explain does not know what RBAC allows, and assumes that it allows nothing: see
+ --rbac-allows. ValidatingAdmissionPolicies are evaluated only if they are part of a
+ PolicyTest: explain does not read the ValidatingAdmissionPolicies of a cluster, which can
+ still refuse the request. Values of Secrets and of tokens are not shown.
 
  Exit status: 0 for yes, 1 for no, 2 on an error, 3 if the answer depends on data that
  the files do not have.`,
@@ -89,7 +92,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	fs.StringVar(&o.auditID, "audit-id", o.auditID, "Explain the request with this ID in the audit log.")
 	fs.BoolVar(&o.rbacAllows, "rbac-allows", o.rbacAllows, "Assume that RBAC allows the request.")
 	fs.StringSliceVar(&o.hide, "hide", o.hide, "Fields of the object whose values are not shown, such as spec.password.")
-	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with schemas, whose enum values count for near misses: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
+	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with the schemas of objects, for near misses: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
 	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the explanation: 'text', 'json', 'dot' or 'svg'.")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -139,6 +142,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 	e, err := x.explain(ctx)
 	if err != nil {
 		return err
+	}
+	if e.NearMiss != nil && !e.isSchemaKnown {
+		in.notes = append(in.notes, noteNoSchema)
 	}
 	e.Recorded, e.Notes = in.recorded, in.notes
 	if err := printer(o.Out, e); err != nil {

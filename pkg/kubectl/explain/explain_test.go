@@ -338,21 +338,21 @@ func TestNearMiss(t *testing.T) {
 	}
 }
 
-// schemas is a document of OpenAPI v3 with enum values, some behind references.
+// schemas is a document of OpenAPI v3 with enum values, some behind references, and a required list.
 const schemas = `{"openapi": "3.0.0", "info": {"title": "t", "version": "v1"}, "paths": {}, "components": {"schemas": {
   "Thing": {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "version": "v1", "kind": "Thing"}], "properties": {"spec": {"allOf": [{"$ref": "#/components/schemas/Spec"}]}}},
-  "Spec": {"type": "object", "properties": {
+  "Spec": {"type": "object", "required": ["names"], "properties": {"names": {"type": "array", "items": {"type": "string", "maxLength": 3}},
     "class": {"type": "string", "enum": ["bronze", "gold", "silver"]}, "list": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "string", "enum": ["b", "c"]}}}},
     "modes": {"type": "object", "additionalProperties": {"type": "string", "enum": ["on", "off"]}}}}}}}`
 
-// TestEnums looks for near misses among the enum values of schemas.
-func TestEnums(t *testing.T) {
+// TestSchemas looks for near misses among the enum values of schemas, and for changes that schemas refuse.
+func TestSchemas(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "openapi.json")
 	if err := os.WriteFile(file, []byte(schemas), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const object = `{apiVersion: v1, kind: Thing, metadata: {name: web}, spec: {class: gold, list: [{id: a}], modes: {x: "off"}}}`
+	const object = `{apiVersion: v1, kind: Thing, metadata: {name: web}, spec: {class: gold, list: [{id: a}], modes: {x: "off"}, names: [x]}}`
 	for _, tc := range []struct {
 		name, condition string
 		kind            string
@@ -365,6 +365,10 @@ func TestEnums(t *testing.T) {
 		{name: "a value of a map", condition: `object.spec.modes.x == "off"`, want: `set spec.modes.x to "on"`},
 		{name: "no value is allowed", condition: `object.spec.class in ["gold", "bronze", "silver"]`, want: "none found"},
 		{name: "a kind without a schema", kind: "Other", condition: `object.spec.class == "gold"`, want: "none found"},
+		{name: "a required list stays", condition: `object.spec.?names.orValue([]) != []`, want: "none found"},
+		{name: "without the schema, the list is emptied", kind: "Other", condition: `object.spec.?names.orValue([]) != []`, want: "set spec.names to []"},
+		{name: "a text that is not too long", condition: `object.spec.names.exists(n, !(n in ["long", "ok"]))`, want: `set spec.names[0] to "ok"`},
+		{name: "without the schema, the text is too long", kind: "Other", condition: `object.spec.names.exists(n, !(n in ["long", "ok"]))`, want: `set spec.names[0] to "long"`},
 		{name: "a hidden field", args: []string{"--hide=spec.class"}, condition: `object.spec.class == "gold"`, want: "set spec.class to (not shown)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -378,6 +382,9 @@ func TestEnums(t *testing.T) {
 			}
 			if got != tc.want || code != 1 {
 				t.Errorf("exit code %d: got %s, want %s", code, got, tc.want)
+			}
+			if isNoted := strings.Contains(strings.Join(e.Notes, "\n"), "the schema of the object is not known"); isNoted != (e.NearMiss != nil && tc.kind == "Other") {
+				t.Errorf("got the notes %q", e.Notes)
 			}
 		})
 	}

@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
-	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -59,6 +59,9 @@ type explanation struct {
 	// Recorded has the annotations of the audit event.
 	Recorded map[string]string `json:"recorded,omitempty"`
 	Notes    []string          `json:"notes,omitempty"`
+
+	// isSchemaKnown says that the schema of the object accepts the near miss.
+	isSchemaKnown bool
 }
 
 // member is an authorizer.
@@ -128,8 +131,8 @@ type explainer struct {
 	admission *admissionpolicy.Set
 	request   *simulation.Request
 	secrecy   secrecy
-	// schemas have the enum values of fields.
-	schemas *openapi.Schemas
+	// schemas are the schemas of objects.
+	schemas resolver.SchemaResolver
 	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
 	isPermitted *bool
 }

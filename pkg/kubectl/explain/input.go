@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	kjson "sigs.k8s.io/json"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -34,6 +34,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
 // input is the request and the policies of one call.
@@ -44,10 +45,12 @@ type input struct {
 	// isOffline says that nothing is read but documents: no file that a document names, and no cluster.
 	isOffline bool
 
-	request         simulation.Request
-	policies        []policyfile.Policy
-	admission       *admissionpolicy.Set
-	isPermitted     *bool
+	request     simulation.Request
+	policies    []policyfile.Policy
+	admission   *admissionpolicy.Set
+	isPermitted *bool
+	// schemas are the schemas of objects that the cluster publishes, or nil.
+	schemas         resolver.SchemaResolver
 	recorded        map[string]string
 	warnings, notes []string
 }
@@ -66,6 +69,7 @@ var (
 	errNoProviso  = errors.New("the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f")
 	errWithLog    = errors.New("a SubjectAccessReview cannot be given together with --audit-log")
 	notePolicies  = "the policies are those that the cluster has now"
+	noteNoSchema  = "the schema of the object is not known, so that the near miss may make the object invalid: see --openapi"
 	noteMutations = "the object is the one of the request: defaults and changes by admission do not count"
 )
 
@@ -229,18 +233,19 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 		}
 		loader.Load(ctx, document.Document{Source: document.Named("the policies of the cluster"), JSON: text})
 	}
-	return in.readNamespace(ctx, config)
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	in.schemas = typechecking.NewDiscovery(clients.Discovery())
+	return in.readNamespace(ctx, clients)
 }
 
 // readNamespace reads the namespace of the request from the cluster, if the files do not have it.
-func (in *input) readNamespace(ctx context.Context, config *rest.Config) error {
+func (in *input) readNamespace(ctx context.Context, client kubernetes.Interface) error {
 	r := &in.request
 	if r.Data == nil || r.Data.NamespaceObject != nil || r.Spec.ResourceAttributes == nil || r.Spec.ResourceAttributes.Namespace == "" {
 		return nil
-	}
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
 	}
 	namespace, err := client.CoreV1().Namespaces().Get(ctx, r.Spec.ResourceAttributes.Namespace, metav1.GetOptions{})
 	if err != nil {
@@ -273,9 +278,13 @@ func (in *input) explainer() (*explainer, error) {
 		in.isPermitted = &allowed
 		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
 	}
-	schemas, errs := openapi.Read(in.openAPI)
+	read, errs := openapi.Read(in.openAPI)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
+	}
+	schemas := in.schemas
+	if schemas == nil || len(in.openAPI) > 0 {
+		schemas = read
 	}
 	hidden, err := secrecyOf(&in.request, in.hide)
 	return &explainer{schemas: schemas, compilers: in.compilers, source: source, admission: cmp.Or(in.admission, &admissionpolicy.Set{}), request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err

@@ -22,6 +22,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -123,7 +124,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissNoObject
 		return nil
 	}
-	s := &search{explainer: x, variable: variable, kind: kindIn(object), object: object, stored: objects[cel.OldObject]}
+	s := &search{explainer: x, variable: variable, kind: openapi.KindOf(x.schemas, kindIn(object)), object: object, stored: objects[cel.OldObject]}
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
@@ -148,6 +149,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 	case err == nil && e.NearMiss == nil:
 		e.NoNearMiss = noMissNone
 	}
+	e.isSchemaKnown = s.kind != nil
 	return err
 }
 
@@ -163,7 +165,7 @@ type search struct {
 	*explainer
 
 	variable       cel.Variable
-	kind           schema.GroupVersionKind
+	kind           *openapi.Kind // nil if its schema is not known
 	object, stored map[string]any
 	candidates     []candidate
 	constants      map[string][]any
@@ -174,7 +176,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 	slices.SortStableFunc(s.candidates, func(a, b candidate) int { return int(a.rank) - int(b.rank) })
 	for _, c := range s.candidates[:min(len(s.candidates), maxCandidates)] {
 		changed, ok := c.apply(s.object)
-		if !ok {
+		if !ok || !s.kind.Accepts(s.object, changed, c.path) {
 			continue
 		}
 		text, err := json.Marshal(changed)
@@ -362,7 +364,7 @@ func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
 	if has && s.mayChange(path) {
 		s.candidates = append(s.candidates, candidate{rank: rankRemoved, path: path, remove: true})
 	}
-	for _, v := range s.schemas.EnumOf(s.kind, path) {
+	for _, v := range s.kind.EnumOf(path) {
 		s.add(rankEnum, path, v)
 	}
 	for _, v := range far {

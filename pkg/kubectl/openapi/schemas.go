@@ -105,21 +105,6 @@ func (s *Schemas) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, err
 	return nil, fmt.Errorf("%s: %w", kind, resolver.ErrSchemaNotFound)
 }
 
-// EnumOf returns the values that the schema of a kind lists for a field. A path has the names of fields, and indices of lists. The result is empty if the
-// field has no such list, or if the schema is not known.
-func (s *Schemas) EnumOf(kind schema.GroupVersionKind, path []any) []any {
-	now, err := s.ResolveSchema(kind)
-	if err != nil {
-		return nil
-	}
-	for _, step := range path {
-		if now = below(now, step); now == nil {
-			return nil
-		}
-	}
-	return now.Enum
-}
-
 // below returns the schema of a field or an element, or nil.
 func below(s *spec.Schema, step any) *spec.Schema {
 	name, isName := step.(string)

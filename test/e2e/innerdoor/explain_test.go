@@ -183,7 +183,8 @@ func (row *missRow) question(t *testing.T, as identity, object, old map[string]a
 		asJSON(t, map[string]any{"apiVersion": group, "kind": "AuthorizationConditionsReview", "request": data})
 }
 
-// TestExplain sends requests that the recipes refuse, and again with the near miss that explain finds with the policies of the cluster.
+// TestExplain sends requests that the recipes refuse, and again with the near miss that explain finds with the policies of the cluster. The suites of the
+// examples and of the templates follow.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) {
@@ -193,6 +194,7 @@ func TestExplain(t *testing.T) {
 	for _, row := range append(missRows, deviceRow) {
 		t.Run(row.recipe+" "+row.verb, func(t *testing.T) { a.testMiss(t, &row) })
 	}
+	t.Run("suites", a.testSuites)
 	t.Run("audit log", func(t *testing.T) { testExplainAuditLog(t, r) })
 }
 

@@ -15,74 +15,34 @@ import (
 	"strings"
 	"testing"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
-	"sigs.k8s.io/yaml"
 
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/policysuite"
 )
 
-// admissionSuite is a suite of kubectl proviso test with ValidatingAdmissionPolicies. The fields are those that the examples use.
-type admissionSuite struct {
-	dir         string
-	Permissions []rbacv1.PolicyRule
-	Objects     []string
-	Tests       []admissionTest
-}
-
-type admissionTest struct {
-	Name        string
-	Request     authorizationv1alpha1.SubjectAccessReviewSpec
-	Data        authorizationv1alpha1.AuthorizationConditionsRequest
-	Permissions []rbacv1.PolicyRule
-	Expect      struct {
-		Outcome          any // a boolean or a string
-		Message          string
-		Policies         []string
-		Warnings         []string
-		Audited          []string
-		AuditAnnotations map[string]string
-	}
-}
-
-// isDenied reports whether the outcome is no.
-func (tc *admissionTest) isDenied() bool {
-	return tc.Expect.Outcome == false || tc.Expect.Outcome == "no"
-}
+// admissionTest is a test of a suite with ValidatingAdmissionPolicies.
+type admissionTest policysuite.Test
 
 // admissionSuites reads the examples, without the one that needs a policy of Proviso.
-func admissionSuites(t *testing.T, r *rig) (suites []admissionSuite) {
+func admissionSuites(t *testing.T, r *rig) (suites []policysuite.Suite) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(r.repository, "artifacts", "examples", "admission-policies", "*", "test.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range files {
-		s := admissionSuite{dir: filepath.Dir(file)}
-		if filepath.Base(s.dir) == "beside-proviso" {
-			continue
-		}
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := yaml.Unmarshal(content, &s); err != nil {
-			t.Fatal(err)
-		}
+	suites = slices.DeleteFunc(policysuite.Read(t, filepath.Join(r.repository, "artifacts", "examples", "admission-policies")), func(s policysuite.Suite) bool {
+		return s.Name == "beside-proviso"
+	})
+	for i := range suites {
 		// Requests that policies change come first: they are sent until the policies are loaded.
-		slices.SortStableFunc(s.Tests, func(a, b admissionTest) int {
-			changed := func(tc admissionTest) int {
-				if tc.isDenied() || len(tc.Expect.Warnings) > 0 {
+		slices.SortStableFunc(suites[i].Tests, func(a, b policysuite.Test) int {
+			changed := func(tc policysuite.Test) int {
+				if tc.IsDenied() || len(tc.Expect.Warnings) > 0 {
 					return 0
 				}
 				return 1
 			}
 			return changed(a) - changed(b)
 		})
-		suites = append(suites, s)
 	}
 	return suites
 }
@@ -94,25 +54,30 @@ func TestAdmissionPolicies(t *testing.T) {
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
 		suites := admissionSuites(t, r)
 		prepareSuites(t, r, suites)
-		count, misses := 0, 0
+		schemas := schemasOf(t, r)
+		count, denials, misses := 0, 0, 0
 		for _, s := range suites {
-			policies := " -f " + filepath.Join(s.dir, "policy.yaml")
+			policies := " -f " + filepath.Join(s.Dir, "policy.yaml")
 			r.must(t, "kubectl apply"+policies)
-			for _, tc := range s.Tests {
+			for i := range s.Tests {
 				count++
-				difference := ""
-				eventuallyAgrees(t, filepath.Base(s.dir)+": "+tc.Name, &difference, func() bool {
+				tc, difference := (*admissionTest)(&s.Tests[i]), ""
+				eventuallyAgrees(t, s.Name+": "+tc.Name, &difference, func() bool {
 					difference = tc.differenceOn(t, r)
 					return difference == ""
 				})
-				if tc.isDenied() && tc.triesNearMiss(t, r, s.dir) {
+				if !s.Tests[i].IsDenied() {
+					continue
+				}
+				denials++
+				if tc.triesNearMiss(t, r, &s, schemas) {
 					misses++
 				}
 			}
 			r.must(t, "kubectl delete --wait=false"+policies)
 		}
-		if count < 35 || misses < 10 || len(suites) != 8 {
-			t.Errorf("%d tests and %d near misses in %d suites, so the test proves little", count, misses, len(suites))
+		if count < 35 || denials != 16 || misses != 10 || len(suites) != 8 {
+			t.Errorf("%d tests, %d denials and %d near misses that pass in %d suites, want 16 denials and 10 near misses", count, denials, misses, len(suites))
 		}
 	})
 }
@@ -129,18 +94,14 @@ func eventuallyAgrees(t *testing.T, what string, difference *string, condition f
 }
 
 // prepareSuites gives users the permissions of the tests instead of all, and creates what the tests need.
-func prepareSuites(t *testing.T, r *rig, suites []admissionSuite) {
+func prepareSuites(t *testing.T, r *rig, suites []policysuite.Suite) {
 	t.Helper()
 	objects := []any{}
 	for i, s := range suites {
 		for j, tc := range s.Tests {
-			rules := tc.Permissions
-			if rules == nil {
-				rules = s.Permissions
-			}
 			name := fmt.Sprintf("suite-%d-%d", i, j)
 			objects = append(objects,
-				map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": rules},
+				map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": name}, "rules": tc.Permissions},
 				map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": name},
 					"roleRef":  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
 					"subjects": []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: tc.Request.User}}})
@@ -157,7 +118,7 @@ func prepareSuites(t *testing.T, r *rig, suites []admissionSuite) {
 	script := "kubectl create"
 	for _, s := range suites {
 		for _, file := range s.Objects {
-			script += " -f " + filepath.Join(s.dir, file)
+			script += " -f " + filepath.Join(s.Dir, file)
 		}
 	}
 	r.must(t, script)
@@ -166,28 +127,12 @@ func prepareSuites(t *testing.T, r *rig, suites []admissionSuite) {
 			if tc.Data.OldObject != nil {
 				attributes := *tc.Request.ResourceAttributes
 				attributes.Name = ""
-				if code, answer, _ := r.send(t, user{}, http.MethodPost, pathOf(&attributes), string(tc.Data.OldObject.Raw)); code != http.StatusCreated {
+				if code, answer, _ := r.send(t, user{}, http.MethodPost, policysuite.PathOf(&attributes), string(tc.Data.OldObject.Raw)); code != http.StatusCreated {
 					t.Fatalf("%s: %d %s", tc.Name, code, answer)
 				}
 			}
 		}
 	}
-}
-
-// pathOf returns the path of a resource.
-func pathOf(a *authorizationv1.ResourceAttributes) string {
-	path := "/apis/" + a.Group + "/" + a.Version
-	if a.Group == "" {
-		path = "/api/" + a.Version
-	}
-	if a.Namespace != "" {
-		path += "/namespaces/" + a.Namespace
-	}
-	path += "/" + a.Resource
-	if a.Name != "" {
-		path += "/" + a.Name
-	}
-	return path
 }
 
 // differenceOn makes the request of a test without writing anything, and returns what differs from the expectation.
@@ -201,7 +146,7 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 	}
 	denied := code == http.StatusForbidden || code == http.StatusUnprocessableEntity
 	switch {
-	case !denied && code/100 != 2, denied != tc.isDenied():
+	case !denied && code/100 != 2, denied != (*policysuite.Test)(tc).IsDenied():
 		return fmt.Sprintf("got %d %s", code, answer)
 	case denied && !strings.Contains(status.Message, tc.Expect.Message):
 		return fmt.Sprintf("got %s, want %s", status.Message, tc.Expect.Message)
@@ -220,38 +165,87 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 func (tc *admissionTest) sendTo(t *testing.T, r *rig, object, id string) (code int, answer string, header http.Header) {
 	t.Helper()
 	method := map[string]string{"create": http.MethodPost, "update": http.MethodPut}[tc.Request.ResourceAttributes.Verb]
-	return r.sendWithID(t, user{name: tc.Request.User, groups: tc.Request.Groups}, method, withDryRun(pathOf(tc.Request.ResourceAttributes)), object, id)
+	return r.sendWithID(t, user{name: tc.Request.User, groups: tc.Request.Groups}, method, withDryRun(policysuite.PathOf(tc.Request.ResourceAttributes)), object, id)
 }
 
-// triesNearMiss makes the request with the near miss that explain finds. It returns false if there is none, or if the schema of the object refuses it,
-// which explain does not know.
-func (tc *admissionTest) triesNearMiss(t *testing.T, r *rig, dir string) bool {
+// without has the denials that have no near miss that passes, by SUITE: TEST, and the near miss that explain finds without the schema of the object, if
+// there is one. kube-apiserver refuses it.
+var without = map[string]string{
+	"allowed-registries: a Namespace with an owner that does not match": "", // one annotation has to match a pattern
+	"allowed-registries: a Namespace without an owner":                  "",
+	"host-access: alice lacks the permission":                           "", // three fields have to change
+	"replica-limit-by-environment: a parameter that is missing":         "", // no field of the object is the reason
+	"team-labels: an image without a tag":                               "set spec.containers to []",
+	"team-labels: the tag latest in a Deployment":                       "set spec.template.spec.containers to []",
+}
+
+// schemasOf writes the schemas of a kube-apiserver to files, and returns the flag that names them.
+func schemasOf(t *testing.T, r *rig) (flag string) {
 	t.Helper()
-	out, errOut, code := r.shell(t, fmt.Sprintf("kubectl proviso explain -f %s --test=%q -o json", filepath.Join(dir, "test.yaml"), tc.Name))
+	dir := t.TempDir()
+	for i, group := range []string{"api/v1", "apis/apps/v1"} {
+		r.must(t, fmt.Sprintf("kubectl get --raw /openapi/v3/%s > %s/%d.json", group, dir, i))
+		flag += fmt.Sprintf(" --openapi=%s/%d.json", dir, i)
+	}
+	return flag
+}
+
+// nearMiss returns the near miss that explain finds, or nil.
+func (tc *admissionTest) nearMiss(t *testing.T, r *rig, suite *policysuite.Suite, flags string) *nearmiss.NearMiss {
+	t.Helper()
+	out, errOut, code := r.shell(t, fmt.Sprintf("kubectl proviso explain -f %s --test=%q -o json%s", suite.File(), tc.Name, flags))
 	e := struct{ NearMiss *nearmiss.NearMiss }{}
 	if err := json.Unmarshal([]byte(out), &e); err != nil || code != 1 {
 		t.Fatalf("%s: got %d %s%s", tc.Name, code, out, errOut)
 	}
-	if e.NearMiss == nil {
+	return e.NearMiss
+}
+
+// triesNearMiss makes the request with the near miss that explain finds, with and without the schema of the object. It returns false if there is none that
+// passes, which a row says.
+func (tc *admissionTest) triesNearMiss(t *testing.T, r *rig, suite *policysuite.Suite, schemas string) bool {
+	t.Helper()
+	key := suite.Name + ": " + tc.Name
+	offered, isExpected := without[key]
+	blind, miss := tc.nearMiss(t, r, suite, ""), tc.nearMiss(t, r, suite, schemas)
+	got := ""
+	if blind != nil {
+		got = blind.Action + " " + blind.Field + " to " + blind.Value
+	}
+	switch {
+	case !isExpected && (miss == nil || blind == nil || *miss != *blind):
+		t.Errorf("%s: got the near miss %+v with schemas, and %+v without", key, miss, blind)
+		return false
+	case isExpected && (miss != nil || got != offered):
+		t.Errorf("%s: got the near miss %+v with schemas, and %q without, want %q without", key, miss, got, offered)
+		return false
+	case blind == nil:
 		return false
 	}
-	var object any
-	if err := json.Unmarshal(tc.Data.Object.Raw, &object); err != nil || e.NearMiss.Object != "object" {
-		t.Fatalf("%s: %v, %+v", tc.Name, err, e.NearMiss)
+	code, answer := tc.sendChanged(t, r, blind)
+	switch {
+	case !isExpected && (code/100 == 2 || code == http.StatusConflict): // there is such an object, which is found out after admission
+		return true
+	case isExpected && code == http.StatusUnprocessableEntity && strings.Contains(answer, "Required value"):
+		return false
 	}
-	changed, err := json.Marshal(e.NearMiss.Apply(t, object))
+	t.Errorf("%s, with the near miss %+v: %d %s", key, *blind, code, answer)
+	return false
+}
+
+// sendChanged makes the request with a near miss.
+func (tc *admissionTest) sendChanged(t *testing.T, r *rig, miss *nearmiss.NearMiss) (int, string) {
+	t.Helper()
+	var object any
+	if err := json.Unmarshal(tc.Data.Object.Raw, &object); err != nil || miss.Object != "object" {
+		t.Fatalf("%s: %v, %+v", tc.Name, err, miss)
+	}
+	changed, err := json.Marshal(miss.Apply(t, object))
 	if err != nil {
 		t.Fatal(err)
 	}
 	code, answer, _ := tc.sendTo(t, r, string(changed), string(uuid.NewUUID()))
-	switch {
-	case code/100 == 2, code == http.StatusConflict: // there is such an object, which is found out after admission
-		return true
-	case code == http.StatusUnprocessableEntity && !strings.Contains(answer, "ValidatingAdmissionPolicy"):
-		return false // the schema refuses it before admission
-	}
-	t.Errorf("%s, with the near miss %+v: %d %s", tc.Name, *e.NearMiss, code, answer)
-	return true
+	return code, answer
 }
 
 // auditDifference returns what differs in the audit event.

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 )
 
 // Sender sends requests to one kube-apiserver as any user.
@@ -51,21 +52,13 @@ func (s *Sender) SendAs(ctx context.Context, as user.Info, method, path, content
 	}
 	request.Header.Set("Content-Type", contentType)
 	request.Header.Set("Accept", "application/json")
+	client := *s.client
 	if as != nil {
-		request.Header.Set("Impersonate-User", as.GetName())
-		if as.GetUID() != "" {
-			request.Header.Set("Impersonate-Uid", as.GetUID())
-		}
-		for _, group := range as.GetGroups() {
-			request.Header.Add("Impersonate-Group", group)
-		}
-		for key, values := range as.GetExtra() {
-			for _, value := range values {
-				request.Header.Add("Impersonate-Extra-"+key, value)
-			}
-		}
+		client.Transport = transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
+			UserName: as.GetName(), UID: as.GetUID(), Groups: as.GetGroups(), Extra: as.GetExtra(),
+		}, client.Transport)
 	}
-	response, err := s.client.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return 0, "", err
 	}

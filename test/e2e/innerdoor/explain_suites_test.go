@@ -1,0 +1,422 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/test/testutil/barriertable"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/policysuite"
+)
+
+// fillers have the fields without which kube-apiserver stores no object of a kind. The objects of suites have only what policies read.
+var fillers = map[string]string{
+	"PersistentVolumeClaim":     `{"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`,
+	"Pod":                       `{"spec": {"containers": [{"name": "web", "image": "web:1"}]}}`,
+	"Deployment":                `{"spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`,
+	"CertificateSigningRequest": `{"spec": {"usages": ["client auth"], "request": "{csr}"}}`,
+}
+
+// suiteRow says how a denial of a suite differs from the others. Its key is SUITE: TEST.
+type suiteRow struct {
+	// why says why the denial is a row.
+	why string
+	// ownRule is a text in the refusal of a rule of kube-apiserver, which comes before admission.
+	ownRule string
+	// version is the version in which the request is sent.
+	version string
+	// isReviewed says that the near miss is tried by a review of its conditions.
+	isReviewed bool
+	// isInvalid says that the near miss that explain finds without a schema is refused by kube-apiserver, and that there is none with it.
+	isInvalid bool
+	// hasNone says that there is no near miss.
+	hasNone bool
+}
+
+const (
+	noObject   = "the request has no object that could be changed"
+	noSuchText = "no condition has the value of the field with which the request would be allowed"
+)
+
+// suiteRows are the denials that differ from the others. All others are refused by the policies of the suite, and pass with the near miss.
+var suiteRows = map[string]suiteRow{
+	"beside-proviso: bob has no permission, so that the request does not reach admission": {why: noObject, hasNone: true},
+	"ci-bot: The bot deploys an image from elsewhere":                                     {why: "a pod without containers obeys the policy", isInvalid: true},
+	"ci-bot: The bot of another namespace":                                                {why: noObject, hasNone: true},
+	"csr-sign-secondary-check: A request to another signer":                               {why: noSuchText, hasNone: true},
+	"dra-admin-access: The same claim in a namespace without the label":                   {why: "kube-apiserver has such a rule, too", ownRule: "admin access to devices requires"},
+	"everything-but-secrets: An auditor deletes a pod":                                    {why: noObject, hasNone: true},
+	"everything-but-secrets: An auditor reads secrets":                                    {why: noObject, hasNone: true},
+	"node-name: an agent moves a pod to another node":                                     {why: "kube-apiserver moves no pods", ownRule: "pod updates may not change fields other than"},
+	"node-name: an agent without a node in its token":                                     {why: noObject, hasNone: true},
+	"nodes-proxy-path: A command in a container, by way of the kubelet":                   {why: "no server evaluates conditions of connections, so that it is always refused", isReviewed: true},
+	"reviews-about-certain-users: The user is right, but the review is about what its group may do": {
+		why: "kube-apiserver serves the version v1, and calls no webhook for it", version: "v1alpha1",
+	},
+	"team-label-selector: The pods of two teams": {why: noObject, hasNone: true},
+}
+
+// suiteSender sends the requests of suites.
+type suiteSender struct {
+	*recipeSender
+
+	sender  *barriertable.Sender
+	schemas []string
+	sent    int
+}
+
+// testSuites sends the requests that the suites of the examples and of the templates refuse, and again with the near miss that kubectl proviso explain
+// finds offline, with the schemas of kube-apiserver and without them. Another test tries those of the ValidatingAdmissionPolicies.
+func (a *recipeSender) testSuites(t *testing.T) {
+	config, err := a.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sender, err := barriertable.NewSender(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &suiteSender{recipeSender: a, sender: sender}
+	for i, path := range []string{"api/v1", "apis/apps/v1", "apis/certificates.k8s.io/v1", "apis/resource.k8s.io/v1", "apis/authorization.k8s.io/v1"} {
+		code, schemas := s.sendAs(t, nil, http.MethodGet, "/openapi/v3/"+path, "", nil)
+		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.json", i))
+		if err := os.WriteFile(file, []byte(schemas), 0o600); err != nil || code != http.StatusOK {
+			t.Fatal(code, err)
+		}
+		s.schemas = append(s.schemas, file)
+	}
+	seen, tried, denials := map[string]bool{}, 0, 0
+	for _, suite := range policysuite.Read(t, a.Manifests) {
+		if isOther := filepath.Base(filepath.Dir(suite.Dir)) == "admission-policies" && suite.Name != "beside-proviso"; isOther {
+			continue
+		}
+		s.with(t, &suite, func(tc *policysuite.Test) {
+			key := suite.Name + ": " + tc.Name
+			row := suiteRows[key]
+			seen[key] = true
+			denials++
+			if s.testDenial(t, &suite, tc, &row) {
+				tried++
+			}
+		})
+	}
+	for key := range suiteRows {
+		if !seen[key] {
+			t.Errorf("no suite has the denial %q", key)
+		}
+	}
+	t.Logf("%d denials, %d near misses tried, %d requests", denials, tried, s.sent)
+	if denials != 30 || tried != 22 {
+		t.Errorf("got %d denials and %d near misses that were tried, want 30 and 22: add the new ones, and rows if they differ", denials, tried)
+	}
+}
+
+// with applies the policies of a suite, and calls test for each denial.
+func (s *suiteSender) with(t *testing.T, suite *policysuite.Suite, test func(*policysuite.Test)) {
+	t.Helper()
+	isApplied := false
+	for i := range suite.Tests {
+		tc := &suite.Tests[i]
+		if !tc.IsDenied() {
+			continue
+		}
+		if a := tc.Request.ResourceAttributes; a.Namespace != "" {
+			s.sendAs(t, nil, http.MethodPost, "/api/v1/namespaces", jsonType, map[string]any{"metadata": map[string]any{"name": a.Namespace}}) // it may be there
+		}
+		if !isApplied {
+			isApplied = true
+			s.kubectl(t, "", "apply", "-f", filepath.Join(suite.Dir, "policy.yaml"))
+		}
+		grants := ""
+		if len(tc.Permissions) > 0 {
+			grants = grantTo(t, tc)
+			s.kubectl(t, grants, "apply", "-f", "-")
+		}
+		test(tc)
+		if grants != "" {
+			s.kubectl(t, grants, "delete", "--wait=false", "-f", "-")
+		}
+	}
+	if isApplied {
+		s.kubectl(t, "", "delete", "-f", filepath.Join(suite.Dir, "policy.yaml"))
+	}
+}
+
+// grantTo returns a role with the permissions of a test, and its binding.
+func grantTo(t *testing.T, tc *policysuite.Test) string {
+	t.Helper()
+	meta := map[string]any{"name": "suite"}
+	return asJSON(t, map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": meta, "rules": tc.Permissions}) + "---\n" +
+		asJSON(t, map[string]any{
+			"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": meta,
+			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "suite"},
+			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": tc.Request.User}},
+		})
+}
+
+func (s *suiteSender) kubectl(t *testing.T, input string, args ...string) {
+	t.Helper()
+	if _, err := s.Kubectl(t.Context(), input, args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// suiteExplanation is what the test reads of an explanation.
+type suiteExplanation struct {
+	Chain []struct {
+		Policies []struct {
+			Policy  string
+			Decides bool
+		}
+	}
+	NearMiss *nearmiss.NearMiss
+}
+
+// explain explains a denial offline.
+func (s *suiteSender) explain(t *testing.T, suite *policysuite.Suite, tc *policysuite.Test, schemas ...string) (e suiteExplanation) {
+	t.Helper()
+	args := []string{"explain", "-f", suite.File(), "--test", tc.Name, "-o", "json"}
+	for _, file := range schemas {
+		args = append(args, "--openapi", file)
+	}
+	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+	code := kubectlplugin.Run(t.Context(), args, streams)
+	if err := json.Unmarshal(out.Bytes(), &e); err != nil || code != 1 {
+		t.Fatalf("%s: %d %v %s", tc.Name, code, err, errOut)
+	}
+	return e
+}
+
+// testDenial sends the request of one denial. It reports whether a near miss was tried, and passed.
+func (s *suiteSender) testDenial(t *testing.T, suite *policysuite.Suite, tc *policysuite.Test, row *suiteRow) bool {
+	t.Helper()
+	key := suite.Name + ": " + tc.Name
+	without, with := s.explain(t, suite, tc), s.explain(t, suite, tc, s.schemas...)
+	switch {
+	case row.hasNone || without.NearMiss == nil:
+		if without.NearMiss != nil || !row.hasNone || with.NearMiss != nil {
+			t.Errorf("%s: got the near misses %+v and, with schemas, %+v", key, without.NearMiss, with.NearMiss)
+		}
+		return false
+	case row.isReviewed:
+		return s.review(t, key, tc, with.NearMiss)
+	}
+	s.wait(t, key+" is refused", func() (bool, string) {
+		code, answer := s.try(t, tc, row, nil)
+		if row.ownRule != "" {
+			return code == http.StatusUnprocessableEntity && strings.Contains(answer, row.ownRule), answer
+		}
+		return (code == http.StatusForbidden || code == http.StatusUnprocessableEntity) && with.names(answer), answer
+	})
+	if row.isInvalid {
+		s.wait(t, key+" is invalid with the near miss", func() (bool, string) {
+			code, answer := s.try(t, tc, row, without.NearMiss)
+			return code == http.StatusUnprocessableEntity && strings.Contains(answer, "Required value"), answer
+		})
+		if with.NearMiss != nil {
+			t.Errorf("%s: got the near miss %+v with schemas", key, with.NearMiss)
+		}
+		return false
+	}
+	if with.NearMiss == nil || *with.NearMiss != *without.NearMiss {
+		t.Errorf("%s: got the near miss %+v with schemas, and %+v without", key, with.NearMiss, without.NearMiss)
+		return false
+	}
+	return s.wait(t, fmt.Sprintf("%s passes with the near miss %+v", key, *with.NearMiss), func() (bool, string) {
+		code, answer := s.try(t, tc, row, with.NearMiss)
+		return code == http.StatusOK || code == http.StatusCreated, answer
+	})
+}
+
+// names reports whether a refusal names one of the policies that decide.
+func (e *suiteExplanation) names(answer string) bool {
+	for _, m := range e.Chain {
+		for _, p := range m.Policies {
+			if p.Decides && (strings.Contains(answer, "policy="+p.Policy+" ") || strings.Contains(answer, "ValidatingAdmissionPolicy '"+p.Policy+"'")) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// wait waits until policies and permissions are known.
+func (s *suiteSender) wait(t *testing.T, what string, holds func() (bool, string)) bool {
+	t.Helper()
+	is, answer := holds()
+	for deadline := time.Now().Add(30 * time.Second); !is && time.Now().Before(deadline); is, answer = holds() {
+		time.Sleep(50 * time.Millisecond)
+	}
+	if !is {
+		t.Errorf("not in time: %s: %.900s", what, answer)
+	}
+	return is
+}
+
+// sendAs sends a request as a user, or as the admin.
+func (s *suiteSender) sendAs(t *testing.T, as user.Info, method, path, contentType string, body any) (int, string) {
+	t.Helper()
+	s.sent++
+	text := ""
+	if body != nil {
+		text = s.pass.fill(asJSON(t, body))
+	}
+	code, answer, err := s.sender.SendAs(t.Context(), as, method, path, contentType, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return code, answer
+}
+
+// objectIn returns an object of the data of a request, or nil.
+func objectIn(t *testing.T, raw *runtime.RawExtension) map[string]any {
+	t.Helper()
+	if raw == nil {
+		return nil
+	}
+	return fromJSON(t, string(raw.Raw))
+}
+
+// try sends the request of a denial, with or without the near miss.
+func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, miss *nearmiss.NearMiss) (int, string) {
+	t.Helper()
+	attributes := *tc.Request.ResourceAttributes
+	object, old := objectIn(t, tc.Data.Object), objectIn(t, tc.Data.OldObject)
+	if miss != nil {
+		into := map[string]*map[string]any{"object": &object, "oldObject": &old}[miss.Object]
+		*into = miss.Apply(t, *into).(map[string]any)
+	}
+	if row.version != "" {
+		attributes.Version, object["apiVersion"] = row.version, attributes.Group+"/"+row.version
+	}
+	as := &user.DefaultInfo{Name: tc.Request.User, Groups: tc.Request.Groups, Extra: map[string][]string{}}
+	for name, values := range tc.Request.Extra {
+		as.Extra[name] = values
+	}
+	path := policysuite.PathOf(&attributes)
+	switch attributes.Verb {
+	case "create":
+		if attributes.Subresource == "" {
+			defer s.purge(t, path+"/"+nameOf(object))
+		} else {
+			s.kubectl(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+attributes.Name+`, namespace: `+attributes.Namespace+`}}`, "apply", "-f", "-")
+		}
+		return s.sendAs(t, as, http.MethodPost, path, jsonType, filled(t, object))
+	case "delete":
+		s.store(t, path, old)
+		defer s.purge(t, path)
+		return s.sendAs(t, as, http.MethodDelete, path, "", nil)
+	}
+	stored := s.store(t, path, old)
+	defer s.purge(t, path)
+	change, err := jsonpatch.CreateMergePatch([]byte(asJSON(t, old)), []byte(asJSON(t, object)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if attributes.Verb == "patch" {
+		return s.sendAs(t, as, http.MethodPatch, path, merge, fromJSON(t, string(change)))
+	}
+	changed, err := jsonpatch.MergePatch([]byte(stored), change)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.sendAs(t, as, http.MethodPut, path, jsonType, fromJSON(t, string(changed)))
+}
+
+func nameOf(object map[string]any) string {
+	metadata, _ := object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	return name
+}
+
+// filled returns an object with the fields that kube-apiserver requires.
+func filled(t *testing.T, object map[string]any) map[string]any {
+	t.Helper()
+	filler := fillers[object["kind"].(string)]
+	if filler == "" {
+		return object
+	}
+	return merged(fromJSON(t, filler), object)
+}
+
+// store creates the stored object of a request, as the suite has it: kube-apiserver adds finalizers. It returns what is stored.
+func (s *suiteSender) store(t *testing.T, path string, old map[string]any) string {
+	t.Helper()
+	s.purge(t, path)
+	collection := path[:strings.LastIndex(path, "/")]
+	if code, answer := s.sendAs(t, nil, http.MethodPost, collection, jsonType, filled(t, old)); code != http.StatusCreated {
+		t.Fatalf("%s: %d %s", collection, code, answer)
+	}
+	finalizers := map[string]any{"metadata": map[string]any{"finalizers": old["metadata"].(map[string]any)["finalizers"]}}
+	code, stored := s.sendAs(t, nil, http.MethodPatch, path, merge, finalizers)
+	if code != http.StatusOK {
+		t.Fatalf("%s: %d %s", path, code, stored)
+	}
+	return stored
+}
+
+// purge deletes an object, if it is there.
+func (s *suiteSender) purge(t *testing.T, path string) {
+	t.Helper()
+	if strings.HasSuffix(path, "/") { // the object has no name, and is not stored
+		return
+	}
+	if code, _ := s.sendAs(t, nil, http.MethodPatch, path, merge, map[string]any{"metadata": map[string]any{"finalizers": nil}}); code == http.StatusNotFound {
+		return
+	}
+	s.sendAs(t, nil, http.MethodDelete, path, jsonType, map[string]any{"gracePeriodSeconds": 0})
+	if code, answer := s.sendAs(t, nil, http.MethodGet, path, "", nil); code != http.StatusNotFound {
+		t.Fatalf("%s: %d %s", path, code, answer)
+	}
+}
+
+// review asks Proviso by reviews for the conditions of the request, and whether the object with the near miss meets them.
+func (s *suiteSender) review(t *testing.T, key string, tc *policysuite.Test, miss *nearmiss.NearMiss) bool {
+	t.Helper()
+	const path = "/apis/authorization.k8s.io/v1alpha1/"
+	ask := func(resource, kind, field string, content any) map[string]any {
+		code, answer := s.sendAs(t, nil, http.MethodPost, path+resource, jsonType, map[string]any{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": kind, field: content})
+		if code != http.StatusCreated {
+			t.Fatalf("%s: %d %s", key, code, answer)
+		}
+		return fromJSON(t, answer)
+	}
+	isAllowed := func(change *nearmiss.NearMiss) bool {
+		review := ask("subjectaccessreviews", "SubjectAccessReview", "spec", tc.Request)
+		request := fromJSON(t, asJSON(t, tc.Data))
+		request["conditionSets"] = review["status"].(map[string]any)["conditionsChain"]
+		if change != nil {
+			request[change.Object] = change.Apply(t, request[change.Object])
+		}
+		response, _ := ask("authorizationconditionsreviews", "AuthorizationConditionsReview", "request", request)["response"].(map[string]any)
+		return response["allowed"] == true
+	}
+	s.wait(t, key+": the policies are known", func() (bool, string) {
+		review := ask("subjectaccessreviews", "SubjectAccessReview", "spec", tc.Request)
+		chain, _ := review["status"].(map[string]any)["conditionsChain"].([]any)
+		return len(chain) > 0, asJSON(t, review)
+	})
+	before, after := isAllowed(nil), isAllowed(miss)
+	if before || !after {
+		t.Errorf("%s: allowed: %t, and with the near miss %+v: %t", key, before, *miss, after)
+	}
+	return !before && after
+}

@@ -777,7 +777,7 @@ var suites = []mutation.Suite{
 		{Name: "playground: other addresses", File: "command.go", Old: `const address = "127.0.0.1"`, New: `const address = "0.0.0.0"`},
 		{Name: "playground: no scripts of others", File: "server.go", Old: `"Content-Security-Policy": "default-src 'none';`, New: `"Content-Security-Policy": "default-src *;`},
 	}},
-	{Package: "pkg/kubectl/explain", Test: "^TestSecretsAreNotShown$|^TestNearMiss$|^TestMistakes$|^TestDocuments$", Mutants: []mutation.Mutant{
+	{Package: "pkg/kubectl/explain", Test: "^TestSecretsAreNotShown$|^TestNearMiss$|^TestSchemas$|^TestMistakes$|^TestDocuments$", Mutants: []mutation.Mutant{
 		{Name: "explain: files that a PolicyTest names", File: "input.go", Old: "case meta.Kind == policytest.Kind && in.isOffline:", New: "case false:"},
 		{Name: "explain: no cluster for documents", File: "input.go", Old: "if !hasPolicies && in.isOffline {", New: "if false {"},
 		{Name: "explain: values of secrets", File: "explanation.go", Old: "isHidden := !isBool && x.secrecy.hidesAny(traced.Reads)", New: "isHidden := isBool && x.secrecy.hidesAny(traced.Reads)"},
@@ -788,6 +788,7 @@ var suites = []mutation.Suite{
 		{Name: "explain: secrets by the resource", File: "secrecy.go", Old: "if a := r.Spec.ResourceAttributes; a != nil {", New: "if a := r.Spec.ResourceAttributes; a != nil && false {"},
 		{Name: "explain: parts of what holds secrets", File: "secrecy.go", Old: "common := min(len(field), len(path))", New: "common := len(field)\n\t\tif len(path) < common {\n\t\t\treturn false\n\t\t}"},
 		{Name: "explain: keys that are secrets", File: "../../cel/partial/trace.go", Old: "if !isOfRequest(n.args[1]) {", New: "if false {"},
+		{Name: "explain: changes that the schema refuses", File: "nearmiss.go", Old: "if !ok || !s.kind.Accepts(s.object, changed, c.path) {", New: "if !ok {"},
 		{Name: "explain: changes that are not tried", File: "nearmiss.go", Old: "if decisions.Last() == simulation.Yes {", New: "if decisions.Last() != \"\" {"},
 		{Name: "explain: quoted audit logs", File: "auditlog.go", Old: "return nil, fmt.Errorf(\"line %d: %w\", number, errNotAudit)", New: "return nil, fmt.Errorf(\"line %d: %s\", number, lines.Text())"},
 	}},

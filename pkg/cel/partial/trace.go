@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
@@ -290,7 +291,7 @@ func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *scope, depth i
 
 // setField sets the field of an element that the last variable of a macro is bound to, or of which it is the key.
 func setField(element *Element, over *Trace, key cel.Value, index int64, isLast, hasTwo bool) {
-	if over.Field == nil || !isLast {
+	if over, index = originOf(over, index); over.Field == nil || !isLast {
 		return
 	}
 	at := func(step any) *Field {
@@ -305,6 +306,23 @@ func setField(element *Element, over *Trace, key cel.Value, index int64, isLast,
 	case isText:
 		element.KeyOf = at(string(name))
 	}
+}
+
+// originOf returns the list from which an element of a sum of lists comes, and its index there.
+func originOf(over *Trace, index int64) (*Trace, int64) {
+	for over.Function == operators.Add && len(over.Parts) == 2 && !over.IsTruncated {
+		first, isList := over.Parts[0].Value.(traits.Lister)
+		if !isList {
+			break
+		}
+		size, _ := first.Size().(types.Int)
+		if index < int64(size) {
+			over = over.Parts[0]
+			continue
+		}
+		over, index = over.Parts[1], index-int64(size)
+	}
+	return over, index
 }
 
 // fieldOf returns the field that a node selects, or nil.

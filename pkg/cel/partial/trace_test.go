@@ -115,6 +115,18 @@ true <- object.spec.list.exists(i, e, e.n == "b" && i > 0)
       1 <- i
       0 <- 0
 `},
+		{name: "the elements of a sum of lists", variables: []string{"all", `object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list`}, text: `variables.all.exists(e, e.n == "b")`, want: `
+true <- (object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list).exists(e, e.n == "b")
+  [map[n:a on:true] map[n:a on:true] map[n:b]] <- object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list
+    [{n: a, on: true}] <- object.spec.?none.orValue([]) + [object.spec.list[0]]
+      [] <- object.spec.?none.orValue([]) {object [spec none]}
+      [{n: a, on: true}] <- [object.spec.list[0]]
+        map[n:a on:true] <- object.spec.list[0] {object [spec list 0]}
+    [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
+  true <- e.n == "b" [e=map[n:b] [spec list 1]]
+    b <- e.n {object [spec list 1 n]}
+    b <- "b"
+`},
 		{name: "the keys of a map", text: `object.metadata.labels.all(k, k == "team")`, want: `
 false <- object.metadata.labels.all(k, k == "team")
   map[team:blue tier:prod] <- object.metadata.labels {object [metadata labels]}

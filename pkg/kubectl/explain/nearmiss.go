@@ -73,7 +73,7 @@ const (
 	rankFlipped              // the other bool
 	rankJoined               // a text that begins, ends or goes on with a constant
 	rankEnum                 // a value that the schema lists for the field
-	rankRemoved              // no field
+	rankRemoved              // no field, or an empty list
 	rankOther                // another constant of the clause, or of another policy
 	rankExample              // any text, for labels and annotations
 	ranks
@@ -349,7 +349,11 @@ func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
 		}
 		if list, isList := old.([]any); isList {
 			s.add(rankJoined, path, append(slices.Clone(list), v))
-			s.add(rankJoined, path, slices.DeleteFunc(slices.Clone(list), func(e any) bool { return reflect.DeepEqual(e, v) }))
+			rest, r := slices.DeleteFunc(slices.Clone(list), func(e any) bool { return reflect.DeepEqual(e, v) }), rankJoined
+			if len(rest) == 0 {
+				r = rankRemoved
+			}
+			s.add(r, path, rest)
 		}
 	}
 	if stored, ok := valueAt(s.stored, path); ok && s.variable == cel.Object {

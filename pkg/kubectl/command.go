@@ -95,7 +95,8 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:       "Work with the policies of Proviso",
 		Long: `Work with the policies of Proviso, conditional authorization for Kubernetes.
 
- Find more information in docs/kubectl-proviso.md of the project.`,
+ Find more information in docs/kubectl-proviso.md of the project. The examples in the help
+ of all commands name files of the project: run them in its root directory.`,
 		Example: `  # What may I do in the namespace demo, and on what conditions?
   kubectl proviso can-i --list --namespace=demo
 

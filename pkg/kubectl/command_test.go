@@ -8,9 +8,11 @@ package kubectl_test
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
@@ -124,5 +126,33 @@ func TestMistakes(t *testing.T) {
 		if code != 2 || out != "" || errOut != tc.want {
 			t.Errorf("%q: got %d, %q and %q, want 2 and %q", tc.args, code, out, errOut, tc.want)
 		}
+	}
+}
+
+// TestExamplesAreComplete runs the examples of commands that list or convert what files have. They have all that they need: otherwise the commands would
+// end with the exit code 1.
+func TestExamplesAreComplete(t *testing.T) {
+	t.Parallel()
+	streams, _, _, _ := genericiooptions.NewTestIOStreams()
+	count := 0
+	var try func(*cobra.Command)
+	try = func(command *cobra.Command) {
+		for line := range strings.Lines(command.Example) {
+			words := strings.Fields(strings.ReplaceAll(line, "artifacts/", "../../artifacts/"))
+			if len(words) < 3 || words[0] != "kubectl" || words[2] != "who-can" && words[2] != "convert" || !slices.Contains(words, "-f") {
+				continue
+			}
+			count++
+			if out, errOut, code := run(t, words[2:]...); code != 0 || out == "" || strings.Contains(errOut, "Warning") {
+				t.Errorf("%s: exit code %d: %s%s", line, code, out, errOut)
+			}
+		}
+		for _, below := range command.Commands() {
+			try(below)
+		}
+	}
+	try(kubectl.NewCommand(streams))
+	if count != 3 {
+		t.Errorf("found %d examples, want 3", count)
 	}
 }

@@ -58,7 +58,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		Short: "Convert permissions of other authorizers to policies",
 		Long:  "Convert permissions of other authorizers to policies.",
 		Example: `  # Print the roles and bindings in files as policies
-  kubectl proviso convert rbac -f artifacts/dev/users.yaml`,
+  kubectl proviso convert rbac -f artifacts/templates/ci-bot/role.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -81,12 +81,13 @@ func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
  No policy allows more than its binding. What a policy cannot express is left out, and the
  report says why.
 
- Without -f, roles and bindings are read from the cluster: from all namespaces, or
- with --namespace from one namespace, beside those without one. Nothing is written to it.
+ Without -f, roles and bindings are read from the cluster: ClusterRoles, their bindings,
+ and the Roles and RoleBindings of all namespaces, or of the one of --namespace. Nothing
+ is written to the cluster.
 
  Exit status: 0 if everything is converted, 1 if something is left out, 2 on an error.`,
 		Example: `  # Print the roles and bindings in files as policies
-  kubectl proviso convert rbac -f artifacts/dev/users.yaml
+  kubectl proviso convert rbac -f artifacts/templates/ci-bot/role.yaml
 
   # Print the roles and bindings of the cluster
   kubectl proviso convert rbac

@@ -79,7 +79,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Draw the explanation as a picture
   kubectl proviso explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels" -o svg
 
-  # Explain the last refusal in an audit log. Without policies in files, those of the cluster are used
+  # Explain the last refusal in an audit log. Without -f, the policies of the cluster are read
   kubectl proviso explain --audit-log=artifacts/explain/audit.log -f artifacts/examples/storage-class/policy.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },

@@ -65,7 +65,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  The names in bindings and policies are listed. The members of groups are not known to a
  cluster, so that a condition on the groups of a user is shown and not evaluated. Other
- authorizers, such as those for nodes and webhooks, are not seen.
+ authorizers of kube-apiserver, such as webhooks, are not seen.
 
  Roles, bindings and policies are read from the cluster with your permissions, or with -f
  from files, without a cluster.
@@ -86,8 +86,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Who can access the URL /metrics?
   kubectl proviso who-can get /metrics
 
-  # Who could create machines, by the roles and policies in files?
-  kubectl proviso who-can create virtualmachines.demo.proviso.dev -n demo -f artifacts/dev/users.yaml`,
+  # Who could create ConfigMaps, by the roles and policies in files? Without a cluster, name the version: here v1 of the core group
+  kubectl proviso who-can create configmaps.v1. -n shared -f artifacts/templates/names-by-prefix/role.yaml -f artifacts/templates/names-by-prefix/policy.yaml`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}

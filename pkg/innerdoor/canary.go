@@ -130,7 +130,7 @@ type CanaryRequest struct {
 	Method string
 	// Namespace is the namespace of the ConfigMap.
 	Namespace string
-	// Name is the name of the ConfigMap in the URL. It is empty if the URL is that of all ConfigMaps in Namespace.
+	// Name is the name of the ConfigMap in the URL. It is empty in requests about all ConfigMaps in Namespace.
 	Name string
 	// Query is the query of the URL, beside the dry run.
 	Query url.Values

@@ -99,7 +99,7 @@ var suites = []mutation.Suite{
 		{Name: "conditions left: more than one kind of request", File: "conditions.go", Old: "authorization.HasWildcards(a) || ", New: ""},
 		{Name: "conditions left: what the inner door could not decide", File: "conditions.go", Old: "if !resourceOf(a).IsListable() {", New: "if false {"},
 		{Name: "conditions left: canaries of clients without options", File: "conditions.go", Old: "ConditionsCanaryReason(nonce, ctx.Value(handledKey{}) != nil)", New: "ConditionsCanaryReason(nonce, true)"},
-		{Name: "conditions left: users who may not read", File: "conditions.go", Old: "if decision.CanBecomeAllowed() && !decision.IsUnconditional() && !d.mayReadAnswer", New: "if false && !d.mayReadAnswer"},
+		{Name: "conditions left: users who may not read", File: "conditions.go", Old: "if d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer) {", New: "if true {"},
 		{Name: "conditions left: checks of Proviso", File: "decide.go", Old: "leaves := !marked && d", New: "leaves := d"},
 	}},
 	{Package: "pkg/innerdoor", Test: "^TestConditions", Mutants: []mutation.Mutant{
@@ -571,7 +571,7 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor, inner door: requests without an operation", File: "conditions.go", Old: "return len(innerdoor.Alternatives(resourceOf(a), checkOf(a))) > 0", New: "return true", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: what can become Deny", File: "innerdoor.go", Old: "if !folded.IsNoOpinion() || ", New: "if ", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: selectors", File: "innerdoor.go", Old: "authorization.WithUnseen(ctx)", New: "authorization.WithUnseen(ctx)\n\tunseenCtx = ctx", Test: "^TestInnerDoor"},
-		{Name: "frontdoor, inner door: get that could be denied", File: "fields.go", Old: "folded := byPolicies.Fold(); ", New: "folded := byPolicies; ", Test: "^TestInnerDoor"},
+		{Name: "frontdoor, inner door: get that could be denied", File: "fields.go", Old: "folded := byPolicies.Fold()\n", New: "folded := byPolicies\n", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: list for deletecollection", File: "innerdoor.go", Old: "check.verb = \"list\"", New: "_ = check", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: reading the object, not the subresource", File: "innerdoor.go", Old: "verb: \"get\", namespace:", New: "verb: \"get\", subresource: attributes.GetSubresource(), namespace:", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: errors", File: "fields.go", Old: "check.GetVerb())\n\t\treturn false", New: "check.GetVerb())\n\t\treturn decision == authorizer.DecisionAllow", Test: "^TestInnerDoor"},
@@ -650,7 +650,6 @@ var suites = []mutation.Suite{
 		{Name: "probe: reused answers", File: "round.go", Old: "case len(missing) == 1 && wanted[missing[0]] > 1:", New: "case false:"},
 		{Name: "probe: checks that other replicas answer", File: "round.go", Old: "case len(missing) > 0 || ", New: "case "},
 		{Name: "probe: no certificate", File: "round.go", Old: " || r.certificates[0] == \"\":", New: ":"},
-		{Name: "probe: dry runs", File: "round.go", Old: "\"dryRun\": {metav1.DryRunAll}", New: "\"dryRun\": nil"},
 		{Name: "probe: certificates of rounds that other replicas answer", File: "prober.go", Old: "certificate != \"\" && result.result != Elsewhere {", New: "certificate != \"\" {"},
 		{Name: "probe: old ties", File: "state.go", Old: " || !p.isFresh(s.tiedAt) {", New: " {"},
 		{Name: "probe: a server that does not call the inner door", File: "state.go", Old: "\t\tif !p.calls(s) {\n\t\t\treturn false, p.reasonOf(s)", New: "\t\tif false {\n\t\t\treturn false, p.reasonOf(s)"},
@@ -728,6 +727,12 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/innerdoor", Tests: "pkg/innerdoor/manifest", Test: "^TestRefuses$", Mutants: []mutation.Mutant{
 		{Name: "inner door: resources of Proviso", File: "resource.go", Old: "strings.HasSuffix(r.Group, \".\"+ownDomain)", New: "strings.HasSuffix(r.Group, ownDomain+\".\")"},
+	}},
+	{Package: "pkg/innerdoor", Tests: "pkg/innerdoor/probe", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "probe: dry runs", File: "canary.go", Old: "\"dryRun\": {metav1.DryRunAll}", New: "\"dryRun\": nil"},
+	}},
+	{Package: "pkg/innerdoor", Tests: "pkg/frontdoor/capability", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "capability: dry runs", File: "canary.go", Old: "\"dryRun\": {metav1.DryRunAll}", New: "\"dryRun\": nil"},
 	}},
 	{Package: "pkg/frontdoor/capability", Test: "^Test", Mutants: []mutation.Mutant{
 		{Name: "capability: old results", File: "prober.go", Old: "return o.handles && p.isFresh(o.at)", New: "return o.handles"},

@@ -109,7 +109,7 @@ test-integration: ## Run the tests of the server in one process with its embedde
 
 .PHONY: test-e2e
 test-e2e: controlplane controller-manager build ## Run the tests against a real kube-apiserver with kubectl.
-	go test -p 1 -timeout 25m ./test/e2e/...
+	go test -p 1 -parallel 4 -timeout 25m ./test/e2e/...
 
 .PHONY: test-oldest
 test-oldest: controlplane oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.

@@ -8,7 +8,8 @@ BIN     := $(OUTPUT)/bin
 MODULE  := github.com/proviso-authz/proviso
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || true)
-LDFLAGS := -s -w -X $(MODULE)/pkg/version.gitVersion=v0.1.0-dev.$(VERSION) -X $(MODULE)/pkg/version.gitCommit=$(COMMIT)
+GITVERSION = v0.1.0-dev.$(VERSION)
+LDFLAGS = -s -w -X $(MODULE)/pkg/version.gitVersion=$(GITVERSION) -X $(MODULE)/pkg/version.gitCommit=$(COMMIT)
 
 # How long `make fuzz` runs each target.
 FUZZTIME  ?= 30s
@@ -33,6 +34,14 @@ build: ## Build proviso-apiserver and the plugin kubectl-proviso into _output/bi
 .PHONY: man
 man: ## Write the manual pages of the plugin into _output/man.
 	cd hack/release && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run ./man $(OUTPUT)/man
+
+# The tag of `make release`, such as v0.1.0.
+TAG ?=
+
+.PHONY: release
+release: GITVERSION = $(TAG)
+release: ## Write the archives of the plugin and its krew manifest for the release TAG into _output/release.
+	cd hack/release && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run ./krew '$(TAG)' '$(LDFLAGS)' $(ROOT) $(OUTPUT)/release
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
@@ -90,7 +99,8 @@ test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in 
 	cd test/bench/rbac && go test -timeout 5m .
 
 .PHONY: test-release
-test-release: ## Check the manual pages and the krew manifest of the plugin, in a module of its own.
+test-release: ## Check the manual pages, the archives and the krew manifest of the plugin, in a module of its own.
+	@hack/controlplane/build.sh kubectl
 	cd hack/release && go test ./...
 
 .PHONY: test-browser

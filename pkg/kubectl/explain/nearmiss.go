@@ -175,6 +175,9 @@ type search struct {
 func (s *search) try(ctx context.Context) (*nearMiss, error) {
 	slices.SortStableFunc(s.candidates, func(a, b candidate) int { return int(a.rank) - int(b.rank) })
 	for _, c := range s.candidates[:min(len(s.candidates), maxCandidates)] {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		changed, ok := c.apply(s.object)
 		if !ok || !s.kind.Accepts(s.object, changed, c.path) {
 			continue
@@ -200,9 +203,6 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 		}
 		if decisions.Last() == simulation.Yes {
 			return s.nearMissOf(c), nil
-		}
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
 		}
 	}
 	return nil, nil //nolint:nilnil // absence is a result, and not an error

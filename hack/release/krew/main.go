@@ -33,17 +33,22 @@ import (
 var manifestTemplate string
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if len(os.Args) != 5 {
-		fmt.Fprintln(os.Stderr, "error: want four arguments: the tag, the flags for the linker, the root of the repository, and the directory to write to")
-		os.Exit(2)
-	}
-	r := &release{tag: os.Args[1], root: os.Args[3], build: goBuild(os.Args[2])}
-	if err := r.write(ctx, os.Args[4]); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "error: "+err.Error())
 		os.Exit(1)
 	}
+}
+
+var errArguments = errors.New("want four arguments: the tag, the flags for the linker, the root of the repository, and the directory to write to")
+
+func run(args []string) error {
+	if len(args) != 4 {
+		return errArguments
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	r := &release{tag: args[0], root: args[2], build: goBuild(args[1])}
+	return r.write(ctx, args[3])
 }
 
 // release is a release of the plugin.

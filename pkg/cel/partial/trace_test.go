@@ -12,11 +12,26 @@ import (
 	"testing"
 
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
+
+// native returns a value that prints the same every time. A list that a literal makes prints its maps in any order.
+func native(value ref.Val) any {
+	list, ok := value.(traits.Lister)
+	if !ok {
+		return value.Value()
+	}
+	elements := []any{}
+	for i := list.Iterator(); i.HasNext() == types.True; {
+		elements = append(elements, native(i.Next()))
+	}
+	return elements
+}
 
 // traceLines prints a trace: the value, the text and the field of each part, a part in a line.
 func traceLines(traced *partial.Trace, indent string) string {
@@ -25,7 +40,7 @@ func traceLines(traced *partial.Trace, indent string) string {
 	case traced.Err != nil:
 		value = cel.FailureClass(traced.Err)
 	case traced.Value != nil:
-		value = fmt.Sprint(traced.Value.Value())
+		value = fmt.Sprint(native(traced.Value))
 	}
 	text := indent + value + " <- " + traced.Text
 	if traced.Element != nil {
@@ -118,9 +133,9 @@ true <- object.spec.list.exists(i, e, e.n == "b" && i > 0)
 		{name: "the elements of a sum of lists", variables: []string{"all", `object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list`}, text: `variables.all.exists(e, e.n == "b")`, want: `
 true <- (object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list).exists(e, e.n == "b")
   [map[n:a on:true] map[n:a on:true] map[n:b]] <- object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list
-    [{n: a, on: true}] <- object.spec.?none.orValue([]) + [object.spec.list[0]]
+    [map[n:a on:true]] <- object.spec.?none.orValue([]) + [object.spec.list[0]]
       [] <- object.spec.?none.orValue([]) {object [spec none]}
-      [{n: a, on: true}] <- [object.spec.list[0]]
+      [map[n:a on:true]] <- [object.spec.list[0]]
         map[n:a on:true] <- object.spec.list[0] {object [spec list 0]}
     [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
   true <- e.n == "b" [e=map[n:b] [spec list 1]]

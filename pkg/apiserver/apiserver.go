@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -136,10 +138,13 @@ type CompletedConfig struct {
 
 // restricted returns a name for a policy that restricts some of the requests that a check stands
 // for, and false if there is none. Before policies are loaded, it returns a text that says so, and
-// true.
+// true. If there are webhooks, it returns them for every check with a wildcard: a review cannot tell whether
+// they deny a part of it.
 func (c *ExtraConfig) restricted(ctx context.Context, check authorizer.Attributes) (string, bool) {
 	key, found := c.Policies.Restriction(ctx, check)
 	switch {
+	case !found && c.Chains.HasWebhooks && hasWildcard(check):
+		return "a webhook of --authorization-config possibly", true
 	case !found:
 		return "", false
 	case key.Name == "":
@@ -148,6 +153,14 @@ func (c *ExtraConfig) restricted(ctx context.Context, check authorizer.Attribute
 		return fmt.Sprintf("ClusterAuthorizationPolicy %q", key.Name), true
 	}
 	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", key.Namespace, key.Name), true
+}
+
+// hasWildcard reports whether a rule of a policy with *, beside an omitted list, has led to a check.
+func hasWildcard(check authorizer.Attributes) bool {
+	if !check.IsResourceRequest() {
+		return check.GetVerb() == "*" || strings.HasSuffix(check.GetPath(), "*")
+	}
+	return slices.Contains([]string{check.GetVerb(), check.GetAPIGroup(), check.GetResource(), check.GetSubresource()}, "*")
 }
 
 var (

@@ -65,6 +65,8 @@ type Chains struct {
 	// InnerDoor decides for the admission webhook of kube-apiserver what the front door has let pass. It is nil if
 	// AuthorizerConfig.InnerDoor is.
 	InnerDoor *authorization.Chain
+	// HasWebhooks says that there are webhooks, which may deny a part of what a wildcard stands for.
+	HasWebhooks bool
 }
 
 // membership is the set of chains that have an authorizer as a member.
@@ -168,7 +170,7 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 	if config.Fresh == nil || config.Cached == nil || config.Policies == nil {
 		return nil, errAuthorizerConfig
 	}
-	c := &Chains{}
+	c := &Chains{HasWebhooks: config.Webhooks != nil}
 	reviews := reference(func() *authorization.Chain { return c.Reviews })
 	checks := reference(func() *authorization.Chain { return c.Checks })
 	for _, b := range []struct {

@@ -7,6 +7,7 @@ package webhooks_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ kind: Role
 metadata: {name: generous, namespace: ` + namespace + `}
 rules:
 - {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: [create]}
+- {apiGroups: [""], resources: ["*"], verbs: [list]}
 - {apiGroups: [policy.proviso.dev], resources: [authorizationpolicies], verbs: [create]}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
@@ -144,6 +146,7 @@ func testBoundary(t *testing.T, r *rig) {
 		{name: "RBAC allows, and the condition of a policy holds", user: "closed-nomachines", request: create(machines, machine("debian-12")), want: byWebhook},
 		{name: "a check of a condition", user: "closed-nomaps", request: create(machines, machine("any")), want: noMachines},
 		{name: "the author of a policy", user: "closed-nomaps", request: create(ownPolicies, grant("configmaps")), want: noGrant},
+		{name: "the author of a policy with a wildcard", user: "closed-nomaps", request: create(ownPolicies, grant("*")), want: "held only in part"},
 		{name: "an author whom the webhook does not deny", user: "open-none", request: create(ownPolicies, grant("configmaps"))},
 	} {
 		for _, isDirect := range []bool{false, true} {
@@ -158,6 +161,25 @@ func testBoundary(t *testing.T, r *rig) {
 		}
 	}
 	t.Run("reviews", func(t *testing.T) { testReviewsOfBoundary(t, r) })
+	t.Run("health", func(t *testing.T) { testHealth(t, r) })
+}
+
+// testHealth asks kube-apiserver for its health as a user about whom a webhook decides that is down, and denies.
+func testHealth(t *testing.T, r *rig) {
+	client, err := rest.HTTPClientFor(r.config(t, "closeddown-any", false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]int{"/livez": http.StatusOK, "/readyz": http.StatusOK, "/version": http.StatusForbidden} {
+		response, err := client.Get(r.KubeAPIServerURL() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: got %s, want %d", path, response.Status, want)
+		}
+	}
 }
 
 // testReviewsOfBoundary asks reviews of both servers about what the webhook denies. They agree.

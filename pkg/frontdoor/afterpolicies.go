@@ -24,6 +24,25 @@ const afterPoliciesTimeout = 2 * time.Second
 // the webhooks after one that decides are not called.
 const patience = 250 * time.Millisecond
 
+// leastTime is the time that must be left to ask webhooks. A webhook that is asked with less of it could fail only because another one, or the policies, took the time,
+// and its Deny would be lost if its failure policy is NoOpinion.
+const leastTime = patience
+
+const (
+	reasonNoTime = "too little time was left to ask the authorization webhooks"
+	reasonHealth = "authorization webhooks are not asked about the health of kube-apiserver"
+)
+
+// isHealth reports whether a request is for the health of kube-apiserver. If a webhook that fails could deny it, kube-apiserver would be restarted for the failure of
+// the webhook, again and again, and nobody could repair the webhook.
+func isHealth(a authorizer.Attributes) bool {
+	if a.IsResourceRequest() {
+		return false
+	}
+	first, _, _ := strings.Cut(strings.TrimPrefix(a.GetPath(), "/"), "/")
+	return strings.HasPrefix(a.GetPath(), "/") && (first == "livez" || first == "readyz" || first == "healthz")
+}
+
 // pin returns a context in which neither policies nor the configuration of webhooks change.
 func (d *Decider) pin(ctx context.Context) context.Context {
 	ctx = d.config.Chain.Pin(ctx)
@@ -34,12 +53,19 @@ func (d *Decider) pin(ctx context.Context) context.Context {
 }
 
 // askAfterPolicies returns the decision of the authorizers after the policies, which may be conditional. Conditions are requested only if
-// wantsConditions is true. Errors are left out, because they name other servers, and reviews would show them.
+// wantsConditions is true. Errors are left out, because they name other servers, and reviews would show them. If too little time is left for the question, the decision is
+// Deny. Nobody is asked about the health of kube-apiserver.
 func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.Attributes, wantsConditions bool, within limit) authorization.Decision {
+	if isHealth(attributes) {
+		return authorization.NoOpinion(reasonHealth, nil)
+	}
 	if wantsConditions {
 		attributes = authorization.WithConditions(attributes)
 	}
 	decision := within.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < leastTime {
+			return authorization.Deny(reasonNoTime, nil)
+		}
 		return d.config.AfterPolicies.DecideAhead(ctx, attributes, patience)
 	})
 	switch {

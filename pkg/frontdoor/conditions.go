@@ -80,12 +80,8 @@ func (d *Decider) isWrite(a authorizer.Attributes) bool {
 // inner door decides, the user may have permission on fields.
 func (d *Decider) leftConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
 	isListed := decision.IsNoOpinion() && d.isListed(attributes)
-	byPolicies := allowsOnConditions(decision)
-	if byPolicies {
-		decision = d.ifReadable(ctx, decision, attributes, within)
-	}
 	decision = d.withAfterPolicies(ctx, decision, attributes, within)
-	if !byPolicies && allowsOnConditions(decision) {
+	if decision.CanBecomeAllowed() && !decision.IsUnconditional() {
 		decision = d.ifReadable(ctx, decision, attributes, within)
 	}
 	switch {
@@ -95,10 +91,6 @@ func (d *Decider) leftConditions(ctx context.Context, decision authorization.Dec
 		conditionalAnswers.WithLabelValues(answerConditions).Inc()
 	}
 	return decision
-}
-
-func allowsOnConditions(decision authorization.Decision) bool {
-	return decision.CanBecomeAllowed() && !decision.IsUnconditional()
 }
 
 // ifReadable folds a conditional decision if the user may not read what the answer shows.

@@ -100,6 +100,9 @@ var suites = []mutation.Suite{
 		{Name: "conditions left: what the inner door could not decide", File: "conditions.go", Old: "if !resourceOf(a).IsListable() {", New: "if false {"},
 		{Name: "conditions left: canaries of clients without options", File: "conditions.go", Old: "ConditionsCanaryReason(nonce, ctx.Value(handledKey{}) != nil)", New: "ConditionsCanaryReason(nonce, true)"},
 		{Name: "conditions left: users who may not read", File: "conditions.go", Old: "if d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer) {", New: "if true {"},
+		{Name: "front door, webhooks: too little time", File: "afterpolicies.go", Old: "time.Until(deadline) < leastTime", New: "deadline.IsZero()", Test: "^TestSecondQuestion"},
+		{Name: "front door, webhooks: paths that look like health", File: "afterpolicies.go", Old: "first == \"livez\"", New: "strings.HasPrefix(first, \"livez\")", Test: "^TestHealth"},
+		{Name: "front door, webhooks: resources have no path", File: "afterpolicies.go", Old: "	if a.IsResourceRequest() {\n\t\treturn false", New: "	if false {\n\t\treturn false", Test: "^TestHealth"},
 		{Name: "conditions left: checks of Proviso", File: "decide.go", Old: "leaves := !marked && d", New: "leaves := d"},
 	}},
 	{Package: "pkg/innerdoor", Test: "^TestConditions", Mutants: []mutation.Mutant{
@@ -415,7 +418,6 @@ var suites = []mutation.Suite{
 		{Name: "after policies: a fold that allows", File: "afterpolicies.go", Old: "	if folded.IsAllow() {\n", New: "	if false {\n"},
 		{Name: "after policies: checks of the front door", File: "fields.go", Old: "after.IsDeny() || folded.IsNoOpinion()", New: "folded.IsNoOpinion()"},
 		{Name: "after policies: clients that handle conditions", File: "conditions.go", Old: "case after.IsDeny():", New: "case false:"},
-		{Name: "after policies: readable answers", File: "conditions.go", Old: "if !byPolicies && allowsOnConditions(decision) {", New: "if false {"},
 	}},
 	{Package: "pkg/frontdoor", Test: "^TestWebhookThatHangs|^TestSlotsOfWebhooksAreApart$|^TestQuestionsAreBounded$", Mutants: []mutation.Mutant{
 		{Name: "webhooks, slow: one after the other", File: "afterpolicies.go", Old: ".DecideAhead(ctx, attributes, patience)", New: ".Decide(ctx, attributes)"},

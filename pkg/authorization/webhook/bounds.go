@@ -28,13 +28,16 @@ func WithBounds(ctx context.Context, bounds Bounds) context.Context {
 
 type boundsKey struct{}
 
-// errNotCalled is the error of a webhook that is not called because of a bound of the caller.
+// errNotCalled is the error of a webhook that is not called because of a bound of the caller, or because its time was over before.
 var errNotCalled = errors.New("the webhook was not called")
 
 func nothing() {}
 
-// AcquirePreparation calls the function Preparation of the context.
+// AcquirePreparation calls the function Preparation of the context. It returns an error if the context has ended.
 func AcquirePreparation(ctx context.Context) (release func(), err error) {
+	if err := ctx.Err(); err != nil {
+		return acquired(nil, err)
+	}
 	bounds, ok := ctx.Value(boundsKey{}).(Bounds)
 	if !ok {
 		return nothing, nil

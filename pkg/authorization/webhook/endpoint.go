@@ -76,6 +76,9 @@ func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 // webhook authorizer of Kubernetes; an answer that cannot be read is an error without a retry. If the
 // endpoint is confidential, the text of an error status is left out of the error.
 func (e *endpoint) post(ctx context.Context, in form, review []byte, read func(answer []byte) error) error {
+	if err := ctx.Err(); err != nil { // the backoff would not make the first attempt
+		return fmt.Errorf("%w: %w", errNotCalled, err)
+	}
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
 		release, err := AcquireCall(ctx, e.name)
 		if err != nil {

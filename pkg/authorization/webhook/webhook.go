@@ -208,7 +208,7 @@ func (w *Webhook) authored(decision authorization.Decision, in form) authorizati
 // policy. Three errors are Deny for every failure policy: conditions that were not requested, because
 // they might have denied the request; a circle of servers, because a client that forges the
 // delegation marker could make any review look like part of a circle; and a webhook that was not called, because a client
-// that sends many requests could cause it.
+// that sends many requests could cause it, and so could a webhook before it that takes all the time.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
 	if !errors.Is(ctx.Err(), context.Canceled) { // nobody waits for the answer
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)

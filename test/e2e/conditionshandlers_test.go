@@ -111,7 +111,6 @@ func (s *standIn) reason(door *handling, r *http.Request) string {
 // TestStatusOfConditionsThatKubeAPIServerHandles probes two stand-ins for kube-apiservers. The status of policies says that kube-apiserver
 // enforces conditions only while both are seen to send options.
 func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
-	t.Parallel()
 	// Proviso may list the Leases of kube-apiservers, and impersonate the user of canaries.
 	canary := filepath.Join(stack.Manifests, "inner-door", "canary.yaml")
 	t.Cleanup(func() { _, _ = stack.Kubectl(context.Background(), "", "delete", "--ignore-not-found", "-f", canary) })

@@ -28,10 +28,7 @@ const patience = 250 * time.Millisecond
 // and its Deny would be lost if its failure policy is NoOpinion.
 const leastTime = patience
 
-const (
-	reasonNoTime = "too little time was left to ask the authorization webhooks"
-	reasonHealth = "authorization webhooks are not asked about the health of kube-apiserver"
-)
+const reasonNoTime = "too little time was left to ask the authorization webhooks"
 
 // isHealth reports whether a request is for the health of kube-apiserver. If a webhook that fails could deny it, kube-apiserver would be restarted for the failure of
 // the webhook, again and again, and nobody could repair the webhook.
@@ -57,7 +54,7 @@ func (d *Decider) pin(ctx context.Context) context.Context {
 // Deny. Nobody is asked about the health of kube-apiserver.
 func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.Attributes, wantsConditions bool, within limit) authorization.Decision {
 	if isHealth(attributes) {
-		return authorization.NoOpinion(reasonHealth, nil)
+		return authorization.NoOpinion("", nil)
 	}
 	if wantsConditions {
 		attributes = authorization.WithConditions(attributes)

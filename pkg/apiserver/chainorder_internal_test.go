@@ -103,8 +103,8 @@ func nameOf(d authorization.Decision) string {
 }
 
 // TestNoAllowHidesADeny has policies, a webhook and kube-apiserver answer in all combinations. In each chain of the server a Deny of any of them beats an
-// Allow of any other, and kube-apiserver is asked at most once. So a webhook denies in requests, in reviews, in the checks of policy authors, which the chain for
-// reviews answers, and in those of conditions.
+// Allow of any other, and kube-apiserver is asked at most once. The chain for reviews also answers the checks of the permissions of policy
+// authors, and the chain for checks those that conditions make.
 func TestNoAllowHidesADeny(t *testing.T) {
 	t.Parallel()
 	for _, hook := range opinions {

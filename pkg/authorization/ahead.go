@@ -20,7 +20,7 @@ func (c *Chain) DecideAhead(ctx context.Context, attributes authorizer.Attribute
 	defer cancel()
 	members := c.pinned(ctx)
 	if len(members) == 1 {
-		return c.Decide(ctx, attributes) // nobody waits for it
+		return c.Decide(ctx, attributes) // there is no other member that could be asked meanwhile
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/time.Duration(2*max(1, len(members))))

@@ -110,8 +110,8 @@ func TestDecideAheadIsLazy(t *testing.T) {
 			}
 			got := chain.DecideAhead(t.Context(), authorizer.AttributesRecord{}, 100*time.Millisecond)
 			synctest.Wait()
-			if !got.IsAllow() || next.calls.Load() != want || next.ended.Load() != want {
-				t.Errorf("after %s: got %s after %d calls of the next member, of which %d have ended", after, got.Reason(), next.calls.Load(), next.ended.Load())
+			if calls, ended := next.calls.Load(), next.ended.Load(); !got.IsAllow() || calls != want || ended != want {
+				t.Errorf("the first member answers after %s: got %s, %d calls of the next member and %d ended calls, want %d", after, got.Reason(), calls, ended, want)
 			}
 		})
 	}
@@ -122,7 +122,8 @@ type broken struct{}
 
 func (broken) Decide(context.Context, authorizer.Attributes) authorization.Decision { panic("broken") }
 
-// TestDecideAheadPanicsInItsCaller has a member panic in a goroutine of its own, where nobody could recover.
+// TestDecideAheadPanicsInItsCaller has a member that panics. DecideAhead asks members in goroutines of their own, and panics in the goroutine of its
+// caller, which can recover.
 func TestDecideAheadPanicsInItsCaller(t *testing.T) {
 	t.Parallel()
 	chain, err := authorization.NewChain(authorization.Member{Name: "broken", Decider: broken{}}, authorization.Member{Name: "next", Decider: broken{}})

@@ -30,8 +30,8 @@ const leastTime = patience
 
 const reasonNoTime = "too little time was left to ask the authorization webhooks"
 
-// isHealth reports whether a request is for the health of kube-apiserver. If a webhook that fails could deny it, kube-apiserver would be restarted for the failure of
-// the webhook, again and again, and nobody could repair the webhook.
+// isHealth reports whether a request is for the health of kube-apiserver. A webhook that is down must not be able to deny it: kubelet would restart
+// kube-apiserver again and again, and no administrator could repair the webhook.
 func isHealth(a authorizer.Attributes) bool {
 	if a.IsResourceRequest() {
 		return false

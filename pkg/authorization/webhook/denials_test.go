@@ -45,7 +45,7 @@ func TestDenialsFirst(t *testing.T) {
 		{"none", authorization.Allow("", nil), "Allow"},
 		{"none", authorization.NoOpinion("", nil), "NoOpinion"},
 		{"conditions", authorization.Allow("", nil), "Deny"},
-		{"somebody", authorization.Allow("", nil), "Deny"},
+		{"unknown", authorization.Allow("", nil), "Deny"},
 	} {
 		asked := &byName{answers: answers}
 		first, last := webhook.DenialsFirst(asked)

@@ -210,15 +210,16 @@ func (w *Webhook) authored(decision authorization.Decision, in form) authorizati
 // delegation marker could make any review look like part of a circle; and a webhook that was not called, because a client
 // that sends many requests could cause it, and so could a webhook before it that takes all the time.
 func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision {
-	if !errors.Is(ctx.Err(), context.Canceled) { // nobody waits for the answer
+	// A caller that has gone away does not use the answer, so that the failure has let nothing pass.
+	isUsed := !errors.Is(ctx.Err(), context.Canceled)
+	if isUsed {
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	}
 	err = fmt.Errorf("webhook %q: %w", w.name, err)
 	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) || errors.Is(err, errNotCalled) {
 		return authorization.Deny("the authorization webhook failed", err)
 	}
-	// A caller who has gone away does not use the answer, so that the failure has let nothing pass.
-	if !errors.Is(ctx.Err(), context.Canceled) {
+	if isUsed {
 		failOpen.WithLabelValues(w.name, resultOf(ctx, err)).Inc()
 	}
 	return authorization.NoOpinion("the authorization webhook failed", err)

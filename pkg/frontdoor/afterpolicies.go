@@ -28,6 +28,20 @@ const patience = 250 * time.Millisecond
 // and its Deny would be lost if its failure policy is NoOpinion.
 const leastTime = patience
 
+// another is a limit for a question that follows the one about the request. Both share the time. If it ends during the second one, the decision is Deny: a webhook
+// that fails open could otherwise lose its Deny because the first question took long.
+type another struct{ limit }
+
+func (a another) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
+	return a.limit.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
+		decision := decide(ctx)
+		if ctx.Err() != nil {
+			return authorization.Deny(reasonNoTime, nil)
+		}
+		return decision
+	})
+}
+
 const reasonNoTime = "too little time was left to ask the authorization webhooks"
 
 // isHealth reports whether a request is for the health of kube-apiserver. A webhook that is down must not be able to deny it: kubelet would restart

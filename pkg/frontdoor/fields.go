@@ -66,7 +66,7 @@ func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, wi
 	}
 	folded := byPolicies.Fold()
 	if d.config.AfterPolicies != nil && !folded.IsDeny() {
-		if after := d.unconditionalAfterPolicies(ctx, check, within); after.IsDeny() || folded.IsNoOpinion() {
+		if after := d.unconditionalAfterPolicies(ctx, check, another{within}); after.IsDeny() || folded.IsNoOpinion() {
 			folded = after
 		}
 	}

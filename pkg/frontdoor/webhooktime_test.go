@@ -9,6 +9,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -18,14 +19,20 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
-// prompt is a webhook that answers at once, and fails open if its time is over.
-type prompt struct{ *answers }
+// prompt is a webhook that answers at once, unless it has another time, and fails open if the time is over.
+type prompt struct {
+	*answers
+	// after is the time that it takes nevertheless.
+	after time.Duration
+}
 
 func (p prompt) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return authorization.NoOpinion("it failed", nil)
+	case <-time.After(p.after):
+		return p.answers.Decide(ctx, attributes)
 	}
-	return p.answers.Decide(ctx, attributes)
 }
 
 // allowsAll is a kube-apiserver that allows every check.
@@ -44,19 +51,26 @@ func TestSecondQuestionWithoutTime(t *testing.T) {
 		name   string
 		policy policy
 		byVerb map[string]authorization.Decision
+		// slow is the time that the second webhook takes for each question, if there is no first one.
+		slow   time.Duration
 		denied bool
 	}{
 		{name: "the write", policy: onVerbs(allow, `object.a == 1`, "update"), byVerb: map[string]authorization.Decision{"update": no, "get": yes}, denied: true},
 		{name: "to read, where a policy denies on a condition", policy: onVerbs(deny, `object.a == 1`, "update"), byVerb: map[string]authorization.Decision{"update": yes, "get": no}, denied: true},
 		{name: "to read, where a policy allows on a condition", policy: onVerbs(allow, `object.a == 1`, "update"), byVerb: map[string]authorization.Decision{"get": no}},
+		{name: "to read, by the only webhook, which takes its time", policy: onVerbs(allow, `object.a == 1`, "update"), byVerb: map[string]authorization.Decision{"get": no}, slow: 1500 * time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source := publish(t, map[string]policy{"p": tc.policy})
 			first := &hanging{name: "hangs", failure: authorization.NoOpinion("it failed", nil)}
-			second := prompt{&answers{answer: authorization.NoOpinion("", nil), byVerb: tc.byVerb}}
+			second := prompt{answers: &answers{answer: authorization.NoOpinion("", nil), byVerb: tc.byVerb}, after: tc.slow}
+			webhooks := chainAfter(t, first, second)
+			if tc.slow > 0 {
+				webhooks = chainAfter(t, second)
+			}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, first, second), Policies: source, Enforces: enforcesMachines,
+				Chain: chainOf(t, source), AfterPolicies: webhooks, Policies: source, Enforces: enforcesMachines,
 				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(schema.GroupVersion) bool { return true }, KubeAPIServer: allowsAll{},
 					Excludes: func(schema.GroupVersionResource) bool { return false }},
 			})

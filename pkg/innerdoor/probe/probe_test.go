@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -612,24 +613,109 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestSlow has a server that does not answer: the round ends after the interval, and the other server is known.
+// TestSlow has a server that does not answer in time: the round ends after the interval, and the other server is known. What was known of
+// the slow one counts for three intervals, and not longer.
 func TestSlow(t *testing.T) {
 	t.Parallel()
+	const interval = 300 * time.Millisecond
 	c := newCluster(t, "one", "two")
-	p := c.newReplica(t, func(config *probe.Config) { config.Interval = 500 * time.Millisecond })
+	p := c.newReplica(t, func(config *probe.Config) { config.Interval = interval })
 	c.connect(p)
-	p.Round(t.Context())
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
-	c.servers[0].Config.Handler = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	const quick, slow = false, true
+	var isSlow atomic.Bool
+	handler := c.servers[0].Config.Handler
+	c.servers[0].Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !isSlow.Load() {
+			handler.ServeHTTP(w, r)
+			return
+		}
 		select {
 		case <-stop:
 		case <-r.Context().Done():
 		}
 	})
+	round := func(what string, slow bool, want string) {
+		t.Helper()
+		c.clock.Step(interval)
+		isSlow.Store(slow)
+		p.Round(t.Context())
+		if got := knows(p, "one", "two"); got != want {
+			t.Errorf("%s: got %q, want %q\n%s", what, got, want, statesOf(p))
+		}
+	}
+	round("slow from the beginning", slow, "")
+	round("quick", quick, "one two")
+	round("slow once", slow, "one two")
+	round("slow twice", slow, "one two")
+	round("slow for three intervals", slow, "one two")
+	round("slow for longer", slow, "two")
+	round("quick again", quick, "one two")
+	round("slow again", slow, "one two")
+	c.servers[0].change(func(k *kube) { k.digest = "other" })
+	round("another manifest after it was slow", quick, "two")
+	round("slow with another manifest", slow, "two")
+}
+
+// TestLateAnswers has answers that take too long, and others: only the former leave what was known.
+func TestLateAnswers(t *testing.T) {
+	t.Parallel()
+	timeout := &metav1.Status{Code: 504, Reason: metav1.StatusReasonTimeout, Message: "request did not complete within the allotted time"}
+	for _, tc := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string
+	}{
+		{name: "a timeout of kube-apiserver", answer: func(w http.ResponseWriter, _ *http.Request) { answer(w, timeout) }, want: "one"},
+		{name: "an error of kube-apiserver", answer: func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, &metav1.Status{Code: 500, Reason: metav1.StatusReasonInternalError, Message: "context deadline exceeded"})
+		}},
+		{name: "too many requests", answer: func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, &metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests})
+		}},
+		{name: "no status", answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGatewayTimeout) }},
+		{name: "a canary that passes", answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusCreated) }},
+		{name: "a lost connection", answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "one")
+			p := c.newReplica(t, nil)
+			c.connect(p)
+			p.Round(t.Context())
+			c.servers[0].change(func(k *kube) { k.answer = tc.answer })
+			c.clock.Step(interval)
+			p.Round(t.Context())
+			if got := knows(p, "one"); got != tc.want {
+				t.Errorf("got %q, want %q\n%s", got, tc.want, statesOf(p))
+			}
+		})
+	}
+}
+
+// TestLateWithAnotherCertificate has a server whose check arrives with a new certificate, and whose answer is late: the old one is not
+// known any more, and the new one not yet.
+func TestLateWithAnotherCertificate(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, nil)
+	c.connect(p)
 	p.Round(t.Context())
-	if got := knows(p, "one", "two"); got != "two" {
-		t.Errorf("got %q\n%s", got, statesOf(p))
+	k := c.servers[0]
+	whole := k.Config.Handler
+	k.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			whole.ServeHTTP(w, r)
+			return
+		}
+		answer(w, &metav1.Status{Code: 504, Reason: metav1.StatusReasonTimeout})
+	})
+	k.change(func(k *kube) { k.certificate = "two" })
+	c.clock.Step(interval)
+	p.Round(t.Context())
+	if got := knows(p, "one", "two"); got != "" {
+		t.Errorf("got %q, want none\n%s", got, statesOf(p))
 	}
 }
 

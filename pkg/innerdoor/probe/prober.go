@@ -203,11 +203,21 @@ func (p *Prober) ended(ctx context.Context, address string, began time.Time, r *
 	if s.last != result {
 		klog.FromContext(ctx).Info("Probed the inner door", "server", address, "result", result.result, "before", s.last.result, "message", result.message)
 	}
+	if s.learnsNothing(result, r.certificate()) {
+		return
+	}
 	s.last, s.lastAt = result, began
 	// A round that is not good ties, too: the certificate is not known then.
 	if certificate := r.certificate(); certificate != "" && result.result != Elsewhere {
 		s.certificate, s.tiedAt = certificate, began
 	}
+}
+
+// learnsNothing reports whether a round says nothing new about a server that is known to call the inner door: an answer took too long, as
+// while the server is overloaded. What was known then counts to the end of its bound, and is not extended. Without this, a user who
+// overloads a kube-apiserver would close permission on conditions for all others.
+func (s *server) learnsNothing(result outcome, certificate string) bool {
+	return result.late && s.last.result.callsInnerDoor() && (certificate == "" || certificate == s.certificate)
 }
 
 // IsCanary reports whether attributes are of a canary, of this replica or of another one, which must be allowed. It records with

@@ -9,10 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
@@ -102,6 +105,17 @@ type outcome struct {
 	message string
 	// answered says that the round failed because of an answer that does not come from the inner door.
 	answered bool
+	// late says that the round failed because an answer took too long.
+	late bool
+}
+
+// isLate reports whether a canary was not answered in time, by the client or by kube-apiserver.
+func isLate(status *metav1.Status, err error) bool {
+	if err != nil {
+		timeout, ok := errors.AsType[net.Error](err)
+		return ok && timeout.Timeout()
+	}
+	return status.Reason == metav1.StatusReasonTimeout
 }
 
 // run sends the canaries, one after the other. The first that the inner door does not refuse with the digest ends the round.
@@ -114,14 +128,14 @@ func (r *round) run(ctx context.Context, client *http.Client, server, namespace,
 		}
 		status, err := kubeapiservers.Send(client, request)
 		if err != nil {
-			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus)}
+			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus), late: isLate(nil, err)}
 		}
 		if kubeapiservers.Passed(status) {
 			return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
 		}
 		switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
 		case !ok:
-			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true}
+			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true, late: isLate(status, nil)}
 		case got != digest:
 			return outcome{result: OtherManifest, message: kubeapiservers.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
 		}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,15 @@ func (b *barriers) checker(checker *policy.Checker) *policy.Checker {
 	if b == nil {
 		return checker
 	}
-	return checker.WithBarriers(b.compiler)
+	return checker.WithBarriers(b.compiler, b.overWork)
+}
+
+// overWork returns why the work of a new barrier, or of a new text of one, exceeds the bound for one write, or "".
+func (b *barriers) overWork(changed *barrier.Barrier) string {
+	if b.controller == nil {
+		return ""
+	}
+	return b.controller.OverWork(changed)
 }
 
 // describe returns what the barrier of a policy enforces, or nil if it is not known.
@@ -182,7 +191,7 @@ func (b *barriers) resultOf(key engine.Key, state barriercontroller.State) (poli
 		if !isLoaded {
 			return policyv1alpha1.ResultPending, message
 		}
-		return policyv1alpha1.ResultEnforced, message
+		return policyv1alpha1.ResultEnforced, cmp.Or(message, state.Warning)
 	default:
 		return policyv1alpha1.ResultNotEnforced, state.Message
 	}

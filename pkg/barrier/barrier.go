@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 )
 
@@ -43,6 +44,8 @@ type Barrier struct {
 	covered map[int]map[bool][]string
 	// excludesNamespaces says that the barrier does not see namespaces.
 	excludesNamespaces bool
+	// bound is the bound of the work of the expressions. It is zero for a mapping.
+	bound costbound.Bound
 }
 
 // RuleReport says whether some verbs of a rule are translated.

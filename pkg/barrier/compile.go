@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package barrier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -582,17 +583,19 @@ func (w *writer) barrier(exempt manifest.Identities) *Barrier {
 	if len(w.rules) == 0 {
 		return b
 	}
-	policy := w.policy(exempt)
-	if size := TextSize(policy); size > MaxTextBytes {
-		b.covered = nil
-		for i := range b.Report {
-			if b.Report[i].Reason == "" {
-				b.Report[i].Reason = reasonTooLarge
-			}
-		}
-		return b
+	b.Policy, b.Binding = w.policy(exempt), w.binding()
+	reason := ""
+	if TextSize(b.Policy) > MaxTextBytes {
+		reason = reasonTooLarge
+	} else {
+		reason = b.bounded()
 	}
-	b.Policy, b.Binding = policy, w.binding()
+	if reason != "" {
+		b.Policy, b.Binding, b.covered = nil, nil, nil
+		for i := range b.Report {
+			b.Report[i].Reason = cmp.Or(b.Report[i].Reason, reason)
+		}
+	}
 	return b
 }
 

@@ -15,6 +15,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
@@ -149,6 +150,9 @@ func (t *translator) evaluate(s situation) translation {
 	}
 	if reason := s.problem(residual); reason != "" {
 		return translation{reason: reason}
+	}
+	if text, err = costbound.LimitElements(text); err != nil {
+		return translation{reason: reasonOf(err)}
 	}
 	return translation{text: text}
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package policy_test
 
 import (
+	stdcmp "cmp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,8 +19,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
-// TestBarrierWarnings verifies what an author hears about the barrier of a policy, and what a dry run adds.
-func TestBarrierWarnings(t *testing.T) {
+func newBarrierCompiler(t *testing.T) *barrier.Compiler {
+	t.Helper()
 	residuals, err := cel.NewCompiler()
 	if err != nil {
 		t.Fatal(err)
@@ -32,6 +33,12 @@ func TestBarrierWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return barriers
+}
+
+// TestBarrierWarnings verifies what an author hears about the barrier of a policy, and what a dry run adds.
+func TestBarrierWarnings(t *testing.T) {
+	barriers := newBarrierCompiler(t)
 	const (
 		none    = "spec.rules[0] (get secrets): no ValidatingAdmissionPolicy enforces the policy: admission sees create, update, patch, delete and deletecollection, and connections with get and create"
 		update  = "spec.rules[0] (update secrets): no ValidatingAdmissionPolicy enforces the policy: update and patch look the same at admission: name both"
@@ -57,7 +64,7 @@ func TestBarrierWarnings(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			checker := newChecker(t)
 			if !test.isOff {
-				checker = checker.WithBarriers(barriers)
+				checker = checker.WithBarriers(barriers, nil)
 			}
 			ctx := t.Context()
 			if test.isDryRun {
@@ -69,6 +76,56 @@ func TestBarrierWarnings(t *testing.T) {
 			}
 			if diff := cmp.Diff(test.want, checker.Warn(ctx, engine.Key{Name: "p"}, spec)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestCheckChange refuses changes after which barriers would work too long, except those after which they work less.
+func TestCheckChange(t *testing.T) {
+	t.Parallel()
+	barriers := newBarrierCompiler(t)
+	const cheap, dear, dearer = `oldObject.a == "b"`, `oldObject.a == oldObject.b`, `oldObject.a == oldObject.b || oldObject.a == oldObject.c`
+	isOver := func(b *barrier.Barrier) string {
+		if b.Key.Namespace == "full" {
+			return "no room"
+		}
+		return ""
+	}
+	for _, test := range []struct {
+		name, namespace   string
+		effect            policyapi.PolicyEffect
+		condition, before string
+		isOff, isRefused  bool
+	}{
+		{name: "with room", namespace: "a", condition: dear},
+		{name: "a creation", namespace: "full", condition: cheap, isRefused: true},
+		{name: "more work", namespace: "full", condition: dearer, before: dear, isRefused: true},
+		{name: "as much work", namespace: "full", condition: `oldObject.b == oldObject.a`, before: dear},
+		{name: "less work", namespace: "full", condition: cheap, before: dear},
+		{name: "a policy without a barrier before", namespace: "full", condition: cheap, before: `request.path == "/a"`, isRefused: true},
+		{name: "no barrier", namespace: "full", condition: `request.path == "/a"`},
+		{name: "another effect", namespace: "full", effect: policyapi.PolicyEffectAllow, condition: dear},
+		{name: "no barriers", namespace: "full", condition: dear, isOff: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			checker := newChecker(t)
+			if !test.isOff {
+				checker = checker.WithBarriers(barriers, isOver)
+			}
+			spec := func(condition string) *policyapi.AuthorizationPolicySpec {
+				if condition == "" {
+					return nil
+				}
+				return &policyapi.AuthorizationPolicySpec{
+					Effect: stdcmp.Or(test.effect, policyapi.PolicyEffectDeny), Condition: condition,
+					Rules: []policyapi.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
+				}
+			}
+			errs := checker.CheckChange(engine.Key{Namespace: test.namespace, Name: "p"}, spec(test.condition), spec(test.before))
+			if isRefused := len(errs) > 0; isRefused != test.isRefused || isRefused && (errs[0].Field != "spec.condition" || errs[0].Detail != "no room") {
+				t.Errorf("got %v, want it to be refused: %v", errs, test.isRefused)
 			}
 		})
 	}

@@ -34,8 +34,10 @@ type Checker struct {
 	types        *typechecking.Checker
 	// typeChecks bounds the checks against schemas at the same time, also those that no write waits for any more.
 	typeChecks chan struct{}
-	// barriers compiles the barriers of policies. It is nil if the server writes none.
+	// barriers compiles the barriers of policies. It is nil if the server writes none. overWork returns why the work of a changed barrier
+	// and of all others exceeds the bound, or "".
 	barriers *barrier.Compiler
+	overWork func(changed *barrier.Barrier) string
 }
 
 const (
@@ -57,9 +59,10 @@ func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, typ
 	}
 }
 
-// WithBarriers makes the Checker warn of what barriers do not enforce. It returns the Checker, and must be called before it is used.
-func (c *Checker) WithBarriers(barriers *barrier.Compiler) *Checker {
-	c.barriers = barriers
+// WithBarriers makes the Checker warn of what barriers do not enforce, and refuse changes of barriers for which overWork returns a reason.
+// It returns the Checker, and must be called before it is used.
+func (c *Checker) WithBarriers(barriers *barrier.Compiler, overWork func(changed *barrier.Barrier) string) *Checker {
+	c.barriers, c.overWork = barriers, overWork
 	return c
 }
 

@@ -65,6 +65,7 @@ var layers = map[string][]string{
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},
+	"pkg/cel/costbound":              {"pkg/cel"},
 	"pkg/cel/partial":                {"pkg/cel", "pkg/suggestion"},
 	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},
 	"pkg/cel/internal/guard":         {},

@@ -10,10 +10,11 @@ import (
 	"fmt"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
 // The bounds of barriers. Each kube-apiserver compiles every barrier and keeps it in memory, and evaluates those that match a request.
-// The text of one barrier is bounded by barrier.MaxTextBytes.
+// The text of one barrier is bounded by barrier.MaxTextBytes, and the work of all for one write by barrier.MaxWork.
 const (
 	// MaxPerNamespace is the number of barriers for the policies of one namespace.
 	MaxPerNamespace = 100
@@ -55,6 +56,54 @@ func (c *Controller) overBound(p *policy, size int) string {
 		return fmt.Sprintf("the barriers of older %s so many expressions that this one would exceed %d bytes in all", whose, maxText)
 	}
 	return ""
+}
+
+// overAnyBound returns why a policy is to have no barrier, or "". A barrier that is in force when its work exceeds the bound, because it
+// is older than the bound, stays.
+func (c *Controller) overAnyBound(p *policy, r compiled) string {
+	if reason := c.overBound(p, r.size); reason != "" || c.isInForce(p) {
+		return reason
+	}
+	return c.overWork(p, r.barrier, false)
+}
+
+// overWork returns why the work of the barriers of a policy and of others for one write exceeds the bound, or "". Others are older
+// policies, or with all of them also younger ones.
+func (c *Controller) overWork(p *policy, b *barrier.Barrier, withAll bool) string {
+	if p.mapping != nil {
+		return ""
+	}
+	var others []*barrier.Barrier
+	for _, other := range c.policiesOf(p.key.Namespace) {
+		if other.key != p.key && other.wantsBarrier() && (withAll || comesBefore(other, p)) {
+			if compiled := c.compiledOf(other.key); compiled != nil {
+				others = append(others, compiled)
+			}
+		}
+	}
+	return barrier.OverWork(b, others)
+}
+
+// OverWork returns why the work of a new barrier, or of a new text of a barrier, and of all others of its scope exceeds the bound for one
+// write, or "".
+func (c *Controller) OverWork(b *barrier.Barrier) string {
+	return c.overWork(&policy{key: Key{Key: b.Key}}, b, true)
+}
+
+func (c *Controller) compiledOf(key Key) *barrier.Barrier {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.compiled[key].barrier; b != nil && b.Policy != nil {
+		return b
+	}
+	return nil
+}
+
+// isInForce reports whether kube-apiserver stores a barrier of the policy, perhaps of another text.
+func (c *Controller) isInForce(p *policy) bool {
+	name := p.key.barrierName()
+	stored, ok := c.policies.cached(name)
+	return ok && c.policies.isOurs(stored, p.key) && c.uidOf(name) == p.meta.UID
 }
 
 // comesBefore orders policies by age and name.

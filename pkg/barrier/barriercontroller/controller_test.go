@@ -25,6 +25,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // TestLife follows a policy from its creation to its deletion.
@@ -457,4 +459,88 @@ func TestCoalescing(t *testing.T) {
 	if most := int(time.Since(started)/time.Second) + 2; written > most {
 		t.Errorf("got %d writes in %s, want %d at most", written, time.Since(started), most)
 	}
+}
+
+// TestWork checks the bound on the work of all barriers of a namespace. A barrier that is in force when the bound appears stays, with a
+// warning, and is restored.
+func TestWork(t *testing.T) {
+	t.Parallel()
+	residuals, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := partial.NewPolicyCompiler(residuals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nested = `oldObject.data.exists(a, oldObject.data.exists(b, a + "x" == b + "y"))`
+	r := newRig(t)
+	r.compile = compiler.Compile
+	create := func(i int) {
+		p := &policyv1alpha1.AuthorizationPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("p%d", i), CreationTimestamp: metav1.Time{Time: time.Unix(int64(10000-i), 0)}},
+			Spec: policyv1alpha1.AuthorizationPolicySpec{
+				Effect: policyv1alpha1.PolicyEffectDeny, Condition: nested,
+				Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
+			},
+		}
+		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stateOf := func(c *barriercontroller.Controller, i int) barriercontroller.State {
+		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)}})
+		return state
+	}
+	create(0)
+	c, stop := r.start(t, lead)
+	eventually(t, "the only one has a barrier", func() bool { return stateOf(c, 0).Phase == barriercontroller.Written })
+	if reason := c.OverWork(mustCompile(t, compiler, nested)); !strings.Contains(reason, "could cost kube-apiserver up to") {
+		t.Errorf("another policy: got %q, want it to be over the bound", reason)
+	}
+	stop()
+	create(1) // it is older, and comes first
+	c, _ = r.start(t, lead)
+	eventually(t, "the older one has a barrier, too", func() bool { return stateOf(c, 1).Phase == barriercontroller.Written })
+	eventually(t, "the one in force stays, with a warning", func() bool {
+		state := stateOf(c, 0)
+		return state.Phase == barriercontroller.Written && strings.Contains(state.Warning, "could cost kube-apiserver up to")
+	})
+	create(2)
+	eventually(t, "the oldest one has room, because only older ones count", func() bool { return stateOf(c, 2).Phase == barriercontroller.Written })
+	create(-1)
+	eventually(t, "the youngest one has none", func() bool {
+		state := stateOf(c, -1)
+		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "could cost kube-apiserver up to")
+	})
+	name := barrier.Name(engine.Key{Namespace: "team", Name: "p0"})
+	vaps := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored.Spec.Variables[0].Expression = "false"
+	if _, err := vaps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "what others change is undone", func() bool {
+		stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && stored.Spec.Variables[0].Expression != "false"
+	})
+}
+
+func mustCompile(t *testing.T, compiler *barrier.Compiler, condition string) *barrier.Barrier {
+	t.Helper()
+	compiled, err := compiler.Compile(engine.Key{Namespace: "team", Name: "new"}, &policyv1alpha1.AuthorizationPolicySpec{
+		Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition,
+		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
 }

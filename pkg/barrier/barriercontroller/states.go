@@ -25,7 +25,7 @@ const (
 	Written Phase = "written"
 	// Refused means that kube-apiserver refuses the barrier.
 	Refused Phase = "refused"
-	// OverBound means that the namespace has more barriers, or more text, than it may have.
+	// OverBound means that the namespace has more barriers, more text or more work for one write than it may have.
 	OverBound Phase = "over_bound"
 	// NameTaken means that another object has the name.
 	NameTaken Phase = "name_taken"
@@ -42,6 +42,8 @@ type State struct {
 	Phase Phase
 	// Message explains the phase. It has no text of another policy.
 	Message string
+	// Warning says that a written barrier exceeds a bound, which did not exist when it was written. It is usually empty.
+	Warning string
 	// Report says which rules the barrier enforces once it is loaded.
 	Report []barrier.RuleReport
 	// of is the compiled barrier that was refused or is to be written. It is nil in the other phases.
@@ -74,7 +76,7 @@ func (c *Controller) setState(key Key, state State) {
 		state.generation, state.uid = c.compiled[key].generation, c.compiled[key].uid
 	}
 	c.states[key] = state
-	isChanged := !known || before.Phase != state.Phase || before.Message != state.Message || before.generation != state.generation || before.uid != state.uid || !reflect.DeepEqual(before.Report, state.Report)
+	isChanged := !known || before.Phase != state.Phase || before.Message != state.Message || before.Warning != state.Warning || before.generation != state.generation || before.uid != state.uid || !reflect.DeepEqual(before.Report, state.Report)
 	c.mu.Unlock()
 	if isChanged {
 		c.config.Changed()

@@ -180,11 +180,13 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 	c.mu.Unlock()
 	if policyInOrder && bindingInOrder {
 		c.settle(p.key, r.barrier)
-		c.setState(p.key, r.inOrder())
+		state := r.inOrder()
+		state.Warning = c.overWork(p, r.barrier, false)
+		c.setState(p.key, state)
 		if p.hasFinalizer() {
 			return nil
 		}
-	} else if reason := c.overBound(p, r.size); reason != "" && !wasInOrder {
+	} else if reason := c.overAnyBound(p, r); reason != "" && !wasInOrder {
 		c.tell(p, State{Phase: OverBound, Message: reason, Report: r.barrier.Report, of: r.barrier}, reasonOverBound)
 		return nil
 	}

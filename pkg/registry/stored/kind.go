@@ -52,6 +52,9 @@ type Kind[Spec, Status any] struct {
 	// Check returns errors and warnings about a specification that is valid in structure. It may
 	// be called several times for one write. Nil means that there is nothing else to check.
 	Check func(obj runtime.Object) (warnings []string, errs field.ErrorList)
+	// CheckChange returns errors about a creation, for which old is nil, or about a change of the specification, which Check accepts. Nil
+	// means that there is nothing else to check.
+	CheckChange func(obj, old runtime.Object) field.ErrorList
 	// Warn returns more warnings about a specification that Check accepts. It may take some time, which it must bound, and it may
 	// be called several times for one write. Nil means that there are no others.
 	Warn func(ctx context.Context, obj runtime.Object) []string

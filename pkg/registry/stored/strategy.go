@@ -67,6 +67,9 @@ func (s strategy[Spec, Status]) Validate(_ context.Context, obj runtime.Object) 
 	if len(errs) == 0 {
 		_, errs = s.check(obj)
 	}
+	if len(errs) == 0 && s.kind.CheckChange != nil {
+		errs = s.kind.CheckChange(obj, nil)
+	}
 	return errs
 }
 
@@ -76,6 +79,9 @@ func (s strategy[Spec, Status]) ValidateUpdate(_ context.Context, obj, old runti
 	errs := s.kind.ValidateUpdate(obj, old)
 	if len(errs) == 0 && (s.kind.Parts(old).Meta.DeletionTimestamp == nil || !s.sameSpec(obj, old)) {
 		_, errs = s.check(obj)
+	}
+	if len(errs) == 0 && s.kind.CheckChange != nil && !s.sameSpec(obj, old) {
+		errs = s.kind.CheckChange(obj, old)
 	}
 	return errs
 }

@@ -248,3 +248,6 @@ func sizeOf(re *syntax.Regexp) int {
 	}
 	return min(size, 1<<20) // no overflow
 }
+
+// PatternSize returns about how many instructions a regular expression compiles to, as the bounds of patterns count them.
+func PatternSize(pattern string) int { return patternSize(pattern) }

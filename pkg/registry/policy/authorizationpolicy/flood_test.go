@@ -44,6 +44,10 @@ func (h *held) Check(spec *policy.AuthorizationPolicySpec, _ bool) ([]string, fi
 	return nil, nil
 }
 
+func (h *held) CheckChange(engine.Key, *policy.AuthorizationPolicySpec, *policy.AuthorizationPolicySpec) field.ErrorList {
+	return nil
+}
+
 func (h *held) Warn(context.Context, engine.Key, *policy.AuthorizationPolicySpec) []string {
 	return nil
 }

@@ -125,6 +125,14 @@ func (checker) Check(spec *policy.AuthorizationPolicySpec, _ bool) (warnings []s
 	return warnings, errs
 }
 
+// CheckChange refuses conditions with the text dear, unless the condition was longer before.
+func (checker) CheckChange(key engine.Key, spec, before *policy.AuthorizationPolicySpec) field.ErrorList {
+	if strings.Contains(spec.Condition, "dear") && (before == nil || len(before.Condition) < len(spec.Condition)) {
+		return field.ErrorList{field.Forbidden(field.NewPath("spec", "condition"), "too dear: "+key.Name)}
+	}
+	return nil
+}
+
 func (checker) Warn(_ context.Context, _ engine.Key, spec *policy.AuthorizationPolicySpec) []string {
 	if strings.Contains(spec.Condition, "mistaken") {
 		return []string{"spec.condition: mistaken"}

@@ -40,6 +40,8 @@ type Checker interface {
 	// its condition causes them, and warnings for the author. The conditions of namespaced policies
 	// have tighter limits.
 	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
+	// CheckChange returns errors about a creation, or about a change of the specification before, which Check accepts.
+	CheckChange(key engine.Key, spec, before *policy.AuthorizationPolicySpec) field.ErrorList
 	// Warn returns other warnings about the policy with a key and a specification without errors. It must bound the time that it takes.
 	Warn(ctx context.Context, key engine.Key, spec *policy.AuthorizationPolicySpec) []string
 }
@@ -83,6 +85,14 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 		ValidateStatusUpdate: validateStatusUpdate,
 		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
 			return checker.Check(mustParts(obj).Spec, k.namespaced)
+		},
+		CheckChange: func(obj, old runtime.Object) field.ErrorList {
+			parts := mustParts(obj)
+			var before *policy.AuthorizationPolicySpec
+			if old != nil {
+				before = mustParts(old).Spec
+			}
+			return checker.CheckChange(engine.Key{Namespace: parts.Meta.Namespace, Name: parts.Meta.Name}, parts.Spec, before)
 		},
 		Warn: func(ctx context.Context, obj runtime.Object) []string {
 			parts := mustParts(obj)

@@ -131,6 +131,7 @@ func TestWritesAreValidated(t *testing.T) {
 		not    string
 	}{
 		{"an expression", condition("wrong"), `spec.condition: Invalid value: "wrong": it is wrong`, "spec.rules"},
+		{"a change", condition("dear"), `spec.condition: Forbidden: too dear: `, "spec.rules"},
 		{"a structure, before anything is compiled", both, "spec.rules: Required", "it is wrong"},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
@@ -146,6 +147,29 @@ func TestWritesAreValidated(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestChangesThatCostNoMoreAreAccepted stores a policy that a later bound refuses. It can be changed to cost less, and be labelled.
+func TestChangesThatCostNoMoreAreAccepted(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, f *fixture) {
+		f.store(t, f.policy("one", policy.PolicyEffectAllow, func(m *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) {
+			m.UID = "u"
+			s.Condition = "dear and long"
+		}))
+		condition := func(text string) func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec) {
+			return func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Condition = text }
+		}
+		if err := updating(condition("dear and longer"))(f.ctx(t), f, nil); !apierrors.IsInvalid(err) {
+			t.Errorf("a change that costs more: got %v, want 422", err)
+		}
+		if err := updating(labelled)(f.ctx(t), f, nil); err != nil {
+			t.Errorf("a label: got %v, want it to be stored", err)
+		}
+		if err := updating(condition("dear"))(f.ctx(t), f, nil); err != nil {
+			t.Errorf("a change that costs less: got %v, want it to be stored", err)
+		}
+	})
 }
 
 // TestWhatNoLongerCompilesCanGo stores a policy that compiled once. It cannot be changed

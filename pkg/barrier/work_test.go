@@ -1,0 +1,176 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier_test
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/artifacts"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+)
+
+// denying returns a policy that denies writes of resources, such as pods or deployments.apps, on a condition.
+func denying(condition string, resources ...string) *policyv1alpha1.AuthorizationPolicySpec {
+	spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition}
+	for _, r := range resources {
+		name, group, _ := strings.Cut(r, ".")
+		spec.Rules = append(spec.Rules, policyv1alpha1.PolicyRule{Verbs: []string{"create", "update", "patch", "delete"}, APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{name}})
+	}
+	return spec
+}
+
+func mustCompile(t *testing.T, l *law, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) *barrier.Barrier {
+	t.Helper()
+	compiled, err := l.barriers.Compile(key, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compiled.Policy == nil {
+		t.Fatalf("no barrier: %+v", compiled.Report)
+	}
+	return compiled
+}
+
+func TestOverWork(t *testing.T) {
+	t.Parallel()
+	l := newLaw(t)
+	const (
+		nested   = `oldObject != null && oldObject.data.exists(a, oldObject.data.exists(b, a + "x" == b + "y"))`
+		compared = `oldObject != null && object != null && object.data == oldObject.data`
+		linear   = `object != null && object.spec.containers.exists(c, c.image.startsWith("b"))`
+	)
+	repeated := func(n int, condition, resource string) (specs []*policyv1alpha1.AuthorizationPolicySpec) {
+		for range n {
+			specs = append(specs, denying(condition, resource))
+		}
+		return specs
+	}
+	for _, tc := range []struct {
+		name      string
+		namespace string
+		others    []*policyv1alpha1.AuthorizationPolicySpec
+		added     *policyv1alpha1.AuthorizationPolicySpec
+		over      bool
+	}{
+		{name: "a nested macro alone", namespace: "a", added: denying(nested, "configmaps")},
+		{name: "two of them", namespace: "a", others: repeated(1, nested, "configmaps"), added: denying(nested, "configmaps"), over: true},
+		{name: "two of them about different resources", namespace: "a", others: repeated(1, nested, "configmaps"), added: denying(nested, "secrets")},
+		{name: "two of them, one about all resources", namespace: "a", others: repeated(1, nested, "configmaps"), added: denying(nested, "*"), over: true},
+		{name: "one about all resources first", namespace: "a", others: repeated(1, nested, "*"), added: denying(nested, "configmaps"), over: true},
+		{name: "others about different resources", namespace: "a", others: append(repeated(1, nested, "secrets"), repeated(1, nested, "configmaps")...), added: denying(compared, "secrets", "configmaps")},
+		{name: "two of the cluster", others: repeated(1, nested, "configmaps"), added: denying(nested, "configmaps")},
+		{name: "many of the cluster", others: repeated(6, nested, "configmaps"), added: denying(nested, "configmaps"), over: true},
+		{name: "four comparisons", namespace: "a", others: repeated(3, compared, "configmaps"), added: denying(compared, "configmaps")},
+		{name: "twenty comparisons", namespace: "a", others: repeated(19, compared, "configmaps"), added: denying(compared, "configmaps"), over: true},
+		{name: "twenty macros over lists of a built-in kind", namespace: "a", others: repeated(19, linear, "pods"), added: denying(linear, "pods")},
+		{name: "a hundred plain conditions", namespace: "a", others: repeated(99, `object != null && object.metadata.name == "a"`, "configmaps"), added: denying(`object != null && object.metadata.name == "b"`, "configmaps")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var others []*barrier.Barrier
+			for i, spec := range tc.others {
+				others = append(others, mustCompile(t, l, engine.Key{Namespace: tc.namespace, Name: "other" + string(rune('a'+i))}, spec))
+			}
+			added := mustCompile(t, l, engine.Key{Namespace: tc.namespace, Name: "added"}, tc.added)
+			reason := barrier.OverWork(added, append(others, added)) // itself does not count twice
+			if isOver := reason != ""; isOver != tc.over {
+				t.Errorf("got %q, want it to be over the bound: %v", reason, tc.over)
+			}
+			if tc.over && !strings.Contains(reason, "KiB could cost kube-apiserver up to ") {
+				t.Errorf("the reason does not explain itself: %q", reason)
+			}
+		})
+	}
+}
+
+func TestCostsNoMore(t *testing.T) {
+	t.Parallel()
+	l := newLaw(t)
+	cheap := mustCompile(t, l, engine.Key{Name: "a"}, denying(`object != null && object.metadata.name == "a"`, "pods"))
+	dear := mustCompile(t, l, engine.Key{Name: "a"}, denying(`object != null && oldObject != null && object.spec == oldObject.spec`, "pods"))
+	if !cheap.CostsNoMore(dear) || dear.CostsNoMore(cheap) || !dear.CostsNoMore(dear) {
+		t.Error("a barrier costs more than one that works longer, or less than one that works shorter")
+	}
+}
+
+// TestNoBarrierWithoutBound checks that functions whose work kube-apiserver does not end have no barrier, and why.
+func TestNoBarrierWithoutBound(t *testing.T) {
+	t.Parallel()
+	l := newLaw(t)
+	for _, condition := range []string{`object.data.a.matches(object.data.b)`, `sets.contains(object.l, object.m)`} {
+		compiled, err := l.barriers.Compile(engine.Key{Name: "a"}, &policyv1alpha1.AuthorizationPolicySpec{
+			Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition,
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"x.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"xs"}}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if compiled.Policy != nil || compiled.Binding != nil || len(compiled.Report) != 1 || !strings.Contains(compiled.Report[0].Reason, "no limit of kube-apiserver ends the work of") {
+			t.Errorf("%s: got %+v, want no barrier, and the reason", condition, compiled.Report)
+		}
+	}
+}
+
+// TestBarriersOfExamples lists the Deny policies of all recipes and templates: each has a barrier for which there is room, also in a namespace.
+func TestBarriersOfExamples(t *testing.T) {
+	t.Parallel()
+	l := newLaw(t)
+	found := 0
+	for name, spec := range examples(t) {
+		compiled, err := l.barriers.Compile(engine.Key{Namespace: "a", Name: "p"}, spec)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, entry := range compiled.Report {
+			if strings.Contains(entry.Reason, "no limit") || strings.Contains(entry.Reason, "bytes") {
+				t.Errorf("%s: %s", name, entry.Reason)
+			}
+		}
+		if compiled.Policy == nil {
+			continue
+		}
+		found++
+		if reason := barrier.OverWork(compiled, nil); reason != "" {
+			t.Errorf("%s: %s", name, reason)
+		}
+	}
+	if found < 12 {
+		t.Errorf("got %d barriers, too few to be those of all examples", found)
+	}
+}
+
+// examples returns the Deny policies of the recipes and templates, by their file and name.
+func examples(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicySpec {
+	t.Helper()
+	found := map[string]*policyv1alpha1.AuthorizationPolicySpec{}
+	err := fs.WalkDir(artifacts.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".yaml") {
+			return err
+		}
+		content, err := fs.ReadFile(artifacts.Files, path)
+		if err != nil {
+			return err
+		}
+		for _, document := range strings.Split(string(content), "\n---\n") {
+			var p policyv1alpha1.AuthorizationPolicy
+			if yaml.Unmarshal([]byte(document), &p) == nil && strings.HasSuffix(p.Kind, "AuthorizationPolicy") && p.Spec.Effect == policyv1alpha1.PolicyEffectDeny {
+				found[path+" "+p.Name] = &p.Spec
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,297 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package costbound_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/costbound"
+)
+
+// policyOf returns a policy with one expression about a resource, such as pods or widgets.example.com.
+func policyOf(resource, expression string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	name, group, _ := strings.Cut(resource, ".")
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+			RuleWithOperations: admissionregistrationv1.RuleWithOperations{Rule: admissionregistrationv1.Rule{APIGroups: []string{group}, Resources: []string{name}}},
+		}}},
+		Validations: []admissionregistrationv1.Validation{{Expression: expression}},
+	}}
+}
+
+func boundOf(tb testing.TB, resource, expression string) costbound.Bound {
+	tb.Helper()
+	bound, err := costbound.Of(policyOf(resource, expression))
+	if err != nil {
+		tb.Fatalf("%s: %v", expression, err)
+	}
+	return bound
+}
+
+const (
+	usual   = 256 << 10
+	largest = 3 << 20
+)
+
+func TestWork(t *testing.T) {
+	t.Parallel()
+	const containers = `((size(object.spec.containers) <= 1000) ? object.spec.containers : dyn("")).`
+	for _, tc := range []struct {
+		name, resource, expression string
+		// most is the largest bound for an object of 256 KiB, in milliseconds. It must be more than a tenth of that.
+		most float64
+	}{
+		{name: "a number", resource: "deployments.apps", expression: `object.spec.replicas > 3`, most: 0.005},
+		{name: "a number in an unknown schema", resource: "widgets.example.com", expression: `object.spec.size > 3`, most: 0.2},
+		{name: "a name", resource: "widgets.example.com", expression: `object.metadata.name.matches("^a[a-z]*$")`, most: 0.2},
+		{name: "objects that are compared", resource: "pods", expression: `object.spec == oldObject.spec`, most: 40},
+		{name: "two parts of an object share its size", resource: "pods", expression: `object.spec == oldObject.spec && object.status == oldObject.status`, most: 40},
+		{name: "the same part twice", resource: "pods", expression: `object.spec == oldObject.spec || object.spec == oldObject.status`, most: 80},
+		{name: "a macro over a list of a built-in kind", resource: "pods", expression: containers + `all(c, c.image.startsWith("a"))`, most: 20},
+		{name: "macros over lists in a list of a built-in kind", resource: "pods", expression: containers + `all(c, (size(c.ports) <= 1000 ? c.ports : dyn("")).all(p, p.containerPort > 1024))`, most: 200},
+		{name: "macros over lists in a list of an unknown schema", resource: "widgets.example.com", expression: containers + `all(c, (size(c.ports) <= 1000 ? c.ports : dyn("")).all(p, p.containerPort > 1024))`, most: 450},
+		{name: "nested macros count as the limit", resource: "configmaps", expression: `((size(object.data) <= 1000) ? object.data : dyn("")).exists(a, ((size(object.data) <= 1000) ? object.data : dyn("")).exists(b, a + "x" == b + "y"))`, most: 800},
+		{name: "the values of a map by its keys", resource: "pods", expression: `((size(object.metadata) <= 1000) ? object.metadata : dyn("")).all(k, object.metadata[?k] == oldObject.metadata[?k])`, most: 100},
+		{name: "values by the elements of a list may be one value again and again", resource: "widgets.example.com", expression: `((size(object.l) <= 1000) ? object.l : dyn("")).all(k, object.m[k] == oldObject.m[k])`, most: 40_000},
+		{name: "labels are short", resource: "widgets.example.com", expression: `((size(object.metadata.labels) <= 1000) ? object.metadata.labels : dyn("")).all(k, object.metadata.labels[k] == "x")`, most: 20},
+		{name: "objects that are compared again and again", resource: "widgets.example.com", expression: `((size(object.l) <= 1000) ? object.l : dyn("")).all(x, object.a == oldObject.a)`, most: 40_000},
+		{name: "a constant in a literal list", resource: "pods", expression: `object.spec.nodeName in ["a", "b"]`, most: 0.005},
+		{name: "groups", resource: "pods", expression: `request.userInfo.groups.exists(g, g in ["a", "b"])`, most: 3},
+		{name: "a check", resource: "pods", expression: `authorizer.group("").resource("pods").check("get").allowed()`, most: 40},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			bound := boundOf(t, tc.resource, tc.expression)
+			got := float64(bound.Work(usual)) / 10_000
+			if got > tc.most || got < tc.most/10 || bound.Unbounded() != "" {
+				t.Errorf("got %v ms, unbounded %q, want %v ms, or a little less", got, bound.Unbounded(), tc.most)
+			}
+			if small, large := bound.Work(1<<10), bound.Work(largest); small > bound.Work(usual) || large < bound.Work(usual) {
+				t.Errorf("got %d for a small object and %d for a large one: the bound does not grow", small, large)
+			}
+		})
+	}
+}
+
+func TestUnbounded(t *testing.T) {
+	t.Parallel()
+	for expression, want := range map[string]string{
+		`object.a.matches(object.b)`:                           "matches",
+		`lists.range(object.n).size() > 3`:                     "lists.range",
+		`object.l.all(x, x > 0)`:                               "a macro over a list or a map of any length",
+		`object.l.map(x, x).size() > 0`:                        "a macro over a list or a map of any length",
+		`sets.contains(object.l, object.m)`:                    "a function of two values of any size",
+		`object.l.distinct().size() > 1`:                       "a function of two values of any size",
+		`object.a.replace(object.b, object.c) == ""`:           "a function of two values of any size",
+		`object.a.indexOf(object.b) > 1`:                       "a function of two values of any size",
+		`object.l.join(object.a) == ""`:                        "a function of two values of any size",
+		`object.a.matches("a+")`:                               "",
+		`sets.contains(object.l, ["a"])`:                       "",
+		`object.l.join(",") == ""`:                             "",
+		`lists.range(3).all(i, object.l[i] > 0)`:               "",
+		`object.a.contains(object.b)`:                          "", // cel-go counts the product
+		`[1, 2].all(i, [object.a, object.b].all(o, o[i] > 0))`: "",
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			bound := boundOf(t, "widgets.example.com", expression)
+			if got := bound.Unbounded(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if isMost := bound.Work(1) == math.MaxUint64; isMost != (want != "") {
+				t.Errorf("got the bound %d", bound.Work(1))
+			}
+		})
+	}
+}
+
+// TestEveryFunctionIsKnown fails for a function of the libraries of Kubernetes that the bound does not know.
+func TestEveryFunctionIsKnown(t *testing.T) {
+	t.Parallel()
+	environment, err := cel.NewAdmissionEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for name, function := range environment.Engine().Env.Functions() {
+		for _, overload := range function.OverloadDecls() {
+			if !costbound.Knows(name, len(overload.ArgTypes())) {
+				t.Errorf("the bound does not know %s, %s", name, overload.ID())
+			}
+			checked++
+		}
+	}
+	if checked < 200 || costbound.Knows("fresh", 1) {
+		t.Errorf("got %d overloads, too few to be all, or a function that does not exist is known", checked)
+	}
+}
+
+// random makes random objects and expressions.
+type random struct{ *rand.Rand }
+
+func (r random) pick(texts ...string) string { return texts[r.IntN(len(texts))] }
+
+func (r random) text() string {
+	return strings.Repeat(r.pick("a", "b", "é", " "), r.IntN(1+1<<r.IntN(9)))
+}
+
+func (r random) value(depth int) any {
+	switch n := r.IntN(8); {
+	case n < 2 && depth > 0:
+		list := make([]any, 0)
+		for range r.IntN(1 << r.IntN(8)) {
+			list = append(list, r.value(depth-1))
+		}
+		return list
+	case n < 4 && depth > 0:
+		object := map[string]any{}
+		for range r.IntN(1 << r.IntN(6)) {
+			object[r.pick("a", "b", "c", r.text())] = r.value(depth - 1)
+		}
+		return object
+	case n < 6:
+		return r.text()
+	}
+	return int64(r.IntN(10))
+}
+
+// operand returns an expression of any type that reads objects.
+func (r random) operand(variables []string, depth int) string {
+	base := r.pick(append([]string{"object", "oldObject", "object.l", "object.m", "object.t", "object.metadata.labels"}, variables...)...)
+	if depth == 0 {
+		return base
+	}
+	one, other := r.operand(variables, depth-1), r.operand(variables, depth-1)
+	x, y := fmt.Sprintf("x%d", depth), fmt.Sprintf("y%d", depth)
+	switch r.IntN(14) {
+	case 0:
+		return one + "." + r.pick("a", "b", "c")
+	case 1:
+		return fmt.Sprintf("%s[%s]", one, r.pick(`"a"`, "0", other))
+	case 2:
+		return fmt.Sprintf("%s.?%s.orValue(%s)", one, r.pick("a", "b"), other)
+	case 3:
+		return fmt.Sprintf("%s.map(%s, %s)", one, x, r.operand(append(variables, x), depth-1))
+	case 4:
+		return fmt.Sprintf("%s.filter(%s, %s)", one, x, r.condition(append(variables, x), depth-1))
+	case 5:
+		return fmt.Sprintf("[%s, %s]", one, other)
+	case 6:
+		return fmt.Sprintf("(%s + %s)", one, other)
+	case 7:
+		return fmt.Sprintf("%s.split(%s)", one, r.pick(`""`, `"a"`))
+	case 8:
+		return fmt.Sprintf("%s.%s", one, r.pick(`lowerAscii()`, `trim()`, `size()`, `charAt(0)`, `replace("a", "bb")`, `substring(1)`, `findAll("a+")`, `distinct()`, `flatten()`, `reverse()`, `first()`, `slice(0, 1)`))
+	case 9:
+		return fmt.Sprintf("(%s ? %s : %s)", r.condition(variables, depth-1), one, other)
+	case 10:
+		return fmt.Sprintf("%s.join(%s)", one, r.pick(`","`, `""`))
+	case 11:
+		return fmt.Sprintf("%s.transformList(%s, %s, %s)", one, x, y, r.operand(append(variables, x, y), depth-1))
+	case 12:
+		return fmt.Sprintf("%s.transformMap(%s, %s, %s)", one, x, y, r.operand(append(variables, x, y), depth-1))
+	}
+	return fmt.Sprintf("string(%s)", one)
+}
+
+func (r random) condition(variables []string, depth int) string {
+	one, other := r.operand(variables, max(depth-1, 0)), r.operand(variables, max(depth-1, 0))
+	x := fmt.Sprintf("z%d", depth)
+	if depth == 0 {
+		return fmt.Sprintf("%s == %s", one, other)
+	}
+	switch r.IntN(12) {
+	case 0:
+		return fmt.Sprintf("%s.%s(%s, %s)", one, r.pick("all", "exists", "exists_one"), x, r.condition(append(variables, x), depth-1))
+	case 1:
+		return fmt.Sprintf("%s in %s", one, other)
+	case 2:
+		return fmt.Sprintf("%s %s %s", one, r.pick("==", "!=", "<", ">="), other)
+	case 3:
+		return fmt.Sprintf("(%s %s %s)", r.condition(variables, depth-1), r.pick("&&", "||"), r.condition(variables, depth-1))
+	case 4:
+		return fmt.Sprintf("!(%s)", r.condition(variables, depth-1))
+	case 5:
+		return fmt.Sprintf("%s.%s(%s)", one, r.pick("startsWith", "endsWith", "contains"), r.pick(`"a"`, other))
+	case 6:
+		return fmt.Sprintf("%s.matches(%s)", one, r.pick(`"a+b?"`, `"^(a|b)*$"`, `"[a-z]{3}"`))
+	case 7:
+		return fmt.Sprintf("has(%s.%s)", one, r.pick("a", "b"))
+	case 8:
+		return fmt.Sprintf("sets.%s(%s, %s)", r.pick("contains", "intersects", "equivalent"), one, r.pick(`["a"]`, other))
+	case 9:
+		return fmt.Sprintf("%s.%s() > 1", one, r.pick("size", "sum", "min", "max"))
+	case 10:
+		return fmt.Sprintf("%s.isSorted()", one)
+	}
+	return fmt.Sprintf("%s.indexOf(%s) > 0", one, r.pick(`"a"`, "1"))
+}
+
+// TestBoundIsAboveTheCost compares the bound with the cost that kube-apiserver counts, of random expressions and objects.
+func TestBoundIsAboveTheCost(t *testing.T) {
+	t.Parallel()
+	environment, err := cel.NewAdmissionEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := environment.Engine().Env
+	compared, evaluated := 0, 0
+	for seed := range uint64(6000) {
+		r := random{rand.New(rand.NewPCG(7, seed))} //nolint:gosec // no secret
+		limited, err := costbound.LimitElements(r.condition(nil, 3))
+		if err != nil {
+			continue
+		}
+		checked, issues := env.Compile(limited)
+		if issues.Err() != nil {
+			continue
+		}
+		bound := boundOf(t, "widgets.example.com", limited)
+		program, err := env.Program(checked)
+		if err != nil {
+			continue
+		}
+		compared++
+		for range 4 {
+			object, old := r.object(), r.object()
+			_, details, err := program.Eval(map[string]any{"object": object, "oldObject": old})
+			if err == nil {
+				evaluated++
+			}
+			if details == nil || details.ActualCost() == nil {
+				continue
+			}
+			size := max(sizeOf(t, object), sizeOf(t, old))
+			if cost := *details.ActualCost(); cost > bound.Cost(size) && cost <= cel.CostLimit {
+				t.Errorf("seed %d: %s\ncost %d, bound %d for %d bytes", seed, limited, cost, bound.Cost(size), size)
+			}
+		}
+	}
+	if compared < 2000 || evaluated < 1000 {
+		t.Errorf("got %d expressions and %d values: the test compares too little", compared, evaluated)
+	}
+}
+
+func (r random) object() map[string]any {
+	return map[string]any{"l": r.value(3), "m": r.value(3), "t": r.text(), "metadata": map[string]any{"name": "x", "labels": map[string]any{"a": "b", "c": "a"}}}
+}
+
+func sizeOf(t *testing.T, object any) int {
+	t.Helper()
+	encoded, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(encoded)
+}

@@ -1,0 +1,316 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package costbound
+
+import (
+	"math"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+)
+
+// The prices of work. cel-go counts a tenth of a unit for a character that a function reads, and kube-apiserver 350,000 units for a check
+// of an authorizer. The other prices are of work that cel-go does not count. They are measured: a unit is a twelfth of a microsecond.
+const (
+	perByte  = 0.1
+	perCheck = 350_000
+	// perSelectorByte is the price of parsing a selector.
+	perSelectorByte = 30
+	// charactersPerUnit is how many characters are counted for one unit: cel-go needs the number to know what a call costs. It does
+	// not matter for texts of at most shortText.
+	charactersPerUnit, shortText = 256, 512
+	// perPart is the price of each byte of values that are compared, or walked through. A part has two bytes at least.
+	perPart = 1.2
+	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit.
+	matchesPerUnit = 16
+	// perParsed is the price of a character that is parsed, as part of a number, a time or an address, or copied.
+	perParsed = 0.1
+	// comparedPerUnit is how many characters indexOf compares for one unit.
+	comparedPerUnit = 64
+	// perSorted is the price of an element of a list that is sorted.
+	perSorted = 10
+	// formatBytes is the largest pattern of a named format, in characters and in instructions.
+	formatBytes, formatInstructions = 512, 2048
+)
+
+// constant are functions that take no longer for larger arguments.
+var constant = setOf(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none first last
+	allowed reason error errored group resource subresource namespace name path serviceAccount add sub sign compareTo isGreaterThan isLessThan isInteger asInteger asApproximateFloat
+	major minor patch family isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified masked prefixLength
+	getEscapedPath getHost getHostname getPort getScheme format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix format.dns1123Label
+	format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.qualifiedName format.uri format.uuid`)
+
+// passing are functions that return their first argument, or one of their arguments.
+var passing = setOf("dyn optional.of optional.ofNonZeroValue value or orValue optional.unwrap unwrapOpt")
+
+// parsing are functions that read their arguments once, and return a small value.
+var parsing = setOf(`bool double int uint duration timestamp quantity isQuantity semver isSemver ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR url isURL getQuery format.named
+	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`)
+
+// ordering are the operators that compare numbers and texts.
+var ordering = setOf("_<_ _<=_ _>_ _>=_")
+
+// copying are functions that return a text that is about as long as their arguments. Of counting, cel-go counts each character.
+var (
+	copying  = setOf("string charAt strings.quote find")
+	counting = setOf("bytes lowerAscii upperAscii substring trim")
+)
+
+// listing are functions that walk once through a list, and return it, a part of it or one element.
+var listing = setOf("isSorted sum min max reverse slice flatten")
+
+func setOf(names string) map[string]bool {
+	set := map[string]bool{}
+	for _, name := range strings.Fields(names) {
+		set[name] = true
+	}
+	return set
+}
+
+// own returns the value of a call, and the cost of the call without its arguments.
+func (w *walk) own(function string, args []ast.Expr, results []result) result {
+	values := make([]value, 0, len(results))
+	for _, r := range results {
+		values = append(values, r.value)
+	}
+	switch {
+	case constant[function]:
+		return result{value: small(), cost: units(1)}
+	case passing[function]:
+		v := values[0]
+		for _, other := range values[1:] {
+			v = v.union(other)
+		}
+		return result{value: v, cost: units(1).plus(w.walkThrough(function == "optional.ofNonZeroValue", values...))}
+	case ordering[function]:
+		total := w.reads(values...)
+		total.counted = values[0].bytes.smaller(values[1].bytes).times(perByte).plus(fixed(2))
+		return result{value: small(), cost: total}
+	case function == "size":
+		return result{value: small(), cost: cost{counted: fixed(2), unseen: w.reads(values...).unseen}}
+	case function == "startsWith" || function == "endsWith":
+		return result{value: small(), cost: counted(values[1])}
+	case parsing[function]:
+		return result{value: small(), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+	case counting[function]:
+		return result{value: textOf(sizes(values)), cost: counted(values...)}
+	case copying[function]:
+		return result{value: textOf(sizes(values)), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+	case listing[function]:
+		return result{value: values[0], cost: w.traverse(values...)}
+	}
+	return w.special(function, args, values)
+}
+
+// special returns the bound of functions that are like no other.
+func (w *walk) special(function string, args []ast.Expr, values []value) result {
+	switch function {
+	case operators.Equals, operators.NotEquals:
+		return result{value: small(), cost: w.compare(values[0], values[1])}
+	case operators.Add:
+		return w.sum(values[0], values[1])
+	case operators.In, operators.OldIn, "in", "includes":
+		return result{value: small(), cost: w.find(function, values)}
+	case "cel.@mapInsert":
+		return result{value: value{shape: mapping, bytes: sizes(values), count: values[0].count + 1, counted: values[0].counted}, cost: units(2)}
+	case "check":
+		return result{value: small(), cost: units(perCheck)}
+	case "fieldSelector", "labelSelector":
+		return result{value: small(), cost: units(20).plus(work(values[1].bytes.times(perSelectorByte)))}
+	case "matches", "findAll", "validate":
+		return w.match(function, args, values)
+	case "sort", "@sortByAssociatedKeys":
+		return result{value: values[0], cost: w.traverse(values...).plus(work(values[0].elements().times(perSorted)))}
+	case "lists.range":
+		return w.numbers(args[0])
+	}
+	return w.products(function, values)
+}
+
+// products returns the bound of functions whose work, or the size of whose value, is a product of the sizes of two arguments.
+func (w *walk) products(function string, values []value) result {
+	other := values[len(values)-1]
+	reads := w.reads(values...)
+	switch function {
+	case "contains":
+		product := values[0].bytes.times(perByte).plus(fixed(1)).multiplied(other.bytes.times(perByte).plus(fixed(1)))
+		return result{value: small(), cost: reads.plus(cost{counted: product})}
+	case "indexOf", "lastIndexOf":
+		compared := values[0].bytes.multiplied(values[1].bytes.times(1.0 / comparedPerUnit).plus(fixed(perParsed)))
+		return result{value: small(), cost: w.traverse(values...).plus(work(compared))}
+	case "sets.contains", "sets.equivalent", "sets.intersects":
+		return result{value: small(), cost: reads.plus(w.pairs(values[0], values[1]))}
+	case "distinct":
+		return result{value: values[0], cost: reads.plus(w.pairs(values[0], values[0]))}
+	case "split":
+		return result{value: value{shape: list, bytes: values[0].bytes.times(4)}, cost: reads.plus(work(values[0].bytes.times(perParsed)))}
+	case "replace":
+		made := values[0].bytes.plus(fixed(1)).multiplied(values[2].bytes.plus(fixed(1)))
+		return result{value: textOf(made), cost: reads.plus(work(made.times(perParsed)))}
+	case "join":
+		made := values[0].bytes.plus(values[0].elements().multiplied(sizes(values[1:])))
+		return result{value: textOf(made), cost: reads.plus(cost{counted: made.times(2 * perByte)}, work(made.times(perParsed)), w.walkThrough(true, values[0]))}
+	case "format":
+		return result{value: textOf(sizes(values).times(2)), cost: reads.plus(work(sizes(values).times(perPart).plus(fixed(100))))}
+	}
+	return w.isUnbounded(function) // a function that this version does not know
+}
+
+// sizes returns the sum of the sizes of values.
+func sizes(values []value) form {
+	sum := none
+	for _, v := range values {
+		sum = sum.plus(v.bytes)
+	}
+	return sum
+}
+
+// counted returns the cost of a call that reads its arguments once, of which cel-go counts each character.
+func counted(values ...value) cost {
+	total := units(1 + float64(len(values))) // every part of a cost is rounded
+	for _, v := range values {
+		if v.shape == unknown || v.shape == text {
+			total.counted = total.counted.plus(v.bytes.times(3 * perByte))
+		}
+	}
+	return total
+}
+
+// reads is counted for a call of which cel-go may count fewer characters. It still finds out how many there are.
+func (w *walk) reads(values ...value) cost {
+	total := counted(values...)
+	for _, v := range values {
+		if (v.shape == unknown || v.shape == text) && (!v.bytes.isFixed() || v.bytes.fixed > shortText) {
+			total.unseen = total.unseen.plus(v.bytes.times(1.0 / charactersPerUnit))
+		}
+	}
+	return total
+}
+
+// walkThrough returns the cost of walking through values part by part, if a function does.
+func (w *walk) walkThrough(walks bool, values ...value) cost {
+	total := cost{}
+	for _, v := range values {
+		if walks && v.isWalked() {
+			total = total.plus(work(v.bytes.times(perPart)))
+		}
+	}
+	return total
+}
+
+// traverse returns the cost of a call that walks through its first argument. Kubernetes counts a unit for each part.
+func (w *walk) traverse(values ...value) cost {
+	total := w.reads(values...).plus(w.walkThrough(true, values[0]))
+	total.counted = total.counted.plus(values[0].elements(), values[0].bytes.times(1.0/unknownElement))
+	return total
+}
+
+// compare returns the cost of a comparison, which ends at the end of the smaller value.
+func (w *walk) compare(a, b value) cost {
+	least := a.bytes.smaller(b.bytes)
+	total := w.reads(a, b)
+	total.counted = least.times(perByte).plus(fixed(2))
+	if a.isWalked() && b.isWalked() {
+		return total.plus(work(least.times(perPart)))
+	}
+	return total
+}
+
+// sum returns the bound of the sum of two texts, lists or numbers.
+func (w *walk) sum(a, b value) result {
+	v := value{bytes: a.bytes.plus(b.bytes)}
+	switch {
+	case a.shape == scalar && b.shape == scalar:
+		return result{value: small(), cost: units(1)}
+	case a.shape == list || b.shape == list:
+		v.shape, v.count, v.counted = list, a.count+b.count, a.counted && b.counted
+	case a.shape == text || b.shape == text:
+		v.shape = text
+	}
+	return result{value: v, cost: counted(a, b)}
+}
+
+// find returns the cost of looking for a value in a list, or in the keys of a map.
+func (w *walk) find(function string, values []value) cost {
+	wanted, in := values[0], values[1]
+	if function == "includes" {
+		wanted, in = in, wanted
+	}
+	total := units(1)
+	if function == "includes" {
+		total = w.traverse(in)
+	}
+	if in.shape == mapping {
+		return total
+	}
+	total.counted = total.counted.plus(in.elements())
+	if wanted.shape == scalar || wanted.shape == text || wanted.bytes.isFixed() {
+		return total
+	}
+	return total.plus(w.walkThrough(true, in))
+}
+
+// pairs returns the cost of comparing each element of one list with each of another one.
+func (w *walk) pairs(a, b value) cost {
+	count := a.elements().plus(fixed(1)).multiplied(b.elements().plus(fixed(1)))
+	parts := a.bytes.multiplied(b.elements().plus(fixed(1))).plus(b.bytes.multiplied(a.elements().plus(fixed(1)))).times(perPart)
+	return cost{counted: count.times(2)}.plus(work(count.plus(parts)))
+}
+
+// match returns the bound of a call with a regular expression. It has none for a pattern that is not a literal.
+func (w *walk) match(function string, args []ast.Expr, values []value) result {
+	searched, length, instructions := values[0], float64(formatBytes), float64(formatInstructions)
+	if function == "validate" {
+		searched = values[1]
+	} else {
+		pattern, ok := literalText(args[1])
+		if !ok {
+			return w.isUnbounded(function)
+		}
+		length, instructions = float64(len(pattern)), float64(guard.PatternSize(pattern))
+	}
+	steps := searched.bytes.plus(fixed(1)).times(perByte).plus(fixed(1)).times(math.Ceil(length/4) + 1)
+	found := result{value: value{bytes: searched.bytes.times(4).plus(fixed(2))}, cost: cost{counted: steps}.plus(counted(values...))}
+	found.cost = found.cost.plus(work(searched.bytes.times(instructions / matchesPerUnit)))
+	if function == "matches" {
+		found.value = small()
+	}
+	return found
+}
+
+// numbers returns the bound of a list of numbers, which must have a literal length.
+func (w *walk) numbers(length ast.Expr) result {
+	if length.Kind() == ast.LiteralKind {
+		if n, ok := length.AsLiteral().Value().(int64); ok {
+			count := math.Max(float64(n), 0)
+			return result{value: value{shape: list, bytes: fixed(count * scalarBytes), count: count, counted: true}, cost: work(fixed(2 * count))}
+		}
+	}
+	return w.isUnbounded("lists.range")
+}
+
+// Knows reports whether the bound knows a function with a number of arguments, the receiver among them.
+func Knows(function string, arguments int) bool {
+	switch function {
+	case operators.Conditional, operators.Index, operators.OptIndex, operators.OptSelect:
+		return true
+	}
+	w := &walk{}
+	factory := ast.NewExprFactory()
+	args, results := make([]ast.Expr, 0, 3), make([]result, 0, 3)
+	for range max(arguments, 1) {
+		args, results = append(args, factory.NewLiteral(0, types.IntOne)), append(results, result{value: textOf(none)})
+	}
+	if function == "matches" || function == "find" || function == "findAll" {
+		args[1] = factory.NewLiteral(0, types.String("a"))
+	}
+	_ = w.own(function, args, results)
+	return w.unbounded == ""
+}

@@ -1,0 +1,350 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package costbound
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/debug"
+	"github.com/google/cel-go/common/decls"
+	"github.com/google/cel-go/common/operators"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
+
+// cost is the cost of a part of an expression.
+type cost struct {
+	// counted is the cost that cel-go counts, and limits.
+	counted form
+	// searched is the work of the cost tracker while it counts, which is in proportion to counted.
+	searched form
+	// unseen is all other work that cel-go does not count.
+	unseen form
+}
+
+func units(n float64) cost { return cost{counted: fixed(n)} }
+
+// work is a cost that cel-go does not count.
+func work(f form) cost { return cost{unseen: f} }
+
+func (c cost) combined(o cost, combine func(a, b form) form) cost {
+	return cost{counted: combine(c.counted, o.counted), searched: combine(c.searched, o.searched), unseen: combine(c.unseen, o.unseen)}
+}
+
+func (c cost) plus(others ...cost) cost {
+	for _, o := range others {
+		c = c.combined(o, func(a, b form) form { return a.plus(b) })
+	}
+	return c
+}
+
+func (c cost) isInfinite() bool { return c.counted.isInfinite() || c.unseen.isInfinite() }
+
+func (c cost) larger(o cost) cost { return c.combined(o, form.larger) }
+
+func (c cost) repeated(totals map[string]form, count form) cost {
+	return c.combined(cost{}, func(f, _ form) form { return f.repeated(totals, count) })
+}
+
+// result is the value of a part of an expression, and its cost.
+type result struct {
+	value
+	cost cost
+}
+
+// scope is a variable of a macro.
+type scope struct {
+	name  string
+	value value
+	// totals has the totals of the macro, if the variable has the keys of a map. An entry of another map for the key is a part, too: all of them
+	// have together the size of that map.
+	totals map[string]form
+}
+
+// walk computes the bound of an expression.
+type walk struct {
+	object    goTypes
+	functions map[string]*decls.FunctionDecl
+	variables map[string]value
+	scopes    []scope
+	// parts numbers the elements of macros.
+	parts int
+	// counts are the numbers of steps of the macros around the part of the expression, from the outermost one.
+	counts []float64
+	// unbounded is a function whose work has no bound.
+	unbounded string
+}
+
+// isUnbounded records that the work of a function has no bound, and returns a value without one.
+func (w *walk) isUnbounded(function string) result {
+	w.unbounded = function
+	return result{value: value{bytes: infinite}}
+}
+
+func (w *walk) of(e ast.Expr) result {
+	switch e.Kind() {
+	case ast.LiteralKind:
+		if literal, ok := literalText(e); ok {
+			return result{value: textOf(fixed(float64(len(literal))))}
+		}
+		return result{value: small()}
+	case ast.IdentKind:
+		return result{value: w.ident(e.AsIdent()), cost: w.read()}
+	case ast.SelectKind:
+		return w.selected(e.AsSelect())
+	case ast.CallKind:
+		return w.call(e)
+	case ast.ListKind:
+		return w.list(e)
+	case ast.MapKind:
+		return w.mapping(e)
+	case ast.ComprehensionKind:
+		return w.comprehension(e.AsComprehension())
+	}
+	return w.isUnbounded("a message")
+}
+
+// stepsPerUnit is how many steps of macros cel-go searches for one unit. Its cost tracker keeps two values of each step until the macro
+// ends, and searches all of them whenever a variable is read. So the time of a macro grows with the square of its steps.
+const stepsPerUnit = 160
+
+// maxSteps is the number of steps in one evaluation, which cost at least 6 units each, before the limit of kube-apiserver ends it.
+const maxSteps = cel.CostLimit / 6
+
+// read returns the cost of reading a variable or a field.
+func (w *walk) read() cost {
+	remembered, inner := 0.0, 1.0
+	for _, count := range slices.Backward(w.counts) {
+		remembered += min(count, maxSteps/inner)
+		inner *= max(count, 1)
+	}
+	return cost{counted: fixed(1), searched: fixed(remembered / stepsPerUnit)}
+}
+
+func (w *walk) ident(name string) value {
+	for _, s := range slices.Backward(w.scopes) {
+		if s.name == name {
+			return s.value
+		}
+	}
+	switch name {
+	case "object", "oldObject":
+		return fieldAt(name, w.object)
+	case "namespaceObject":
+		return fieldAt(name, namespaceTypes)
+	case "request":
+		return fieldAt(name, nil)
+	}
+	return small() // variables and authorizer, whose fields are values of their own
+}
+
+// isVariables reports whether an expression is the variable that has the variables of the policy.
+func (w *walk) isVariables(e ast.Expr) bool {
+	return e.Kind() == ast.IdentKind && e.AsIdent() == "variables" && !slices.ContainsFunc(w.scopes, func(s scope) bool { return s.name == "variables" })
+}
+
+func (w *walk) selected(s ast.SelectExpr) result {
+	operand := w.of(s.Operand())
+	r := result{value: operand.field(s.FieldName()), cost: operand.cost.plus(w.read())}
+	switch {
+	case s.IsTestOnly():
+		r.value = small()
+	case w.isVariables(s.Operand()):
+		r.value = w.variables[s.FieldName()]
+	}
+	return r
+}
+
+func (w *walk) list(e ast.Expr) result {
+	elements := e.AsList().Elements()
+	r := result{value: value{shape: list, count: float64(len(elements)), counted: true}, cost: units(10)}
+	for _, element := range elements {
+		found := w.of(element)
+		r.bytes, r.cost = r.bytes.plus(found.bytes, fixed(2)), r.cost.plus(found.cost, units(1))
+	}
+	return r
+}
+
+func (w *walk) mapping(e ast.Expr) result {
+	entries := e.AsMap().Entries()
+	r := result{value: value{shape: mapping, count: float64(len(entries)), counted: true}, cost: units(30)}
+	for _, entry := range entries {
+		key, found := w.of(entry.AsMapEntry().Key()), w.of(entry.AsMapEntry().Value())
+		r.bytes, r.cost = r.bytes.plus(key.bytes, found.bytes, fixed(4)), r.cost.plus(key.cost, found.cost, units(1))
+	}
+	return r
+}
+
+// comprehension returns the bound of a macro.
+func (w *walk) comprehension(c ast.ComprehensionExpr) result {
+	over := w.of(c.IterRange())
+	initial := w.of(c.AccuInit())
+	outer, counts := len(w.scopes), len(w.counts)
+	defer func() { w.scopes, w.counts = w.scopes[:outer], w.counts[:counts] }()
+	made := initial.value
+	looped := cost{}
+	if !over.counted {
+		return w.isUnbounded("a macro over a list or a map of any length")
+	}
+	if over.count > 0 {
+		w.counts = append(w.counts, over.count)
+		part := w.newPart()
+		totals := map[string]form{part: over.bytes}
+		w.scopes = append(append(w.scopes, iterators(c, over.value, part, totals)...), scope{name: c.AccuVar(), value: accumulator(initial.value)})
+		condition, step := w.of(c.LoopCondition()), w.of(c.LoopStep())
+		w.scopes, w.counts = w.scopes[:outer], w.counts[:counts]
+		count := over.repetitions()
+		looped = condition.cost.plus(step.cost).repeated(totals, count)
+		if looped.isInfinite() {
+			count = fixed(over.count)
+			looped = condition.cost.plus(step.cost).repeated(totals, count)
+		}
+		looped = looped.plus(condition.cost.repeated(map[string]form{part: none}, fixed(1))) // after the last element
+		if made.shape == list || made.shape == mapping {
+			made = value{shape: made.shape, bytes: made.bytes.plus(step.bytes.repeated(totals, count)), count: over.count * step.count, counted: true}
+		}
+	}
+	w.scopes = append(w.scopes, scope{name: c.AccuVar(), value: made})
+	end := w.of(c.Result())
+	end.cost = end.cost.plus(over.cost, initial.cost, looped, units(2))
+	return end
+}
+
+// repetitions returns a bound of the number of steps of a macro over the value. The lists in the elements of another list have together as
+// many elements as fit into it, so that their size is the better bound.
+func (v value) repetitions() form {
+	for part := range v.bytes.by {
+		if strings.HasPrefix(part, "#") && len(v.bytes.by) == 1 && v.count > 2 {
+			return v.bytes.times(1 / v.types.leastElement()).plus(fixed(v.bytes.fixed))
+		}
+	}
+	return fixed(v.count)
+}
+
+// accumulator returns the value of the accumulator before a step, without what the steps before have added.
+func accumulator(initial value) value {
+	if initial.shape == list || initial.shape == mapping {
+		return value{shape: initial.shape, counted: true}
+	}
+	return initial
+}
+
+func (w *walk) newPart() string {
+	w.parts++
+	return "#" + strconv.Itoa(w.parts)
+}
+
+// iterators returns the variables of a macro over a value.
+func iterators(c ast.ComprehensionExpr, over value, part string, totals map[string]form) []scope {
+	key, entry := over.element(part)
+	if over.shape != mapping {
+		totals = nil // the elements of a list may be the same
+	}
+	if !c.HasIterVar2() {
+		return []scope{{name: c.IterVar(), value: key, totals: totals}}
+	}
+	if over.shape == list {
+		key = small() // an index
+	}
+	return []scope{{name: c.IterVar(), value: key, totals: totals}, {name: c.IterVar2(), value: entry}}
+}
+
+// entryOf returns the value of a key in a map, if the key is the variable of a macro over the keys of a map.
+func (w *walk) entryOf(of value, key ast.Expr) (value, bool) {
+	if key.Kind() != ast.IdentKind {
+		return value{}, false
+	}
+	for _, s := range slices.Backward(w.scopes) {
+		if s.name != key.AsIdent() {
+			continue
+		}
+		if s.totals == nil {
+			return value{}, false
+		}
+		part := w.newPart()
+		s.totals[part] = of.bytes
+		_, entry := of.element(part)
+		return entry, true
+	}
+	return value{}, false
+}
+
+func (w *walk) call(e ast.Expr) result {
+	function, args := w.functionOf(e.AsCall())
+	results := make([]result, 0, len(args))
+	for _, arg := range args {
+		results = append(results, w.of(arg))
+	}
+	switch function {
+	case operators.Conditional:
+		return conditional(args, results)
+	case operators.Index, operators.OptIndex, operators.OptSelect:
+		return w.index(args, results)
+	}
+	own := w.own(function, args, results)
+	for _, r := range results {
+		own.cost = own.cost.plus(r.cost)
+	}
+	return own
+}
+
+// functionOf returns the name and the arguments of a call. The parser takes the first part of a name such as sets.contains for a receiver.
+func (w *walk) functionOf(c ast.CallExpr) (name string, args []ast.Expr) {
+	if !c.IsMemberFunction() {
+		return c.FunctionName(), c.Args()
+	}
+	if target := c.Target(); target.Kind() == ast.IdentKind {
+		qualified := target.AsIdent() + "." + c.FunctionName()
+		if isShadowed := slices.ContainsFunc(w.scopes, func(s scope) bool { return s.name == target.AsIdent() }); !isShadowed && w.functions[qualified] != nil {
+			return qualified, c.Args()
+		}
+	}
+	return c.FunctionName(), append([]ast.Expr{c.Target()}, c.Args()...)
+}
+
+// conditional returns the bound of a choice. In size(x) <= 1000 ? x : other, x has at most 1000 elements.
+func conditional(args []ast.Expr, results []result) result {
+	a, b := results[1], results[2]
+	r := result{value: a.union(b.value), cost: results[0].cost.plus(a.cost.larger(b.cost))}
+	if limit, ok := limitOf(args[0], args[1]); ok {
+		r.value = a.value
+		r.count, r.counted, r.path = limit, true, ""
+	}
+	return r
+}
+
+// limitOf returns the number of elements to which a condition limits a value.
+func limitOf(condition, of ast.Expr) (limit float64, ok bool) {
+	if condition.Kind() != ast.CallKind || condition.AsCall().FunctionName() != operators.LessEquals {
+		return 0, false
+	}
+	size, most := condition.AsCall().Args()[0], condition.AsCall().Args()[1]
+	if size.Kind() != ast.CallKind || size.AsCall().FunctionName() != "size" || size.AsCall().IsMemberFunction() || most.Kind() != ast.LiteralKind {
+		return 0, false
+	}
+	n, ok := most.AsLiteral().Value().(int64)
+	return float64(n), ok && debug.ToDebugString(size.AsCall().Args()[0]) == debug.ToDebugString(of)
+}
+
+// index returns the bound of an index, or of the selection of an optional field.
+func (w *walk) index(args []ast.Expr, results []result) result {
+	total := results[0].cost.plus(results[1].cost, w.read(), units(1))
+	if entry, ok := w.entryOf(results[0].value, args[1]); ok {
+		return result{value: entry, cost: total}
+	}
+	of := results[0].value
+	if name, ok := literalText(args[1]); ok {
+		return result{value: of.field(name), cost: total}
+	}
+	entry := typed(value{bytes: of.bytes}, of.types.elements())
+	if of.each > 0 {
+		entry = textOf(fixed(of.each))
+	}
+	return result{value: entry, cost: total.plus(w.reads(results[1].value))}
+}

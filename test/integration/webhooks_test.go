@@ -72,10 +72,26 @@ func asWebhook(t *testing.T, name string, handler http.Handler) authorization.Me
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(listening.Close)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: listening.Certificate().Raw})
+	at := placeOf(listening)
+	return memberAt(t, name, "30s", at, at)
+}
+
+// place is a server with the CA that its certificate must have.
+type place struct {
+	url string
+	ca  []byte
+}
+
+func placeOf(s *httptest.Server) place {
+	return place{url: s.URL, ca: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})}
+}
+
+// memberAt is a webhook that decides at one server, and has its conditions evaluated at another one.
+func memberAt(t *testing.T, name, timeout string, reviews, conditions place) authorization.Member {
+	t.Helper()
 	var clusters, contexts []any
-	for _, resource := range []string{"subjectaccessreviews", "authorizationconditionsreviews"} {
-		clusters = append(clusters, map[string]any{"name": resource, "cluster": map[string]any{"server": listening.URL + group + resource, "certificate-authority-data": ca}})
+	for resource, at := range map[string]place{"subjectaccessreviews": reviews, "authorizationconditionsreviews": conditions} {
+		clusters = append(clusters, map[string]any{"name": resource, "cluster": map[string]any{"server": at.url + group + resource, "certificate-authority-data": at.ca}})
 		contexts = append(contexts, map[string]any{"name": resource, "context": map[string]any{"cluster": resource}})
 	}
 	dir := t.TempDir()
@@ -83,7 +99,7 @@ func asWebhook(t *testing.T, name string, handler http.Handler) authorization.Me
 		"kubeconfig": map[string]any{"apiVersion": "v1", "kind": "Config", "current-context": "subjectaccessreviews", "clusters": clusters, "contexts": contexts},
 		"config": map[string]any{"apiVersion": "config.proviso.dev/v1alpha1", "kind": "AuthorizationConfiguration", "authorizers": []any{map[string]any{
 			"type": "Webhook", "name": name, "webhook": map[string]any{
-				"timeout": "30s", "failurePolicy": "Deny", "subjectAccessReviewVersion": "v1alpha1", "cacheAuthorizedRequests": false, "cacheUnauthorizedRequests": false,
+				"timeout": timeout, "failurePolicy": "Deny", "subjectAccessReviewVersion": "v1alpha1", "cacheAuthorizedRequests": false, "cacheUnauthorizedRequests": false,
 				"connectionInfo":                      map[string]any{"type": "KubeConfigFile", "kubeConfigFile": filepath.Join(dir, "kubeconfig")},
 				"conditionsEndpointKubeConfigContext": "authorizationconditionsreviews", "authorizationConditionsReviewVersion": "v1alpha1",
 			},

@@ -337,6 +337,10 @@ var suites = []mutation.Suite{
 		{Name: "webhook: conditions of v1 without the gate", File: "load.go", Old: "case !l.config.Upstream && w.ConditionsEndpointKubeConfigContext", New: "case false && w.ConditionsEndpointKubeConfigContext", Test: "^TestFormsNeedTheGate$"},
 		{Name: "webhook: impersonation without the gate", File: "conditions.go", Old: "if !w.relaxed || w.conditions == nil || ", New: "if w.conditions == nil || ", Test: "^TestOpaqueImpersonation$"},
 		{Name: "webhook: impersonation in upstream's form", File: "conditions.go", Old: " || in != formKEP {", New: " {", Test: "^TestOpaqueImpersonation$"},
+		{Name: "webhook: errors of decisions", File: "webhook.go", Old: "fmt.Errorf(\"webhook %q: %w\", w.name, shown(err))", New: "fmt.Errorf(\"webhook %q: %w\", w.name, err)", Test: "^TestFailuresShowNoServer$"},
+		{Name: "webhook: errors of evaluations", File: "conditions.go", Old: "conditions\", \"name\", w.name)\n\t\treturn authorizer.DecisionDeny, \"\", fmt.Errorf(\"webhook %q: %w\", w.name, shown(err))", New: "conditions\", \"name\", w.name)\n\t\treturn authorizer.DecisionDeny, \"\", fmt.Errorf(\"webhook %q: %w\", w.name, err)", Test: "^TestFailuresShowNoServer$"},
+		{Name: "webhook: errors of kube-apiserver", File: "authorizer.go", Old: "authorization: %w\", shown(err))", New: "authorization: %w\", err)", Test: "^TestFailuresShowNoServer$"},
+		{Name: "webhook: causes of errors", File: "failure.go", Old: "func (f *failure) Error() string { return f.kind }", New: "func (f *failure) Error() string { return f.kind }\n\n// Unwrap shows the cause.\nfunc (f *failure) Unwrap() error { return f.cause }", Test: "^TestFailuresShowNoServer$"},
 		{Name: "webhook: conditions that were not asked for", File: "webhook.go", Old: "if !w.failOpen || errors.Is(err, errUnasked) || ", New: "if !w.failOpen || ", Test: "^Test"},
 	}},
 	{Package: "pkg/registration", Test: "^Test", Mutants: []mutation.Mutant{

@@ -14,6 +14,7 @@ SPDX-License-Identifier: Apache-2.0
 // were not requested, and a review that too many servers have passed on. A file must not name
 // kube-apiserver as the evaluator of conditions: it would proxy them back to the Proviso behind it.
 // Only a server that is not Proviso sends conditions by way of kube-apiserver (ForProviso).
+// An error that leaves the package shows no address of another server, and nothing that it answered.
 package webhook
 
 import (
@@ -28,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
+	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
@@ -115,7 +117,10 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 		return authorizer.DecisionDeny, fmt.Sprintf("kube-apiserver rejected the authorization check as invalid: %v", err), nil
 	}
 	if err != nil {
-		return authorizer.DecisionDeny, "", fmt.Errorf("asking kube-apiserver for authorization: %w", err)
+		if !errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, ErrBusy) { // a flood would fill the log
+			klog.FromContext(ctx).Error(err, "Asking kube-apiserver for authorization failed")
+		}
+		return authorizer.DecisionDeny, "", fmt.Errorf("asking kube-apiserver for authorization: %w", shown(err))
 	}
 	result, err := answerOf(status)
 	if err != nil {

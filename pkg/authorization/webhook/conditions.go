@@ -83,7 +83,7 @@ func (w *Webhook) evaluateImpersonation(ctx context.Context, in form, decision a
 	}()
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions of an impersonation", "name", w.name)
-		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, err)
+		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, shown(err))
 	}
 	return result.Concrete()
 }
@@ -92,7 +92,7 @@ func (w *Webhook) evaluateIn(ctx context.Context, in form, decision authorizer.C
 	result, err := w.evaluate(ctx, in, authorization.FromUpstream(w.name, decision), data)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions", "name", w.name)
-		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, err)
+		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, shown(err))
 	}
 	return result.Concrete()
 }

@@ -95,7 +95,8 @@ func (e *endpoint) post(ctx context.Context, in form, review []byte, read func(a
 		return err
 	}, utilwebhook.DefaultShouldRetry)
 	if status := apierrors.APIStatus(nil); e.confidential && errors.As(err, &status) {
-		return fmt.Errorf("the server answered %d %s", status.Status().Code, status.Status().Reason)
+		code := status.Status().Code
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: fmt.Sprintf("the server answered %d", code)}}
 	}
 	return err
 }

@@ -114,7 +114,7 @@ func (w *Webhook) prepare(ctx context.Context, attributes authorizer.Attributes,
 	if w.matcher != nil {
 		matches, err := w.matcher.Eval(ctx, &authorizationv1.SubjectAccessReview{Spec: spec})
 		if err != nil {
-			return asks, false, fmt.Errorf("match conditions: %w", err)
+			return asks, false, fmt.Errorf("%w: %w", errMatch, err)
 		}
 		if !matches {
 			return asks, false, nil
@@ -215,12 +215,13 @@ func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision 
 	if isUsed {
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	}
-	err = fmt.Errorf("webhook %q: %w", w.name, err)
+	result := resultOf(ctx, err)
+	err = fmt.Errorf("webhook %q: %w", w.name, shown(err))
 	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) || errors.Is(err, errNotCalled) {
 		return authorization.Deny("the authorization webhook failed", err)
 	}
 	if isUsed {
-		failOpen.WithLabelValues(w.name, resultOf(ctx, err)).Inc()
+		failOpen.WithLabelValues(w.name, result).Inc()
 	}
 	return authorization.NoOpinion("the authorization webhook failed", err)
 }

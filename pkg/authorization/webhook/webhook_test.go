@@ -98,11 +98,23 @@ func (r *remote) calls() (reviews, conditions int) {
 func (r *remote) kubeconfig(t testing.TB) string {
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.Certificate().Raw})
+	return kubeconfigOf(t, place{r.URL, ca}, place{r.URL, ca})
+}
+
+// place is a server with the CA that its certificate must have.
+type place struct {
+	url string
+	ca  []byte
+}
+
+// kubeconfigOf writes a kubeconfig with the server for reviews and the one for conditions.
+func kubeconfigOf(t testing.TB, reviews, conditions place) string {
+	t.Helper()
 	config := map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "reviews",
 		"clusters": []any{
-			map[string]any{"name": "reviews", "cluster": map[string]any{"server": r.URL + "/reviews", "certificate-authority-data": ca}},
-			map[string]any{"name": "conditions", "cluster": map[string]any{"server": r.URL + "/conditions", "certificate-authority-data": ca}},
+			map[string]any{"name": "reviews", "cluster": map[string]any{"server": reviews.url + "/reviews", "certificate-authority-data": reviews.ca}},
+			map[string]any{"name": "conditions", "cluster": map[string]any{"server": conditions.url + "/conditions", "certificate-authority-data": conditions.ca}},
 		},
 		"contexts": []any{
 			map[string]any{"name": "reviews", "context": map[string]any{"cluster": "reviews"}},
@@ -428,21 +440,6 @@ func TestWhatWebhooksSayAndFail(t *testing.T) {
 				}[folded])
 			})
 		}
-	}
-}
-
-// TestErrorsSayWhy makes sure that an administrator learns what a webhook has against a
-// review.
-func TestErrorsSayWhy(t *testing.T) {
-	t.Parallel()
-	r := newRemote(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusForbidden)
-		says(`{"apiVersion":"v1","kind":"Status","status":"Failure","code":403,"reason":"Forbidden","message":"you may not ask"}`)(w, nil)
-	}, nil)
-	decision := chainOf(t, newSource(t, conditional(t, "w", r))).Begin(t.Context(), asking()).Decision()
-	if err := decision.Err(); err == nil || !strings.Contains(err.Error(), `webhook "w": you may not ask`) {
-		t.Errorf("got %v, want what the webhook said", err)
 	}
 }
 

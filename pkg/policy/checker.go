@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -119,6 +121,20 @@ func (c *Checker) Warn(ctx context.Context, key engine.Key, spec *policy.Authori
 		warnings = append(warnings, "spec: not checked completely against the resources and schemas of the cluster: the status of the policy will show the result in typeChecking")
 	}
 	return append(c.barrierWarnings(ctx, key, stored), warnings...)
+}
+
+// ChecksForOthers reports whether the condition of a policy may make checks for a service account outside the namespace of the policy. Of a policy without
+// namespace, every one is. It returns true for a condition that does not compile.
+func (c *Checker) ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespace string) bool {
+	const function = "serviceAccount"
+	isNamed := func(v policy.Variable) bool { return strings.Contains(v.Expression, function) }
+	if !strings.Contains(spec.Condition, function) && !slices.ContainsFunc(spec.Variables, isNamed) {
+		return false
+	}
+	c.compilations <- struct{}{}
+	defer func() { <-c.compilations }()
+	expression, err := c.compiler.CompileWithVariables(namedExpressions(spec.Variables), spec.Condition)
+	return err != nil || expression.ChecksForOthers(namespace)
 }
 
 func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.AuthorizationPolicySpec, stored *policyv1alpha1.AuthorizationPolicySpec) []policyv1alpha1.ExpressionWarning {

@@ -112,6 +112,35 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestChecksForOthers has specifications of a namespace.
+func TestChecksForOthers(t *testing.T) {
+	t.Parallel()
+	checker := newChecker(t)
+	const others, own = `authorizer.serviceAccount("kube-system", "x").path("/").check("get").allowed()`, `authorizer.serviceAccount("n", "x").path("/").check("get").allowed()`
+	v := func(expression string) []api.Variable { return []api.Variable{{Name: "v", Expression: expression}} }
+	for _, tc := range []struct {
+		name      string
+		condition string
+		variables []api.Variable
+		want      bool
+	}{
+		{name: "no condition"},
+		{name: "no check", condition: "true"},
+		{name: "in the condition", condition: others, want: true},
+		{name: "in a variable", condition: "variables.v", variables: v(others), want: true},
+		{name: "of the own namespace", condition: own},
+		{name: "of the own namespace in a variable", condition: "variables.v", variables: v(own)},
+		{name: "a condition that does not compile", condition: `authorizer.serviceAccount(`, want: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			if got := checker.ChecksForOthers(&api.AuthorizationPolicySpec{Condition: tc.condition, Variables: tc.variables}, "n"); got != tc.want {
+				t.Errorf("got %t, want %t", got, tc.want)
+			}
+		})
+	}
+}
+
 // TestCheckOfCost asks that a condition that is over its limit in every evaluation is refused at a
 // write. A condition on the request alone always spends the budget of authorization, which is
 // smaller for namespaced policies.

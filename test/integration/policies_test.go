@@ -123,6 +123,41 @@ func TestMetadataClients(t *testing.T) {
 	}
 }
 
+// TestAuthorsLearnNothingOfOthers has an author who may restrict and escalate, and may not create SubjectAccessReviews, write conditions about service
+// accounts.
+func TestAuthorsLearnNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetUser().GetName() == "reviewer" || a.GetAPIGroup() == "policy.proviso.dev" {
+			return authorizer.DecisionAllow, "", nil
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	})})
+	const check = `.group(\"\").resource(\"secrets\").check(\"get\").allowed()"`
+	for i, tc := range []struct {
+		name, user, collection string
+		fields                 string
+		want                   int
+	}{
+		{name: "another namespace", user: "author", collection: namespacedPolicies, fields: `"condition":"authorizer.serviceAccount(\"kube-system\", \"x\")` + check, want: http.StatusForbidden},
+		{name: "another namespace, in a variable", user: "author", collection: namespacedPolicies,
+			fields: `"condition":"variables.v","variables":[{"name":"v","expression":"authorizer.serviceAccount(\"kube-system\", \"x\")` + check + `}]`, want: http.StatusForbidden},
+		{name: "any namespace", user: "author", collection: namespacedPolicies, fields: `"condition":"authorizer.serviceAccount(object.metadata.name, \"x\")` + check, want: http.StatusForbidden},
+		{name: "the own namespace", user: "author", collection: namespacedPolicies, fields: `"condition":"authorizer.serviceAccount(\"n\", \"x\")` + check, want: http.StatusCreated},
+		{name: "the namespace of the request", user: "author", collection: namespacedPolicies, fields: `"condition":"authorizer.serviceAccount(request.namespace, \"x\")` + check, want: http.StatusCreated},
+		{name: "a policy of the cluster", user: "author", collection: clusterPolicies, fields: `"condition":"authorizer.serviceAccount(request.namespace, \"x\")` + check, want: http.StatusForbidden},
+		{name: "another namespace, with permission", user: "reviewer", collection: namespacedPolicies, fields: `"condition":"authorizer.serviceAccount(\"kube-system\", \"x\")` + check, want: http.StatusCreated},
+		{name: "a policy of the cluster, with permission", user: "reviewer", collection: clusterPolicies, fields: `"condition":"authorizer.serviceAccount(\"kube-system\", \"x\")` + check, want: http.StatusCreated},
+	} {
+		for _, effect := range []string{"Allow", "Deny", "NoOpinion"} {
+			got := send(s, tc.user, http.MethodPost, tc.collection, "application/json", policyJSON(tc.collection, fmt.Sprintf("p%d-%s", i, strings.ToLower(effect)), effect, ","+tc.fields))
+			if got.Code != tc.want || tc.want == http.StatusForbidden && !strings.Contains(got.Body.String(), "that needs the verb create on subjectaccessreviews.authorization.k8s.io") {
+				t.Errorf("%s, %s: got %d %s, want %d", tc.name, effect, got.Code, got.Body, tc.want)
+			}
+		}
+	}
+}
+
 func TestPolicyLife(t *testing.T) {
 	t.Parallel()
 	eachCollection(t, func(t *testing.T, s *server.Server, collection string) {

@@ -829,6 +829,23 @@ var suites = []mutation.Suite{
 		{Name: "explain: changes that are not tried", File: "nearmiss.go", Old: "if decisions.Last() == simulation.Yes {", New: "if decisions.Last() != \"\" {"},
 		{Name: "explain: quoted audit logs", File: "auditlog.go", Old: "return nil, fmt.Errorf(\"line %d: %w\", number, errNotAudit)", New: "return nil, fmt.Errorf(\"line %d: %s\", number, lines.Text())"},
 	}},
+	{Package: "pkg/registry/policy/authorizationpolicy", Test: "^TestChecksForOthers$", Mutants: []mutation.Mutant{
+		{Name: "policies: checks for others", File: "authors.go", Old: "if g.checksForOthers(w.policy.Spec, w.policy.Meta.Namespace) {", New: "if false {"},
+		{Name: "policies: checks for others, answers", File: "authors.go", Old: "Resource: \"subjectaccessreviews\",\n\t})\n\tif answer == authorizer.DecisionAllow {", New: "Resource: \"subjectaccessreviews\",\n\t})\n\tif answer != authorizer.DecisionDeny {"},
+		{Name: "policies: checks for others, changes", File: "authors.go", Old: "return g.mayWrite(w, isRestriction(w.policy) || isRestriction(before))", New: "return w.need(isRestriction(w.policy) || isRestriction(before), !isRestriction(w.policy))"},
+	}},
+	{Package: "pkg/policy", Test: "^TestChecksForOthers$", Mutants: []mutation.Mutant{
+		{Name: "policies: checks for others in variables", File: "checker.go", Old: " && !slices.ContainsFunc(spec.Variables, isNamed)", New: " && !slices.ContainsFunc(spec.Variables[:0], isNamed)"},
+		{Name: "policies: checks for others that do not compile", File: "checker.go", Old: "return err != nil || expression.ChecksForOthers(namespace)", New: "return err == nil && expression.ChecksForOthers(namespace)"},
+	}},
+	{Package: "pkg/cel/partial", Test: "^TestChecksForOthers$", Mutants: []mutation.Mutant{
+		{Name: "checks for others: policies of the cluster", File: "calls.go", Old: "(namespace == \"\" || !isNamespace(", New: "(!isNamespace("},
+		{Name: "checks for others: constants", File: "calls.go", Old: "return n.value.Equal(types.String(text)) == types.True", New: "return n.value.Equal(types.String(text)) != nil"},
+		{Name: "checks for others: other variables", File: "calls.go", Old: " && n.target.kind == variableNode && n.target.name == string(cel.Request)", New: " && n.target.name != string(cel.Request[:0])"},
+		{Name: "checks for others: other fields", File: "calls.go", Old: " && !n.test && n.name == \"namespace\"", New: ""},
+		{Name: "checks for others: receivers", File: "calls.go", Old: "return checksForOthers(n.target, namespace)", New: "return false"},
+		{Name: "checks for others: arguments", File: "calls.go", Old: "if checksForOthers(arg, namespace) {", New: "if arg == nil {"},
+	}},
 	{Package: "pkg/registry/authorization/authorizationconditionsreview", Test: "^TestReview", Mutants: []mutation.Mutant{
 		{Name: "review: types of served kinds", File: "kinds.go", Old: "|| !k.scheme.Recognizes(gvk) {", New: "|| true {"},
 	}},

@@ -5,7 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 package partial
 
-import "github.com/google/cel-go/common/operators"
+import (
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
+)
 
 // comparing are the operators and functions that have the same result for an integer and for the same number with a fraction of zero.
 var comparing = map[string]bool{
@@ -56,4 +61,36 @@ func iterates(n *node) string {
 		}
 	}
 	return ""
+}
+
+// asServiceAccount is the function of the authorizer that makes checks for a service account in place of the user. The namespace is its first argument.
+const asServiceAccount = "serviceAccount"
+
+// ChecksForOthers reports whether the expression may make checks for a service account outside a namespace. In the namespace are only those whose namespace is
+// written as this text, or as request.namespace. If the namespace is empty, every service account is outside.
+func (e *Expression) ChecksForOthers(namespace string) bool {
+	return checksForOthers(e.tree, namespace)
+}
+
+func checksForOthers(n *node, namespace string) bool {
+	if n == nil {
+		return false
+	}
+	if n.kind == callNode && n.name == asServiceAccount && (namespace == "" || !isNamespace(n.args[0], namespace)) {
+		return true
+	}
+	for _, arg := range n.args {
+		if checksForOthers(arg, namespace) {
+			return true
+		}
+	}
+	return checksForOthers(n.target, namespace)
+}
+
+// isNamespace reports whether a part is a text, or request.namespace.
+func isNamespace(n *node, text string) bool {
+	if n.kind == constantNode {
+		return n.value.Equal(types.String(text)) == types.True
+	}
+	return n.kind == selectNode && !n.test && n.name == "namespace" && n.target.kind == variableNode && n.target.name == string(cel.Request)
 }

@@ -17,6 +17,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/klog/v2"
 
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
@@ -44,7 +45,9 @@ const MaxChecks = 1024
 //     restricts in part, cannot be granted.
 //   - The author who creates, changes or deletes a Deny or NoOpinion policy needs the verb restrict on it. A change
 //     of the effect from Allow needs it, too, and a change to Allow needs it beside what an Allow policy needs.
-//   - A change that leaves the specification as it is needs neither. It can complete a deletion by removing the last
+//   - The author of a condition that makes checks for service accounts needs permission to create subjectaccessreviews: the answer to a request shows
+//     what the check found. Service accounts of the namespace of an AuthorizationPolicy need none.
+//   - A change that leaves the specification as it is needs none of these. It can complete a deletion by removing the last
 //     finalizer; the deletion was authorized when it was requested.
 //
 // A missing user, and an error or a Deny of the authorizers, refuse the write. NoOpinion counts as a missing permission.
@@ -74,6 +77,8 @@ func NewAuthors(chain authorizer.UnconditionalAuthorizer, restricted Restricted)
 type guard struct {
 	authors *Authors
 	kind    kind
+	// checksForOthers is Checker.ChecksForOthers.
+	checksForOthers func(spec *policy.AuthorizationPolicySpec, namespace string) bool
 }
 
 var _ stored.Guard = &guard{}
@@ -84,7 +89,7 @@ func (g *guard) MayCreate(ctx context.Context, obj runtime.Object) error {
 	if err != nil {
 		return err
 	}
-	return w.need(isRestriction(w.policy), !isRestriction(w.policy))
+	return g.mayWrite(w, isRestriction(w.policy))
 }
 
 // MayUpdate implements stored.Guard.
@@ -100,7 +105,18 @@ func (g *guard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
 	if sameSpec(w.policy, before) {
 		return nil
 	}
-	return w.need(isRestriction(w.policy) || isRestriction(before), !isRestriction(w.policy))
+	return g.mayWrite(w, isRestriction(w.policy) || isRestriction(before))
+}
+
+// mayWrite returns an error unless the author may write the specification. restricts says that the write needs the verb restrict.
+func (g *guard) mayWrite(w *write, restricts bool) error {
+	if err := w.need(restricts, !isRestriction(w.policy)); err != nil {
+		return err
+	}
+	if g.checksForOthers(w.policy.Spec, w.policy.Meta.Namespace) {
+		return w.mayReview()
+	}
+	return nil
 }
 
 // MayDelete implements stored.Guard.
@@ -197,6 +213,22 @@ func (w *write) mayGrant() error {
 		}
 	}
 	return nil
+}
+
+// mayReview returns an error unless the author may learn the permissions of all users.
+func (w *write) mayReview() error {
+	answer, why := w.ask(authorizer.AttributesRecord{
+		User: w.author, Verb: "create", ResourceRequest: true,
+		APIGroup: authorizationapi.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews",
+	})
+	if answer == authorizer.DecisionAllow {
+		return nil
+	}
+	whose, instead := "service accounts", ""
+	if namespace := w.policy.Meta.Namespace; namespace != "" {
+		whose, instead = fmt.Sprintf("service accounts outside namespace %q", namespace), ", or the namespace of the policy as the first argument of serviceAccount: its name, or request.namespace"
+	}
+	return w.forbidden("%s is attempting to write a condition that checks what %s may do; that needs the verb create on subjectaccessreviews.%s%s%s", w.who(), whose, authorizationapi.GroupName, instead, why)
 }
 
 // about returns the check whether the author has a verb on the policy.

@@ -128,6 +128,93 @@ func TestChecksOfANamespace(t *testing.T) {
 	}
 }
 
+// TestChecksForOthers has alice write policies whose conditions show what others may do, without permission to create SubjectAccessReviews.
+func TestChecksForOthers(t *testing.T) {
+	t.Parallel()
+	const review = "alice: create authorization.k8s.io/v1/subjectaccessreviews  /"
+	to := func(condition string) func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec) {
+		return func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Condition = condition }
+	}
+	eachKind(t, func(t *testing.T, f *fixture) {
+		others := "others but " + f.namespace()
+		update := func(change func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec)) func(context.Context, policy.PolicyEffect) error {
+			return func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.update(ctx, "of-"+strings.ToLower(string(effect)), &metav1.UpdateOptions{}, false, changing(change))
+				return err
+			}
+		}
+		for _, tc := range []struct {
+			name string
+			// stored is the condition before.
+			stored string
+			write  func(context.Context, policy.PolicyEffect) error
+			answer answer
+			want   bool
+		}{
+			{name: "create", write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.create(ctx, f.policy("new", effect, to(others)))
+				return err
+			}, answer: noOpinion},
+			{name: "create, denied", write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.create(ctx, f.policy("new", effect, to(others)))
+				return err
+			}, answer: answer{decision: authorizer.DecisionDeny, reason: "by law"}},
+			{name: "create, and the check fails", write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.create(ctx, f.policy("new", effect, to(others)))
+				return err
+			}, answer: answer{decision: authorizer.DecisionAllow, err: errors.New("the secret is 42")}},
+			{name: "create without such checks", write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.create(ctx, f.policy("plain-"+strings.ToLower(string(effect)), effect, to("others but those of another namespace")))
+				return err
+			}, answer: noOpinion, want: true},
+			{name: "create with permission", write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.create(ctx, f.policy("permitted-"+strings.ToLower(string(effect)), effect, to(others)))
+				return err
+			}, answer: allow, want: true},
+			{name: "apply", write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, err := f.update(ctx, "new", &metav1.UpdateOptions{}, true, func(context.Context, runtime.Object, runtime.Object) (runtime.Object, error) {
+					return f.policy("new", effect, to(others)), nil
+				})
+				return err
+			}, answer: noOpinion},
+			{name: "change the condition", stored: "old", write: update(to(others)), answer: noOpinion},
+			{name: "change something else", stored: others, write: update(func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Description = "d" }), answer: noOpinion},
+			{name: "take the checks away", stored: others, write: update(to("new")), answer: noOpinion, want: true},
+			{name: "leave the specification", stored: others, write: update(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} }), answer: noOpinion, want: true},
+			{name: "delete", stored: others, write: func(ctx context.Context, effect policy.PolicyEffect) error {
+				_, _, err := f.Policy.Delete(ctx, "of-"+strings.ToLower(string(effect)), nil, &metav1.DeleteOptions{})
+				return err
+			}, answer: noOpinion, want: true},
+		} {
+			for _, effect := range []policy.PolicyEffect{policy.PolicyEffectAllow, policy.PolicyEffectDeny, policy.PolicyEffectNoOpinion} {
+				what := tc.name + ", " + string(effect)
+				if tc.stored != "" {
+					f.mustCreate(t, f.policy("of-"+strings.ToLower(string(effect)), effect, to(tc.stored)))
+				}
+				f.chain.reset(map[string]answer{review: tc.answer}, allow)
+				err := tc.write(f.ctx(t), effect)
+				if tc.want && err != nil {
+					t.Errorf("%s: got %v", what, err)
+				}
+				const refusal = `user "alice" (groups=["devs"]) is attempting to write a condition that checks what service accounts`
+				message := messageOf(err)
+				if !tc.want && (!apierrors.IsForbidden(err) || !strings.Contains(message, refusal) || !strings.Contains(message, "needs the verb create on subjectaccessreviews.authorization.k8s.io") || strings.Contains(message, "42")) {
+					t.Errorf("%s: got %v, want a refusal that says what is needed", what, err)
+				}
+				if !tc.want && f.namespaced != strings.Contains(message, `outside namespace "n" may do`) {
+					t.Errorf("%s: got %v, want the own namespace in it if there is one", what, err)
+				}
+				if tc.stored != "" && tc.name != "delete" {
+					f.chain.reset(nil, allow)
+					if _, _, err := f.Policy.Delete(f.ctx(t), "of-"+strings.ToLower(string(effect)), nil, &metav1.DeleteOptions{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+	})
+}
+
 // conditionally allows everything on a condition.
 type conditionally struct{}
 

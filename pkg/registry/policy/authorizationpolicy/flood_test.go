@@ -52,6 +52,8 @@ func (h *held) Warn(context.Context, engine.Key, *policy.AuthorizationPolicySpec
 	return nil
 }
 
+func (h *held) ChecksForOthers(*policy.AuthorizationPolicySpec, string) bool { return false }
+
 // TestFloodOfWrites has one author write more policies than may wait, in dry runs. The rest is refused at once, and others write.
 func TestFloodOfWrites(t *testing.T) {
 	t.Parallel()

@@ -112,7 +112,7 @@ func textOf(a authorizer.Attributes) string {
 	return fmt.Sprintf("%s: %s %s/%s/%s %s %s/%s", a.GetUser().GetName(), a.GetVerb(), a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetSubresource(), a.GetNamespace(), a.GetName())
 }
 
-// checker refuses expressions that contain "wrong" and warns of those with "odd".
+// checker refuses expressions that contain "wrong", warns of those with "odd", and has checks for others in those with "others but" and a namespace.
 type checker struct{}
 
 func (checker) Check(spec *policy.AuthorizationPolicySpec, _ bool) (warnings []string, errs field.ErrorList) {
@@ -138,6 +138,10 @@ func (checker) Warn(_ context.Context, _ engine.Key, spec *policy.AuthorizationP
 		return []string{"spec.condition: mistaken"}
 	}
 	return nil
+}
+
+func (checker) ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespace string) bool {
+	return spec.Condition == "others but "+namespace
 }
 
 // newScheme returns a scheme with the group.

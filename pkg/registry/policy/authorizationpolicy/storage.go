@@ -9,8 +9,8 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - Every write is validated, updates as strictly as creations, and a policy that does not compile is not stored.
-//   - An author cannot write a policy that grants more than the author could grant, and cannot create, change or
-//     remove a restriction without permission: see Authors. This holds for every way of writing, dry runs included,
+//   - An author cannot write a policy that grants more than the author could grant, cannot create, change or
+//     remove a restriction without permission, and cannot learn from a condition what others may do: see Authors. This holds for every way of writing, dry runs included,
 //     and for the object after mutating admission.
 //   - Few policies are written at the same time, since each is compiled: see stored.Writes.
 //   - The status is written through /status only, and /status writes nothing else.
@@ -44,6 +44,9 @@ type Checker interface {
 	CheckChange(key engine.Key, spec, before *policy.AuthorizationPolicySpec) field.ErrorList
 	// Warn returns other warnings about the policy with a key and a specification without errors. It must bound the time that it takes.
 	Warn(ctx context.Context, key engine.Key, spec *policy.AuthorizationPolicySpec) []string
+	// ChecksForOthers reports whether the condition of a specification may make checks for a service account outside a namespace. If the namespace is
+	// empty, every service account is outside.
+	ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespace string) bool
 }
 
 // Storage holds the endpoints of one kind of policies.
@@ -99,7 +102,7 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 			return checker.Warn(ctx, engine.Key{Namespace: parts.Meta.Namespace, Name: parts.Meta.Name}, parts.Spec)
 		},
 		Begin: stored.NewWrites("policies", k.namespaced).Begin,
-		Guard: &guard{authors: authors, kind: k},
+		Guard: &guard{authors: authors, kind: k, checksForOthers: checker.ChecksForOthers},
 		Table: table,
 	}, scheme, optsGetter)
 	if err != nil {

@@ -80,7 +80,7 @@ func (c CompletedConfig) newBarriers(services *registration.Services) (*barriers
 	if err != nil {
 		return nil, fmt.Errorf("compiler of barriers: %w", err)
 	}
-	loaded, err := newRollout(*c.extra.Barriers, compiler, c.kubeAPIServer)
+	loaded, err := newRollout(*c.extra.Barriers, c.extra.FrontDoor != nil, compiler, c.kubeAPIServer)
 	if err != nil {
 		return nil, err
 	}

@@ -37,14 +37,14 @@ import (
 const rolloutPath = "/readyz/barriers"
 
 // newRollout returns what finds out which barriers the kube-apiservers have loaded.
-func newRollout(config BarriersConfig, compiler *barrier.Compiler, kubeAPIServer *restclient.Config) (*rollout.Rollout, error) {
+func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compiler, kubeAPIServer *restclient.Config) (*rollout.Rollout, error) {
 	client, err := kubernetes.NewForConfig(restclient.CopyConfig(kubeAPIServer))
 	if err != nil {
 		return nil, fmt.Errorf("client of the rollout of barriers: %w", err)
 	}
 	list, clients := serversOf(kubeAPIServer, client, config.Servers)
 	return rollout.New(rollout.Config{
-		Namespace: config.Namespace, Servers: list, Client: clients, Interval: config.Interval,
+		Namespace: config.Namespace, Servers: list, Client: clients, Interval: config.Interval, FrontDoor: frontDoor,
 		Alive: kubeapiservers.LeasesOf(client, clock.RealClock{}, rollout.LeftFor),
 		Compile: func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*rollout.Compiled, error) {
 			compiled, err := compiler.Compile(key, spec)
@@ -72,7 +72,13 @@ func (b *barriers) forFrontDoor() *frontdoor.Barriers {
 	if b == nil || b.services == nil {
 		return nil
 	}
-	return &frontdoor.Barriers{Covers: b.rollout.Covers, Audits: b.rollout.Audits, LeavesOut: b.compiler.LeavesOut, IsLocal: b.services.IsLocal}
+	return &frontdoor.Barriers{
+		Covers: b.rollout.Covers, Audits: b.rollout.Audits, LeavesOut: b.compiler.LeavesOut, IsLocal: b.services.IsLocal,
+		Known: func(client frontdoor.Client) bool { return b.rollout.Known(client.Certificate) },
+		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
+			return b.rollout.IsCanary(client.Certificate, a)
+		},
+	}
 }
 
 // isLoaded reports whether all kube-apiservers have loaded the barrier of a policy, and why not. Without the front door, which would fold
@@ -81,7 +87,7 @@ func (b *barriers) forFrontDoor() *frontdoor.Barriers {
 func (b *barriers) isLoaded(key engine.Key) (isLoaded bool, message string) {
 	switch state := b.rollout.State(key); {
 	case state.Phase == rollout.Active:
-		return true, ""
+		return true, state.Uncertified
 	case state.LoadedByKnown && !b.frontDoor:
 		return true, state.Message
 	default:

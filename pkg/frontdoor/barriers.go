@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package frontdoor
 
 import (
+	"context"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -29,10 +30,15 @@ type Barriers struct {
 	LeavesOut func(user.Info) bool
 	// IsLocal reports whether kube-apiserver is known to serve a version itself. Barriers see no requests that it passes on.
 	IsLocal func(schema.GroupVersion) bool
+	// Known reports whether the kube-apiserver that has a certificate is known to enforce barriers. Covers knows nothing of any other.
+	Known func(Client) bool
+	// IsCanary reports whether a request is one with which Proviso finds out which certificate a kube-apiserver has. Such a request is allowed, and
+	// refused at admission.
+	IsCanary func(Client, authorizer.Attributes) bool
 }
 
 func (b *Barriers) isComplete() bool {
-	return b.Covers != nil && b.Audits != nil && b.LeavesOut != nil && b.IsLocal != nil
+	return b.Covers != nil && b.Audits != nil && b.LeavesOut != nil && b.IsLocal != nil && b.Known != nil && b.IsCanary != nil
 }
 
 // WithoutDeny returns a decision without the Deny conditions that barriers enforce on the request, and these conditions. It leaves out
@@ -59,12 +65,16 @@ func (d *Decider) leaveToBarriers(a authorizer.Attributes, audit *authorization.
 }
 
 // withoutBarriers is Barriers.WithoutDeny. It leaves out no conditions if Proviso or another server behind kube-apiserver decides about the
-// request, or if Proviso asks.
-func (d *Decider) withoutBarriers(decision authorization.Decision, a authorizer.Attributes) (rest authorization.Decision, enforced []authorization.Condition) {
+// request, if Proviso asks, or if the kube-apiserver that asks is not known.
+func (d *Decider) withoutBarriers(ctx context.Context, decision authorization.Decision, a authorizer.Attributes) (rest authorization.Decision, enforced []authorization.Condition) {
 	if d.config.Barriers == nil || isMarked(a.GetUser()) || d.config.Enforces(a) || d.isEnforcedElsewhere(a) {
 		return decision, nil
 	}
-	return d.config.Barriers.WithoutDeny(decision, a)
+	rest, enforced = d.config.Barriers.WithoutDeny(decision, a)
+	if len(enforced) > 0 && !d.config.Barriers.Known(ClientOf(ctx)) {
+		return decision, nil
+	}
+	return rest, enforced
 }
 
 // reasonBarriers is followed by the policies.

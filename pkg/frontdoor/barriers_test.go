@@ -34,6 +34,10 @@ func newBarriers(names ...string) *frontdoor.Barriers {
 		},
 		LeavesOut: func(u user.Info) bool { return slices.Contains(u.GetGroups(), user.NodesGroup) },
 		IsLocal:   func(version schema.GroupVersion) bool { return version.Version == "v1" },
+		Known:     func(client frontdoor.Client) bool { return client == goodClient },
+		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
+			return client == goodClient && a.GetResource() == "leases"
+		},
 	}
 }
 
@@ -59,7 +63,15 @@ func TestBarriers(t *testing.T) {
 		request    authorizer.AttributesRecord
 		want       string
 		wantReason string
+		// isUnknown says that the kube-apiserver that asks is not known.
+		isUnknown bool
 	}{
+		{name: "a kube-apiserver that is not known", policies: one, barriers: []string{"d"}, request: maps, isUnknown: true, want: "Deny", wantReason: "policy=d reason=Error: its condition cannot be evaluated for this request"},
+		{name: "a kube-apiserver that is not known, beside an Allow", policies: with(onVerbs(allow, "", "update")), barriers: []string{"d"}, request: maps, isUnknown: true, want: "Deny", wantReason: "policy=d reason=Error"},
+		{name: "listed, a kube-apiserver that is not known", policies: one, barriers: []string{"d"}, request: claims, isUnknown: true, want: "Deny", wantReason: "policy=d reason=Error"},
+		{name: "listed, beside a conditional Allow, a kube-apiserver that is not known", policies: reads, barriers: []string{"d"}, request: claims, isUnknown: true, want: "Deny", wantReason: "policy=d reason=Error"},
+		{name: "a canary", policies: map[string]policy{"d": onVerbs(deny, "", "*")}, request: change(maps, func(a *authorizer.AttributesRecord) { a.Resource = "leases" }), want: "Allow", wantReason: "a canary, which is refused at admission"},
+		{name: "a marked canary", policies: map[string]policy{"d": onVerbs(deny, "", "*")}, request: change(change(maps, marked(webhook.DelegationMarker)), func(a *authorizer.AttributesRecord) { a.Resource = "leases" }), want: "Deny", wantReason: "policy=d reason=Denied"},
 		{name: "a barrier", policies: one, barriers: []string{"d"}, request: maps, want: "NoOpinion"},
 		{name: "a barrier of another policy", policies: one, barriers: []string{"e"}, request: maps, want: "Deny", wantReason: "policy=d reason=Error: its condition cannot be evaluated for this request"},
 		{name: "one of two", policies: two, barriers: []string{"d"}, request: maps, want: "Deny", wantReason: "policy=e reason=Error: its condition cannot be evaluated for this request"},
@@ -109,7 +121,11 @@ func TestBarriers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := door.Decide(frontdoor.WithClient(t.Context(), goodClient), tc.request)
+		client := goodClient
+		if tc.isUnknown {
+			client = frontdoor.Client{Name: goodClient.Name, Certificate: "another"}
+		}
+		got, err := door.Decide(frontdoor.WithClient(t.Context(), client), tc.request)
 		if err != nil || show(got) != tc.want || !strings.Contains(got.Reason(), tc.wantReason) {
 			t.Errorf("%s: got %s %q, %v, want %s %q", tc.name, show(got), got.Reason(), err, tc.want, tc.wantReason)
 		}
@@ -125,6 +141,7 @@ func TestBarriersAreComplete(t *testing.T) {
 	source := publish(t, nil)
 	for name, remove := range map[string]func(*frontdoor.Barriers){
 		"Covers": func(b *frontdoor.Barriers) { b.Covers = nil }, "Audits": func(b *frontdoor.Barriers) { b.Audits = nil }, "LeavesOut": func(b *frontdoor.Barriers) { b.LeavesOut = nil }, "IsLocal": func(b *frontdoor.Barriers) { b.IsLocal = nil },
+		"Known": func(b *frontdoor.Barriers) { b.Known = nil }, "IsCanary": func(b *frontdoor.Barriers) { b.IsCanary = nil },
 	} {
 		barriers := newBarriers()
 		remove(barriers)

@@ -214,7 +214,7 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	if !decision.IsUnconditional() {
 		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
 		var left authorization.Decision
-		left, atBarriers = d.withoutBarriers(decision, attributes)
+		left, atBarriers = d.withoutBarriers(ctx, decision, attributes)
 		decision = d.unconditional(left, attributes, enforced, marked)
 		if !marked {
 			observeConditional(decision, enforced, left)
@@ -239,7 +239,7 @@ const (
 	reasonReserved     = " is reserved for Proviso and cannot be impersonated"
 	reasonOnConditions = "allowed if the conditions hold, which Proviso evaluates at admission: "
 	reasonElsewhere    = "allowed if the conditions hold, which the server of the resource evaluates at admission: "
-	reasonCanary       = "a canary, which the inner door refuses at admission"
+	reasonCanary       = "a canary, which is refused at admission"
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
 	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"

@@ -370,7 +370,7 @@ func TestConditionalAnswersAreCounted(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := door.Decide(t.Context(), asAlice(tc.change)); err != nil {
+			if _, err := door.Decide(frontdoor.WithClient(t.Context(), goodClient), asAlice(tc.change)); err != nil {
 				t.Fatal(err)
 			}
 			after := conditionalAnswers(t)

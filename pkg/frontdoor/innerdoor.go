@@ -46,9 +46,13 @@ func (i *InnerDoor) isComplete() bool {
 	return i.Listed != nil && i.LeavesOut != nil && i.IsLocal != nil && i.Known != nil && i.IsCanary != nil && i.KubeAPIServer != nil
 }
 
-// isCanary reports whether a request is a canary of the inner door.
+// isCanary reports whether a request is a canary of the inner door, or of barriers.
 func (d *Decider) isCanary(ctx context.Context, a authorizer.Attributes) bool {
-	return d.config.InnerDoor != nil && !isMarked(a.GetUser()) && a.IsResourceRequest() && d.config.InnerDoor.IsCanary(ClientOf(ctx), a)
+	if isMarked(a.GetUser()) || !a.IsResourceRequest() {
+		return false
+	}
+	client := ClientOf(ctx)
+	return d.config.InnerDoor != nil && d.config.InnerDoor.IsCanary(client, a) || d.config.Barriers != nil && d.config.Barriers.IsCanary(client, a)
 }
 
 // isListed reports whether the inner door decides a request, if kube-apiserver calls it.
@@ -90,7 +94,7 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 	if err != nil {
 		return authorization.Decision{}, err
 	}
-	left, atBarriers := d.withoutBarriers(decision, attributes)
+	left, atBarriers := d.withoutBarriers(ctx, decision, attributes)
 	onConditions := left.CanBecomeAllowed() && !left.IsAllow()
 	if !decision.IsUnconditional() {
 		decision = d.passesOnConditions(ctx, left, attributes, within)
@@ -187,7 +191,7 @@ func (d *Decider) isRestrictedOtherwise(ctx context.Context, attributes authoriz
 			return true
 		}
 		// A barrier decides about what it sees at admission, which is the same however the request was sent.
-		left, _ := d.withoutBarriers(decision, other)
+		left, _ := d.withoutBarriers(ctx, decision, other)
 		return left.CanBecomeDenied()
 	}
 	isDenied := func(check innerdoor.Check) bool {

@@ -160,9 +160,14 @@ func (c CanaryRequest) For(ctx context.Context, server, nonce string) (*http.Req
 	if body != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	AsCanary(request, nonce)
+	return request, nil
+}
+
+// AsCanary has a request made as the canary with a nonce, by impersonation.
+func AsCanary(request *http.Request, nonce string) {
 	request.Header.Set(transport.ImpersonateUserHeader, CanaryUser)
 	request.Header.Set(transport.ImpersonateUserExtraHeaderPrefix+url.PathEscape(CanaryExtra), nonce)
-	return request, nil
 }
 
 // CanaryIdentity returns the canary with a nonce.

@@ -61,7 +61,7 @@ var layers = map[string][]string{
 	"pkg/frontdoor/capability":       {"pkg/innerdoor", "pkg/kubeapiservers"},
 	"pkg/kubeapiservers":             {},
 	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/freshness", "pkg/granular/mapping"},
-	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/kubeapiservers"},
+	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/innerdoor", "pkg/kubeapiservers"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},

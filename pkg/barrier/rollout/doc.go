@@ -18,6 +18,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - While another text is on its way to the servers, a request is covered only if every text that a server may have covers it.
 //   - A text stays active while servers are silent. It ends if an object changes, or if a server lets a probe pass or shows a
 //     lower number than before.
+//   - With the front door, a client certificate is known only if its kube-apiserver has refused a probe by the sentinel whose check arrived with this
+//     certificate, and with no other. The front door leaves conditions only to the barriers of kube-apiservers with known certificates.
 //   - An error, a panic and what is not known cover nothing.
 //
 // The package writes nothing to a cluster.

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
@@ -42,10 +43,14 @@ var outcomes = []outcome{loaded, behind, passed, failed}
 const leaseName = "proviso-barriers-probe"
 
 // send sends a probe for a number. If the sentinel refuses it, refusedWith is the number in the message.
-func send(ctx context.Context, client *http.Client, server, namespace string, number int64) (refusedWith int64, found result) {
+// With a nonce it is sent as the canary.
+func send(ctx context.Context, client *http.Client, server, namespace string, number int64, nonce string) (refusedWith int64, found result) {
 	request, err := newProbe(ctx, server, namespace, number)
 	if err != nil {
 		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
+	}
+	if nonce != "" {
+		innerdoor.AsCanary(request, nonce)
 	}
 	status, err := kubeapiservers.Send(client, request)
 	if err != nil {

@@ -64,6 +64,8 @@ type Config struct {
 	Client func(server string) (*http.Client, error)
 	// Number reads the number of the binding of the sentinel that is stored now.
 	Number func(context.Context) (int64, error)
+	// FrontDoor says that the front door is enabled. Servers are then probed as the canary, too, which ties them to their client certificates.
+	FrontDoor bool
 	// Interval is the time between two rounds of probes. If zero, DefaultInterval is.
 	Interval time.Duration
 	// Clock tells the time. If nil, the real time is used.
@@ -90,9 +92,13 @@ type Rollout struct {
 	sentinel []mark
 	// numbers are the numbers of the binding of the sentinel that have been seen, in ascending order.
 	numbers []int64
-	// last is the number of the last mark, or 0.
-	last    int64
-	servers map[string]*server
+	// last is the number of the last mark, or 0. entered is the greatest number that a text that is active needs.
+	last, entered int64
+	servers       map[string]*server
+	// nonces has the nonces of the probes as the canary that are running, with the certificates with which their checks have arrived, at most two.
+	nonces map[string][]string
+	// wantedAt is when Known has asked for a round.
+	wantedAt time.Time
 	// cause is why servers that are listed may not be all, or empty. It changes with each round.
 	cause string
 	// synced says that all objects have been received once.
@@ -116,7 +122,7 @@ func New(config Config) (*Rollout, error) {
 	return &Rollout{
 		config: config, wanted: make(chan struct{}, 1), cause: causeNotListed,
 		cluster: kubeapiservers.New(kubeapiservers.Config{List: config.Servers, Alive: config.Alive, Client: config.Client, Clock: config.Clock}),
-		entries: map[engine.Key]*entry{}, byID: map[string]*entry{}, servers: map[string]*server{},
+		entries: map[engine.Key]*entry{}, byID: map[string]*entry{}, servers: map[string]*server{}, nonces: map[string][]string{},
 		policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}, bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
 	}, nil
 }
@@ -278,6 +284,7 @@ func (r *Rollout) mark() {
 		for _, e := range r.entries {
 			e.active = nil
 		}
+		r.entered = 0
 	}
 	// A mark with the same number or a greater one says nothing any more.
 	r.sentinel = slices.DeleteFunc(r.sentinel, func(known mark) bool { return known.number >= number })
@@ -310,5 +317,6 @@ func (r *Rollout) settle(e *entry) {
 	}
 	if message, _ := r.obstacle(e); message == "" {
 		e.enter()
+		r.entered = max(r.entered, r.after(e))
 	}
 }

@@ -35,6 +35,8 @@ type server struct {
 	listedAt time.Time
 	// last is the result of the last round.
 	last result
+	// canary is what the last probe as the canary has shown.
+	canary canary
 }
 
 // result is the result of a round at one server.
@@ -199,8 +201,11 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 		return
 	}
 	for _, number := range numbers {
-		refusedWith, found := send(ctx, client, address, r.config.Namespace, number)
+		refusedWith, found := send(ctx, client, address, r.config.Namespace, number, "")
 		if found.outcome != passed {
+			if found.outcome == loaded {
+				r.certify(ctx, client, address, number)
+			}
 			r.ended(ctx, address, min(number, refusedWith), found)
 			return
 		}
@@ -211,7 +216,7 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 	case err != nil:
 		found = result{failed, kubeapiservers.Shortened("the number of the sentinel cannot be read: " + err.Error())}
 	case stored > numbers[len(numbers)-1]: // the server may be ahead of this replica
-		if refusedWith, ahead := send(ctx, client, address, r.config.Namespace, stored); ahead.outcome != passed {
+		if refusedWith, ahead := send(ctx, client, address, r.config.Namespace, stored, ""); ahead.outcome != passed {
 			r.ended(ctx, address, min(stored, refusedWith), ahead)
 			return
 		}
@@ -268,4 +273,5 @@ func (r *Rollout) end(ctx context.Context, address, message string) {
 	for _, e := range r.entries {
 		e.active = nil
 	}
+	r.entered = 0
 }

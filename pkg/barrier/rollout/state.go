@@ -42,6 +42,9 @@ type State struct {
 	LoadedByKnown bool
 	// Message explains the phase.
 	Message string
+	// Uncertified says at which kube-apiservers the front door leaves nothing to the barrier, because it cannot know their client certificates. It is empty
+	// if there are none, or without the front door.
+	Uncertified string
 	// Lacking are the servers that have not loaded the barrier, sorted.
 	Lacking []string
 }
@@ -83,13 +86,13 @@ func (r *Rollout) States() map[engine.Key]State {
 
 // Equal reports whether two states are the same.
 func (s State) Equal(other State) bool {
-	return s.Phase == other.Phase && s.Earlier == other.Earlier && s.LoadedByKnown == other.LoadedByKnown && s.Message == other.Message && slices.Equal(s.Lacking, other.Lacking)
+	return s.Phase == other.Phase && s.Earlier == other.Earlier && s.LoadedByKnown == other.LoadedByKnown && s.Message == other.Message && s.Uncertified == other.Uncertified && slices.Equal(s.Lacking, other.Lacking)
 }
 
 func (r *Rollout) state(e *entry) State {
 	switch {
 	case e.isActive():
-		return State{Phase: Active, Message: messageActive}
+		return State{Phase: Active, Message: messageActive, Uncertified: r.uncertified()}
 	case e.wanted == nil:
 		return State{Phase: Absent, Message: "the policy does not compile"}
 	case !e.wanted.exists():
@@ -163,6 +166,9 @@ func (r *Rollout) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 	for _, address := range slices.Sorted(maps.Keys(r.servers)) {
 		s := r.servers[address]
 		_, _ = fmt.Fprintf(response, "%s: number %d: %s\n", address, s.shown, cmp.Or(s.last.message, string(s.last.outcome), "it has not been probed yet"))
+		if r.config.FrontDoor {
+			_, _ = fmt.Fprintf(response, "%s: client certificate: %s\n", address, s.canary)
+		}
 	}
 	keys := slices.SortedFunc(maps.Keys(r.entries), func(a, b engine.Key) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))

@@ -34,6 +34,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
 
 const namespace = "proviso-system"
@@ -171,6 +172,27 @@ type kube struct {
 	policies, bindings int
 	// mode is empty, or says how it answers otherwise.
 	mode string
+	// certificate is its client certificate at the front door. replica returns the replica of Proviso whose front door it asks, or nil if it asks none. others
+	// are certificates of other servers with the same address, of which one asks, too.
+	certificate string
+	replica     func() *rollout.Rollout
+	others      []string
+}
+
+// asks reports whether the front door allows the canary a probe.
+func (k *kube) asks(r *http.Request) bool {
+	if k.replica == nil || k.replica() == nil {
+		return false
+	}
+	a := authorizer.AttributesRecord{
+		User: innerdoor.CanaryIdentity(r.Header.Get("Impersonate-Extra-Authorization.proviso.dev%2fcanary")),
+		Verb: "create", APIGroup: "coordination.k8s.io", APIVersion: "v1", Resource: "leases", Namespace: namespace, ResourceRequest: true,
+	}
+	isCanary := true
+	for _, certificate := range append([]string{k.certificate}, k.others...) {
+		isCanary = isCanary && k.replica().IsCanary(certificate, a)
+	}
+	return isCanary
 }
 
 // world is a cluster with one replica of Proviso.
@@ -372,6 +394,12 @@ func (w *world) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer := func(code int, reason metav1.StatusReason, message string) (*http.Response, error) {
 		content, _ := json.Marshal(&metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message}) //nolint:gosec // a status code
 		return &http.Response{StatusCode: code, Body: io.NopCloser(bytes.NewReader(content)), Request: r}, nil
+	}
+	if who := r.Header.Get("Impersonate-User"); who != "" && (who != innerdoor.CanaryUser || !k.asks(r)) {
+		return answer(http.StatusForbidden, metav1.StatusReasonForbidden, "cannot create leases")
+	}
+	if k.mode == "two servers" && r.Header.Get("Impersonate-User") != "" {
+		return answer(http.StatusCreated, "", "")
 	}
 	switch k.mode {
 	case "stalled":

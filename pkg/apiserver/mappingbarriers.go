@@ -8,6 +8,7 @@ package apiserver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -54,6 +55,9 @@ func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.W
 				continue
 			}
 			where := fmt.Sprintf("spec.fields[%d] (%s %s): ", entry.Rule, strings.Join(entry.Verbs, ", "), strings.Join(entry.Resources, ", "))
+			for _, unseen := range entry.Unseen {
+				warnings = append(warnings, where+"some writes are not checked: "+unseen)
+			}
 			switch {
 			case entry.Reason != "":
 				hasAll = false
@@ -99,7 +103,7 @@ func (b *barriers) mappingEffect() func(*policyv1alpha1.FieldPermissionMapping) 
 func effectOf(generation int64, state barriercontroller.State) *metav1.Condition {
 	condition := &metav1.Condition{
 		Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionTrue, Reason: string(policyv1alpha1.ResultEnforced), ObservedGeneration: generation,
-		Message: "the excluded fields need their verbs in all requests that change them",
+		Message: "kube-apiserver, or Proviso for what it serves, refuses creations, updates and patches that change an excluded field without its verb" + unseenIn(state.Report),
 	}
 	without := slices.IndexFunc(state.Report, func(r barrier.RuleReport) bool { return r.Reason != "" && !isOwn(r) })
 	isBarred := slices.ContainsFunc(state.Report, func(r barrier.RuleReport) bool { return r.Reason == "" })
@@ -116,4 +120,19 @@ func effectOf(generation int64, state barriercontroller.State) *metav1.Condition
 		fail(policyv1alpha1.ResultNotEnforced, fmt.Sprintf("fields[%d] (%s): kube-apiserver does not enforce the exclusion: %s", r.Rule, strings.Join(r.Resources, ", "), r.Reason))
 	}
 	return condition
+}
+
+// unseenIn returns the part of a message about the requests that no entry refuses, each reason once.
+func unseenIn(report []barrier.RuleReport) string {
+	fields := map[string][]string{}
+	for _, r := range report {
+		for _, reason := range r.Unseen {
+			fields[reason] = append(fields[reason], fmt.Sprintf("fields[%d]", r.Rule))
+		}
+	}
+	var text strings.Builder
+	for _, reason := range slices.Sorted(maps.Keys(fields)) {
+		fmt.Fprintf(&text, "; not refused, of %s: %s", strings.Join(fields[reason], ", "), reason)
+	}
+	return text.String()
 }

@@ -59,6 +59,8 @@ type RuleReport struct {
 	Verbs []string
 	// Reason says why the verbs are not translated. It is empty if they are.
 	Reason string
+	// Unseen says which requests change an excluded field although the barrier does not refuse them. It is empty for a policy.
+	Unseen []string
 }
 
 // Covers reports whether the barrier refuses a request if the policy denies it, wherever kube-apiserver serves the request itself.

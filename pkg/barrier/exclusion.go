@@ -97,16 +97,21 @@ func (e *excluded) isSameScope(other mapping.Exclusion) bool {
 
 // note adds an entry for an exclusion to the report.
 func (w *mappingWriter) note(e mapping.Exclusion, reason string) {
-	resource := e.Resource.String()
+	resource := e.Endpoint()
+	var unseen []string
+	if reason == "" {
+		unseen = e.Unseen()
+	}
 	for i := range w.report {
 		if r := &w.report[i]; r.Rule == e.Field && r.Reason == reason {
+			r.Unseen = sortedSet(append(r.Unseen, unseen...))
 			if !slices.Contains(r.Resources, resource) {
 				r.Resources = append(r.Resources, resource)
 			}
 			return
 		}
 	}
-	w.report = append(w.report, RuleReport{Rule: e.Field, Resources: []string{resource}, Verbs: changing, Reason: reason})
+	w.report = append(w.report, RuleReport{Rule: e.Field, Resources: []string{resource}, Verbs: changing, Reason: reason, Unseen: unseen})
 }
 
 // maxVerbs bounds the verbs that one barrier checks. A check costs 350 000, and the expressions of a barrier may cost 10 000 000 together,
@@ -122,9 +127,12 @@ const (
 	reasonMetadata  = "newValues reads the metadata as a whole, with fields that the server owns"
 )
 
-// obstacle returns why an exclusion has no translation.
+// obstacle returns why an exclusion has no translation. One that protects a field from a subresource has none without the field's own.
 func (w *mappingWriter) obstacle(e mapping.Exclusion) string {
+	without := slices.IndexFunc(w.report, func(r RuleReport) bool { return r.Rule == e.Field && r.Reason != "" })
 	switch {
+	case e.Subresource != "" && without >= 0:
+		return w.report[without].Reason
 	case e.InElements, isList(e):
 		return reasonElements
 	case e.Broken != "":
@@ -210,16 +218,9 @@ func changedMetadata() string {
 	return differ("variables.metadata[0]", "variables.metadata[1]", mapping.ServerOwned())
 }
 
-// changedObject is true if a field of the object differs that the server does not own.
-func changedObject() string {
-	return disjunction(
-		"oldObject == null", differ("object", "oldObject", []string{"apiVersion", "kind", "metadata", "status"}), changedMetadata(),
-		valueOf("object", []string{"status"})+" != "+valueOf("oldObject", []string{"status"}))
-}
-
 // scope returns expressions that are true for the resources of an exclusion, and for its resources and versions.
 func (w *mappingWriter) scope(e *excluded) (ofResources, ofVersions string) {
-	resources := map[string]bool{}
+	resources, whole := map[string]bool{}, map[string]bool{}
 	for _, other := range w.fields {
 		for _, s := range other.scopes {
 			resources[s.Resource.String()] = true
@@ -227,9 +228,15 @@ func (w *mappingWriter) scope(e *excluded) (ofResources, ofVersions string) {
 	}
 	are := make([]string, 0, len(e.scopes))
 	for _, s := range e.scopes {
-		are = append(are, conjunction(oneOf(group, []string{s.Resource.Group}), oneOf(resource, []string{s.Resource.Resource})))
+		isSubresource := ""
+		if s.Subresource == "" {
+			whole[s.Resource.String()] = true
+		} else {
+			isSubresource = oneOf("("+subresource+")", []string{s.Subresource})
+		}
+		are = append(are, conjunction(oneOf(group, []string{s.Resource.Group}), oneOf(resource, []string{s.Resource.Resource}), isSubresource))
 	}
-	if ofResources = disjunction(are...); len(e.scopes) == len(resources) {
+	if ofResources = disjunction(are...); len(whole) == len(resources) {
 		ofResources = alwaysTrue
 	}
 	switch {
@@ -254,7 +261,7 @@ func addVariable(to *[]admissionregistrationv1.Variable, name, expression string
 // changes its managers alone. ofVersions is true in the versions of the exclusion.
 func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int, ofVersions string) (isChanged, isClaimed string) {
 	if e.Path == "" {
-		return changedObject(), "variables.managers[0] != variables.managers[1]"
+		return alwaysTrue, never
 	}
 	name := func(prefix string) string { return prefix + strconv.Itoa(number) }
 	after, before := valueOf("object", e.Names), valueOf("oldObject", e.Names)
@@ -309,14 +316,15 @@ func (w *mappingWriter) barrier() *Barrier {
 		isChanged, isClaimed := e.changed(&variables, i, ofVersions)
 		switch {
 		case e.Path == "":
-			isClaimed = conjunction(ofVersions, isClaimed)
 		case isLimited(e.Exclusion):
 			isClaimed = disjunction(conjunction(ofResources, isClaimed), conjunction(ofVersions, e.claimedElsewhere(ofVersions)))
 		default:
 			isClaimed = conjunction(ofResources, isClaimed)
 		}
 		isChanged = addVariable(&variables, "changed"+strconv.Itoa(i), conjunction(ofVersions, isChanged))
-		isClaimed = addVariable(&variables, "claimed"+strconv.Itoa(i), isClaimed)
+		if isClaimed != never {
+			isClaimed = addVariable(&variables, "claimed"+strconv.Itoa(i), isClaimed)
+		}
 		may := ""
 		if e.Broken == "" {
 			if may = verbs[e.Verb]; may == "" {
@@ -325,6 +333,9 @@ func (w *mappingWriter) barrier() *Barrier {
 			}
 		}
 		for _, c := range []struct{ is, what string }{{isChanged, "the field " + e.Path}, {isClaimed, "the managers of the field " + e.Path + " (metadata.managedFields)"}} {
+			if c.is == never {
+				continue
+			}
 			expression := "!" + c.is
 			if may != "" {
 				expression += " || " + may
@@ -352,16 +363,14 @@ func (w *mappingWriter) barrier() *Barrier {
 
 // message returns the message of a refusal. what has changed.
 func (e *excluded) message(what string) string {
-	switch {
-	case e.Path == "":
-		what = "in this version, every field of the object"
-	case e.Every:
-		what = strings.TrimSuffix(what, "[*]")
+	excluded, needs := strings.TrimSuffix(what, "[*]")+" is excluded from general permission", "changing it"
+	if e.Path == "" {
+		excluded, needs = "the request may change an excluded field that its object does not show", "it"
 	}
 	if e.Broken != "" {
-		return fmt.Sprintf("%s is excluded from general permission, and no permission covers it (%s)", what, e.Broken)
+		return fmt.Sprintf("%s, and no permission covers it (%s)", excluded, e.Broken)
 	}
-	return fmt.Sprintf("%s is excluded from general permission: changing it also needs the verb %q", what, e.Verb)
+	return fmt.Sprintf("%s: %s also needs the verb %q", excluded, needs, e.Verb)
 }
 
 func (w *mappingWriter) metadata() metav1.ObjectMeta {
@@ -377,15 +386,24 @@ func (w *mappingWriter) policy(variables []admissionregistrationv1.Variable, val
 			if byGroup[s.Resource.Group] == nil {
 				groups = append(groups, s.Resource.Group)
 			}
-			byGroup[s.Resource.Group] = append(byGroup[s.Resource.Group], s.Resource.Resource, s.Resource.Resource+"/*")
+			paths := []string{s.Resource.Resource, s.Resource.Resource + "/*"}
+			if s.Subresource != "" {
+				paths = []string{s.Resource.Resource + "/" + s.Subresource}
+			}
+			byGroup[s.Resource.Group] = append(byGroup[s.Resource.Group], paths...)
 		}
 	}
 	var rules []admissionregistrationv1.NamedRuleWithOperations
 	for _, group := range sortedSet(groups) {
+		paths := sortedSet(byGroup[group])
+		isCovered := func(path string) bool { // kube-apiserver refuses pods/binding beside pods/*
+			name, subresource, _ := strings.Cut(path, "/")
+			return subresource != "" && subresource != all && slices.Contains(paths, name+"/"+all)
+		}
 		rules = append(rules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
 			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{group}, APIVersions: []string{all}, Resources: sortedSet(byGroup[group]), Scope: ptr.To(admissionregistrationv1.AllScopes),
+				APIGroups: []string{group}, APIVersions: []string{all}, Resources: slices.DeleteFunc(slices.Clone(paths), isCovered), Scope: ptr.To(admissionregistrationv1.AllScopes),
 			},
 		}})
 	}

@@ -311,7 +311,7 @@ func (f fieldWrite) isExcluded(tb testing.TB, types changes.Types, table *mappin
 		return true, err.Error()
 	}
 	_, authorized := f.attributes()
-	result := granular.Checker{Authorizer: fieldVerbs{}}.Exclude(tb.Context(), table.For(things.Machines.GroupResource().WithVersion(f.kind.Version)), changed, authorized)
+	result := granular.Checker{Authorizer: fieldVerbs{}}.Exclude(tb.Context(), table.ForSubresource(things.Machines.GroupResource().WithVersion(f.kind.Version), f.subresource), changed, authorized)
 	return !result.Allowed, result.Reason
 }
 

@@ -17,9 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
 	"github.com/proviso-authz/proviso/test/testutil/things"
@@ -141,7 +144,7 @@ func TestExclusionVersions(t *testing.T) {
 		{version: "v1", verb: "others", want: `needs the verb "granular:booms"`},
 		{version: "v2", verb: "booms", want: "no permission covers it"},
 		{version: "v3", verb: "booms"},
-		{version: "v3", verb: "others", want: "in this version, every field of the object is excluded"},
+		{version: "v3", verb: "others", want: "the request may change an excluded field that its object does not show"},
 	} {
 		write := fieldWrite{kind: things.Kind, before: machine(map[string]any{}), after: machine(map[string]any{"boom": true}), user: &user.DefaultInfo{Name: "bob=" + tc.verb, UID: "/a"}}
 		write.kind.Version = tc.version
@@ -152,29 +155,67 @@ func TestExclusionVersions(t *testing.T) {
 	}
 }
 
-// TestExclusionBindings has the subresource of pods with the node in another field: a mapping of spec.nodeName alone lets it pass.
-func TestExclusionBindings(t *testing.T) {
+// TestExclusionIndirect has requests that change fields of another object, or without showing them, and the reasons of the barrier and of
+// Proviso.
+func TestExclusionIndirect(t *testing.T) {
 	t.Parallel()
-	binding := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Binding", "metadata": map[string]any{"name": "a", "namespace": "demo"}, "target": map[string]any{"kind": "Node", "name": "n"},
-	}}
+	object := func(kind string, content map[string]any) map[string]any {
+		return map[string]any{"apiVersion": "v1", "kind": kind, "metadata": map[string]any{"name": "a", "namespace": "demo"}, "content": content}
+	}
+	target := map[string]any{"kind": "Node", "name": "n"}
+	binding := object("Binding", nil)
+	binding["target"] = target
+	labeled := object("Binding", nil)
+	labeled["target"], labeled["metadata"] = target, map[string]any{"name": "a", "namespace": "demo", "labels": map[string]any{"tier": "prod"}}
+	const (
+		notShown = "the request may change an excluded field that its object does not show"
+		label    = "the field metadata.labels.tier is excluded"
+	)
+	node, tier, prod := things.Excluded("spec.nodeName", "nodeAssignment", ""), things.Excluded(`metadata.labels["tier"]`, "tier", ""), things.Excluded(`metadata.labels["tier"]`, "tier", `value == "prod"`)
 	for name, tc := range map[string]struct {
-		fields []policy.FieldPermission
-		want   string
+		of      string // the resource of the mapping
+		field   policy.FieldPermission
+		to      string // the resource of the request
+		object  map[string]any
+		refusal string
 	}{
-		"the node of a pod":                  {[]policy.FieldPermission{things.Excluded("spec.nodeName", "nodeAssignment", "")}, ""},
-		"the node of a pod and of a binding": {[]policy.FieldPermission{things.Excluded("spec.nodeName", "nodeAssignment", ""), things.Excluded("target.name", "nodeAssignment", "")}, "the field target.name is excluded"},
+		"the node, by a binding":                     {of: "pods", field: node, to: "pods/binding", object: binding, refusal: notShown},
+		"the node, by the resource bindings":         {of: "pods", field: node, to: "bindings", object: binding, refusal: notShown},
+		"conditions, by a binding":                   {of: "pods", field: things.Excluded("status", "status", ""), to: "bindings", object: binding, refusal: notShown},
+		"another field, by a binding":                {of: "pods", field: things.Excluded("spec.hostNetwork", "hosts", ""), to: "bindings", object: binding},
+		"a label, by a binding":                      {of: "pods", field: tier, to: "pods/binding", object: labeled, refusal: label},
+		"a label, by the resource bindings":          {of: "pods", field: tier, to: "bindings", object: labeled, refusal: label},
+		"a binding without the label":                {of: "pods", field: tier, to: "bindings", object: binding},
+		"values of a label, by a binding without it": {of: "pods", field: prod, to: "pods/binding", object: binding, refusal: notShown},
+		"a field of bindings":                        {of: "bindings", field: things.Excluded("target.name", "targets", ""), to: "pods/binding", object: binding, refusal: "the field target.name is excluded"},
+		"a field of bindings, in a pod":              {of: "bindings", field: tier, to: "pods", object: labeled},
+		"the node of a pod and of a binding":         {of: "pods", field: things.Excluded("target.name", "targets", ""), to: "bindings", object: binding, refusal: "the field target.name is excluded"},
+		"conditions, by an eviction":                 {of: "pods", field: things.Excluded("status.conditions", "conditions", ""), to: "pods/eviction", object: object("Eviction", nil), refusal: notShown},
+		"the node, by an eviction":                   {of: "pods", field: node, to: "pods/eviction", object: object("Eviction", nil)},
+		"the node, by an ephemeral container":        {of: "pods", field: node, to: "pods/ephemeralcontainers", object: object("Pod", nil)},
+		"an event":                                   {of: "events", field: things.Excluded("note", "notes", ""), to: "events", object: object("Event", nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := in("", "pods")
-			m.Spec.Fields = tc.fields
+			m := in("", tc.of)
+			m.Spec.Fields = []policy.FieldPermission{tc.field}
 			loaded := newAdmissionCluster(t, fieldVerbs{}, barrierlaw.Namespaces...).load(t, compileFields(t, m))
 			defer loaded.close()
-			err := loaded.Validate(t.Context(), admission.NewAttributesRecord(binding, nil, binding.GroupVersionKind(), "demo", "a", schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "binding",
-				admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "bob"}), objectInterfaces{})
-			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want %q", err, tc.want)
+			resource, subresource, _ := strings.Cut(tc.to, "/")
+			sent := &unstructured.Unstructured{Object: tc.object}
+			to, bob := schema.GroupVersionResource{Version: "v1", Resource: resource}, &user.DefaultInfo{Name: "bob"}
+			err := loaded.Validate(t.Context(), admission.NewAttributesRecord(sent, nil, sent.GroupVersionKind(), "demo", "a", to, subresource, admission.Create, &metav1.CreateOptions{}, false, bob), objectInterfaces{})
+			if (err == nil) != (tc.refusal == "") || err != nil && !strings.Contains(err.Error(), tc.refusal) {
+				t.Errorf("the barrier: got %v, want %q", err, tc.refusal)
+			}
+			changed, err := changes.Differ{}.Changes(t.Context(), sent.GroupVersionKind(), nil, sent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := granular.Checker{Authorizer: fieldVerbs{}}.Exclude(t.Context(), mapping.NewTable(m).ForSubresource(to, subresource), changed,
+				authorizer.AttributesRecord{User: bob, Verb: "create", APIVersion: "v1", Resource: resource, Subresource: subresource, Namespace: "demo", Name: "a", ResourceRequest: true})
+			if result.Allowed != (tc.refusal == "") || !strings.Contains(result.Reason, tc.refusal) {
+				t.Errorf("Proviso: got %q, want %q", result.Reason, tc.refusal)
 			}
 		})
 	}
@@ -227,7 +268,7 @@ func TestExclusionMessages(t *testing.T) {
 	for _, want := range []string{
 		`the field metadata.labels["example.com/tier"] is excluded from general permission: changing it also needs the verb "granular:tier"`,
 		`the managers of the field metadata.labels["example.com/tier"] (metadata.managedFields) is excluded from general permission: changing it also needs the verb "granular:tier"`,
-		`in this version, every field of the object is excluded from general permission: changing it also needs the verb "granular:tier"`,
+		`the request may change an excluded field that its object does not show: it also needs the verb "granular:tier"`,
 		`the field spec.boom is excluded from general permission, and no permission covers it (spec.boom has permission "booms" by FieldPermissionMapping "fields" and "others" by FieldPermissionMapping "other")`,
 	} {
 		if !slices.Contains(got, want) {

@@ -251,7 +251,7 @@ func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attri
 	if err != nil {
 		return failed(err)
 	}
-	rules, checker := table.For(data.GetResource()), Checker{Authorizer: a.Authorizer}
+	rules, checker := table.ForSubresource(data.GetResource(), data.GetSubresource()), Checker{Authorizer: a.Authorizer}
 	if a.mode == modeExclude {
 		return checker.Exclude(ctx, rules, changed, attributes)
 	}

@@ -485,6 +485,23 @@ func TestSubresourceOfAnotherKind(t *testing.T) {
 	}
 }
 
+// TestSubresourceThatDoesNotShowTheField scales a machine, which may change a field in its specification, and writes its status, which does
+// not.
+func TestSubresourceThatDoesNotShowTheField(t *testing.T) {
+	t.Parallel()
+	config := granular.Config{
+		Authorizer: &grants{}, Mappings: sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")))),
+	}
+	for subresource, want := range map[string]bool{"scale": true, "status": false, "": false} {
+		attributes, data := updateByBob, updateOf(t, "metadata: {name: one}", "metadata: {name: one}")
+		attributes.Subresource, data.subresource = subresource, subresource
+		decision := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(t.Context(), attributes)
+		if got := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); got.IsDeny() != want {
+			t.Errorf("%q: got %+v, want Deny: %v", subresource, got, want)
+		}
+	}
+}
+
 // TestUnreadableSchemasAreClosed on both sides, and say which kind it is.
 func TestUnreadableSchemasAreClosed(t *testing.T) {
 	t.Parallel()

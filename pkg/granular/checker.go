@@ -273,8 +273,18 @@ func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *cha
 			return k.refuse(c.Field())
 		}
 	}
-	k.result.Allowed = true
+	k.result.Allowed = k.mayWrite(rules)
 	return k.result
+}
+
+// mayWrite reports whether the user has the permission of every exclusion of all writes, also of those that seem to change nothing.
+func (k *check) mayWrite(rules *mapping.Rules) bool {
+	for r := range rules.All() {
+		if r.IsOfEveryWrite() && !k.hasExcluded(r, nil, func() string { return "the object" }) {
+			return false
+		}
+	}
+	return true
 }
 
 // mayClaim reports whether the user has the permission of every exclusion that a claim is about.
@@ -311,6 +321,9 @@ func (k *check) hasExcluded(r *mapping.Rule, path fieldpath.Path, subject func()
 	}
 	if !ok {
 		k.result.Reason = fmt.Sprintf("%s is excluded from general permission: changing it also needs the verb %q", subject(), verb)
+		if r.IsOfEveryWrite() {
+			k.result.Reason = fmt.Sprintf("the request may change an excluded field that its object does not show: it also needs the verb %q", verb)
+		}
 		if r.LimitsValues() && k.budget.isSpent() {
 			k.result.Reason += "; the request changes too much to look at all values"
 		}

@@ -223,7 +223,8 @@ func TestExclude(t *testing.T) {
 
 		{name: "the same under another name in another version", mappings: renamed, untyped: true, before: plain, after: plain + "spec: {boom: 1}", asked: "selfDestruction", want: "spec.boom"},
 		{name: "the other version's name here", mappings: renamed, untyped: true, before: plain, after: plain + "spec: {bang: 1}"},
-		{name: "a version of which no mapping says the name", mappings: renamed[1:], untyped: true, before: plain, after: plain + "spec: {boom: 1}", asked: "selfDestruction", want: "spec.boom"},
+		{name: "a version of which no mapping says the name", mappings: renamed[1:], untyped: true, before: plain, after: plain + "spec: {boom: 1}", asked: "selfDestruction", want: "that its object does not show"},
+		{name: "a version of which no mapping says the name, without a change", mappings: renamed[1:], untyped: true, before: plain, after: plain, asked: "selfDestruction", want: "that its object does not show"},
 		{name: "a version of which no mapping says the name, by who may", mappings: renamed[1:], untyped: true, before: plain, after: plain + "spec: {boom: 1}", verbs: "granular:selfDestruction", asked: "selfDestruction"},
 		{name: "a parameter in another version", mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{}}), "v2")},
 			before: plain, after: "metadata: {name: b}", verbs: "*", want: `FieldPermissionMapping "m" excludes a field, but has no path for it in version v1`},

@@ -79,7 +79,9 @@ thing: {type: object, properties: {metadata: {type: object}, spec: {type: object
 		{"excluded by a schema", nil, "", plain, plain + "spec: {replicas: x}", "granular:specification", true, `the field spec.replicas is excluded from general permission: changing it also needs the verb "granular:replicas"`},
 		{"excluded by a schema, with its permission", nil, "", plain, plain + "spec: {replicas: x}", "granular:replicas", true, ""},
 		{"another field", nil, "", plain, plain + "spec: {tags: [x]}", "", true, ""},
-		{"a version without a mapping", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `spec.tags["x"] is excluded from general permission: changing it also needs the verb "granular:replicas"`},
+		{"a version without a mapping", nil, "v2", plain, plain + "spec: {tags: [x]}", "", true, `the request may change an excluded field that its object does not show: it also needs the verb "granular:replicas"`},
+		{"a version without a mapping, without a change", nil, "v2", plain, plain, "", true, `it also needs the verb "granular:replicas"`},
+		{"a version without a mapping, by who may", nil, "v2", plain, plain, "granular:replicas", true, ""},
 		{"a version that a mapping knows", mark(things.Excluded("spec.copies", "replicas", ""), "v2"), "v2", plain, plain + "spec: {tags: [x]}", "", true, ""},
 		{"excluded by a mapping, too, for some values", mark(things.Excluded("spec.replicas", "replicas", `value == "never"`)), "", plain, plain + "spec: {replicas: x}", "", true, `"granular:replicas"`},
 	} {

@@ -27,6 +27,8 @@ var suites = []mutation.Suite{
 		{Name: "exclusions: newValues", File: "exclusion.go", Old: "if e.NewValues != \"\" {\n\t\tvalue", New: "if false {\n\t\tvalue"},
 		{Name: "exclusions: versions", File: "exclusion.go", Old: "ofVersions = oneOf(version, e.Versions)", New: "ofVersions = \"\"", Test: "^TestExclusionVersions$"},
 		{Name: "exclusions: other versions", File: "exclusion.go", Old: "ofVersions = not(oneOf(version, e.Except))", New: "ofVersions = oneOf(version, e.Except)"},
+		{Name: "exclusions: writes that do not show the field", File: "exclusion.go", Old: "return alwaysTrue, never", New: "return \"object != oldObject\", never", Test: "^TestExclusionManagers$"},
+		{Name: "exclusions: endpoints that do not show the field", File: "exclusion.go", Old: "if s.Subresource == \"\" {\n\t\t\twhole", New: "if true {\n\t\t\twhole", Test: "^TestExclusionIndirect$|^TestExclusionManagers$"},
 		{Name: "exclusions: managers", File: "managers.go", Old: "disjunction(\n\t\tfmt.Sprintf(\"%[1]s[0].exists(t, %[2]s)\", owned,", New: "conjunction(never, \n\t\tfmt.Sprintf(\"%[1]s[0].exists(t, %[2]s)\", owned,"},
 		{Name: "exclusions: managers of fields around", File: "managers.go", Old: "if len(around) > 0 {", New: "if false {"},
 		{Name: "exclusions: managers of elements", File: "managers.go", Old: "for _, key := range elementKeys(names[len(names)-1]) {", New: "for _, key := range elementKeys(names[len(names)-1])[:0] {"},
@@ -424,6 +426,7 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/apiserver", Test: "^TestMappingEffect$|^TestMappingWarnings$", Mutants: []mutation.Mutant{
 		{Name: "mapping effects: exclusions without a barrier", File: "mappingbarriers.go", Old: "case without >= 0:", New: "case false:"},
+		{Name: "mapping effects: requests that are not refused", File: "mappingbarriers.go", Old: "without its verb\" + unseenIn(state.Report)", New: "without its verb\""},
 		{Name: "mapping effects: barriers that are not stored", File: "mappingbarriers.go", Old: "state.Phase != barriercontroller.Written:", New: "false:"},
 		{Name: "mapping effects: what Proviso serves", File: "mappingbarriers.go", Old: "r.Reason != \"\" && !isOwn(r)", New: "r.Reason != \"\""},
 		{Name: "mapping effects: warnings about exclusions without a barrier", File: "mappingbarriers.go", Old: "hasAll = false", New: "hasAll = true"},
@@ -496,6 +499,8 @@ var suites = []mutation.Suite{
 		{Name: "enforcement: the create of an update", File: "enforce.go", Old: "return []*record{request, connect, create}, nil", New: "return []*record{request, connect}, nil", Test: "^TestCompoundCreate$"},
 	}},
 	{Package: "pkg/granular", Test: "^Test", Mutants: []mutation.Mutant{
+		{Name: "granular: subresources that do not show a field", File: "authorizer.go", Old: "data.GetResource(), data.GetSubresource()), Checker", New: "data.GetResource(), \"\"), Checker", Test: "^TestSubresourceThatDoesNotShowTheField$"},
+		{Name: "granular: writes without a change", File: "checker.go", Old: "k.result.Allowed = k.mayWrite(rules)", New: "k.result.Allowed = true", Test: "^TestExclude$|^TestSubresourceThatDoesNotShowTheField$"},
 		{Name: "granular: mappings of two times", File: "authorizer.go", Old: "return a.Mappings.Pin(ctx)", New: "return ctx", Test: "^TestOneTableForOneRequest$"},
 		{Name: "granular: mappings that were stale", File: "authorizer.go", Old: "cmp.Or(pinned.Stale, a.Mappings.Stale())", New: "cmp.Or(\"\", a.Mappings.Stale())", Test: "^TestOneTableForOneRequest$"},
 		{Name: "granular: an Allow without a check", File: "authorizer.go", Old: "a.mode == modeInclude && last.result.Allowed:", New: "a.mode == modeInclude:", Test: "^TestForeignDecisions$"},
@@ -515,6 +520,12 @@ var suites = []mutation.Suite{
 		{Name: "functions: parts of many", File: "budget.go", Old: "if err := b.left.Spend(work); err != nil {", New: "_ = work\n\tif err := b.left.Spend(guard.TypeWork{}); err != nil {"},
 	}},
 	{Package: "pkg/granular/mapping", Test: "^TestExpressionsOfOneMappingAreBounded$", Mutants: []mutation.Mutant{
+		{Name: "granular: indirect writes", File: "indirect.go", Old: "return r.excluded && (touches(r.pattern, w.fields) ||", New: "return r.excluded && (false ||", Test: "^TestIndirect"},
+		{Name: "granular: merged fields with values", File: "indirect.go", Old: "r.newValues != nil && touches(r.pattern, w.merged)", New: "false", Test: "^TestIndirect"},
+		{Name: "granular: rules for bindings", File: "indirect.go", Old: "if w.hasRules {", New: "if false {", Test: "^TestIndirect"},
+		{Name: "granular: scale of custom resources", File: "indirect.go", Old: "case strings.Contains(resource.Group, \".\"):", New: "case strings.Contains(resource.Group, \".\") && false:", Test: "^TestIndirect"},
+		{Name: "granular: resources with the exclusions of others", File: "indirect.go", Old: "if w.by.GroupResource == resource && w.of != resource {", New: "if false {", Test: "^TestIndirect"},
+		{Name: "granular: exclusions without versions", File: "indirect.go", Old: "if e.Others && len(e.Except) == 0 && e.Resource.Group != \"\" {", New: "if false {", Test: "^TestUnseen$"},
 		{Name: "granular: reviews in the other group", File: "table.go", Old: "range withOtherGroup(compiled.resources)", New: "range compiled.resources", Test: "^TestReviewGroups$"},
 		{Name: "granular: markers beside a reference in allOf", File: "markerreader.go", Old: "return r.reachesBesideReference(part, map[string]bool{})", New: "return false", Test: "^TestMalformedMarkers$"},
 		{Name: "granular: markers of a second reference", File: "markerreader.go", Old: "if s.Ref.String() == \"\" && len(s.AllOf) == 1", New: "if len(s.AllOf) == 1", Test: "^TestMalformedMarkers$"},

@@ -31,6 +31,9 @@ func compileMapping(name string, exclusions []mapping.Exclusion) *barrier.Barrie
 	b.Binding = &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta}
 	b.Binding.Spec.PolicyName = meta.Name
 	for _, e := range exclusions {
+		if e.Subresource != "" {
+			continue
+		}
 		text := fmt.Sprintf("%s %s %t", e.Path, e.Verb, e.Broken != "")
 		b.Policy.Spec.Validations = append(b.Policy.Spec.Validations, admissionregistrationv1.Validation{Expression: text})
 		b.Report = append(b.Report, barrier.RuleReport{Rule: e.Field, Verbs: []string{"create"}})

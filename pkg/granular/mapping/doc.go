@@ -19,8 +19,9 @@ SPDX-License-Identifier: Apache-2.0
 //     mapping excludes fields, every change of its resources is excluded, because it is not known which
 //     fields it should protect.
 //   - A field that is excluded in one version of a resource is protected in all versions: if a version has no
-//     exclusion with the same permission, every change in that version needs the permission. If the permission
-//     has a parameter, which is then unknown, every change in that version is denied.
+//     exclusion with the same permission, every write in that version needs the permission. If the permission
+//     has a parameter, which is then unknown, every write in that version is denied. The same holds for requests
+//     whose object does not show the field, such as bindings.
 //   - Mappings and markers cannot change the built-in mapping, and cannot name fields that the server owns.
 //   - A marker that cannot be understood is an error, never ignored.
 //   - A Table is immutable. Two tables with the same rules have the same digest, in every process.

@@ -23,11 +23,14 @@ type Exclusion struct {
 	// Field is the index in spec.fields.
 	Field    int
 	Resource schema.GroupResource
+	// Subresource is the only subresource to which the exclusion applies. If it is empty, the exclusion applies to the resource and to all
+	// subresources.
+	Subresource string
 	// Versions are the versions in which the exclusion applies, sorted. With Others, it applies in all versions but those in Except.
 	Versions []string
 	Others   bool
 	Except   []string
-	// Path is the path in its canonical form. It is empty if every change of the object is excluded.
+	// Path is the path in its canonical form. It is empty if every write is excluded, whatever it changes.
 	Path string
 	// Names are the names of the fields and keys up to the first step of another kind.
 	Names []string
@@ -41,6 +44,9 @@ type Exclusion struct {
 	Broken string
 }
 
+// Endpoint names the resource, or the subresource.
+func (e Exclusion) Endpoint() string { return endpoint{e.Resource, e.Subresource}.String() }
+
 // ErrInvalid means that a mapping is not valid.
 var ErrInvalid = errors.New("the mapping is not valid")
 
@@ -53,15 +59,33 @@ func (t *Table) Exclusions(name string) ([]Exclusion, error) {
 	var result []Exclusion
 	byName := func(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }
 	for _, resource := range slices.SortedFunc(maps.Keys(t.byResource), byName) {
-		if slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.source == source && e.rule.excluded }) {
-			result = append(result, t.exclusionsOf(source, resource)...)
+		if !slices.ContainsFunc(t.byResource[resource], func(e entry) bool { return e.rule.source == source && e.rule.excluded }) {
+			continue
+		}
+		of := t.exclusionsOf(source, resource, t.directRules)
+		result = append(result, of...)
+		for _, w := range indirectWritesOf(resource) {
+			result = append(result, t.indirectExclusions(source, w, of)...)
 		}
 	}
 	return result, nil
 }
 
-// exclusionsOf returns the exclusions of a source for one resource. Rules that are the same in several versions are one exclusion.
-func (t *Table) exclusionsOf(source string, resource schema.GroupResource) []Exclusion {
+// indirectExclusions returns the exclusions of a source at the endpoint of an indirect write. direct are the exclusions of the resource.
+func (t *Table) indirectExclusions(source string, w indirectWrite, direct []Exclusion) []Exclusion {
+	result := t.exclusionsOf(source, w.of, func(resource schema.GroupVersionResource) []Rule { return w.without(t.directRules(resource)) })
+	if w.hasRules {
+		result = append(result, direct...)
+	}
+	for i := range result {
+		result[i].Resource, result[i].Subresource = w.by.GroupResource, w.by.subresource
+	}
+	return result
+}
+
+// exclusionsOf returns the exclusions of a source for one resource, whose rules in a version rulesFor returns. Rules that are the same in
+// several versions are one exclusion.
+func (t *Table) exclusionsOf(source string, resource schema.GroupResource, rulesFor func(schema.GroupVersionResource) []Rule) []Exclusion {
 	named := slices.Sorted(maps.Keys(t.namedVersions(resource)))
 	versions := append(slices.Clone(named), unnamedVersion)
 	if resource.Group == "" && slices.Contains(named, coreVersion) {
@@ -70,12 +94,13 @@ func (t *Table) exclusionsOf(source string, resource schema.GroupResource) []Exc
 	found := map[string]*Exclusion{}
 	var order []string
 	for _, version := range versions {
-		for r := range t.For(resource.WithVersion(version)).All() {
-			if !r.excluded || r.source != source {
+		seen := map[string]bool{}
+		for _, r := range rulesFor(resource.WithVersion(version)) {
+			text := r.String()
+			if !r.excluded || r.source != source || seen[text] {
 				continue
 			}
-			text := r.String()
-			if found[text] == nil {
+			if seen[text] = true; found[text] == nil {
 				order, found[text] = append(order, text), r.exclusion(resource)
 			}
 			found[text].add(version)

@@ -85,6 +85,9 @@ func (r *Rule) FieldAt(path fieldpath.Path) (field fieldpath.Path, ok bool) {
 // object.
 func (r *Rule) Excludes() bool { return r.excluded }
 
+// IsOfEveryWrite reports whether every write needs the permission, whatever it changes: the object of the request may not show the field.
+func (r *Rule) IsOfEveryWrite() bool { return r.excluded && len(r.pattern) == 0 }
+
 // LimitsValues reports whether the rule excludes only some changes, which ExcludesChange finds.
 func (r *Rule) LimitsValues() bool { return r.newValues != nil }
 

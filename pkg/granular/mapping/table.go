@@ -125,15 +125,17 @@ func (t *Table) Digest() string { return t.digest }
 // sourceOf returns the source of the rules of the mapping with the given name.
 func sourceOf(mapping string) string { return fmt.Sprintf("FieldPermissionMapping %q", mapping) }
 
-// Excludes reports whether permission on the whole object does not include some fields of a resource in a version. An
-// empty version or * stands for any version. If the group or the resource is *, Excludes reports whether any resource has
+// Excludes reports whether permission on the whole object does not include some fields of a resource in a version, or fields of another
+// resource that requests for this one or its subresources may change. An empty version or * stands for any version. If the group or the resource is *, Excludes reports whether any resource has
 // excluded fields.
 func (t *Table) Excludes(resource schema.GroupVersionResource) bool {
 	if resource.Group == wildcard || resource.Resource == wildcard {
 		return t.excludes
 	}
-	return len(t.everywhere) > 0 || slices.ContainsFunc(t.byResource[resource.GroupResource()], func(e entry) bool {
-		return e.rule.excluded && (!e.only || resource.Version == wildcard || resource.Version == "" || e.versions.Has(resource.Version))
+	return len(t.everywhere) > 0 || slices.ContainsFunc(excludingResources(resource.GroupResource()), func(of schema.GroupResource) bool {
+		return slices.ContainsFunc(t.byResource[of], func(e entry) bool {
+			return e.rule.excluded && (!e.only || resource.Version == wildcard || resource.Version == "" || e.versions.Has(resource.Version))
+		})
 	})
 }
 
@@ -146,12 +148,15 @@ func (t *Table) Excluded() []schema.GroupResource {
 	for resource, entries := range t.byResource {
 		if slices.ContainsFunc(entries, func(e entry) bool { return e.rule.excluded }) {
 			excluded = append(excluded, resource)
+			for _, w := range indirectWritesOf(resource) {
+				excluded = append(excluded, w.by.GroupResource)
+			}
 		}
 	}
 	slices.SortFunc(excluded, func(a, b schema.GroupResource) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Resource, b.Resource))
 	})
-	return excluded
+	return slices.Compact(excluded)
 }
 
 // Excluding returns the sources of all exclusions, in alphabetical order: schemas, and mappings.
@@ -247,9 +252,25 @@ func (t *Table) namedVersions(of schema.GroupResource) map[string]*Rules {
 }
 
 // For returns the rules for the fields of a resource in a version. Rules that contradict each other cover nothing. An
-// exclusion of another version applies to all fields, unless this version has an exclusion with the same permission, or
+// exclusion of another version applies to every write, unless this version has an exclusion with the same permission, or
 // entry.only is set for the exclusion.
 func (t *Table) For(resource schema.GroupVersionResource) *Rules {
+	return t.ForSubresource(resource, "")
+}
+
+// ForSubresource returns the rules for requests to a subresource, or to the resource itself if it is empty. In addition to those that For
+// describes, exclusions apply to every write at an endpoint that changes their fields without showing them, such as pods/binding.
+func (t *Table) ForSubresource(resource schema.GroupVersionResource, subresource string) *Rules {
+	rules := t.directRules(resource)
+	if indirect := t.indirectRules(endpoint{resource.GroupResource(), subresource}, resource.Version); len(indirect) > 0 {
+		rules = append(rules, indirect...)
+		sortRules(rules)
+	}
+	return &Rules{rules: rules, table: t, resource: resource}
+}
+
+// directRules returns the rules for the fields that objects of a resource have themselves.
+func (t *Table) directRules(resource schema.GroupVersionResource) []Rule {
 	rules := slices.Concat(builtInFor(resource.GroupResource()), t.everywhere)
 	var elsewhere []Rule // excluded in other versions
 	for _, e := range t.byResource[resource.GroupResource()] {
@@ -263,27 +284,20 @@ func (t *Table) For(resource schema.GroupVersionResource) *Rules {
 	for _, r := range elsewhere {
 		here := func(other Rule) bool { return other.excluded && other.permission == r.permission }
 		if !slices.ContainsFunc(rules, here) {
-			rules = append(rules, r.inOtherVersion(resource.Version))
+			rules = append(rules, r.withoutPath(versionName(resource.Version)))
 		}
 	}
 	sortRules(rules)
 	breakContradictions(rules)
-	return &Rules{rules: rules, table: t, resource: resource}
+	return rules
 }
 
-// inOtherVersion returns the rule by which an exclusion protects its field in a version for which it does not apply
-// itself. The field may have another name there, so the rule excludes every field. If the permission has a parameter, it
-// cannot be derived without the path of the field, and the rule is broken: it denies every change.
-func (r Rule) inOtherVersion(version string) Rule {
-	everything := Rule{permission: r.permission, excluded: true, source: r.source, broken: r.broken, field: r.field}
-	if r.broken == "" && r.parameter != nil {
-		here := "version " + version
-		if version == unnamedVersion {
-			here = "this version"
-		}
-		everything.broken = fmt.Sprintf("%s excludes a field, but has no path for it in %s", r.source, here)
+// versionName names a version in a reason.
+func versionName(version string) string {
+	if version == unnamedVersion {
+		return "this version"
 	}
-	return everything
+	return "version " + version
 }
 
 // sortRules orders rules from general to specific: first those with the shorter pattern.

@@ -7,6 +7,7 @@ package render
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -92,7 +93,7 @@ func (p policyReport) with(b *barrier.Barrier) policyReport {
 		p.Barrier = b.Policy.Name
 	}
 	for _, r := range b.Report {
-		p.Rules = append(p.Rules, ruleReport{Rule: r.Rule, Verbs: r.Verbs, Resources: r.Resources, Translated: r.Reason == "", Reason: r.Reason})
+		p.Rules = append(p.Rules, ruleReport{Rule: r.Rule, Verbs: r.Verbs, Resources: r.Resources, Translated: r.Reason == "", Reason: cmp.Or(r.Reason, strings.Join(r.Unseen, "; "))})
 	}
 	return p
 }
@@ -135,7 +136,7 @@ func (r *report) table() (string, error) {
 		for _, rule := range p.Rules {
 			translated, remark := "no", rule.Reason
 			if rule.Translated {
-				translated, remark = "yes", ""
+				translated = "yes"
 				if p.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
 					remark = "Audit: the barrier warns, and refuses nothing"
 				}

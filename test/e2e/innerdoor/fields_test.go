@@ -23,6 +23,7 @@ const fieldsConfiguration = `resources:
 - resource: namespaces
 - {resource: namespaces, subresource: finalize}
 - resource: pods
+- {resource: pods, subresource: binding}
 - resource: configmaps
 - {group: apps, resource: deployments}
 - {group: apps, resource: deployments, subresource: status}
@@ -83,7 +84,7 @@ metadata: {name: pod-writers}
 spec:
   effect: Allow
   subjects: [{kind: User, name: alice}, {kind: User, name: pia}, {kind: User, name: una}]
-  rules: [{verbs: [create, update, patch], apiGroups: [""], resources: [pods]}]
+  rules: [{verbs: [create, update, patch], apiGroups: [""], resources: [pods, pods/binding]}]
 ---
 apiVersion: policy.proviso.dev/v1alpha1
 kind: ClusterAuthorizationPolicy
@@ -99,7 +100,7 @@ metadata: {name: node-networks}
 spec:
   effect: Allow
   subjects: [{kind: User, name: pia}]
-  rules: [{verbs: ["granular:nodeNetworks"], apiGroups: [""], resources: [pods]}]
+  rules: [{verbs: ["granular:nodeNetworks", "granular:nodeAssignment"], apiGroups: [""], resources: [pods, pods/binding]}]
 ---
 apiVersion: policy.proviso.dev/v1alpha1
 kind: FieldPermissionMapping
@@ -110,6 +111,7 @@ spec:
   fields:
   - {path: spec.hostNetwork, permission: nodeNetworks, exclusion: {newValues: value == true}}
   - {path: 'metadata.labels["example.com/tier"]', permission: tiers, exclusion: {}}
+  - {path: spec.nodeName, permission: nodeAssignment, exclusion: {}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -143,6 +145,8 @@ const (
 	needs    = `permission on every field that changes: changing the field `
 	claimsOf = "changing the managers of the field "
 	safe     = "/api/v1/namespaces/safe"
+
+	bindingOfA = `{"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"kind": "Node", "name": "n"}}`
 )
 
 // fieldRequest is a row. For PUT, change makes the body of the current object; otherwise body is sent.
@@ -256,6 +260,9 @@ var fieldRequests = []fieldRequest{
 	{name: "strategic merge patch of an excluded label", user: "alice", method: "PATCH", path: pods + "/a", contentType: smpType, body: `{"metadata": {"labels": {"example.com/tier": "1"}}}`, code: 403, called: true, message: tierExcluded},
 	{name: "PUT of an excluded label", user: "alice", method: "PUT", path: pods + "/a", change: set("1", "metadata", "labels", "example.com/tier"), code: 403, called: true, message: tierExcluded},
 	{name: "apply of an excluded label", user: "alice", method: "PATCH", path: pods + "/a?fieldManager=t", contentType: applyType, body: `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "labels": {"example.com/tier": "1"}}}`, code: 403, called: true, message: tierExcluded},
+	{name: "the node of a pod, by a binding", user: "alice", method: "POST", path: pods + "/a/binding", contentType: jsonType, body: bindingOfA, code: 403, called: true,
+		message: `the request may change an excluded field that its object does not show: it also needs the verb "granular:nodeAssignment"`},
+	{name: "such a binding of a user who may", user: "pia", method: "POST", path: pods + "/a/binding?dryRun=All", contentType: jsonType, body: bindingOfA, code: 201, called: true},
 	{name: "PUT of another label", user: "alice", method: "PUT", path: pods + "/a", change: set("1", "metadata", "labels", "a"), code: 200, called: true},
 	{name: "an excluded label, by a user who may not read", user: "una", method: "PATCH", path: pods + "/a", contentType: mergeType, body: `{"metadata": {"labels": {"example.com/tier": "1"}}}`, code: 403, called: true,
 		message: "does not meet them (details are shown to users who may get the object): condition=granular.proviso.dev/exclude"},

@@ -136,7 +136,6 @@ func testMappings(t *testing.T, r *rig) {
 		{"status", "", []string{"patch", "deployment/web", "--subresource=status", "--type=merge", `-p={"status":{"observedGeneration":9}}`}, "status.observedGeneration"},
 		{"another field of the status", "", []string{"patch", "deployment/web", "--subresource=status", "--type=merge", `-p={"status":{"replicas":1}}`}, ""},
 		{"replicas", "", []string{"patch", "replicaset/set", "--type=merge", `-p={"spec":{"replicas":2}}`}, "spec.replicas"},
-		{"scale", "", []string{"patch", "replicaset/set", "--subresource=scale", "--type=merge", `-p={"spec":{"replicas":2}}`}, "spec.replicas"},
 		{"another field beside replicas", "", []string{"patch", "replicaset/set", "--type=merge", `-p={"spec":{"minReadySeconds":1}}`}, ""},
 	} {
 		for _, user := range []string{"erin", "frank"} {
@@ -154,6 +153,7 @@ func testMappings(t *testing.T, r *rig) {
 			}
 		}
 	}
+	testIndirectWrites(t, r)
 	controller := []string{"--as=system:serviceaccount:kube-system:deployment-controller", "--as-group=system:serviceaccounts:kube-system", "--as-group=system:authenticated"}
 	r.kubectl(t, "", append(controller, "patch", "deployment/web", "--subresource=status", "--type=merge", `-p={"status":{"observedGeneration":9}}`)...)
 

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package probe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,29 +119,60 @@ func isLate(status *metav1.Status, err error) bool {
 	return status.Reason == metav1.StatusReasonTimeout
 }
 
-// run sends the canaries, one after the other. The first that the inner door does not refuse with the digest ends the round.
+// run sends the canaries at the same time, so that a slow server answers all of them in one interval, except for equal ones, which are sent
+// one after the other. What is news beats an answer that is late.
 func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string) outcome {
-	for _, c := range canaries {
-		c.request.Namespace = namespace
-		request, err := c.request.For(ctx, server, r.nonce)
-		if err != nil {
-			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err))}
+	var group sync.WaitGroup
+	outcomes := make([]outcome, len(canaries))
+	for i := range canaries {
+		if i > 0 && canaries[i].verb == canaries[i-1].verb {
+			continue // it follows the equal one
 		}
-		status, err := kubeapiservers.Send(client, request)
-		if err != nil {
-			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus), late: isLate(nil, err)}
-		}
-		if kubeapiservers.Passed(status) {
-			return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
-		}
-		switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
-		case !ok:
-			return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true, late: isLate(status, nil)}
-		case got != digest:
-			return outcome{result: OtherManifest, message: kubeapiservers.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
-		}
+		group.Go(func() {
+			for ; ; i++ {
+				outcomes[i] = r.send(ctx, client, server, namespace, digest, canaries[i])
+				if i+1 == len(canaries) || canaries[i+1].verb != canaries[i].verb {
+					return
+				}
+			}
+		})
 	}
-	return r.tied()
+	group.Wait()
+	return cmp.Or(slices.MaxFunc(outcomes, func(a, b outcome) int { return a.weight() - b.weight() }), r.tied())
+}
+
+// weight orders the outcomes of canaries by what they say. Of equal ones the first counts.
+func (o outcome) weight() int {
+	switch {
+	case o.result == "":
+		return 0 // refused by the inner door
+	case o.late:
+		return 1
+	}
+	return 2
+}
+
+// send sends a canary. The outcome is zero if the inner door has refused it with the digest.
+func (r *round) send(ctx context.Context, client *http.Client, server, namespace, digest string, c canary) outcome {
+	c.request.Namespace = namespace
+	request, err := c.request.For(ctx, server, r.nonce)
+	if err != nil {
+		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err))}
+	}
+	status, err := kubeapiservers.Send(client, request)
+	if err != nil {
+		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus), late: isLate(nil, err)}
+	}
+	if kubeapiservers.Passed(status) {
+		return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
+	}
+	switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
+	case !ok:
+		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true, late: isLate(status, nil)}
+	case got != digest:
+		return outcome{result: OtherManifest, message: kubeapiservers.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
+	}
+	return outcome{}
 }
 
 // tied returns the result of a round whose canaries were all refused by the inner door.

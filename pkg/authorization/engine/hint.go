@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -111,14 +112,16 @@ func (e *evaluation) allowsWith(p *Policy, with *selectingRequest) bool {
 	return result.IsTrue()
 }
 
-// selectingRequest is a request with other selectors.
+// selectingRequest is a request with other selectors, as a server reads it over HTTP.
 type selectingRequest struct {
 	authorizer.Attributes
 
+	// byLabels and byFields are the selectors as a client sends them.
+	byLabels, byFields string
+
 	labels labels.Requirements
 	fields fields.Requirements
-	// otherName says that the requirement that names the object is replaced.
-	otherName bool
+	name   string
 }
 
 // GetLabelSelector implements authorizer.Attributes.
@@ -127,18 +130,8 @@ func (s *selectingRequest) GetLabelSelector() (labels.Requirements, error) { ret
 // GetFieldSelector implements authorizer.Attributes.
 func (s *selectingRequest) GetFieldSelector() (fields.Requirements, error) { return s.fields, nil }
 
-// GetName implements authorizer.Attributes. A server takes the name from a field selector that requires one.
-func (s *selectingRequest) GetName() string {
-	for _, r := range s.fields {
-		if r.Field == metav1.ObjectNameField && r.Operator == selection.Equals {
-			return r.Value
-		}
-	}
-	if s.otherName {
-		return ""
-	}
-	return s.Attributes.GetName()
-}
+// GetName implements authorizer.Attributes.
+func (s *selectingRequest) GetName() string { return s.name }
 
 var labelOperators = map[string]selection.Operator{
 	string(metav1.LabelSelectorOpIn): selection.In, string(metav1.LabelSelectorOpNotIn): selection.NotIn,
@@ -153,46 +146,70 @@ func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *s
 	if err != nil || fieldsErr != nil || len(byLabels)+len(byFields) > maxHintRequirements {
 		return nil, false
 	}
-	with = &selectingRequest{Attributes: a}
 	has := func(key string, inFields bool) bool {
 		return slices.ContainsFunc(wanted, func(w partial.Wanted) bool { return w.Key == key && w.InFields == inFields })
 	}
-	with.otherName = has(metav1.ObjectNameField, true)
-	with.labels = slices.DeleteFunc(slices.Clone(byLabels), func(r labels.Requirement) bool { return has(r.Key(), false) })
-	with.fields = slices.DeleteFunc(slices.Clone(byFields), func(r fields.Requirement) bool { return has(r.Field, true) })
+	byLabels = slices.DeleteFunc(slices.Clone(byLabels), func(r labels.Requirement) bool { return has(r.Key(), false) })
+	byFields = slices.DeleteFunc(slices.Clone(byFields), func(r fields.Requirement) bool { return has(r.Field, true) })
 	for _, w := range wanted {
-		switch {
-		case !w.InFields && len(w.Values) == 1 && w.Operator == string(metav1.LabelSelectorOpIn):
-			ok = with.addLabel(w.Key, selection.Equals, w.Values)
-		case !w.InFields:
-			ok = with.addLabel(w.Key, labelOperators[w.Operator], w.Values)
-		default:
-			ok = with.addField(w)
+		if w.InFields {
+			byFields, ok = addField(byFields, w)
+		} else {
+			byLabels, ok = addLabel(byLabels, w)
 		}
 		if !ok {
 			return nil, false
 		}
 	}
-	return with, len(wanted) > 0
+	return servedWith(a, byLabels, byFields)
 }
 
-func (s *selectingRequest) addLabel(key string, operator selection.Operator, values []string) bool {
-	requirement, err := labels.NewRequirement(key, operator, values)
-	if err != nil {
-		return false
+// servedWith returns a request with selectors, as a server reads it from their texts: the values of a requirement are sorted, for example. It
+// returns false if a server refuses the texts, if they cannot be named in a reason, or if kube-apiserver sends an authorization webhook only a
+// part of them.
+func servedWith(a authorizer.Attributes, byLabels labels.Requirements, byFields fields.Requirements) (*selectingRequest, bool) {
+	if slices.ContainsFunc(byLabels, func(r labels.Requirement) bool {
+		return r.Operator() == selection.GreaterThan || r.Operator() == selection.LessThan
+	}) {
+		return nil, false
 	}
-	s.labels = append(s.labels, *requirement)
-	return true
+	s := &selectingRequest{Attributes: a, byLabels: labels.NewSelector().Add(byLabels...).String(), byFields: fieldText(byFields)}
+	if len(s.text()) > maxHintBytes || !isShownAsIs(s.byFields) {
+		return nil, false
+	}
+	selector, fieldsErr := fields.ParseSelector(s.byFields)
+	var err error
+	if s.labels, err = labels.ParseToRequirements(s.byLabels); err != nil || fieldsErr != nil {
+		return nil, false
+	}
+	s.fields = selector.Requirements()
+	// A server takes the name of a list or watch from the field selector, see request.RequestInfoFactory.
+	if name, ok := selector.RequiresExactMatch(metav1.ObjectNameField); ok && a.GetVerb() != "deletecollection" && len(content.IsPathSegmentName(name)) == 0 {
+		s.name = name
+	}
+	return s, true
+}
+
+// addLabel adds a requirement on a label. It returns false if the requirement is not valid.
+func addLabel(requirements labels.Requirements, w partial.Wanted) (labels.Requirements, bool) {
+	operator := labelOperators[w.Operator]
+	if operator == selection.In && len(w.Values) == 1 {
+		operator = selection.Equals
+	}
+	requirement, err := labels.NewRequirement(w.Key, operator, w.Values)
+	if err != nil {
+		return nil, false
+	}
+	return append(requirements, *requirement), true
 }
 
 // addField adds a requirement on a field, which has one value. It returns false if a client cannot copy the requirement from a reason.
-func (s *selectingRequest) addField(w partial.Wanted) bool {
+func addField(requirements fields.Requirements, w partial.Wanted) (fields.Requirements, bool) {
 	operator, ok := map[string]selection.Operator{string(metav1.FieldSelectorOpIn): selection.Equals, string(metav1.FieldSelectorOpNotIn): selection.NotEquals}[w.Operator]
 	if !ok || len(w.Values) != 1 || w.Key == "" || strings.ContainsAny(w.Key, `=!,\`) || !isShownAsIs(w.Key) || !isShownAsIs(w.Values[0]) {
-		return false
+		return nil, false
 	}
-	s.fields = append(s.fields, fields.Requirement{Field: w.Key, Operator: operator, Value: w.Values[0]})
-	return true
+	return append(requirements, fields.Requirement{Field: w.Key, Operator: operator, Value: w.Values[0]}), true
 }
 
 // isShownAsIs reports whether a reason shows a text without a change: reasons replace control characters, for example.
@@ -200,28 +217,26 @@ func isShownAsIs(text string) bool {
 	return strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-// text names the selectors as a client sends them. It is empty if they are too long.
-func (s *selectingRequest) text() string {
-	var byFields []fields.Selector
-	for _, r := range s.fields {
+func fieldText(requirements fields.Requirements) string {
+	var selectors []fields.Selector
+	for _, r := range requirements {
 		if r.Operator == selection.NotEquals {
-			byFields = append(byFields, fields.OneTermNotEqualSelector(r.Field, r.Value))
+			selectors = append(selectors, fields.OneTermNotEqualSelector(r.Field, r.Value))
 		} else {
-			byFields = append(byFields, fields.OneTermEqualSelector(r.Field, r.Value))
+			selectors = append(selectors, fields.OneTermEqualSelector(r.Field, r.Value))
 		}
 	}
-	text := "use "
-	if len(s.labels) > 0 {
-		text += "the label selector " + labels.NewSelector().Add(s.labels...).String()
+	return fields.AndSelectors(selectors...).String()
+}
+
+// text names the selectors.
+func (s *selectingRequest) text() string {
+	var named []string
+	if s.byLabels != "" {
+		named = append(named, "the label selector "+s.byLabels)
 	}
-	if len(byFields) > 0 {
-		if len(s.labels) > 0 {
-			text += " and "
-		}
-		text += "the field selector " + fields.AndSelectors(byFields...).String()
+	if s.byFields != "" {
+		named = append(named, "the field selector "+s.byFields)
 	}
-	if len(text) > maxHintBytes {
-		return ""
-	}
-	return text
+	return "use " + strings.Join(named, " and ")
 }

@@ -8,6 +8,7 @@ package authorization
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -209,6 +210,7 @@ var labelOperators = map[metav1.LabelSelectorOperator]selection.Operator{
 	metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 }
 
+// labelRequirementsOf returns requirements as a server reads them from the text of a selector: sorted by key, and with sorted values, each once.
 func labelRequirementsOf(requirements []metav1.LabelSelectorRequirement) (labels.Requirements, error) {
 	var (
 		result labels.Requirements
@@ -220,13 +222,14 @@ func labelRequirementsOf(requirements []metav1.LabelSelectorRequirement) (labels
 			errs = append(errs, fmt.Errorf("%q is not a label selector operator", r.Operator))
 			continue
 		}
-		requirement, err := labels.NewRequirement(r.Key, operator, r.Values)
+		requirement, err := labels.NewRequirement(r.Key, operator, slices.Compact(slices.Sorted(slices.Values(r.Values))))
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
 		result = append(result, *requirement)
 	}
+	slices.SortStableFunc(result, func(a, b labels.Requirement) int { return strings.Compare(a.Key(), b.Key()) })
 	return result, utilerrors.NewAggregate(errs)
 }
 

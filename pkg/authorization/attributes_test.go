@@ -8,6 +8,7 @@ package authorization_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -84,6 +85,28 @@ func TestAttributesOf(t *testing.T) {
 				t.Errorf("lazy attributes (-eager +lazy):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestRequirementsAreReadAsATextIs has the requirements of a review in any order: they are those of a request that has them in its URL.
+func TestRequirementsAreReadAsATextIs(t *testing.T) {
+	t.Parallel()
+	of := func(selector *authorizationv1.LabelSelectorAttributes) (shown []string) {
+		resource := &authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", LabelSelector: selector}
+		for _, r := range authorization.AttributesOf(&user.DefaultInfo{}, resource, nil).LabelSelectorRequirements {
+			shown = append(shown, fmt.Sprint(r.Key(), " ", r.Operator(), " ", r.ValuesUnsorted()))
+		}
+		return shown
+	}
+	review := &authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{
+		{Key: "b", Operator: metav1.LabelSelectorOpIn, Values: []string{"y", "x", "y"}}, {Key: "c", Operator: metav1.LabelSelectorOpExists},
+		{Key: "a", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"x"}}}}
+	want := of(&authorizationv1.LabelSelectorAttributes{RawSelector: "b in (y,x,y),c,a notin (x)"})
+	if diff := cmp.Diff(want, of(review)); diff != "" || len(want) != 3 {
+		t.Errorf("-text +requirements:\n%s", diff)
+	}
+	if got := review.Requirements[0].Values; !slices.Equal(got, []string{"y", "x", "y"}) {
+		t.Errorf("the review has become %q", got)
 	}
 }
 

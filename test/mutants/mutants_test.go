@@ -242,6 +242,7 @@ var suites = []mutation.Suite{
 		{Name: "failure mode: Deny is the default", File: "evaluate.go", Old: "if e.mode != FailureModeNoOpinion {", New: "if e.mode == FailureModeDeny {"},
 		{Name: "explained: after the later sets", File: "evaluate.go", Old: "return noOpinionBecause(why, joinErrors(e.errs))", New: "return NoOpinion(why(), joinErrors(e.errs))", Test: "^TestExplainedAtTheEnd$"},
 		{Name: "reasons: texts that look like a reason", File: "reason.go", Old: "entry.ReplaceAllString(text, \"$1 = \")", New: "text", Test: "^TestReasonsOfAuthors$"},
+		{Name: "attributes: the values of requirements are sorted", File: "attributes.go", Old: "slices.Compact(slices.Sorted(slices.Values(r.Values)))", New: "r.Values", Test: "^TestRequirements"},
 		{Name: "authors: permission", File: "upstream.go", Old: "if e.permit != nil {", New: "if false {", Test: "^TestAuthors"},
 		{Name: "lazy: what is not concrete denies", File: "lazy.go", Old: "return Deny(\"failed closed\", errNotConcrete)", New: "return Allow(\"\", nil)", Test: "^TestLazyDeniesResiduals$"},
 		{Name: "path of a resource", File: "attributes.go", Old: "if a.IsResourceRequest() {\n\t\treturn \"\"", New: "if false {\n\t\treturn \"\"", Test: "^TestPathOf$"},

@@ -35,6 +35,8 @@ const (
 	mistakesCostLimit = cel.CostLimit
 	// maxListedVerbs bounds the verbs that a warning lists.
 	maxListedVerbs = 8
+	// maxListedValues bounds the values of a requirement that a warning lists.
+	maxListedValues = 8
 	// maxVerbsInCondition bounds the verbs in a condition for which a verb is looked for that may have been meant, and
 	// maxVerbsMeant the verbs among which it is looked for. A policy may have hundreds of the former and 4096 of the latter, and
 	// each pair takes some microseconds.
@@ -52,7 +54,7 @@ var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 func mistakesOf(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
 	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec))
 	if expression != nil {
-		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), neverTrue(ctx, spec, expression))
+		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), selectorMistakes(expression), neverTrue(ctx, spec, expression))
 	}
 	return warnings[:min(len(warnings), typechecking.MaxWarnings)]
 }
@@ -129,6 +131,34 @@ func verbMistakes(expression *partial.Expression, rules []policyv1alpha1.PolicyR
 		}
 	}
 	return warnings
+}
+
+// selectorMistakes returns a warning for each list in a condition with which the values of a requirement are compared, although no request
+// has such values: a server sorts the values of a label, and the requirement of a field has one value.
+func selectorMistakes(expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
+	for _, list := range expression.ComparedLabelValues() {
+		if sorted := sets.List(sets.New(list...)); !slices.Equal(list, sorted) {
+			warnings = append(warnings, conditionWarning("no requirement of request.labelSelector has the values %s: a server sorts them, and keeps each once; compare with %s", shortList(list), shortList(sorted)))
+		}
+	}
+	for _, list := range expression.ComparedFieldValues() {
+		if len(list) != 1 {
+			warnings = append(warnings, conditionWarning("no requirement of request.fieldSelector has the values %s: each has exactly one value", shortList(list)))
+		}
+	}
+	return warnings
+}
+
+// shortList shows a list of texts of an author, which may be long.
+func shortList(texts []string) string {
+	var quoted []string
+	for _, text := range texts[:min(len(texts), maxListedValues)] {
+		quoted = append(quoted, shortQuote(text))
+	}
+	if len(texts) > maxListedValues {
+		quoted = append(quoted, "…")
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
 }
 
 // shortQuote quotes a text of an author, which may be long.

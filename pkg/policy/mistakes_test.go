@@ -48,6 +48,9 @@ func TestMistakesInConditions(t *testing.T) {
 	operation := func(text, meant string) string {
 		return fmt.Sprintf("spec.condition: operation is never %q: it is CREATE, UPDATE, DELETE or CONNECT; did you mean %q?", text, meant)
 	}
+	labelValues := func(list, sorted string) string {
+		return fmt.Sprintf("spec.condition: no requirement of request.labelSelector has the values %s: a server sorts them, and keeps each once; compare with %s", list, sorted)
+	}
 	for _, tc := range []struct {
 		name, verbs, condition string
 		effect                 api.PolicyEffect
@@ -91,6 +94,16 @@ func TestMistakesInConditions(t *testing.T) {
 			name: "held back, false or an error", verbs: "create", effect: "NoOpinion", condition: `object.a == 1 && oldObject.a == 1`,
 			want: []string{onRule("false or an error", "create", "keeps Allow policies from allowing those for which it is an error") + created},
 		},
+		{name: "values of labels as a server has them", verbs: "list", condition: `request.labelSelector.requirements.exists(r, r.values == ["a", "b"] || r.values == [])`},
+		{name: "values of labels that are not sorted", verbs: "list", condition: `request.labelSelector.requirements.exists(r, r.key == "team" && r.values == ["b", "a"])`, want: []string{labelValues(`["b", "a"]`, `["a", "b"]`)}},
+		{name: "a value of a label twice, excluded", verbs: "list", condition: `request.labelSelector.requirements.all(r, r.values != ["a", "a"])`, want: []string{labelValues(`["a", "a"]`, `["a"]`)}},
+		{name: "many values of a label", verbs: "list", condition: `request.labelSelector.requirements[0].values == ["9", "8", "7", "6", "5", "4", "3", "2", "1"]`,
+			want: []string{labelValues(`["9", "8", "7", "6", "5", "4", "3", "2", …]`, `["1", "2", "3", "4", "5", "6", "7", "8", …]`)}},
+		{name: "one value of a field", verbs: "list", condition: `request.fieldSelector.requirements.exists(r, r.values == ["b"])`},
+		{name: "two values of a field", verbs: "list", condition: `request.fieldSelector.requirements.exists(r, r.key == "spec.nodeName" && r.values == ["a", "b"])`,
+			want: []string{`spec.condition: no requirement of request.fieldSelector has the values ["a", "b"]: each has exactly one value`}},
+		{name: "no value of a field", verbs: "list", condition: `request.fieldSelector.requirements.exists(r, r.values == [])`,
+			want: []string{`spec.condition: no requirement of request.fieldSelector has the values []: each has exactly one value`}},
 		{
 			name: "denied, the operation of another rule", verbs: "update", effect: "Deny", condition: `operation == "DELETE"`,
 			want: []string{onRule("false", "update", "denies none of them")},

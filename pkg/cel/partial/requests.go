@@ -110,3 +110,60 @@ func addTexts(n *node, texts *[]string) {
 	default:
 	}
 }
+
+// ComparedLabelValues returns the lists of constant strings with which the expression compares the values of a requirement of the label
+// selector of the request by == or !=. Each list is returned once, in the order in which they are written.
+func (e *Expression) ComparedLabelValues() [][]string { return e.comparedValues(labelSelector) }
+
+// ComparedFieldValues is ComparedLabelValues for the field selector.
+func (e *Expression) ComparedFieldValues() [][]string { return e.comparedValues(fieldSelector) }
+
+func (e *Expression) comparedValues(selector string) [][]string {
+	f := &valuesFinder{selector: selector}
+	f.find(e.tree, nil)
+	return f.lists
+}
+
+// valuesFinder finds the lists with which the values of requirements of a selector are compared.
+type valuesFinder struct {
+	selector string
+	lists    [][]string
+}
+
+// find adds the lists in an expression. requirements are the variables that stand for a requirement in it.
+func (f *valuesFinder) find(n *node, requirements []string) {
+	if n.kind == callNode && (n.name == operators.Equals || n.name == operators.NotEquals) && len(n.args) == 2 {
+		for i, arg := range n.args {
+			if f.isValues(arg, requirements) {
+				f.add(n.args[1-i])
+			}
+		}
+	}
+	if n.target != nil {
+		f.find(n.target, requirements)
+	}
+	if n.kind == macroNode && len(n.binders) > 0 && isRequirements(n.target, f.selector) {
+		requirements = append(slices.Clone(requirements), n.binders[len(n.binders)-1])
+	}
+	for _, arg := range n.args {
+		f.find(arg, requirements)
+	}
+}
+
+// isValues reports whether an expression is the values of a requirement.
+func (f *valuesFinder) isValues(n *node, requirements []string) bool {
+	if n.kind != selectNode || n.test || n.name != "values" {
+		return false
+	}
+	of := n.target
+	return of.kind == variableNode && slices.Contains(requirements, of.name) ||
+		of.kind == callNode && of.name == operators.Index && len(of.args) == 2 && isRequirements(of.args[0], f.selector)
+}
+
+func (f *valuesFinder) add(n *node) {
+	texts, ok := constantTexts(n)
+	isThere := func(list []string) bool { return slices.Equal(list, texts) }
+	if ok && !slices.ContainsFunc(f.lists, isThere) {
+		f.lists = append(f.lists, texts)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -156,6 +158,45 @@ func TestComparedTextsOfEachForm(t *testing.T) {
 			}
 			if got := e.ComparedTexts(cel.Request, "verb"); !slices.Equal(got, tc.want) {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestComparedValues compares the values of requirements of selectors in every form in which a condition can be written, and in some that
+// compare something else.
+func TestComparedValues(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, expression string
+		labels, fields   [][]string
+	}{
+		{name: "nothing", expression: "true"},
+		{name: "equal", expression: `request.labelSelector.requirements.exists(r, r.values == ["b", "a"])`, labels: [][]string{{"b", "a"}}},
+		{name: "the other way", expression: `request.labelSelector.requirements.all(r, ["b", "a"] == r.values)`, labels: [][]string{{"b", "a"}}},
+		{name: "not equal", expression: `request.labelSelector.requirements.exists(r, r.values != ["b"])`, labels: [][]string{{"b"}}},
+		{name: "of fields", expression: `request.fieldSelector.requirements.exists(r, r.values == ["b"])`, fields: [][]string{{"b"}}},
+		{name: "both", expression: `request.fieldSelector.requirements.exists(r, r.values == ["b"] && request.labelSelector.requirements.exists(q, q.values == r.values || q.values == ["a"]))`,
+			labels: [][]string{{"a"}}, fields: [][]string{{"b"}}},
+		{name: "by index", expression: `request.labelSelector.requirements[0].values == ["b"]`, labels: [][]string{{"b"}}},
+		{name: "index and requirement", expression: `request.labelSelector.requirements.exists(i, r, r.values == ["b"])`, labels: [][]string{{"b"}}},
+		{name: "empty, long and twice", expression: `request.labelSelector.requirements.exists(r, r.values == [] || r.values == ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"] || r.values == [])`,
+			labels: [][]string{nil, {"1", "2", "3", "4", "5", "6", "7", "8", "9", "0"}}},
+		{name: "a list that is not constant", expression: `request.labelSelector.requirements.exists(r, r.values == [request.name])`},
+		{name: "another function", expression: `request.labelSelector.requirements.exists(r, r.values + ["a"] == [] && "a" in r.values)`},
+		{name: "one value", expression: `request.labelSelector.requirements.exists(r, r.values[0] == "a" && r.key == "k")`},
+		{name: "a variable of a macro in it", expression: `request.labelSelector.requirements.exists(r, object.l.exists(q, q.values == ["b", "a"]))`},
+		{name: "a variable of the same name", expression: `request.labelSelector.requirements.exists(r, r.key == "k") && object.l.exists(r, r.values == ["b", "a"])`},
+		{name: "a variable of another macro", expression: `object.l.exists(r, r.values == ["b", "a"])`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			e, err := policyCompiler(t).Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([][][]string{tc.labels, tc.fields}, [][][]string{e.ComparedLabelValues(), e.ComparedFieldValues()}); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}

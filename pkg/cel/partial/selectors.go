@@ -28,6 +28,12 @@ const (
 	maxOperands = 8
 )
 
+// The selectors of the variable request.
+const (
+	labelSelector = "labelSelector"
+	fieldSelector = "fieldSelector"
+)
+
 // Wanted is a requirement of a selector of the request for which an expression may look. Nothing says that the expression is
 // true for a request that has it.
 type Wanted struct {
@@ -86,9 +92,8 @@ type selectorMacro struct {
 // maxSelectorMacros.
 func findSelectorMacros(n *node, found *[]*selectorMacro) {
 	if n.kind == macroNode && len(*found) < maxSelectorMacros && len(n.binders) > 0 {
-		root, path, ok := pathOf(n.target)
-		if ok && root == cel.Request && (slices.Equal(path, []string{"labelSelector", "requirements"}) || slices.Equal(path, []string{"fieldSelector", "requirements"})) {
-			m := &selectorMacro{inFields: path[0] == "fieldSelector", roles: map[string]role{}, binder: n.binders[len(n.binders)-1], operands: map[role][]*node{}}
+		if isLabels, isFields := isRequirements(n.target, labelSelector), isRequirements(n.target, fieldSelector); isLabels || isFields {
+			m := &selectorMacro{inFields: isFields, roles: map[string]role{}, binder: n.binders[len(n.binders)-1], operands: map[role][]*node{}}
 			for _, body := range n.args {
 				m.collect(body)
 			}
@@ -101,6 +106,12 @@ func findSelectorMacros(n *node, found *[]*selectorMacro) {
 	for _, arg := range n.args {
 		findSelectorMacros(arg, found)
 	}
+}
+
+// isRequirements reports whether an expression is the requirements of a selector of the request.
+func isRequirements(n *node, selector string) bool {
+	root, path, ok := pathOf(n)
+	return ok && root == cel.Request && slices.Equal(path, []string{selector, "requirements"})
 }
 
 // collect adds the operands that are compared with parts of the requirement.
@@ -202,7 +213,7 @@ func (t *operandReader) of(n *node) []string {
 		return textsOf(n.value)
 	}
 	if texts, ok := constantTexts(n); ok {
-		return texts
+		return texts[:min(len(texts), maxWantedValues)]
 	}
 	part := &Part{node: n}
 	if !part.ReadsOnly(cel.Request) || t.cost >= t.limit {
@@ -220,13 +231,13 @@ func (t *operandReader) of(n *node) []string {
 	return textsOf(value)
 }
 
-// constantTexts returns the texts in a list of constants, as textsOf does, without planning its evaluation. It returns false for anything
-// else.
+// constantTexts returns the texts in a list of constants without planning its evaluation, or none if some of them are no texts. It returns
+// false for anything else.
 func constantTexts(n *node) (texts []string, ok bool) {
 	if n.kind != listNode || len(n.optional) > 0 || slices.ContainsFunc(n.args, func(arg *node) bool { return arg.kind != constantNode }) {
 		return nil, false
 	}
-	for _, arg := range n.args[:min(len(n.args), maxWantedValues)] {
+	for _, arg := range n.args {
 		text, isText := arg.value.(types.String)
 		if !isText {
 			return nil, true

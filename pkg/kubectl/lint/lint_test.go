@@ -146,6 +146,7 @@ func TestMistakes(t *testing.T) {
 		{name: "another type", policy: things(`object.spec.size == "dev"`), args: []string{"--openapi", schemas}, want: "no matching overload"},
 		{name: "never true", policy: things(`request.verb == "update" && object.spec.class == "dev"`), want: "spec.condition: "},
 		{name: "an operation", policy: things(`operation == "CREAT"`), want: `operation is never "CREAT"`},
+		{name: "values in another order", policy: things(`request.labelSelector.requirements.exists(r, r.values == ["b", "a"])`), want: `compare with ["a", "b"]`},
 		{name: "a subject", policy: strings.Replace(things(`object.spec.class == "dev"`), "name: alice", `name: "*"`, 1), want: "subjects have no wildcards"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

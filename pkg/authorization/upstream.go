@@ -17,7 +17,9 @@ import (
 // written against them can use our authorizers. Those types have no place for failure
 // modes and, on a lone set, for the authorizer's name; each condition carries them
 // along, so that FromUpstream finds them again. Upstream folds chains that can end in
-// one way only, which keeps their meaning.
+// one way only. To upstream a set without Deny conditions cannot deny, so an Allow after a
+// set that can fail to Deny becomes a condition, which keeps the chain from being folded to Allow.
+// Only FromUpstream makes it an Allow again: to an evaluator that does not know Proviso it never holds.
 func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
 	switch d.kind {
 	case kindAllow:
@@ -27,9 +29,14 @@ func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
 	case kindConditions:
 		return conditionsToUpstream(d.conditions, Set{})
 	case kindChain:
-		union := authorizer.ConditionsAwareDecisionUnion{}
+		union, canFail := authorizer.ConditionsAwareDecisionUnion{}, false
 		for _, s := range d.chain {
-			union.Add(s.AuthorizerName, s.toUpstream())
+			member := s.toUpstream()
+			if canFail && member.IsAllow() {
+				member = unfoldedAllow(member)
+			}
+			union.Add(s.AuthorizerName, member)
+			canFail = canFail || s.canFail()
 		}
 		return union.ToDecision()
 	default:
@@ -53,11 +60,19 @@ func conditionsToUpstream(conditions []Condition, of Set) authorizer.ConditionsA
 	return authorizer.ConditionsAwareDecisionConditionsMap(byEffect[EffectDeny], byEffect[EffectNoOpinion], byEffect[EffectAllow])
 }
 
+// unfoldedAllow returns an Allow as a condition set, which setFromUpstream reads as the Allow. No evaluator has its type.
+func unfoldedAllow(d authorizer.ConditionsAwareDecision) authorizer.ConditionsAwareDecision {
+	c := Condition{ID: "authorization.proviso.dev/allow", Type: "authorization.proviso.dev/unfolded", Effect: EffectAllow}
+	return authorizer.ConditionsAwareDecisionConditionsMap(nil, nil, []authorizer.Condition{
+		upstreamCondition{Condition: c, set: &Set{Decision: Allow(d.Reason(), d.Error())}},
+	})
+}
+
 // upstreamCondition is a Condition as an authorizer.Condition of k8s.io/apiserver. It carries the
 // name, the failure mode and the author of its set, which upstream's sets cannot hold.
 type upstreamCondition struct {
 	Condition
-	set *Set // without its decision, and shared by its conditions
+	set *Set // shared by its conditions, and without a decision other than the Allow of unfoldedAllow
 }
 
 var _ authorizer.Condition = upstreamCondition{}
@@ -162,6 +177,9 @@ func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 	set := Set{Decision: Decision{kind: kindConditions, conditions: all}}
 	if len(owners) == 1 { // the set is as one of our authorizers made it
 		for owner := range owners {
+			if owner != nil && owner.Decision.IsAllow() && all[0].Effect == EffectAllow {
+				return *owner
+			}
 			if owner != nil {
 				set.AuthorizerName, set.FailureMode, set.Author = owner.AuthorizerName, owner.FailureMode, owner.Author
 			}

@@ -8,8 +8,10 @@ package authorization_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 )
 
 func TestUpstreamKeepsNamesAndFailureModes(t *testing.T) {
@@ -48,6 +51,45 @@ func TestUpstreamKeepsNamesAndFailureModes(t *testing.T) {
 	}
 }
 
+// TestUpstreamKeepsFailures translates chains that end with Allow after conditions of an unknown type, which upstream would fold to Allow. The
+// reason of the Allow is kept.
+func TestUpstreamKeepsFailures(t *testing.T) {
+	t.Parallel()
+	set := func(name string, mode authorization.FailureMode, d authorization.Decision) authorization.Set {
+		return authorization.Set{AuthorizerName: name, FailureMode: mode, Decision: d}
+	}
+	unknown := func(text string) authorization.Decision {
+		return authorization.Conditions(condition(0, authorization.EffectAllow, text))
+	}
+	allow, noOpinion := authorization.Allow("because", errCondition), authorization.FailureModeNoOpinion
+	for _, tc := range []struct {
+		name string
+		sets []authorization.Set
+		want string
+	}{
+		{"an unknown type", []authorization.Set{set("a", "", unknown(isUnsupported)), set("b", "", allow)}, "Deny"},
+		{"an unknown type that its author evaluates to false", []authorization.Set{set("a", "", unknown(isFalse)), set("b", "", allow)}, "Allow"},
+		{"an unknown type that its author evaluates to true", []authorization.Set{set("a", "", unknown(isTrue)), set("b", "", authorization.Deny("", nil))}, "Allow"},
+		{"the failure mode NoOpinion", []authorization.Set{set("a", noOpinion, unknown(isUnsupported)), set("b", "", allow)}, "Allow"},
+		{"in a nested chain", []authorization.Set{set("n", "", authorization.Chained(set("a", "", unknown(isUnsupported)), set("b", "", allow))), set("z", "", allow)}, "Deny"},
+		{"before a nested chain", []authorization.Set{set("a", "", unknown(isUnsupported)), set("n", "", authorization.Chained(set("a", noOpinion, unknown(isFalse)), set("b", "", allow)))}, "Deny"},
+		{"a nested chain before Allow", []authorization.Set{set("n", "", authorization.Chained(set("a", "", unknown(isUnsupported)))), set("z", "", allow)}, "Deny"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d := authorization.Chained(tc.sets...)
+			before, upstream := d.Evaluate(t.Context(), literal{}), authorization.ToUpstream(d)
+			after := authorization.FromUpstream("lone", upstream).Evaluate(t.Context(), literal{})
+			if kindOf(before) != tc.want || kindOf(after) != tc.want || !strings.Contains(after.Reason(), before.Reason()) {
+				t.Errorf("got %s (%s), and %s (%s) after the translation, want %s", kindOf(before), before.Reason(), kindOf(after), after.Reason(), tc.want)
+			}
+			if alone := authorizer.PartiallyEvaluateConditionsAwareDecision(t.Context(), upstream, nil, nil); tc.want == "Deny" && alone.IsAllow() {
+				t.Errorf("an evaluator that does not know the type says %s", alone)
+			}
+		})
+	}
+}
+
 func compareSets(t *testing.T, want, got []authorization.Set) {
 	t.Helper()
 	type flat struct {
@@ -71,28 +113,34 @@ func compareSets(t *testing.T, want, got []authorization.Set) {
 	}
 }
 
-// TestUpstreamKeepsMeaning compares over random trees. Upstream folds what can end in
-// one way only without evaluating it, so trees with conditions that nobody can
-// evaluate, which are failures to us, are left out.
-func TestUpstreamKeepsMeaning(t *testing.T) {
+var (
+	upstreamCases = flag.Int("upstream-cases", 20_000, "the number of random decisions of TestLawOfUpstream")
+	upstreamSeed  = flag.Uint64("upstream-seed", 5, "the seed of TestLawOfUpstream")
+)
+
+// TestLawOfUpstream translates random decisions to the types of k8s.io/apiserver and back: they mean the same, also nested chains whose
+// conditions have unknown types.
+func TestLawOfUpstream(t *testing.T) {
 	t.Parallel()
-	r := rand.New(rand.NewPCG(5, 6))
-	compared := 0
-	for range 12000 {
+	r := rand.New(rand.NewPCG(*upstreamSeed, 6)) //nolint:gosec // a test
+	unsupported, failed := 0, 0
+	for range cases.Number(*upstreamCases) {
 		d := authorization.Chained(randomSets(r, 2, complete)...)
-		if containsText(d, isUnsupported) {
-			continue
-		}
-		compared++
 		upstream := authorization.ToUpstream(d)
 		want := d.Evaluate(t.Context(), literal{})
 		got := authorization.FromUpstream("lone", upstream).Evaluate(t.Context(), literal{})
 		if kindOf(got) != kindOf(want) {
 			t.Fatalf("%s\nmeans %s but comes back from upstream as %s", upstream, kindOf(want), kindOf(got))
 		}
+		if containsText(d, isUnsupported) {
+			unsupported++
+			if want.IsDeny() {
+				failed++
+			}
+		}
 	}
-	if compared < 1000 {
-		t.Errorf("only %d trees were compared", compared)
+	if atLeast := cases.Number(*upstreamCases) / 20; unsupported < atLeast || failed < atLeast {
+		t.Errorf("only %d decisions had conditions that nobody can evaluate, and %d of them deny", unsupported, failed)
 	}
 }
 
@@ -176,6 +224,17 @@ func TestFromUpstreamGoesByThePlaceOfACondition(t *testing.T) {
 	got = authorization.FromUpstream("wrapper", mixed).Evaluate(t.Context(), authorization.EvaluatorFor(nil, literal{}))
 	if !got.IsDeny() {
 		t.Errorf("a failing Deny condition of somebody else beside ours with failure mode NoOpinion: got %s, want Deny", kindOf(got))
+	}
+	unfolded := authorization.ToUpstream(authorization.Chained(
+		authorization.Set{AuthorizerName: "a", Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isFalse))},
+		authorization.Set{AuthorizerName: "b", Decision: authorization.Allow("", nil)},
+	))
+	for _, member := range unfolded.UnionedDecisions() {
+		moved = slices.Collect(member.ConditionsMap().AllowConditions())
+	}
+	got = authorization.FromUpstream("wrapper", authorizer.ConditionsAwareDecisionConditionsMap(moved, nil, nil)).Evaluate(t.Context(), literal{})
+	if len(moved) != 1 || !got.IsDeny() {
+		t.Errorf("an Allow that was not folded among the Deny conditions: got %s, want Deny", kindOf(got))
 	}
 }
 

@@ -242,6 +242,8 @@ var suites = []mutation.Suite{
 		{Name: "failure mode: Deny is the default", File: "evaluate.go", Old: "if e.mode != FailureModeNoOpinion {", New: "if e.mode == FailureModeDeny {"},
 		{Name: "explained: after the later sets", File: "evaluate.go", Old: "return noOpinionBecause(why, joinErrors(e.errs))", New: "return NoOpinion(why(), joinErrors(e.errs))", Test: "^TestExplainedAtTheEnd$"},
 		{Name: "reasons: texts that look like a reason", File: "reason.go", Old: "entry.ReplaceAllString(text, \"$1 = \")", New: "text", Test: "^TestReasonsOfAuthors$"},
+		{Name: "upstream: an Allow after a set that can fail", File: "upstream.go", Old: "if canFail && member.IsAllow() {", New: "if false && canFail {", Test: "Upstream"},
+		{Name: "upstream: the place of an Allow that is not folded", File: "upstream.go", Old: "owner.Decision.IsAllow() && all[0].Effect == EffectAllow {", New: "owner.Decision.IsAllow() {", Test: "Upstream"},
 		{Name: "attributes: the values of requirements are sorted", File: "attributes.go", Old: "slices.Compact(slices.Sorted(slices.Values(r.Values)))", New: "r.Values", Test: "^TestRequirements"},
 		{Name: "authors: permission", File: "upstream.go", Old: "if e.permit != nil {", New: "if false {", Test: "^TestAuthors"},
 		{Name: "lazy: what is not concrete denies", File: "lazy.go", Old: "return Deny(\"failed closed\", errNotConcrete)", New: "return Allow(\"\", nil)", Test: "^TestLazyDeniesResiduals$"},

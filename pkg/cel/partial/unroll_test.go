@@ -84,6 +84,57 @@ func TestUnrollingIsTheSameForAllSizes(t *testing.T) {
 	}
 }
 
+// TestUnrollingKeepsErrors evaluates quantifiers over known lists in which the body is an error for one element. The residual is an error for
+// the same objects as the whole expression.
+func TestUnrollingKeepsErrors(t *testing.T) {
+	t.Parallel()
+	c, conditions := policyCompiler(t), newCompiler(t)
+	request := cel.Known(map[string]any{"verb": "create", "userInfo": map[string]any{"groups": []any{"1", "x", "2"}, "extra": map[string]any{"1": []any{}, "x": []any{}}}})
+	for _, tc := range []struct {
+		name, expression string
+		want             map[int64]string // by object.i
+	}{
+		{name: "all", expression: `request.userInfo.groups.all(g, int(g) == object.i)`, want: map[int64]string{1: "false", 3: "false"}},
+		{name: "all that hold", expression: `request.userInfo.groups.all(g, int(g) >= object.i)`, want: map[int64]string{1: "error", 2: "false"}},
+		{name: "all of a map", expression: `request.userInfo.extra.all(k, int(k) == object.i)`, want: map[int64]string{1: "error", 2: "false"}},
+		{name: "all, with the index", expression: `request.userInfo.groups.all(i, g, i < object.i && int(g) > 0)`, want: map[int64]string{3: "error", 2: "false"}},
+		{name: "all, negated", expression: `!request.userInfo.groups.all(g, int(g) >= object.i)`, want: map[int64]string{1: "error", 2: "true"}},
+		{name: "all with an element that is known to hold", expression: `request.userInfo.groups.all(g, g == "2" || int(g) == object.i)`, want: map[int64]string{1: "error", 2: "false"}},
+		{name: "exists", expression: `request.userInfo.groups.exists(g, int(g) == object.i)`, want: map[int64]string{1: "true", 3: "error"}},
+		{name: "exists in a map", expression: `request.userInfo.extra.exists(k, int(k) == object.i)`, want: map[int64]string{1: "true", 2: "error"}},
+		{name: "exists, with the index", expression: `request.userInfo.groups.exists(i, g, i == object.i || int(g) < 0)`, want: map[int64]string{0: "true", 3: "error"}},
+		{name: "exists, negated", expression: `!request.userInfo.groups.exists(g, int(g) == object.i)`, want: map[int64]string{1: "false", 3: "error"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression, err := c.Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			atOnce, err := expression.Plan(cel.Request, cel.Object)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := partially(t, c, tc.expression, cel.Values{cel.Request: request})
+			residual, err := conditions.Compile(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range tc.want {
+				object := map[string]any{"i": i}
+				got := "error"
+				if value, _, err := residual.Eval(t.Context(), cel.Values{cel.Object: object}); err == nil {
+					got = fmt.Sprint(value)
+				}
+				whole := atOnce.Eval(t.Context(), cel.Values{cel.Request: request, cel.Object: cel.Known(object)})
+				if isWhole := map[string]bool{"true": whole.IsTrue(), "false": whole.IsFalse(), "error": whole.Err() != nil}; got != want || !isWhole[want] {
+					t.Errorf("for %d the residual %s is %s, and at once it is %v, want %s", i, text, got, isWhole, want)
+				}
+			}
+		})
+	}
+}
+
 // TestUnrollingDecides keeps the decisions that unrolling finds, also where what remains of other
 // elements would be longer than a condition may be.
 func TestUnrollingDecides(t *testing.T) {

@@ -238,6 +238,7 @@ func TestInnerDoor(t *testing.T) {
 		{name: "patch, update denied in a namespace", policies: some(writes, map[string]policy{"demo/d": onVerbs(deny, "", "update")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
 		{name: "patch, update held back", policies: some(writes, map[string]policy{"n": onVerbs(noOpinion, "", "update")}), request: claim("patch"), want: "Allow", wantAsked: 1},
 		{name: "patch, create denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "create")}), request: claim("patch"), want: "Allow", wantAsked: 1},
+		{name: "patch, create could be denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "dryRun", "create")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
 		{name: "patch, create without a name denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.name == ""`, "create")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
 		{name: "status, update of the object denied", policies: some(writes, map[string]policy{"d": {effect: deny, rule: policyv1alpha1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}}}}),
 			request: claim("patch", of("persistentvolumeclaims/status")), want: "Allow", wantAsked: 1},

@@ -604,6 +604,7 @@ var suites = []mutation.Suite{
 		{Name: "frontdoor, inner door: other ways", File: "innerdoor.go", Old: "case d.isRestrictedOtherwise(ctx, attributes, within):", New: "case false:", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: what answers show", File: "innerdoor.go", Old: "case !d.mayReadAnswer(ctx, attributes, within, d.config.InnerDoor.KubeAPIServer):", New: "case false:", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: other ways that could be denied", File: "innerdoor.go", Old: "return left.CanBecomeDenied()", New: "return left.IsDeny()", Test: "^TestInnerDoor"},
+		{Name: "frontdoor, inner door: ways that could be denied", File: "innerdoor.go", Old: "err == nil && decision.IsDeny()", New: "err == nil && decision.CanBecomeDenied()", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: names that are not known", File: "innerdoor.go", Old: "return engine.ForAnyName(other)", New: "_ = engine.ForAnyName\n\t\treturn other", Test: "^TestInnerDoor"},
 		{Name: "frontdoor, inner door: ways that find no slot", File: "innerdoor.go", Old: "return err == nil && decision.IsDeny()", New: "return err != nil || decision.IsDeny()", Test: "^TestInnerDoorWithoutSlots$"},
 		{Name: "frontdoor, inner door: ways that are denied", File: "innerdoor.go", Old: "if slices.ContainsFunc(alternative.Rest, isDenied) {", New: "if slices.ContainsFunc(alternative.Rest, isDenied) && false {", Test: "^TestInnerDoor"},

@@ -26,8 +26,8 @@ import (
 // The names of the authorizers, as they appear in conditions and messages. Package engine has the
 // names of the authorizers for policies.
 const (
-	PrivilegedGroupsName = "kubernetes.io/always-allow-groups"
-	PathsName            = "kubernetes.io/always-allow-paths"
+	PrivilegedGroupsName = "always-allow-groups.proviso.dev"
+	PathsName            = "always-allow-paths.proviso.dev"
 	// ReservedName is the authorizer that denies to impersonate what is reserved for Proviso.
 	ReservedName = "reserved.proviso.dev"
 	ExcludeName  = "exclude.granular.proviso.dev"
@@ -36,7 +36,7 @@ const (
 	KubeAPIServerName = "kube-apiserver"
 	// WebhooksName is a placeholder for the webhooks of --authorization-config. A chain replaces
 	// it by the webhooks, which have their own names.
-	WebhooksName = "proviso.dev/webhooks"
+	WebhooksName = "webhooks.proviso.dev"
 	NodeName     = "node.proviso.dev"
 	IncludeName  = "include.granular.proviso.dev"
 )

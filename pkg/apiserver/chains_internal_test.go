@@ -12,12 +12,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/enforcement"
 )
 
 // TestArchitectureListsTheAuthorizers compares the table of authorizers in ARCHITECTURE.md with the
@@ -52,6 +54,16 @@ func TestRestrictionsComeFirst(t *testing.T) {
 	unbound := []string{PrivilegedGroupsName, PathsName}
 	if diff := cmp.Diff(append(unbound, ReservedName, ExcludeName, engine.RestrictingName, DenialsName, WebhooksName), AuthorizerNames()[:7]); diff != "" {
 		t.Errorf("the first authorizers (-want +got):\n%s", diff)
+	}
+}
+
+// TestNamesAreSubdomains asks for names of authorizers that are DNS-1123 subdomains, as k8s.io/apiserver requires: a union with another name fails.
+func TestNamesAreSubdomains(t *testing.T) {
+	t.Parallel()
+	for _, name := range append(AuthorizerNames(), enforcement.ResidualName) {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			t.Errorf("%q: %s", name, problems)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
@@ -73,8 +74,8 @@ type Chain struct {
 
 var _ authorizer.Authorizer = &Chain{}
 
-// NewChain makes a chain. It returns an error if a member has no Decider or no name, or
-// if two have the same name. A chain without members always answers NoOpinion.
+// NewChain makes a chain. It returns an error if a member has no Decider, if its name is no DNS-1123 subdomain, as
+// k8s.io/apiserver requires of a union, or if two have the same name. A chain without members always answers NoOpinion.
 func NewChain(members ...Member) (*Chain, error) {
 	RegisterMetrics()
 	seen := map[string]bool{}
@@ -82,6 +83,8 @@ func NewChain(members ...Member) (*Chain, error) {
 		switch {
 		case m.Name == "":
 			return nil, fmt.Errorf("authorizer %d of the chain has no name", i)
+		case len(validation.IsDNS1123Subdomain(m.Name)) > 0:
+			return nil, fmt.Errorf("authorizer name %q is no DNS-1123 subdomain", m.Name)
 		case m.Decider == nil:
 			return nil, fmt.Errorf("authorizer %q of the chain is nil", m.Name)
 		case seen[m.Name]:

@@ -165,6 +165,8 @@ func TestNewChainRefuses(t *testing.T) {
 		members []authorization.Member
 	}{
 		{"no name", []authorization.Member{{Decider: authorization.DeciderOf(some)}}},
+		{"a name with a slash", []authorization.Member{{Name: "example.com/a", Decider: authorization.DeciderOf(some)}}},
+		{"a name in upper case", []authorization.Member{{Name: "A", Decider: authorization.DeciderOf(some)}}},
 		{"no authorizer", []authorization.Member{{Name: "a"}}},
 		{"the same name twice", []authorization.Member{{Name: "a", Decider: authorization.DeciderOf(some)}, {Name: "a", Decider: authorization.DeciderOf(some)}}},
 	} {

@@ -38,14 +38,14 @@ func TestUpstreamKeepsNamesAndFailureModes(t *testing.T) {
 		{"nested", []authorization.Set{
 			{AuthorizerName: "outer", Decision: authorization.Chained(
 				authorization.Set{AuthorizerName: "inner", FailureMode: authorization.FailureModeNoOpinion, Decision: authorization.Conditions(condition(0, authorization.EffectDeny, isTrue))},
-				authorization.Set{AuthorizerName: "inner too", Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isTrue))},
+				authorization.Set{AuthorizerName: "inner-too", Decision: authorization.Conditions(condition(0, authorization.EffectAllow, isTrue))},
 			)},
 			{AuthorizerName: "last", Decision: authorization.Allow("", nil)},
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			back := authorization.FromUpstream("somebody else", authorization.ToUpstream(authorization.Chained(tc.sets...)))
+			back := authorization.FromUpstream("somebody-else", authorization.ToUpstream(authorization.Chained(tc.sets...)))
 			compareSets(t, tc.sets, back.Chain())
 		})
 	}

@@ -219,7 +219,7 @@ func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
 		{name: "conditions, Deny conditions", policies: onCondition, after: opaque(authorization.EffectDeny), want: []string{`"denied":true`}, asked: 1},
 		{name: "conditions, conditions", policies: onCondition, after: opaque(authorization.EffectAllow), want: []string{`"allowConditions"`}, asked: 1},
 		{name: "conditions, no opinion", policies: onCondition, after: authorization.NoOpinion("", nil), want: []string{`"allowConditions"`}, asked: 1},
-		{name: "Deny conditions, Allow", policies: unlessIt, after: authorization.Allow("", nil), want: []string{`"denyConditions"`, `{"authorizerName":"proviso.dev/webhooks","decision":{"type":"Allow"`}, asked: 1},
+		{name: "Deny conditions, Allow", policies: unlessIt, after: authorization.Allow("", nil), want: []string{`"denyConditions"`, `{"authorizerName":"webhooks.proviso.dev","decision":{"type":"Allow"`}, asked: 1},
 		{name: "Allow with Deny conditions, Deny", policies: alwaysUnless, after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},
 		{name: "Allow with Deny conditions", policies: alwaysUnless, after: authorization.NoOpinion("", nil), want: []string{`"denyConditions"`}, asked: 1},
 		{name: "Allow, Deny", policies: always, after: authorization.Deny("", nil), want: []string{`"denied":true`}, asked: 1},

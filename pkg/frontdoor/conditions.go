@@ -104,7 +104,7 @@ func (d *Decider) ifReadable(ctx context.Context, decision authorization.Decisio
 }
 
 // afterPoliciesName is the name of the authorizers after the policies in a decision that is left to kube-apiserver.
-const afterPoliciesName = "proviso.dev/webhooks"
+const afterPoliciesName = "webhooks.proviso.dev"
 
 // withAfterPolicies returns a decision with that of the authorizers after the policies, which is unconditional. They are asked now, because kube-apiserver does
 // not ask the front door again at admission. Their Deny needs no conditions of policies, and their Allow comes after the Deny conditions of policies.

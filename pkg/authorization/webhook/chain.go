@@ -20,10 +20,10 @@ import (
 
 // The names of the members that NewChain adds. No webhook of a restricting Source may have one.
 const (
-	memberGroups   = "kubernetes.io/always-allow-groups"
-	memberPaths    = "kubernetes.io/always-allow-paths"
+	memberGroups   = "always-allow-groups.proviso.dev"
+	memberPaths    = "always-allow-paths.proviso.dev"
 	memberDenials  = "deny.kube-apiserver"
-	memberWebhooks = "proviso.dev/webhooks"
+	memberWebhooks = "webhooks.proviso.dev"
 	memberKube     = "kube-apiserver"
 )
 

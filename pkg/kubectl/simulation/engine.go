@@ -36,7 +36,7 @@ import (
 
 // The names of the authorizers that are not policies, as in a server.
 const (
-	privilegedName    = "kubernetes.io/always-allow-groups"
+	privilegedName    = "always-allow-groups.proviso.dev"
 	KubeAPIServerName = "kube-apiserver"
 )
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and unit-tests a copy of the tree with the versions of hack/next/next.mod: the next minor version of the Kubernetes
 # libraries, so that changes in them are found early. The copy imports the version of structured-merge-diff that these
-# libraries have, and has the files below hack/next instead of its own. It needs the Go toolchain of next.mod, which the go
-# command downloads.
+# libraries have, has the files below hack/next instead of its own, and is changed by the patches there. It needs the Go
+# toolchain of next.mod, which the go command downloads.
 #
 # Arguments are packages; without any, all that unit tests cover.
 set -o errexit -o nounset -o pipefail
@@ -19,6 +19,7 @@ cd "${copy}"
 cp hack/next/next.mod go.mod
 cp hack/next/next.sum go.sum
 (cd hack/next && find . -name '*.go.next') | while read -r file; do cp "hack/next/${file}" "${file%.next}"; done
+git apply hack/next/*.patch
 export GOTOOLCHAIN=auto GOFLAGS=-buildvcs=false
 merge=$(go list -m -f '{{.Path}}' all | grep '^sigs.k8s.io/structured-merge-diff/' | tail -n 1)
 grep -rlZ --include='*.go' 'sigs.k8s.io/structured-merge-diff/' . | xargs -0 sed -i -E "s#sigs.k8s.io/structured-merge-diff/v[0-9]+#${merge}#"

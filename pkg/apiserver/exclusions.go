@@ -50,7 +50,7 @@ func (e *Exclusions) connect() error {
 	if e.store != nil {
 		return nil
 	}
-	store, destroy, err := newMappingStore(*e.options, e.prefix)
+	store, destroy, err := NewMappingStore(*e.options, e.prefix)
 	if err != nil {
 		return fmt.Errorf("client of the store: %w", err)
 	}

@@ -14,9 +14,9 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 )
 
-// newMappingStore returns a client of the store of FieldPermissionMappings. hack/next has this file for the next version of
+// NewMappingStore returns a client of the store of FieldPermissionMappings. hack/next has this file for the next version of
 // the libraries.
-func newMappingStore(config storagebackend.ConfigForResource, prefix string) (storage.Interface, factory.DestroyFunc, error) {
+func NewMappingStore(config storagebackend.ConfigForResource, prefix string) (storage.Interface, factory.DestroyFunc, error) {
 	return factory.Create(config,
 		func() runtime.Object { return &policyapi.FieldPermissionMapping{} },
 		func() runtime.Object { return &policyapi.FieldPermissionMappingList{} }, prefix)

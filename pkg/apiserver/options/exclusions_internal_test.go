@@ -16,13 +16,11 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
-	"k8s.io/apiserver/pkg/storage/storagebackend/factory"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 
@@ -101,9 +99,7 @@ func storeOf(t *testing.T) (*apiserver.Config, storage.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, destroy, err := factory.Create(*restOptions.StorageConfig,
-		func() runtime.Object { return &policyapi.FieldPermissionMapping{} },
-		func() runtime.Object { return &policyapi.FieldPermissionMappingList{} }, "/"+restOptions.ResourcePrefix)
+	store, destroy, err := apiserver.NewMappingStore(*restOptions.StorageConfig, "/"+restOptions.ResourcePrefix)
 	if err != nil {
 		t.Fatal(err)
 	}

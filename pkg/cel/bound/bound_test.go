@@ -149,11 +149,11 @@ func TestBoundCompilerRefuses(t *testing.T) {
 	t.Parallel()
 	c := newCompiler(t)
 	for _, tc := range []struct{ name, condition, want string }{
-		{name: "nothing", condition: ``, want: "EOF"},
+		{name: "nothing", condition: ``, want: "does not compile"},
 		{name: "no JSON", condition: `object.a`, want: "invalid character"},
 		{name: "no object", condition: `"object.a"`, want: "where { is wanted"},
 		{name: "null", condition: `null`, want: "where { is wanted"},
-		{name: "half an object", condition: `{"expression":"true"`, want: "EOF"},
+		{name: "half an object", condition: `{"expression":"true"`, want: "does not compile"},
 		{name: "no expression", condition: `{"request":{}}`, want: "must have the fields"},
 		{name: "no request", condition: `{"expression":"true"}`, want: "must have the fields"},
 		{name: "an unknown field", condition: `{"expression":"true","request":{},"x":1}`, want: `unknown field "x"`},
@@ -175,7 +175,7 @@ func TestBoundCompilerRefuses(t *testing.T) {
 		{name: "an object for a list", condition: `{"expression":"true","request":{"userInfo":{"groups":{}}}}`, want: "where [ is wanted"},
 		{name: "a list for a map", condition: `{"expression":"true","request":{"userInfo":{"extra":[]}}}`, want: "where { is wanted"},
 		{name: "a number in a list", condition: `{"expression":"true","request":{"userInfo":{"groups":["a",1]}}}`, want: "1 at byte 59 is no string"},
-		{name: "a list that does not end", condition: `{"expression":"true","request":{"userInfo":{"groups":["a"`, want: "EOF"},
+		{name: "a list that does not end", condition: `{"expression":"true","request":{"userInfo":{"groups":["a"`, want: "does not compile"},
 		{name: "an unknown field of a requirement", condition: `{"expression":"true","request":{"labelSelector":{"requirements":[{"key":"a","value":"b"}]}}}`, want: `unknown field "value"`},
 		{name: "an expression that is no string", condition: `{"expression":["true"],"request":{}}`, want: "is no string"},
 		{name: "deep lists", condition: `{"expression":"true","request":{"userInfo":{"groups":` + strings.Repeat("[", 5000) + `}}}`, want: "is no string"},

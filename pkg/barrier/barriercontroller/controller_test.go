@@ -241,6 +241,65 @@ func TestTamperingAtOnce(t *testing.T) {
 	eventually(t, "an event tells", func() bool { return r.recorder.has("a BarrierRestored: Others had changed") })
 }
 
+// TestReplacedObjects checks that objects that others have put in the place of a barrier while no replica ran are undone.
+func TestReplacedObjects(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name    string
+		replace func(*testing.T, *rig)
+	}{
+		{"the marks and the condition", func(t *testing.T, r *rig) {
+			stored := r.vap(t, "a")
+			stored.Finalizers, stored.Labels, stored.Annotations = nil, nil, nil
+			stored.Spec.Validations[0].Expression = "true"
+			if _, err := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{"the policy", func(t *testing.T, r *rig) {
+			stored := r.vap(t, "a")
+			replace(t, r, "validatingadmissionpolicies", &admissionregistrationv1.ValidatingAdmissionPolicy{
+				ObjectMeta: metav1.ObjectMeta{Name: stored.Name},
+				Spec:       admissionregistrationv1.ValidatingAdmissionPolicySpec{Validations: []admissionregistrationv1.Validation{{Expression: "true"}}},
+			})
+		}},
+		{"the binding", func(t *testing.T, r *rig) {
+			stored := r.binding(t, "a")
+			replace(t, r, "validatingadmissionpolicybindings", &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+				ObjectMeta: metav1.ObjectMeta{Name: stored.Name}, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: "other"},
+			})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			_, stop := r.start(t, lead)
+			r.create(t, policy("a", "1"))
+			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
+			stop()
+			tc.replace(t, r)
+			if r.isBarred(t, "a", "1") {
+				t.Fatal("nothing was replaced")
+			}
+			r.start(t, lead)
+			eventually(t, "the barrier is as it was", func() bool { return r.isBarred(t, "a", "1") })
+		})
+	}
+}
+
+// replace has an object of another tool in the place of the one with its name.
+func replace(t *testing.T, r *rig, resource string, object runtime.Object) {
+	t.Helper()
+	gvr := admissionregistrationv1.SchemeGroupVersion.WithResource(resource)
+	if err := r.kube.tracker.Delete(gvr, "", accessorOf(object).GetName()); err != nil {
+		t.Fatal(err)
+	}
+	r.kube.next(accessorOf(object))
+	if err := r.kube.tracker.Create(gvr, object, ""); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestForeignObjects checks that objects of other tools are neither changed nor removed.
 func TestForeignObjects(t *testing.T) {
 	t.Parallel()

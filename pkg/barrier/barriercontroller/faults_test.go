@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -211,6 +212,36 @@ func TestSentinelCountsStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the sentinel is written with a greater number", func() bool { return r.sentinel(t) > number+1 })
+}
+
+// TestSentinelThatCannotGo checks that a sentinel that others have deleted, with a finalizer of their own, is replaced instead of written again and again.
+func TestSentinelThatCannotGo(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the sentinel is written", func() bool { return r.isBarred(t, "a", "1") && r.sentinel(t) > 0 })
+	client := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	sentinel := func() *admissionregistrationv1.ValidatingAdmissionPolicy {
+		stored, err := client.Get(t.Context(), barrier.SentinelName, metav1.GetOptions{})
+		if err != nil {
+			return nil
+		}
+		return stored
+	}
+	before := sentinel()
+	eventually(t, "others delete it, and it stays", func() bool {
+		stored := sentinel()
+		stored.Finalizers = []string{"example.com/stay"}
+		if _, err := client.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+			return false
+		}
+		return client.Delete(t.Context(), barrier.SentinelName, metav1.DeleteOptions{}) == nil
+	})
+	eventually(t, "another one is written", func() bool {
+		stored := sentinel()
+		return stored != nil && stored.UID != before.UID && stored.DeletionTimestamp == nil && r.sentinel(t) > 0
+	})
 }
 
 // TestNoNeedlessWrites checks that nothing is written once everything is in order.

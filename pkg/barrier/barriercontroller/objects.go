@@ -180,17 +180,26 @@ func (e *changedError) Error() string {
 // step is one write. It is nil if there is nothing to write.
 type step func(ctx context.Context, dryRun []string) error
 
+// foreign returns an error if an object of another tool has the name of a barrier. A policy with the finalizer has had a barrier: then others have
+// taken all marks from it, or have replaced it, and the object is no foreign one.
+func (k *kind[T]) foreign(p *policy, stored T, exists bool, wanted T) error {
+	if !exists || p.hasFinalizer() {
+		return nil
+	}
+	if !k.isOurs(stored, p.key) && !k.isEqual(stored, wanted) {
+		return &foreignError{k.name, stored.GetName()}
+	}
+	return nil
+}
+
 // plan returns the step that brings an object into line with the wanted one, after stored was read from kube-apiserver. deviation is
 // how they differ.
-func (k *kind[T]) plan(stored T, exists bool, wanted T, key Key) (write step, deviation string, err error) {
+func (k *kind[T]) plan(stored T, exists bool, wanted T) (write step, deviation string) {
 	if !exists {
-		return func(ctx context.Context, dryRun []string) error { return k.create(ctx, wanted, dryRun) }, "is missing", nil
-	}
-	if !k.isOurs(stored, key) && !k.isEqual(stored, wanted) {
-		return nil, "", &foreignError{k.name, stored.GetName()}
+		return func(ctx context.Context, dryRun []string) error { return k.create(ctx, wanted, dryRun) }, "is missing"
 	}
 	if deviation = k.deviation(stored, wanted); deviation == "" {
-		return nil, "", nil
+		return nil, ""
 	}
 	if stored.GetDeletionTimestamp() != nil {
 		return func(ctx context.Context, dryRun []string) error {
@@ -201,9 +210,9 @@ func (k *kind[T]) plan(stored T, exists bool, wanted T, key Key) (write step, de
 				return err
 			}
 			return k.create(ctx, wanted, nil)
-		}, deviation, nil
+		}, deviation
 	}
-	return func(ctx context.Context, dryRun []string) error { return k.update(ctx, stored, wanted, dryRun) }, deviation, nil
+	return func(ctx context.Context, dryRun []string) error { return k.update(ctx, stored, wanted, dryRun) }, deviation
 }
 
 func (k *kind[T]) create(ctx context.Context, wanted T, dryRun []string) error {

@@ -148,6 +148,7 @@ func put[T object](ctx context.Context, k *kind[T], stored T, exists bool, wante
 	k.setSpec(next, wanted)
 	next.SetLabels(merged(stored.GetLabels(), wanted.GetLabels()))
 	next.SetAnnotations(merged(stored.GetAnnotations(), wanted.GetAnnotations()))
+	next.SetFinalizers(nil) // it could not be deleted, and not be created again
 	next.SetOwnerReferences(nil)
 	_, err := k.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 	return err

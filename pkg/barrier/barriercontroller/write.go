@@ -42,6 +42,12 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 	case current == nil || !current.isSame(p):
 		return errOutdated
 	}
+	if err := c.policies.foreign(current, storedPolicy, hasPolicy, r.barrier.Policy); err != nil {
+		return c.failed(p, r, err)
+	}
+	if err := c.bindings.foreign(current, storedBinding, hasBinding, r.barrier.Binding); err != nil {
+		return c.failed(p, r, err)
+	}
 	isLeader := c.leader() != nil
 	if isLeader {
 		if current, err = c.hold(ctx, current); err != nil {
@@ -49,14 +55,8 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 		}
 	}
 	policy, binding := wantedObjects(r.barrier, current.meta.UID, current.meta.ResourceVersion)
-	writePolicy, deviation, err := c.policies.plan(storedPolicy, hasPolicy, policy, p.key)
-	if err != nil {
-		return c.failed(p, r, err)
-	}
-	writeBinding, ofBinding, err := c.bindings.plan(storedBinding, hasBinding, binding, p.key)
-	if err != nil {
-		return c.failed(p, r, err)
-	}
+	writePolicy, deviation := c.policies.plan(storedPolicy, hasPolicy, policy)
+	writeBinding, ofBinding := c.bindings.plan(storedBinding, hasBinding, binding)
 	steps := []step{writePolicy, writeBinding}
 	for _, write := range steps {
 		if write == nil {

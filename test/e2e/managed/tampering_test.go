@@ -154,6 +154,46 @@ var ways = []struct {
 		}
 		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, u.name, metav1.DeleteOptions{})
 	}},
+	{"an object of their own instead of the policy", func(ctx context.Context, u tamperer) error {
+		return replaceObject(ctx, u.name, u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
+			p.ObjectMeta = metav1.ObjectMeta{Name: u.name}
+			p.Spec.Variables, p.Spec.Validations = nil, []admissionregistrationv1.Validation{{Expression: "true"}}
+		})
+	}},
+	{"an object of their own instead of the binding", func(ctx context.Context, u tamperer) error {
+		return replaceObject(ctx, u.name, u.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(), func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+			b.ObjectMeta = metav1.ObjectMeta{Name: u.name}
+			b.Spec.PolicyName = "other"
+		})
+	}},
+}
+
+// objectClient is the client of one of the two kinds of objects of a barrier.
+type objectClient[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, options metav1.PatchOptions, subresources ...string) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
+}
+
+// replaceObject takes the finalizer from an object, deletes it and creates another one, until that has come before Proviso.
+func replaceObject[T any](ctx context.Context, name string, client objectClient[T], change func(T)) error {
+	object, err := client.Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	change(object)
+	for {
+		if _, err := client.Patch(ctx, name, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err := client.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+		if _, err := client.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
 }
 
 // target returns the name of a policy for a way, which denies that a ConfigMap has the name of the policy as a key.

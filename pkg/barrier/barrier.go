@@ -12,6 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
@@ -25,6 +26,11 @@ const (
 	// PolicyAnnotation has the name of the policy from which a barrier comes: NAME, or NAMESPACE/NAME.
 	PolicyAnnotation = "policy.proviso.dev/policy"
 )
+
+// NameSuffixes returns what the names of barriers end with.
+func NameSuffixes() []string {
+	return []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain, "." + MappingDomain}
+}
 
 // Barrier is what a policy compiles to. It is immutable, except for Policy and Binding, which are the caller's own.
 type Barrier struct {

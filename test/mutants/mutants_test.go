@@ -215,6 +215,8 @@ var suites = []mutation.Suite{
 		{Name: "render: check: deletions", File: "check.go", Old: "if got.DeletionTimestamp != nil {", New: "if false {", Test: "^TestCheck$"},
 		{Name: "render: check: bindings", File: "check.go", Old: "if !hasBinding {", New: "if false {", Test: "^TestCheck$"},
 		{Name: "render: check: other barriers", File: "check.go", Old: "comparisons = append(comparisons, l.others(wanted)...)", New: "", Test: "^TestCheck$"},
+		{Name: "render: check: bindings of others", File: "check.go", Old: "&l.bindings[name].ObjectMeta, wanted[bound])", New: "&l.bindings[name].ObjectMeta, false)", Test: "^TestCheck$"},
+		{Name: "render: check: barriers without their label", File: "check.go", Old: "return strings.HasSuffix(meta.Name, suffix) })", New: "return false })", Test: "^TestCheck$"},
 		{Name: "render: check: texts of the cluster", File: "check.go", Old: "text.WriteString(printable.Text(strings.TrimSuffix(line, \"\\n\")) + \"\\n\")", New: "text.WriteString(line)", Test: "^TestCheck$"},
 	}},
 	{Package: "pkg/cel/partial", Test: "^TestMayQuote$", Mutants: []mutation.Mutant{

@@ -29,7 +29,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
@@ -44,7 +43,7 @@ const message = "this object is a barrier, which Proviso generates from a Deny p
 // isBarrier returns an expression that is true for a barrier or the sentinel, by its label or its name. variable is object or oldObject.
 func isBarrier(variable string) string {
 	var names []string // an object that is created with generateName has none yet
-	for _, suffix := range []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain, "." + barrier.MappingDomain} {
+	for _, suffix := range barrier.NameSuffixes() {
 		names = append(names, fmt.Sprintf("%s.metadata.?name.orValue(\"\").endsWith(%s)", variable, strconv.Quote(suffix)))
 	}
 	names = append(names, fmt.Sprintf("%s.metadata.?name.orValue(\"\") == %s", variable, strconv.Quote(barrier.SentinelName)))

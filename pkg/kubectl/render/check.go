@@ -191,11 +191,12 @@ func diffOf(kind string, got, want shownObject) (string, error) {
 // contextLines are the lines around a difference, as diff -u shows them.
 const contextLines = 3
 
-// others returns the barriers that no policy of the input has. The sentinel of the server is no barrier.
+// others returns the barriers that no policy of the input has, also without their label, and bindings of others that bind a barrier. The
+// sentinel of the server is no barrier.
 func (l *live) others(wanted map[string]bool) []comparison {
 	found := map[string]comparison{}
-	add := func(kind string, meta *metav1.ObjectMeta) {
-		if wanted[meta.Name] || meta.Name == barrier.SentinelName || meta.Labels[barrier.ManagedByLabel] != barrier.ManagedBy {
+	add := func(kind string, meta *metav1.ObjectMeta, bindsBarrier bool) {
+		if wanted[meta.Name] || meta.Name == barrier.SentinelName || !bindsBarrier && !isBarrier(meta) {
 			return
 		}
 		c := found[meta.Name]
@@ -205,10 +206,14 @@ func (l *live) others(wanted map[string]bool) []comparison {
 		found[meta.Name] = c
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.policies)) {
-		add(policyKind, &l.policies[name].ObjectMeta)
+		add(policyKind, &l.policies[name].ObjectMeta, false)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.bindings)) {
-		add(bindingKind, &l.bindings[name].ObjectMeta)
+		bound, kind := l.bindings[name].Spec.PolicyName, bindingKind
+		if wanted[bound] {
+			kind += " of " + bound
+		}
+		add(kind, &l.bindings[name].ObjectMeta, wanted[bound])
 	}
 	comparisons := make([]comparison, 0, len(found))
 	for _, c := range found {
@@ -216,6 +221,12 @@ func (l *live) others(wanted map[string]bool) []comparison {
 		comparisons = append(comparisons, c)
 	}
 	return comparisons
+}
+
+// isBarrier reports whether an object has the label or the name of a barrier.
+func isBarrier(meta *metav1.ObjectMeta) bool {
+	return meta.Labels[barrier.ManagedByLabel] == barrier.ManagedBy ||
+		slices.ContainsFunc(barrier.NameSuffixes(), func(suffix string) bool { return strings.HasSuffix(meta.Name, suffix) })
 }
 
 // ownerOf returns the policy of an object, or its mapping with the kind.

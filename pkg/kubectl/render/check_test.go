@@ -162,13 +162,28 @@ func TestCheck(t *testing.T) {
 			policy.Annotations["policy.proviso.dev/policy"], binding.Annotations["policy.proviso.dev/policy"] = "ns/0", "ns/0"
 			s.policies, s.bindings = append(s.policies, *policy), append(s.bindings, *binding)
 		}, code: 1, want: []string{
-			"0.ns.namespace.policy.proviso.dev ns/0 unexpected no barrier of these policies: ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding", a + " a same",
+			"0.ns.namespace.policy.proviso.dev ns/0 unexpected no barrier of these policies: ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding of " + a, a + " a same",
 		}},
 		{name: "a binding of another policy, without its name", change: func(s *stored) {
 			binding := s.bindings[0].DeepCopy()
 			binding.Name, binding.Annotations = "z", nil
 			s.bindings = append(s.bindings, *binding)
-		}, code: 1, want: []string{"z - unexpected no barrier of these policies: ValidatingAdmissionPolicyBinding"}},
+		}, code: 1, want: []string{"z - unexpected no barrier of these policies: ValidatingAdmissionPolicyBinding of " + a}},
+		{name: "a second binding of a barrier, of another tool", change: func(s *stored) {
+			binding := s.bindings[1].DeepCopy()
+			binding.ObjectMeta = metav1.ObjectMeta{Name: "z"}
+			s.bindings = append(s.bindings, *binding)
+		}, code: 1, want: []string{"z - unexpected no barrier of these policies: ValidatingAdmissionPolicyBinding of " + b, b + " b same"}},
+		{name: "a binding of a policy of another tool", change: func(s *stored) {
+			binding := s.bindings[1].DeepCopy()
+			binding.ObjectMeta, binding.Spec.PolicyName = metav1.ObjectMeta{Name: "z"}, "other"
+			s.bindings = append(s.bindings, *binding)
+		}, want: []string{b + " b same"}, wantNot: []string{"z"}},
+		{name: "a barrier of another policy, without its label", change: func(s *stored) {
+			policy := s.policies[0].DeepCopy()
+			policy.ObjectMeta = metav1.ObjectMeta{Name: "z.cluster.policy.proviso.dev"}
+			s.policies = append(s.policies, *policy)
+		}, code: 1, want: []string{"z.cluster.policy.proviso.dev - unexpected no barrier of these policies: ValidatingAdmissionPolicy"}},
 		{name: "a barrier of a policy that allows", change: func(s *stored) {
 			policy := s.policies[0].DeepCopy()
 			policy.Name = "d.cluster.policy.proviso.dev"

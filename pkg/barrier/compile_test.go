@@ -250,11 +250,6 @@ func TestCovers(t *testing.T) {
 		t.Error("a policy in Audit covers a request")
 	}
 	if unseen := compile(t, engine.Key{Name: "p"}, denial("", policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}})); true {
-		for _, path := range []string{"validatingadmissionpolicies", "mutatingadmissionpolicybindings"} {
-			if a := request("update", path); unseen.Covers(with(a, func(a *authorizer.AttributesRecord) { a.APIGroup = "admissionregistration.k8s.io" })) {
-				t.Errorf("a barrier covers %s, which admission policies do not see", path)
-			}
-		}
 		for _, path := range []string{"pods/eviction", "nodes/proxy", "pods/whatever"} {
 			if unseen.Covers(request("create", path)) {
 				t.Errorf("a barrier covers %s, which components authorize without a request", path)
@@ -277,6 +272,39 @@ func TestCovers(t *testing.T) {
 		if !unseen.Covers(with(request("update", "validatingwebhookconfigurations"), func(a *authorizer.AttributesRecord) { a.APIGroup = "admissionregistration.k8s.io" })) {
 			t.Error("a barrier does not cover webhook configurations")
 		}
+	}
+}
+
+// TestUnseen has each kind of requests that admission policies do not see. No barrier covers them, alone or beside others, and the report says why.
+func TestUnseen(t *testing.T) {
+	t.Parallel()
+	const policies, reviews, own = "admission policies do not see other admission policies and their bindings", "admission policies do not see reviews", "Proviso serves it and enforces the policy itself"
+	everything := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
+	for _, test := range []struct{ group, resource, want string }{
+		{"admissionregistration.k8s.io", "mutatingadmissionpolicies", policies},
+		{"admissionregistration.k8s.io", "mutatingadmissionpolicybindings", policies},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicies", policies},
+		{"admissionregistration.k8s.io", "validatingadmissionpolicybindings", policies},
+		{"authentication.k8s.io", "tokenreviews", reviews},
+		{"authorization.k8s.io", "subjectaccessreviews", reviews},
+		{"authorization.proviso.dev", "authorizationconditionsreviews", own},
+		{"demo.proviso.dev", "things", own},
+		{"policy.proviso.dev", "clusterauthorizationpolicies", own},
+	} {
+		t.Run(test.resource+"."+test.group, func(t *testing.T) {
+			t.Parallel()
+			request := authorizer.AttributesRecord{
+				User: &user.DefaultInfo{Name: "alice"}, Verb: "create", APIGroup: test.group, APIVersion: "v1", Resource: test.resource, ResourceRequest: true,
+			}
+			named := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{test.group}, Resources: []string{test.resource}}
+			alone, beside := compile(t, engine.Key{Name: "p"}, denial("", named)), compile(t, engine.Key{Name: "p"}, denial("", everything))
+			if alone.Policy != nil || alone.Covers(request) || beside.Covers(request) {
+				t.Errorf("there is a barrier: %v, which covers the request: %v, and so does that of all resources: %v", alone.Policy != nil, alone.Covers(request), beside.Covers(request))
+			}
+			if len(alone.Report) != 1 || alone.Report[0].Reason != test.want {
+				t.Errorf("report %+v, want the reason %q", alone.Report, test.want)
+			}
+		})
 	}
 }
 

@@ -115,6 +115,12 @@ func TestReport(t *testing.T) {
 			name: "keys in errors", condition: `oldObject.metadata.labels.exists(k, oldObject.metadata.annotations[k] == "a")`, rule: ruleFor([]string{"delete"}, "secrets"),
 			want: map[string]string{"delete": "an error of [] would quote stored data"},
 		},
+		{name: "keys of maps", condition: `{object.metadata.name: 1}.size() == 1`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": "a key that is not a literal"}},
+		{
+			name: "keys of maps that macros make", condition: `[object.metadata.name].transformMapEntry(i, v, {v: i}).size() == 1`, rule: ruleFor([]string{"create"}, "secrets"),
+			want: map[string]string{"create": "a key that is not a literal"},
+		},
+		{name: "keys of maps that are literals", condition: `object.metadata.name in {"a": 1} && object.metadata.labels.transformMap(k, v, k).size() == 1`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": ""}},
 		{name: "connections with one verb", rule: ruleFor([]string{"create"}, "pods/exec"), want: map[string]string{"create": "a connection is made with get or create"}},
 		{name: "connections", condition: `object.container == "a"`, rule: ruleFor([]string{"create", "get"}, "pods/exec"), want: map[string]string{"create": "", "get": ""}},
 		{name: "proxies", rule: ruleFor([]string{"create", "get"}, "services/proxy"), want: map[string]string{"create": "not known to pass through admission", "get": "not known to pass through admission"}},

@@ -185,6 +185,9 @@ func (s situation) problem(e *partial.Expression) string {
 			return a.reason
 		}
 	}
+	if e.ComputesKeys() {
+		return "the condition makes a map with a key that is not a literal, and kube-apiserver takes lists and maps for keys"
+	}
 	// Of a creation the user has sent the object.
 	stored := []cel.Variable{cel.NamespaceObject}
 	if s.operation != admissionregistrationv1.Create {

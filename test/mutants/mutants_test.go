@@ -120,6 +120,7 @@ var suites = []mutation.Suite{
 		{Name: "barrier: ordinary creations without translation", File: "translate.go", Old: " && p.obstacle(creation, creation.verbs).reason == \"\":", New: ":"},
 		{Name: "barrier: a condition that fails denies", File: "translate.go", Old: "case result.IsTrue(), result.Err() != nil: // a Deny condition that fails denies", New: "case result.Err() != nil:\n\t\treturn translation{text: never}\n\tcase result.IsTrue():"},
 		{Name: "barrier: what admission does not have", File: "translate.go", Old: "if e.Reads(a.variable) {", New: "if false {", Test: "^TestReport$"},
+		{Name: "barrier: keys of maps", File: "translate.go", Old: "if e.ComputesKeys() {", New: "if false {", Test: "^TestReport$"},
 		{Name: "barrier: values in errors", File: "translate.go", Old: "if function := e.MayQuote(stored...); function != \"\" {", New: "if function := e.MayQuote(stored...); function == \"-\" {", Test: "^TestReport$"},
 		{Name: "barrier: the objects are stored", File: "translate.go", Old: "if s.operation != admissionregistrationv1.Create {\n\t\tstored", New: "if false {\n\t\tstored", Test: "^TestReport$"},
 		{Name: "barrier: the namespace of namespaces", File: "translate.go", Old: "if t.readsNamespaceObject() && p.hasNamespaces() {", New: "if false {", Test: "^TestReport$"},

@@ -94,3 +94,19 @@ func isNamespace(n *node, text string) bool {
 	}
 	return n.kind == selectNode && !n.test && n.name == "namespace" && n.target.kind == variableNode && n.target.name == string(cel.Request)
 }
+
+// ComputesKeys reports whether the expression makes a map with a key that is not a literal. Proviso makes an error of a key that is a list or a
+// map, and cel-go does not.
+func (e *Expression) ComputesKeys() bool { return computesKeys(e.tree) }
+
+func computesKeys(n *node) bool {
+	if n == nil {
+		return false
+	}
+	for i, arg := range n.args {
+		if n.kind == mapNode && i%2 == 0 && arg.kind != constantNode || computesKeys(arg) {
+			return true
+		}
+	}
+	return computesKeys(n.target)
+}

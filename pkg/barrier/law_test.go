@@ -76,7 +76,9 @@ func (l *law) compare(tb testing.TB, key engine.Key, spec *policyv1alpha1.Author
 		loaded = l.cluster.load(tb, compiled)
 		defer loaded.close()
 	}
+	spent := costsOf(tb, compiled)
 	for _, w := range writes {
+		spent.compare(tb, l, w)
 		var denied, mustRefuse, covered bool
 		for _, check := range w.Checks() {
 			deniesCheck, coversCheck := barrierlaw.Denies(tb, policies, w, check), compiled.Covers(check)

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // The annotations of an Extent.
@@ -23,6 +24,21 @@ type Extent struct {
 	// Policies and Bindings are the greatest resource versions of ValidatingAdmissionPolicies and of their bindings. They are not
 	// compared with each other.
 	Policies, Bindings uint64
+}
+
+// IsBefore reports whether all of it can have been stored before the objects of the sentinel, which have greater resource versions then. An
+// extent that says more was forged.
+func (e Extent) IsBefore(policy, binding metav1.Object) bool {
+	return e.Policies < VersionOf(policy) && e.Bindings < VersionOf(binding)
+}
+
+// VersionOf returns the resource version of a stored object, and 0 if it is no number.
+func VersionOf(stored metav1.Object) uint64 {
+	version, err := strconv.ParseUint(stored.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
 }
 
 // SetExtent records on the policy of the sentinel what was stored before it was written.

@@ -214,6 +214,50 @@ func TestSentinelCountsStatus(t *testing.T) {
 	eventually(t, "the sentinel is written with a greater number", func() bool { return r.sentinel(t) > number+1 })
 }
 
+// TestSentinelThatSaysTooMuch checks that a sentinel is written again that others have changed to say that what is stored later was stored before it.
+func TestSentinelThatSaysTooMuch(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name   string
+		forged barrier.Extent
+	}{
+		{"policies", barrier.Extent{Policies: 1 << 40}},
+		{"bindings", barrier.Extent{Bindings: 1 << 40}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.start(t, lead)
+			r.create(t, policy("a", "1"))
+			var number int64
+			eventually(t, "the sentinel is written", func() bool { number = r.sentinel(t); return number > 0 && r.isBarred(t, "a", "1") })
+			client := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+			eventually(t, "others change it", func() bool {
+				stored, err := client.Get(t.Context(), barrier.SentinelName, metav1.GetOptions{})
+				if err != nil {
+					return false
+				}
+				tc.forged.Policies, tc.forged.Bindings = max(tc.forged.Policies, r.extent(t).Policies), max(tc.forged.Bindings, r.extent(t).Bindings)
+				barrier.SetExtent(stored, tc.forged)
+				_, err = client.Update(t.Context(), stored, metav1.UpdateOptions{})
+				return err == nil
+			})
+			eventually(t, "it is written again", func() bool { return r.extent(t) != tc.forged && r.sentinel(t) > number })
+		})
+	}
+}
+
+// extent returns what the stored sentinel says that was stored before.
+func (r *rig) extent(t *testing.T) barrier.Extent {
+	t.Helper()
+	stored, err := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), barrier.SentinelName, metav1.GetOptions{})
+	if err != nil {
+		return barrier.Extent{}
+	}
+	extent, _ := barrier.ExtentOf(stored)
+	return extent
+}
+
 // TestSentinelThatCannotGo checks that a sentinel that others have deleted, with a finalizer of their own, is replaced instead of written again and again.
 func TestSentinelThatCannotGo(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,6 @@ package barriercontroller
 
 import (
 	"context"
-	"strconv"
 	"sync"
 	"time"
 
@@ -114,7 +113,7 @@ func (c *Controller) writeSentinel(ctx context.Context) error {
 func (c *Controller) counts(policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding, number int64, extent barrier.Extent) bool {
 	wantedPolicy, wantedBinding := barrier.Sentinel(c.config.Namespace, number)
 	counted, ok := barrier.ExtentOf(policy)
-	return ok && counted.Policies >= extent.Policies && counted.Bindings >= extent.Bindings && isMarked(policy) && isMarked(binding) &&
+	return ok && counted.Policies >= extent.Policies && counted.Bindings >= extent.Bindings && counted.IsBefore(policy, binding) && isMarked(policy) && isMarked(binding) &&
 		policy.DeletionTimestamp == nil && binding.DeletionTimestamp == nil &&
 		barrier.EqualPolicies(policy, wantedPolicy) && barrier.EqualBindings(binding, wantedBinding)
 }
@@ -131,9 +130,7 @@ func (k *kind[T]) newest() (version uint64) {
 		if !ok || stored.GetName() == barrier.SentinelName || !isMarked(stored) {
 			continue
 		}
-		if v, err := strconv.ParseUint(stored.GetResourceVersion(), 10, 64); err == nil {
-			version = max(version, v)
-		}
+		version = max(version, barrier.VersionOf(stored))
 	}
 	return version
 }

@@ -157,12 +157,3 @@ func NumberOf(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (int6
 	number, err := strconv.ParseInt(b.Spec.MatchResources.ObjectSelector.MatchLabels[barrier.RolloutLabel], 10, 64)
 	return number, err == nil && number > 0
 }
-
-// versionOf returns the resource version of an object, and 0 if it is no number.
-func versionOf(object metav1.Object) uint64 {
-	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return version
-}

@@ -273,7 +273,7 @@ func (r *Rollout) mark() {
 	r.sentinel = slices.DeleteFunc(r.sentinel, func(known mark) bool {
 		return known.extent.Policies > extent.Policies || known.extent.Bindings > extent.Bindings
 	})
-	if !ok || !barrier.EqualPolicies(policy, wantedPolicy) || !barrier.EqualBindings(binding, wantedBinding) {
+	if !ok || !extent.IsBefore(policy, binding) || !barrier.EqualPolicies(policy, wantedPolicy) || !barrier.EqualBindings(binding, wantedBinding) {
 		return
 	}
 	if number < r.last {

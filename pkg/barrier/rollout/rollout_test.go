@@ -372,6 +372,16 @@ func TestSentinelsOfOthers(t *testing.T) {
 			w.writeBinding(b)
 		},
 		"no binding": func(w *world) { w.deleteBinding(barrier.SentinelName) },
+		"policies that are not stored yet": func(w *world) {
+			p := w.policy(barrier.SentinelName).DeepCopy()
+			barrier.SetExtent(p, barrier.Extent{Policies: w.revision + 1, Bindings: w.extent().Bindings})
+			w.writePolicy(p)
+		},
+		"bindings that are not stored yet": func(w *world) {
+			p := w.policy(barrier.SentinelName).DeepCopy()
+			barrier.SetExtent(p, barrier.Extent{Policies: w.extent().Policies, Bindings: w.revision})
+			w.writePolicy(p)
+		},
 	} {
 		w := newWorld(t, "a", "b")
 		w.replica.SetPolicy(policyKey, specOf("one", "update"))
@@ -607,8 +617,10 @@ func TestVersionsBeforeARestore(t *testing.T) {
 	t.Parallel()
 	w := active(t, specOf("one", "update"))
 	w.mu.Lock()
-	extent := w.extent()
+	extent, revision := w.extent(), w.revision
+	w.revision = 1 << 41
 	w.writeSentinelWith(w.number()+1, barrier.Extent{Policies: 1 << 40, Bindings: 1 << 40})
+	w.revision = revision
 	w.mu.Unlock()
 	w.receive()
 	w.load("a", "b")

@@ -16,6 +16,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
 // Phase is the phase of the barrier of a policy.
@@ -141,7 +142,7 @@ func (r *Rollout) obstacle(e *entry) (message string, lacking []string) {
 
 // after returns the least number of the sentinel that was written after the stored objects of a barrier, or 0.
 func (r *Rollout) after(e *entry) int64 {
-	policy, binding := versionOf(e.policy), versionOf(e.binding)
+	policy, binding := barrier.VersionOf(e.policy), barrier.VersionOf(e.binding)
 	if policy == 0 || binding == 0 {
 		return 0
 	}

@@ -69,7 +69,8 @@ type RuleReport struct {
 	Unseen []string
 }
 
-// Covers reports whether the barrier refuses a request if the policy denies it, wherever kube-apiserver serves the request itself.
+// Covers reports whether the barrier refuses a request if the value of the policy's condition denies it, wherever kube-apiserver serves the
+// request itself. For data over a bound, Proviso has no value and denies, and the barrier has one.
 // The attributes must name one version. Covers returns false for a request that the policy does not match, and for a user who is
 // exempt. It also returns false for a policy in Audit.
 func (b *Barrier) Covers(a authorizer.Attributes) bool { return !b.isAudit && b.Sees(a) }

@@ -24,7 +24,12 @@ import (
 )
 
 // Generator makes random policies and writes.
-type Generator struct{ *rand.Rand }
+type Generator struct {
+	*rand.Rand
+
+	// isExtreme says that the policy reads extreme data, which some writes have.
+	isExtreme bool
+}
 
 // NewGenerator returns the generator with a seed and a number.
 func NewGenerator(seed, number uint64) *Generator {
@@ -102,6 +107,10 @@ func (g *Generator) Policy() (engine.Key, *policyv1alpha1.AuthorizationPolicySpe
 		}
 		spec.Rules = append(spec.Rules, rule)
 	}
+	if g.isExtreme = g.IntN(extremePolicies) == 0; g.isExtreme {
+		spec.Subjects, spec.Rules, spec.Condition = nil, []policyv1alpha1.PolicyRule{extremeRule}, isExtreme+" && ("+g.condition(1)+")"
+		return key, spec
+	}
 	if g.IntN(12) != 0 {
 		if g.IntN(3) == 0 {
 			spec.Variables = []policyv1alpha1.Variable{{Name: "x", Expression: g.condition(1)}, {Name: "y", Expression: "variables.x || " + g.condition(0)}}
@@ -132,6 +141,9 @@ func (g *Generator) condition(depth int) string {
 }
 
 func (g *Generator) atom() string {
+	if g.isExtreme && g.IntN(6) != 0 {
+		return g.extremeAtom()
+	}
 	return g.pick(
 		`request.verb == "create"`, `request.verb in ["update", "patch"]`, `request.verb == "patch"`, `request.verb != "delete"`, `request.verb.startsWith("delete")`,
 		`request.apiGroup == ""`, `request.apiVersion == "v1"`, `request.resource == "pods"`, `request.subresource == ""`, `request.subresource == "status"`,
@@ -200,6 +212,14 @@ var resources = []schema.GroupVersionKind{
 
 // Write returns a write, which is mostly for what a policy is about.
 func (g *Generator) Write(spec *policyv1alpha1.AuthorizationPolicySpec) *Write {
+	w := g.ordinaryWrite(spec)
+	if g.isExtreme && w.Resource == "widgets" && g.IntN(extremeWrites) == 0 {
+		g.extreme(w)
+	}
+	return w
+}
+
+func (g *Generator) ordinaryWrite(spec *policyv1alpha1.AuthorizationPolicySpec) *Write {
 	r := resources[g.IntN(len(resources))]
 	// Most requests are for what the policy is about.
 	for range 12 {

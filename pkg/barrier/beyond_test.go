@@ -69,6 +69,13 @@ func TestBeyondBounds(t *testing.T) {
 			name: "a function that ends the evaluation of kube-apiserver", condition: `object.spec.text.distinct().size() > 1 && object.spec.text == "b"`,
 			spec: map[string]any{"text": "a"}, want: barrierAlone,
 		},
+		{
+			name: "elements that the barrier does not look at, because the request decides", condition: pairs + ` && request.userInfo.username == "bob"`,
+			spec: map[string]any{"list": numbers(600)}, want: bothAdmit,
+		},
+		{
+			name: "the same for each group", condition: `request.userInfo.groups.exists(g, ` + pairs + ` && g == "x")`, spec: map[string]any{"list": numbers(600)}, user: groups, want: bothAdmit,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -102,6 +109,9 @@ func TestBeyondBounds(t *testing.T) {
 		})
 	}
 }
+
+// pairs compares each element of a list with each.
+const pairs = `object.spec.list.exists(x, object.spec.list.exists(y, y == "x"))`
 
 func numbers(n int) []any {
 	list := make([]any, 0, n)

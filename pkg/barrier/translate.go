@@ -151,7 +151,8 @@ func (t *translator) evaluate(s situation) translation {
 	if reason := s.problem(residual); reason != "" {
 		return translation{reason: reason}
 	}
-	if text, err = costbound.LimitElements(text); err != nil {
+	// kube-apiserver has one limit for the whole condition, also for what authorization has decided.
+	if text, err = costbound.LimitElements(residual.TextIteratingLast(cel.Object, cel.OldObject)); err != nil {
 		return translation{reason: reasonOf(err)}
 	}
 	return translation{text: text}

@@ -209,9 +209,5 @@ func (e *Expression) Reads(v cel.Variable) bool { return e.tree.free[string(v)] 
 
 // Plan prepares the evaluation of the expression when the given variables are known and all others are not.
 func (e *Expression) Plan(known ...cel.Variable) (*Plan, error) {
-	names := map[string]bool{}
-	for _, v := range known {
-		names[string(v)] = true
-	}
-	return newPlan(e, names)
+	return newPlan(e, namesOf(known))
 }

@@ -126,15 +126,10 @@ var quiet = map[string]bool{
 // MayQuote returns the name of an operator or a function in the expression whose error may quote a value that depends on one of the
 // variables, or an empty string if there is none.
 func (e *Expression) MayQuote(variables ...cel.Variable) string {
-	secret := map[string]bool{}
-	for _, v := range variables {
-		secret[string(v)] = true
-	}
-	return mayQuote(e.tree, secret)
+	return mayQuote(e.tree, namesOf(variables))
 }
 
 func mayQuote(n *node, secret map[string]bool) string {
-	inner := secret
 	switch {
 	case !dependsOn(n, secret):
 		return ""
@@ -152,20 +147,13 @@ func mayQuote(n *node, secret map[string]bool) string {
 		return "{}" // an error quotes a key that is there twice
 	case n.kind == macroNode && n.name == "transformMapEntry":
 		return n.name
-	case n.kind == macroNode && dependsOn(n.target, secret):
-		inner = map[string]bool{}
-		for name := range secret {
-			inner[name] = true
-		}
-		for _, binder := range n.binders {
-			inner[binder] = true
-		}
 	}
 	if n.target != nil {
 		if name := mayQuote(n.target, secret); name != "" {
 			return name
 		}
 	}
+	inner := within(n, secret)
 	for _, arg := range n.args {
 		if name := mayQuote(arg, inner); name != "" {
 			return name

@@ -55,7 +55,7 @@ func ExampleCompiler_Compile() {
 	}
 	fmt.Print(string(text))
 	for _, r := range compiled.Report {
-		fmt.Printf("%+v\n", r)
+		fmt.Printf("rules[%d], %v of %v: %q\n", r.Rule, r.Verbs, r.Resources, r.Reason)
 	}
 	// Output:
 	// failurePolicy: Fail
@@ -90,6 +90,6 @@ func ExampleCompiler_Compile() {
 	//     == "prod" && (has(request.userInfo.username) ? request.userInfo.username : "")
 	//     != "alice")'
 	//   name: denied
-	// {Rule:0 Resources:[secrets] Verbs:[get] Reason:admission sees create, update, patch, delete and deletecollection, and connections with get and create}
-	// {Rule:0 Resources:[secrets] Verbs:[delete patch update] Reason:}
+	// rules[0], [get] of [secrets]: "admission sees create, update, patch, delete and deletecollection, and connections with get and create"
+	// rules[0], [delete patch update] of [secrets]: ""
 }

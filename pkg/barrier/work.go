@@ -19,10 +19,12 @@ const (
 	MaxWork = 6_000_000
 	// MaxWorkOfCluster is the bound for the barriers of cluster-scoped policies.
 	MaxWorkOfCluster = 4 * MaxWork
-	// UsualBytes is the size of an object to which MaxWork applies, and LargestBytes the size of the largest object that kube-apiserver
-	// accepts. For one of LargestBytes the work may be largestFactor times as large: kube-apiserver itself works longer for it.
-	UsualBytes, LargestBytes = 256 << 10, 3 << 20
-	largestFactor            = 6
+	// UsualBytes is the size of an object to which MaxWork applies.
+	UsualBytes = 256 << 10
+	// LargestBytes is the size of the largest object that kube-apiserver accepts. For one of this size the work may be largestFactor times
+	// as large: kube-apiserver itself works longer for it.
+	LargestBytes  = 3 << 20
+	largestFactor = 6
 )
 
 // work is the bound of the work of a barrier, for objects of two sizes.

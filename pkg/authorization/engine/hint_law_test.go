@@ -25,7 +25,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/apiserver/pkg/endpoints/filters"
-	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	authorizerwebhook "k8s.io/apiserver/plugin/pkg/authorizer/webhook"
 	"k8s.io/apiserver/plugin/pkg/authorizer/webhook/metrics"
 	authorizationv1client "k8s.io/client-go/kubernetes/typed/authorization/v1"
@@ -43,7 +43,7 @@ var (
 
 // httpServer reads requests as a server does.
 type httpServer struct {
-	resolver request.RequestInfoResolver
+	resolver genericapirequest.RequestInfoResolver
 	// kubeAPIServer sends a review to its authorization webhook, which is the last in sent.
 	kubeAPIServer authorizer.UnconditionalAuthorizer
 	sent          authorizationv1.SubjectAccessReview
@@ -51,7 +51,7 @@ type httpServer struct {
 
 func newHTTPServer(t *testing.T) *httpServer {
 	t.Helper()
-	s := &httpServer{resolver: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}}
+	s := &httpServer{resolver: &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}}
 	frontDoor := roundTripper(func(r *http.Request) (*http.Response, error) {
 		s.sent = authorizationv1.SubjectAccessReview{}
 		if err := json.NewDecoder(r.Body).Decode(&s.sent); err != nil {
@@ -93,7 +93,7 @@ func (s *httpServer) read(t *testing.T, verb, byLabels, byFields string) []autho
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, err := filters.GetAuthorizerAttributes(request.WithUser(request.WithRequestInfo(t.Context(), info), podsOf(verb).User))
+	direct, err := filters.GetAuthorizerAttributes(genericapirequest.WithUser(genericapirequest.WithRequestInfo(t.Context(), info), podsOf(verb).User))
 	if err != nil || direct.GetVerb() != verb {
 		t.Fatalf("got the verb %s and the error %v, want %s", direct.GetVerb(), err, verb)
 	}

@@ -105,9 +105,9 @@ func isLimited(e ast.Expr) bool {
 			s.Operand().AsSelect().FieldName() == "userInfo" && s.Operand().AsSelect().Operand().Kind() == ast.IdentKind &&
 			s.Operand().AsSelect().Operand().AsIdent() == "request"
 	case ast.CallKind:
-		if c := e.AsCall(); c.FunctionName() == operators.Conditional {
-			return isLimited(c.Args()[1]) && isLimited(c.Args()[2])
-		}
+		c := e.AsCall()
+		return c.FunctionName() == operators.Conditional && isLimited(c.Args()[1]) && isLimited(c.Args()[2])
+	default:
+		return false
 	}
-	return false
 }

@@ -126,10 +126,9 @@ func (ts goTypes) leastElement() float64 {
 	least := 0
 	for _, t := range ts {
 		n := unknownElement
-		switch t.Kind() {
-		case reflect.Slice:
+		if t.Kind() == reflect.Slice {
 			n = leastBytes(t.Elem())
-		case reflect.Map:
+		} else if t.Kind() == reflect.Map {
 			n = keyBytes + leastBytes(t.Elem())
 		}
 		if least == 0 || n < least {

@@ -106,8 +106,9 @@ func (w *walk) of(e ast.Expr) result {
 		return w.mapping(e)
 	case ast.ComprehensionKind:
 		return w.comprehension(e.AsComprehension())
+	default:
+		return w.isUnbounded("a message")
 	}
-	return w.isUnbounded("a message")
 }
 
 // stepsPerUnit is how many steps of macros cel-go searches for one unit. Its cost tracker keeps two values of each step until the macro

@@ -34,6 +34,9 @@ func iteratingLast(n *node, late map[string]bool) *node {
 	operands := chainOf(&duplicate, n.name)
 	first := slices.DeleteFunc(slices.Clone(operands), isLate)
 	last := slices.DeleteFunc(operands, func(operand *node) bool { return !isLate(operand) })
+	if len(first) == 0 || len(last) == 0 {
+		return &duplicate
+	}
 	result := fold(n.name, append(first, last...))
 	result.free = n.free
 	return result

@@ -28,9 +28,10 @@ import (
 )
 
 // Ends reports whether kube-apiserver refuses a write because it has ended an evaluation, which costs more than its limit, or in which a
-// function panics. Unlike an error, this ends it also where another operand of && or || decides.
+// function panics. Unlike an error, this ends it also where another operand of && or || decides. It also reports whether a macro of a barrier has
+// more elements than it may have.
 func Ends(refusal string) bool {
-	return slices.ContainsFunc([]string{"actual cost limit exceeded", "running out of cost budget", "internal error:"}, func(text string) bool { return strings.Contains(refusal, text) })
+	return slices.ContainsFunc([]string{"actual cost limit exceeded", "running out of cost budget", "internal error:", "expected iterable type"}, func(text string) bool { return strings.Contains(refusal, text) })
 }
 
 // Oracle evaluates conditions with cel-go, without the bounds of Proviso and of kube-apiserver. It keeps two rules of Proviso that are no

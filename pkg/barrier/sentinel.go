@@ -98,8 +98,8 @@ func NumberOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (int64,
 	return parseNumber(text)
 }
 
-// parseNumber parses a number as Sentinel writes it.
+// parseNumber parses a number as Sentinel writes it. Zero is none.
 func parseNumber(text string) (int64, bool) {
 	number, err := strconv.ParseInt(text, 10, 64)
-	return number, err == nil && strconv.FormatInt(number, 10) == text && number >= 0
+	return number, err == nil && strconv.FormatInt(number, 10) == text && number > 0
 }

@@ -247,6 +247,36 @@ func TestSentinelThatSaysTooMuch(t *testing.T) {
 	}
 }
 
+// TestSentinelOfNumberZero checks that a sentinel is written again to which others have given the number 0, which is none.
+func TestSentinelOfNumberZero(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	var number int64
+	eventually(t, "the sentinel is written", func() bool { number = r.sentinel(t); return number > 0 && r.isBarred(t, "a", "1") })
+	zeroPolicy, zeroBinding := barrier.Sentinel(namespace, 0)
+	admission := r.kubeClient.AdmissionregistrationV1()
+	eventually(t, "others change both objects", func() bool {
+		stored, err := admission.ValidatingAdmissionPolicyBindings().Get(t.Context(), barrier.SentinelName, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		stored.Spec = zeroBinding.Spec
+		if _, err = admission.ValidatingAdmissionPolicyBindings().Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+			return false
+		}
+		policy, err := admission.ValidatingAdmissionPolicies().Get(t.Context(), barrier.SentinelName, metav1.GetOptions{})
+		if err != nil {
+			return false
+		}
+		policy.Spec = zeroPolicy.Spec
+		_, err = admission.ValidatingAdmissionPolicies().Update(t.Context(), policy, metav1.UpdateOptions{})
+		return err == nil
+	})
+	eventually(t, "it is written again", func() bool { return r.sentinel(t) > number })
+}
+
 // extent returns what the stored sentinel says that was stored before.
 func (r *rig) extent(t *testing.T) barrier.Extent {
 	t.Helper()

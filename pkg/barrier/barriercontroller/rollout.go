@@ -88,10 +88,11 @@ func (c *Controller) writeSentinel(ctx context.Context) error {
 		return err
 	}
 	var number int64
+	hasNumber := false
 	if hasPolicy {
-		number, _ = barrier.NumberOf(storedPolicy)
+		number, hasNumber = barrier.NumberOf(storedPolicy)
 	}
-	if hasPolicy && hasBinding && c.counts(storedPolicy, storedBinding, number, extent) {
+	if hasNumber && hasBinding && c.counts(storedPolicy, storedBinding, number, extent) {
 		return nil
 	}
 	c.sentinel.mu.Lock()

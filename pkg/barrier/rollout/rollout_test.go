@@ -396,6 +396,22 @@ func TestSentinelsOfOthers(t *testing.T) {
 	}
 }
 
+// TestNumberZero goes on after a sentinel with the number 0, which others have written: it does not stand for the numbers after it.
+func TestNumberZero(t *testing.T) {
+	t.Parallel()
+	w := active(t, specOf("one", "update"))
+	number := w.number()
+	for _, next := range []int64{0, number + 1} {
+		w.mu.Lock()
+		w.writeSentinelWith(next, w.extent())
+		w.mu.Unlock()
+		w.receive()
+		w.load("a", "b")
+		w.round(t)
+	}
+	w.wantState(t, "after the next number", rollout.Active, "")
+}
+
 // TestLowerNumber has a server show a number that is lower than before, with which it has another text.
 func TestLowerNumber(t *testing.T) {
 	t.Parallel()

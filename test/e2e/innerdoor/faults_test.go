@@ -319,7 +319,17 @@ func testOutage(t *testing.T, r *rig) {
 	if code, answer := try("rob"); code != http.StatusCreated || len(r.proxy.calls()) != 0 {
 		t.Errorf("RBAC beside a slow inner door: got %d %s", code, answer)
 	}
-	r.proxy.set(func() { r.proxy.delay = 0 })
+	r.proxy.set(func() { r.proxy.delay, r.proxy.lost = 0, true })
+	for _, row := range [][3]string{{"POST", claims, claim("lost", "dev", "")}, {"DELETE", claims + "?dryRun=All", ""}} {
+		r.proxy.reset()
+		if code, answer := r.send(t, "dana", row[0], row[1], jsonType, row[2]); code < 400 || len(r.proxy.calls()) == 0 {
+			t.Errorf("the answer to %s is lost: got %d %s, want a refusal", row[0], code, answer)
+		}
+	}
+	if code, answer := r.send(t, cluster.Admin, "GET", claims+"/lost", "", ""); code != http.StatusNotFound {
+		t.Errorf("a claim whose answer was lost: got %d %s", code, answer)
+	}
+	r.proxy.set(func() { r.proxy.lost = false })
 	if err := r.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -52,9 +52,9 @@ type proxy struct {
 	admittedBy map[string][]string
 	// questions are the bodies with asked.
 	questions [][]byte
-	// delay is how long AdmissionReviews are held back. down refuses connections.
-	delay time.Duration
-	down  bool
+	// delay is how long AdmissionReviews are held back. down refuses connections. lost has the answers to AdmissionReviews get lost.
+	delay      time.Duration
+	down, lost bool
 }
 
 // newProxy returns the proxy of a kube-apiserver, whose client certificate it has.
@@ -110,7 +110,10 @@ func clientWith(t *testing.T, c *cluster.Cluster, certFile, keyFile string) *htt
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, answer, err := p.forward(r)
-	if err != nil {
+	p.mu.Lock()
+	isLost := p.lost && strings.HasPrefix(r.URL.Path, manifest.AdmitPath)
+	p.mu.Unlock()
+	if err != nil || isLost {
 		panic(http.ErrAbortHandler) // the connection breaks, as if Proviso were down
 	}
 	w.Header().Set("Content-Type", "application/json")

@@ -21,6 +21,7 @@ import (
 var suites = []mutation.Suite{
 	{Package: "pkg/barrier", Test: "^TestExclusion", Mutants: []mutation.Mutant{
 		{Name: "exclusions: lists in place of maps", File: "exclusion.go", Old: "type(v) == map ? v[%[1]s] : [dyn(type(v)), v])", New: "v[%[1]s]).filter(v, v != null)"},
+		{Name: "barriers: the number 0 of a sentinel", File: "sentinel.go", Old: " && number > 0", New: " && number >= 0", Test: "^TestNumber$"},
 		{Name: "exclusions: an empty status", File: "exclusion.go", Old: "names[0] == \"status\" {", New: "false {"},
 		{Name: "exclusions: fields that the server owns", File: "exclusion.go", Old: "mapping.ServerOwned())", New: "[]string{\"managedFields\"})"},
 		{Name: "exclusions: values of an unknown place", File: "exclusion.go", Old: "disjunction(marked, limited(value(before), value(after), e.NewValues))", New: "limited(value(before), value(after), e.NewValues)"},
@@ -407,6 +408,7 @@ var suites = []mutation.Suite{
 		{Name: "barriers: objects that others have replaced", File: "objects.go", Old: "if !exists || p.hasFinalizer() {", New: "if !exists {", Test: "^TestReplacedObjects$"},
 		{Name: "barriers: a sentinel that cannot go", File: "rollout.go", Old: "next.SetFinalizers(nil)", New: "_ = next", Test: "^TestSentinelThatCannotGo$"},
 		{Name: "barriers: a sentinel that says too much", File: "rollout.go", Old: " && counted.IsBefore(policy, binding)", New: "", Test: "^TestSentinelThatSaysTooMuch$"},
+		{Name: "barriers: a sentinel of number 0", File: "rollout.go", Old: "number, hasNumber = barrier.NumberOf(storedPolicy)", New: "number, _ = barrier.NumberOf(storedPolicy)\n\t\thasNumber = true", Test: "^TestSentinelOfNumberZero$"},
 		{Name: "barriers: removal of objects of other tools", File: "objects.go", Old: "if err != nil || !exists || !k.isOurs(stored, key) {", New: "if err != nil || !exists {", Test: "^TestForeignObjects$"},
 		{Name: "barriers: the finalizer", File: "objects.go", Old: "case !slices.Equal(stored.GetFinalizers(), []string{Finalizer}):", New: "case false:", Test: "^TestTampering$"},
 		{Name: "barriers: owner references", File: "objects.go", Old: "case len(stored.GetOwnerReferences()) > 0:", New: "case false:", Test: "^TestTampering$"},

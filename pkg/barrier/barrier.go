@@ -14,7 +14,6 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 )
 
@@ -50,8 +49,9 @@ type Barrier struct {
 	covered map[int]map[bool][]string
 	// excludesNamespaces says that the barrier does not see namespaces.
 	excludesNamespaces bool
-	// bound is the bound of the work of the expressions. It is zero for a mapping.
-	bound costbound.Bound
+	// work is the bound of the work of the expressions, and paths are the resources of the rules. Both are zero for a mapping.
+	work  work
+	paths []resourcePath
 }
 
 // RuleReport says whether some verbs of a rule are translated.

@@ -7,7 +7,10 @@ package barrier
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 )
@@ -36,14 +39,9 @@ func (w work) plus(o work) work {
 
 const unlimited = ^uint64(0)
 
-// work returns the bound of the work of a barrier.
-func (b *Barrier) work() work {
-	return work{usual: b.bound.Work(UsualBytes), largest: b.bound.Work(LargestBytes)}
-}
-
 // CostsNoMore reports whether a barrier works no longer than another one for the same write.
 func (b *Barrier) CostsNoMore(than *Barrier) bool {
-	return b.work().usual <= than.work().usual && b.work().largest <= than.work().largest
+	return b.work.usual <= than.work.usual && b.work.largest <= than.work.largest
 }
 
 // OverWork returns why the work of a barrier and of others of the same scope exceeds the bound for one write, or "". The barriers of
@@ -54,9 +52,11 @@ func OverWork(b *Barrier, others []*Barrier) string {
 	if b.Key.Namespace == "" {
 		limit, whose = MaxWorkOfCluster, "cluster-scoped policies"
 	}
-	paths := b.paths()
+	paths := b.paths
 	for _, other := range others {
-		paths = append(paths, other.paths()...)
+		if b.hasWildcard() {
+			paths = append(paths[:len(paths):len(paths)], other.paths...)
+		}
 	}
 	seen := map[resourcePath]bool{}
 	for _, path := range paths {
@@ -64,15 +64,15 @@ func OverWork(b *Barrier, others []*Barrier) string {
 			continue
 		}
 		seen[path] = true
-		total := b.work()
+		total := b.work
 		for _, other := range others {
 			if other.Key != b.Key && other.sees(path) {
-				total = total.plus(other.work())
+				total = total.plus(other.work)
 			}
 		}
 		if total.usual > limit || total.largest > limit*largestFactor {
 			return fmt.Sprintf("a write of %v with an object of %d KiB could cost kube-apiserver up to %d ms for the barriers of %s, of which this one takes %d; at most %d ms are allowed, and %d ms for an object of %d MiB: "+
-				"compare fewer fields of any size, and nest no macros", path, UsualBytes>>10, total.usual/unitsPerMillisecond, whose, b.work().usual/unitsPerMillisecond, limit/unitsPerMillisecond, limit*largestFactor/unitsPerMillisecond, LargestBytes>>20)
+				"compare fewer fields of any size, and nest no macros", path, UsualBytes>>10, total.usual/unitsPerMillisecond, whose, b.work.usual/unitsPerMillisecond, limit/unitsPerMillisecond, limit*largestFactor/unitsPerMillisecond, LargestBytes>>20)
 		}
 	}
 	return ""
@@ -91,12 +91,9 @@ func (p resourcePath) String() string {
 	return groupOf([]string{p.path}, p.group)[0]
 }
 
-// paths returns the resources of the rules of a barrier.
-func (b *Barrier) paths() (paths []resourcePath) {
-	if b.Policy == nil || b.Policy.Spec.MatchConstraints == nil || b.IsOfMapping {
-		return nil
-	}
-	for _, rule := range b.Policy.Spec.MatchConstraints.ResourceRules {
+// pathsOf returns the resources of the rules of a policy.
+func pathsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (paths []resourcePath) {
+	for _, rule := range policy.Spec.MatchConstraints.ResourceRules {
 		for _, group := range rule.APIGroups {
 			for _, path := range rule.Resources {
 				paths = append(paths, resourcePath{group: group, path: path})
@@ -106,9 +103,14 @@ func (b *Barrier) paths() (paths []resourcePath) {
 	return paths
 }
 
+// hasWildcard reports whether a rule of the barrier may match resources that it does not name.
+func (b *Barrier) hasWildcard() bool {
+	return slices.ContainsFunc(b.paths, func(p resourcePath) bool { return p.group == all || strings.Contains(p.path, all) })
+}
+
 // sees reports whether a rule of the barrier may match a resource.
 func (b *Barrier) sees(path resourcePath) bool {
-	for _, own := range b.paths() {
+	for _, own := range b.paths {
 		if (own.group == all || path.group == all || own.group == path.group) && pathsOverlap(own.path, path.path) {
 			return true
 		}
@@ -124,13 +126,13 @@ func pathsOverlap(a, b string) bool {
 	return same(aResource, bResource) && same(aSub, bSub)
 }
 
-// bounded records the bound of the work of the barrier. It returns why there is none, or "".
+// bounded records the bound of the work of the barrier, and its resources. It returns why there is none, or "".
 func (b *Barrier) bounded() string {
 	bound, err := costbound.Of(b.Policy)
 	if err != nil {
 		return reasonOf(err)
 	}
-	b.bound = bound
+	b.work, b.paths = work{usual: bound.Work(UsualBytes), largest: bound.Work(LargestBytes)}, pathsOf(b.Policy)
 	if what := bound.Unbounded(); what != "" {
 		return "no limit of kube-apiserver ends the work of " + what
 	}

@@ -380,7 +380,7 @@ var suites = []mutation.Suite{
 	}},
 	{Package: "pkg/barrier", Test: "^Test(OverWork|CostsNoMore|NoBarrierWithoutBound)$", Mutants: []mutation.Mutant{
 		{Name: "work: usual size", File: "work.go", Old: "total.usual > limit || ", New: ""},
-		{Name: "work: others", File: "work.go", Old: "total = total.plus(other.work())", New: "_ = other.work()"},
+		{Name: "work: others", File: "work.go", Old: "total = total.plus(other.work)", New: "_ = other.work"},
 		{Name: "work: wildcards", File: "work.go", Old: "return a == all || b == all || a == b", New: "return a == b"},
 		{Name: "work: namespaces", File: "work.go", Old: `if b.Key.Namespace == "" {`, New: "if true {"},
 		{Name: "work: unbounded functions", File: "work.go", Old: `if what := bound.Unbounded(); what != "" {`, New: `if what := bound.Unbounded(); what == "x" {`},

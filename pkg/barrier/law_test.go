@@ -41,6 +41,8 @@ type law struct {
 	// refused, covered and total count requests. bounded are those that the policy denies by a bound and the barrier admits, and ended those
 	// that only the barrier refuses, because kube-apiserver ends the evaluation.
 	refused, covered, total, bounded, ended atomic.Int64
+	// compiled counts barriers. The cost of one in costsShare is compared with its bound.
+	compiled atomic.Int64
 }
 
 func newLaw(tb testing.TB) *law {
@@ -83,7 +85,7 @@ func (l *law) compare(tb testing.TB, key engine.Key, spec *policyv1alpha1.Author
 		loaded = l.cluster.load(tb, compiled)
 		defer loaded.close()
 	}
-	spent := costsOf(tb, compiled)
+	spent := l.costsOf(tb, compiled)
 	for _, w := range writes {
 		spent.compare(tb, l, w)
 		var refusal error

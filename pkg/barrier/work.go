@@ -15,39 +15,55 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 )
 
-// The bounds of the work of all barriers for one write, in units of a twelfth of a microsecond. kube-apiserver limits each barrier apart,
-// and the authors of one namespace can have 100 of them.
+// The bounds of the work of all barriers for one write of an object of 256 KiB, in units of a twelfth of a microsecond. kube-apiserver
+// limits each barrier apart, and the authors of one namespace can have 100 of them.
 const (
-	// MaxWork is the bound for the barriers of one namespace: half a second for an object of UsualBytes.
+	// MaxWork is the bound for the barriers of one namespace: half a second.
 	MaxWork = 6_000_000
 	// MaxWorkOfCluster is the bound for the barriers of cluster-scoped policies.
 	MaxWorkOfCluster = 4 * MaxWork
-	// UsualBytes is the size of an object to which MaxWork applies.
-	UsualBytes = 256 << 10
-	// LargestBytes is the size of the largest object that kube-apiserver accepts. For one of this size the work may be largestFactor times
-	// as large: kube-apiserver itself works longer for it.
-	LargestBytes  = 3 << 20
-	largestFactor = 6
+
+	unitsPerMillisecond = 12_000
 )
 
-// work is the bound of the work of a barrier, for objects of two sizes.
-type work struct{ usual, largest uint64 }
+// sizes are the sizes of the objects for which the work is bounded, and the part of the bound that it may take.
+var sizes = [...]struct {
+	bytes int
+	part  float64
+}{
+	// Small objects arrive often, many at the same time. A macro in another one takes as long for them as kube-apiserver lets it.
+	{4 << 10, 0.25},
+	{256 << 10, 1},
+	// The largest object that kube-apiserver accepts. kube-apiserver itself works longer for it.
+	{3 << 20, 6},
+}
+
+// work is the bound of the work of a barrier, for objects of the sizes.
+type work [len(sizes)]uint64
 
 func (w work) plus(o work) work {
-	return work{usual: w.usual + min(o.usual, unlimited-w.usual), largest: w.largest + min(o.largest, unlimited-w.largest)}
+	for i := range w {
+		w[i] += min(o[i], unlimited-w[i])
+	}
+	return w
 }
 
 const unlimited = ^uint64(0)
 
 // CostsNoMore reports whether a barrier works no longer than another one for the same write.
 func (b *Barrier) CostsNoMore(than *Barrier) bool {
-	return b.work.usual <= than.work.usual && b.work.largest <= than.work.largest
+	for i := range sizes {
+		if b.work[i] > than.work[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // OverWork returns why the work of a barrier and of others of the same scope exceeds the bound for one write, or "". The barriers of
 // mappings have no bound, and do not count.
 func OverWork(b *Barrier, others []*Barrier) string {
-	limit := uint64(MaxWork)
+	limit := float64(MaxWork)
 	whose := "the policies of the namespace"
 	if b.Key.Namespace == "" {
 		limit, whose = MaxWorkOfCluster, "cluster-scoped policies"
@@ -70,15 +86,15 @@ func OverWork(b *Barrier, others []*Barrier) string {
 				total = total.plus(other.work)
 			}
 		}
-		if total.usual > limit || total.largest > limit*largestFactor {
-			return fmt.Sprintf("a write of %v with an object of %d KiB could cost kube-apiserver up to %d ms for the barriers of %s, of which this one takes %d; at most %d ms are allowed, and %d ms for an object of %d MiB: "+
-				"compare fewer fields of any size, and nest no macros", path, UsualBytes>>10, total.usual/unitsPerMillisecond, whose, b.work.usual/unitsPerMillisecond, limit/unitsPerMillisecond, limit*largestFactor/unitsPerMillisecond, LargestBytes>>20)
+		for i, size := range sizes {
+			if most := uint64(size.part * limit); total[i] > most {
+				return fmt.Sprintf("a write of %v with an object of %d KiB could cost kube-apiserver up to %d ms for the barriers of %s, of which this one takes %d; at most %d ms are allowed: "+
+					"compare fewer fields of any size, and nest no macros", path, size.bytes>>10, total[i]/unitsPerMillisecond, whose, b.work[i]/unitsPerMillisecond, most/unitsPerMillisecond)
+			}
 		}
 	}
 	return ""
 }
-
-const unitsPerMillisecond = 12_000
 
 // resourcePath is a resource or subresource of a rule, which may have wildcards.
 type resourcePath struct{ group, path string }
@@ -132,7 +148,10 @@ func (b *Barrier) bounded() string {
 	if err != nil {
 		return reasonOf(err)
 	}
-	b.work, b.paths = work{usual: bound.Work(UsualBytes), largest: bound.Work(LargestBytes)}, pathsOf(b.Policy)
+	b.paths = pathsOf(b.Policy)
+	for i, size := range sizes {
+		b.work[i] = bound.Work(size.bytes)
+	}
 	if what := bound.Unbounded(); what != "" {
 		return "no limit of kube-apiserver ends the work of " + what
 	}

@@ -44,7 +44,8 @@ func TestOverWork(t *testing.T) {
 	t.Parallel()
 	l := newLaw(t)
 	const (
-		nested   = `oldObject != null && oldObject.data.exists(a, oldObject.data.exists(b, a + "x" == b + "y"))`
+		twice    = `oldObject != null && oldObject.data.exists(a, oldObject.data.exists(b, a + "x" == b + "y"))`
+		nested   = `object != null && object.metadata.finalizers.exists(a, !(a in object.metadata.finalizers))`
 		compared = `oldObject != null && object != null && object.data == oldObject.data`
 		linear   = `object != null && object.spec.containers.exists(c, c.image.startsWith("b"))`
 	)
@@ -61,7 +62,9 @@ func TestOverWork(t *testing.T) {
 		added     *policyv1alpha1.AuthorizationPolicySpec
 		over      bool
 	}{
-		{name: "a nested macro alone", namespace: "a", added: denying(nested, "configmaps")},
+		{name: "each pair of keys", namespace: "a", added: denying(twice, "configmaps"), over: true},
+		{name: "each pair of keys, of the cluster", added: denying(twice, "configmaps")},
+		{name: "a list in a macro alone", namespace: "a", added: denying(nested, "configmaps")},
 		{name: "two of them", namespace: "a", others: repeated(1, nested, "configmaps"), added: denying(nested, "configmaps"), over: true},
 		{name: "two of them about different resources", namespace: "a", others: repeated(1, nested, "configmaps"), added: denying(nested, "secrets")},
 		{name: "two of them, one about all resources", namespace: "a", others: repeated(1, nested, "configmaps"), added: denying(nested, "*"), over: true},

@@ -536,7 +536,7 @@ func TestWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const nested = `oldObject.data.exists(a, oldObject.data.exists(b, a + "x" == b + "y"))`
+	const nested = `oldObject.metadata.finalizers.exists(a, !(a in oldObject.metadata.finalizers))`
 	r := newRig(t)
 	r.compile = compiler.Compile
 	create := func(i int) {

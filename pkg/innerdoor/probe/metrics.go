@@ -42,6 +42,8 @@ func (p *Prober) measure() {
 		}
 		return 0
 	}
+	p.one.Lock()
+	defer p.one.Unlock()
 	states, gone := p.States(), p.measured
 	p.measured = map[string]bool{}
 	for _, state := range states {

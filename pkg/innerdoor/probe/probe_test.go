@@ -730,6 +730,94 @@ func TestLateBesideNews(t *testing.T) {
 	}
 }
 
+// hangs has a server not answer canaries of a method, until it is released.
+func (k *kube) hangs(t *testing.T, method string) (arrived chan struct{}, release func()) {
+	arrived, stop := make(chan struct{}, 100), make(chan struct{})
+	release = sync.OnceFunc(func() { close(stop) })
+	t.Cleanup(release)
+	k.intercept(func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == method {
+			_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that the client is gone
+			arrived <- struct{}{}
+			select {
+			case <-stop:
+			case <-r.Context().Done():
+			}
+		}
+		return false
+	})
+	return arrived, release
+}
+
+// TestNewsBesideSilence has a server that does not answer one canary, and does not call the inner door for another one: that is known after an
+// interval.
+func TestNewsBesideSilence(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, func(config *probe.Config) { config.Interval = time.Hour })
+	c.connect(p)
+	p.Round(t.Context())
+	k := c.servers[0]
+	k.change(func(k *kube) { k.exceptions = []string{"delete"} })
+	arrived, _ := k.hangs(t, http.MethodPost)
+	ended := make(chan struct{})
+	go func() {
+		p.Round(t.Context())
+		close(ended)
+	}()
+	<-arrived
+	for {
+		c.clock.Step(time.Hour)
+		select {
+		case <-ended:
+			if got := knows(p, "one"); got != "" {
+				t.Errorf("got %q, want none\n%s", got, statesOf(p))
+			}
+			return
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// TestOlderRounds has a round that ends after one that began later: what the later one found stays, unless the older one brings news.
+func TestOlderRounds(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name         string
+		older, later []string
+		want         string
+	}{
+		{name: "both good", want: "one"},
+		{name: "the later one passed", later: []string{"update"}},
+		{name: "the older one passed", older: []string{"update"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, "one")
+			p := c.newReplica(t, nil)
+			c.connect(p)
+			k := c.servers[0]
+			arrived, release := k.hangs(t, http.MethodPut)
+			ended := make(chan struct{})
+			go func() {
+				p.Round(t.Context())
+				close(ended)
+			}()
+			<-arrived
+			k.intercept(nil)
+			k.change(func(k *kube) { k.exceptions = tc.later })
+			c.clock.Step(interval)
+			p.Round(t.Context())
+			k.change(func(k *kube) { k.exceptions = tc.older })
+			release()
+			<-ended
+			if got := knows(p, "one"); got != tc.want {
+				t.Errorf("got %q, want %q\n%s", got, tc.want, statesOf(p))
+			}
+		})
+	}
+}
+
 // TestLateWithAnotherCertificate has a server whose check arrives with a new certificate, and whose answer is late: the old one is not
 // known any more, and the new one not yet.
 func TestLateWithAnotherCertificate(t *testing.T) {
@@ -821,6 +909,43 @@ func TestRun(t *testing.T) {
 	waitFor("round for a new certificate", func() bool { return p.Known("new") })
 	if got := rounds(); got != 3 {
 		t.Errorf("got %d rounds, want 3", got)
+	}
+	cancel()
+	<-stopped
+}
+
+// TestRunBesideSilence has a server that answers nothing: the next round begins in time, and never more than two run.
+func TestRunBesideSilence(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, func(config *probe.Config) { config.Interval = time.Hour })
+	c.connect(p)
+	arrived, release := c.servers[0].hangs(t, http.MethodPut)
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := make(chan struct{})
+	go func() {
+		p.Run(ctx)
+		close(stopped)
+	}()
+	begins := func() bool {
+		for range 100 {
+			c.clock.Step(time.Hour)
+			select {
+			case <-arrived:
+				return true
+			case <-time.After(time.Millisecond):
+			}
+		}
+		return false
+	}
+	for i, want := range []bool{true, true, false} {
+		if got := begins(); got != want {
+			t.Errorf("round %d: got %t, want %t", i+1, got, want)
+		}
+	}
+	release()
+	if !begins() {
+		t.Error("no round begins after two that were released")
 	}
 	cancel()
 	<-stopped

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -29,6 +30,9 @@ const (
 
 	// boundIntervals is for how many intervals the result of a round counts.
 	boundIntervals = 3
+	// roundIntervals is how many intervals a round may take, and how many rounds run at the same time. A server that is overloaded needs more
+	// than one. A round that begins an interval after a good one ends before the good one stops to count.
+	roundIntervals = boundIntervals - 1
 	// maxJitter is the part of the interval by which rounds may be early, so that replicas do not probe at the same time.
 	maxJitter = 0.2
 	// wantedInterval is the least time between rounds if requests arrive with a certificate that is not known.
@@ -55,14 +59,16 @@ type Config struct {
 	Clock clock.WithTicker
 }
 
-// Prober probes kube-apiservers. Its methods may be called concurrently, except for Round.
+// Prober probes kube-apiservers. Its methods may be called concurrently.
 type Prober struct {
 	config Config
 	// cluster finds the servers.
 	cluster *kubeapiservers.Servers
 	// wanted asks for a round before its time.
 	wanted chan struct{}
-	// measured are the servers that metrics have. Only Round uses it.
+	// one has rounds find the servers, and set the metrics, one after the other.
+	one sync.Mutex
+	// measured are the servers that metrics have.
 	measured map[string]bool
 
 	mu sync.Mutex
@@ -108,14 +114,21 @@ func New(config Config) (*Prober, error) {
 	return &Prober{config: config, cluster: cluster, wanted: make(chan struct{}, 1), rounds: map[string]*round{}, servers: map[string]*server{}}, nil
 }
 
-// Run probes all servers again and again until ctx ends.
+// Run probes all servers again and again until ctx ends. A round begins when its time has come, even if the one before has not ended: a server
+// that is slow must not keep another one from being probed.
 func (p *Prober) Run(ctx context.Context) {
 	registerMetrics()
+	var running errgroup.Group
+	running.SetLimit(roundIntervals)
 	for ctx.Err() == nil {
 		began := p.config.Clock.Now()
-		p.Round(ctx)
+		running.Go(func() error {
+			p.Round(ctx)
+			return nil
+		})
 		p.pause(ctx, began)
 	}
+	_ = running.Wait() // no function returns an error
 }
 
 // pause waits until the next round: for the interval, or less if a round is wanted.
@@ -138,9 +151,9 @@ func (p *Prober) pause(ctx context.Context, began time.Time) {
 	}
 }
 
-// Round probes all servers once, each for at most an interval.
+// Round probes all servers once, and takes at most roundIntervals.
 func (p *Prober) Round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, p.config.Interval)
+	ctx, cancel := context.WithTimeout(ctx, roundIntervals*p.config.Interval)
 	defer cancel()
 	p.look(ctx)
 	kubeapiservers.Each(ctx, p.addresses(), p.probe)
@@ -152,6 +165,8 @@ func (p *Prober) Round(ctx context.Context) {
 
 // look finds the servers. If they cannot be listed, the last list stays, and counts for some time.
 func (p *Prober) look(ctx context.Context) {
+	p.one.Lock()
+	defer p.one.Unlock()
 	state := p.cluster.Look(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -187,7 +202,9 @@ func (p *Prober) probe(ctx context.Context, address string) {
 	p.mu.Lock()
 	p.rounds[r.nonce] = r
 	p.mu.Unlock()
-	result := r.run(ctx, client, address, p.config.Namespace, p.config.Digest)
+	waited := p.config.Clock.NewTimer(p.config.Interval)
+	defer waited.Stop()
+	result := r.run(ctx, client, address, p.config.Namespace, p.config.Digest, waited.C())
 	p.mu.Lock()
 	delete(p.rounds, r.nonce)
 	p.mu.Unlock()
@@ -203,12 +220,12 @@ func (p *Prober) ended(ctx context.Context, address string, began time.Time, r *
 	if s.last != result {
 		klog.FromContext(ctx).Info("Probed the inner door", "server", address, "result", result.result, "before", s.last.result, "message", result.message)
 	}
-	if s.learnsNothing(result, r.certificate()) {
+	if s.learnsNothing(result, r.certificate()) || began.Before(s.lastAt) && result.weight() < news {
 		return
 	}
 	s.last, s.lastAt = result, began
 	// A round that is not good ties, too: the certificate is not known then.
-	if certificate := r.certificate(); certificate != "" && result.result != Elsewhere {
+	if certificate := r.certificate(); certificate != "" && result.result != Elsewhere && !began.Before(s.tiedAt) {
 		s.certificate, s.tiedAt = certificate, began
 	}
 }

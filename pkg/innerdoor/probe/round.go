@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -51,18 +52,18 @@ func (r Result) callsInnerDoor() bool { return r == Good || r == Elsewhere }
 // canary is one request of a round.
 type canary struct {
 	verb string
+	// times is how often a round sends it.
+	times int
 	// request has no namespace, which a round adds.
 	request innerdoor.CanaryRequest
 }
 
-// canaries are the requests of a round. The first two are the same: if the server reuses answers, it asks about one of them
-// only.
+// canaries are the requests of a round. One is sent twice: if the server reuses answers, it asks about it only once.
 var canaries = []canary{
-	{verb: "create", request: innerdoor.CanaryRequest{Method: http.MethodPost, Object: innerdoor.CanaryName}},
-	{verb: "create", request: innerdoor.CanaryRequest{Method: http.MethodPost, Object: innerdoor.CanaryName}},
-	{verb: "update", request: innerdoor.CanaryRequest{Method: http.MethodPut, Name: innerdoor.CanaryName, Object: innerdoor.CanaryName}},
-	{verb: "delete", request: innerdoor.CanaryRequest{Method: http.MethodDelete, Name: innerdoor.CanaryName}},
-	{verb: "deletecollection", request: innerdoor.CanaryRequest{
+	{verb: "create", times: 2, request: innerdoor.CanaryRequest{Method: http.MethodPost, Object: innerdoor.CanaryName}},
+	{verb: "update", times: 1, request: innerdoor.CanaryRequest{Method: http.MethodPut, Name: innerdoor.CanaryName, Object: innerdoor.CanaryName}},
+	{verb: "delete", times: 1, request: innerdoor.CanaryRequest{Method: http.MethodDelete, Name: innerdoor.CanaryName}},
+	{verb: "deletecollection", times: 1, request: innerdoor.CanaryRequest{
 		Method: http.MethodDelete, Query: url.Values{"fieldSelector": {"metadata.name=" + innerdoor.CanaryName}},
 	}},
 }
@@ -119,37 +120,50 @@ func isLate(status *metav1.Status, err error) bool {
 	return status.Reason == metav1.StatusReasonTimeout
 }
 
-// run sends the canaries at the same time, so that a slow server answers all of them in one interval, except for equal ones, which are sent
-// one after the other. What is news beats an answer that is late.
-func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string) outcome {
-	var group sync.WaitGroup
-	outcomes := make([]outcome, len(canaries))
-	for i := range canaries {
-		if i > 0 && canaries[i].verb == canaries[i-1].verb {
-			continue // it follows the equal one
-		}
-		group.Go(func() {
-			for ; ; i++ {
-				outcomes[i] = r.send(ctx, client, server, namespace, digest, canaries[i])
-				if i+1 == len(canaries) || canaries[i+1].verb != canaries[i].verb {
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
-	return cmp.Or(slices.MaxFunc(outcomes, func(a, b outcome) int { return a.weight() - b.weight() }), r.tied())
-}
-
 // weight orders the outcomes of canaries by what they say. Of equal ones the first counts.
 func (o outcome) weight() int {
 	switch {
-	case o.result == "":
+	case o.result == "" || o.result.callsInnerDoor():
 		return 0 // refused by the inner door
 	case o.late:
 		return 1
 	}
-	return 2
+	return news
+}
+
+// news is the weight of an answer that does not come from the inner door with the digest of this replica.
+const news = 2
+
+// run sends the canaries at the same time, so that a slow server answers all of them within one round. What is news beats an answer that is
+// late. After a time, news are not kept waiting for the other answers.
+func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string, waited <-chan time.Time) outcome {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		canary int
+		outcome
+	}
+	answers := make(chan answer, len(canaries))
+	for i, c := range canaries {
+		go func() {
+			var o outcome
+			for sent := 0; sent < c.times && o.weight() == 0; sent++ {
+				o = r.send(ctx, client, server, namespace, digest, c)
+			}
+			answers <- answer{i, o}
+		}()
+	}
+	outcomes, last := make([]outcome, len(canaries)), outcome{}
+	for left := len(canaries); left > 0 && (waited != nil || last.weight() < news); {
+		select {
+		case a := <-answers:
+			outcomes[a.canary], left = a.outcome, left-1
+			last = slices.MaxFunc(outcomes, func(a, b outcome) int { return a.weight() - b.weight() })
+		case <-waited:
+			waited = nil
+		}
+	}
+	return cmp.Or(last, r.tied())
 }
 
 // send sends a canary. The outcome is zero if the inner door has refused it with the digest.
@@ -179,18 +193,20 @@ func (r *round) send(ctx context.Context, client *http.Client, server, namespace
 func (r *round) tied() outcome {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted, missing := map[string]int{}, []string{}
+	missing, again := 0, false
 	for _, c := range canaries {
-		if wanted[c.verb]++; r.asked[c.verb] < wanted[c.verb] {
-			missing = append(missing, c.verb)
+		for sent := range c.times {
+			if r.asked[c.verb] <= sent {
+				missing, again = missing+1, sent > 0
+			}
 		}
 	}
 	switch {
 	case len(r.certificates) > 1:
 		return outcome{result: Contradictory, message: "the checks about its canaries arrived with several client certificates: does one address have several servers?"}
-	case len(missing) == 1 && wanted[missing[0]] > 1:
+	case missing == 1 && again:
 		return outcome{result: Cached, message: "the server did not ask again: set cacheAuthorizedRequests to false"}
-	case len(missing) > 0 || len(r.certificates) == 0 || r.certificates[0] == "":
+	case missing > 0 || len(r.certificates) == 0 || r.certificates[0] == "":
 		return outcome{result: Elsewhere, message: "the server calls the inner door, and another replica of Proviso answers its checks"}
 	}
 	return outcome{result: Good, message: "the server calls the inner door"}

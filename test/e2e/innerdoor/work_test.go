@@ -21,41 +21,78 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
-// workRBAC lets rob write ConfigMaps in the namespace of the author, who burns the processors of kube-apiserver.
+// workRBAC lets rob write ConfigMaps and ControllerRevisions in the namespace of the author, who burns the processors of kube-apiserver.
 const workRBAC = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: burn}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {namespace: burn, name: burn}
+rules:
+- {apiGroups: ["", apps], resources: [configmaps, controllerrevisions], verbs: [create]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {namespace: burn, name: writer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: writer}
+metadata: {namespace: burn, name: burn}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: burn}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 `
 
-// burning is a policy that takes as long as a policy can in kube-apiserver, and never denies.
-func burning(i int, condition string) string {
+// burns are conditions that take as long as they can in kube-apiserver, and never hold, and how many policies with one of them may have a
+// barrier in one namespace.
+var burns = []struct {
+	name, condition string
+	least, most     int
+}{
+	{name: "each-pair-of-keys", condition: `object.data.exists(a, object.data.exists(b, a == b + "x"))`},
+	{name: "lists-of-keys", condition: `object.data.exists(a, object.data.map(b, b).size() == 0)`},
+	{name: "each-pair-of-finalizers", condition: `object.metadata.finalizers.exists(a, !(a in object.metadata.finalizers))`, least: 1, most: 1},
+	{name: "keys", condition: `object.data.exists(a, a == "x")`, least: 1, most: tried},
+	{name: "values", condition: `object.data.exists(a, object.data[a] + "x" == "y")`, most: tried},
+}
+
+// tried is how many policies with one condition are written.
+const tried = 20
+
+// burning is a policy that takes long and never denies.
+func burning(name, condition string) string {
 	return fmt.Sprintf(`
 apiVersion: policy.proviso.dev/v1alpha1
 kind: AuthorizationPolicy
-metadata: {namespace: burn, name: burn-%d}
+metadata: {namespace: burn, name: %s}
 spec:
   effect: Deny
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
+  rules:
+  - {verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
+  - {verbs: [create], apiGroups: [apps], apiVersions: [v1], resources: [controllerrevisions]}
   condition: '%s'
-`, i, condition)
+`, name, condition)
 }
 
-const burn = "/api/v1/namespaces/burn/configmaps" + dryRun
+const (
+	configMaps = "/api/v1/namespaces/burn/configmaps" + dryRun
+	revisions  = "/apis/apps/v1/namespaces/burn/controllerrevisions" + dryRun
+)
 
 // keys returns a ConfigMap with a number of keys, and values of a length.
 func keys(number, length int) string {
-	data := make([]string, 0, number)
+	return `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "burn", "finalizers": ["a/a"]}, "data": ` + data(number, length) + `}`
+}
+
+// finalizers returns a ConfigMap of 4 KiB with as many finalizers as keys.
+func finalizers() string {
+	return strings.Replace(keys(250, 0), `["a/a"`, `["a/a"`+strings.Repeat(`,"a/a"`, 249), 1)
+}
+
+// data returns an object with a number of fields, and values of a length.
+func data(number, length int) string {
+	fields := make([]string, 0, number)
 	for i := range number {
-		data = append(data, fmt.Sprintf("%q:%q", fmt.Sprintf("k%d", i), strings.Repeat("v", length)))
+		fields = append(fields, fmt.Sprintf("%q:%q", fmt.Sprintf("k%d", i), strings.Repeat("v", length)))
 	}
-	return `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "burn"}, "data": {` + strings.Join(data, ",") + `}}`
+	return "{" + strings.Join(fields, ",") + "}"
 }
 
 // kubeAPIServerTime returns the processor time of the first kube-apiserver.
@@ -77,8 +114,9 @@ func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 	return time.Duration(total) * 10 * time.Millisecond
 }
 
-// TestWorkOfBarriers has an author write policies that take long. Those for whose barriers there is no time left are refused when they are written. A
-// flood of writes in the namespace opens nothing elsewhere. The test prints the times. With PROVISO_FULL_LOAD=1 the flood takes a minute.
+// TestWorkOfBarriers has an author write policies that take long. Those for whose barriers there is no time left are refused when they are
+// written. A flood of writes in the namespace opens nothing elsewhere. With PROVISO_FULL_LOAD=1 the flood takes a minute, and two floods
+// without policies are beside it.
 func TestWorkOfBarriers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
@@ -89,33 +127,41 @@ func TestWorkOfBarriers(t *testing.T) {
 	r.apply(t, workRBAC)
 	r.passesSoon(t)
 	r.measureBurn(t, "without policies")
+	if os.Getenv("PROVISO_FULL_LOAD") != "" {
+		r.flood(t, "without policies", keys(300, 2))
+		r.flood(t, "without policies, 30,000 keys", keys(30_000, 0))
+	}
 
-	const tried = 12
-	written := map[string]int{}
-	for name, condition := range map[string]string{
-		"nested macros": `object.data.exists(a, object.data.exists(b, a == b + "x"))`,
-		"macros":        `object.data.exists(a, a == "x")`,
-	} {
-		for i := range tried {
-			_, err := r.Kubectl(t.Context(), burning(len(name)*100+i, condition), "create", "-f", "-")
-			switch {
-			case err == nil:
-				written[name]++
-			case !strings.Contains(err.Error(), "could cost kube-apiserver up to"):
-				t.Fatalf("%s: got %v, want an error that says what the barrier costs", name, err)
-			}
+	written := 0
+	for _, b := range burns {
+		n := r.writeBurning(t, b.name, b.condition)
+		if n < b.least || n > b.most {
+			t.Errorf("%s: %d policies were written, want %d to %d", b.name, n, b.least, b.most)
 		}
+		t.Logf("%s: %d of %d policies were written", b.name, n, tried)
+		written += n
 	}
-	if written["nested macros"] > 2 || written["nested macros"]+written["macros"] == 0 {
-		t.Errorf("got %v policies, want at most two with nested macros", written)
-	}
-	t.Logf("%v of %d policies each were written", written, tried)
 	eventually(t, "all barriers are enforced", func() bool {
 		out, err := r.Kubectl(t.Context(), "", "get", "authorizationpolicies", "-n", "burn", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Effective")].status}{"\n"}{end}`)
-		return err == nil && strings.Count(out, "True") == written["nested macros"]+written["macros"]
+		return err == nil && strings.Count(out, "True") == written
 	})
 	r.measureBurn(t, "with them")
-	r.flood(t)
+	r.flood(t, "with them", finalizers())
+}
+
+// writeBurning writes policies with a condition, and returns how many were accepted.
+func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
+	t.Helper()
+	for i := range tried {
+		_, err := r.Kubectl(t.Context(), burning(fmt.Sprintf("%s-%d", name, i), condition), "create", "-f", "-")
+		switch {
+		case err == nil:
+			written++
+		case !strings.Contains(err.Error(), "could cost kube-apiserver up to"):
+			t.Fatalf("%s: got %v, want an error that says what the barrier costs", name, err)
+		}
+	}
+	return written
 }
 
 // passesSoon waits until dana's writes pass on conditions.
@@ -127,21 +173,28 @@ func (r *rig) passesSoon(t *testing.T) {
 	})
 }
 
-// measureBurn prints the processor time of kube-apiserver for a write of 4 kB, of 256 KiB and of nearly 3 MiB.
+// measureBurn prints the processor time of kube-apiserver for writes of 4 kB, of 256 KiB and of nearly 3 MiB.
 func (r *rig) measureBurn(t *testing.T, when string) {
 	t.Helper()
-	for name, body := range map[string]string{"4 kB, 300 keys": keys(300, 2), "256 KiB, 1000 keys": keys(1000, 250), "2.9 MiB, 1000 keys": keys(1000, 3000), "256 KiB, 30,000 keys": keys(30_000, 0)} {
+	revision := `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "burn", "finalizers": ["a/a"]}, "revision": 1, "data": ` + data(1000, 2900) + `}`
+	for _, write := range []struct{ name, path, body string }{
+		{"4 kB, 300 keys", configMaps, keys(300, 2)},
+		{"4 kB, 250 keys and finalizers", configMaps, finalizers()},
+		{"256 KiB, 1000 keys", configMaps, keys(1000, 250)},
+		{"256 KiB, 30,000 keys", configMaps, keys(30_000, 0)},
+		{"2.9 MB, 1000 keys", revisions, revision},
+	} {
 		const times = 3
 		began, code := r.kubeAPIServerTime(t), 0
 		for range times {
-			code, _ = r.send(t, "rob", "POST", burn, jsonType, body)
+			code, _ = r.send(t, "rob", "POST", write.path, jsonType, write.body)
 		}
-		t.Logf("%s, %s: %d, %s of processor time", when, name, code, (r.kubeAPIServerTime(t)-began)/times)
+		t.Logf("%s, %s: %d, %s of processor time", when, write.name, code, (r.kubeAPIServerTime(t)-began)/times)
 	}
 }
 
-// flood sends writes to the namespace of the author, 60 at a time, and conditional writes of another user elsewhere.
-func (r *rig) flood(t *testing.T) {
+// flood sends writes to the namespace of the author, 60 at a time, and conditional writes of another user elsewhere. It prints their times.
+func (r *rig) flood(t *testing.T, when, body string) {
 	t.Helper()
 	duration := 10 * time.Second
 	if os.Getenv("PROVISO_FULL_LOAD") != "" {
@@ -150,11 +203,10 @@ func (r *rig) flood(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), duration)
 	defer cancel()
 	var group sync.WaitGroup
-	body := keys(300, 2)
 	for range 60 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				_, _, _ = r.users["rob"].send(ctx, "POST", burn, jsonType, strings.NewReader(body))
+				_, _, _ = r.users["rob"].send(ctx, "POST", configMaps, jsonType, strings.NewReader(body))
 			}
 		})
 	}
@@ -181,5 +233,5 @@ func (r *rig) flood(t *testing.T) {
 	if len(times) == 0 {
 		t.Fatal("no write was answered")
 	}
-	t.Logf("%d conditional writes of another namespace: p50 %s, p99 %s, %d refused", len(times), times[len(times)/2], times[len(times)*99/100], refused)
+	t.Logf("%s: %d conditional writes of another namespace: p50 %s, p99 %s, %d refused", when, len(times), times[len(times)/2], times[len(times)*99/100], refused)
 }

@@ -360,19 +360,21 @@ func (s *suiteSender) store(t *testing.T, path string, old map[string]any) strin
 	return stored
 }
 
-// purge deletes an object, if it is there.
+// purge deletes an object, if it is there. kube-apiserver refuses a change while a policy is not in force yet, so purge tries again.
 func (s *suiteSender) purge(t *testing.T, path string) {
 	t.Helper()
 	if strings.HasSuffix(path, "/") { // the object has no name, and is not stored
 		return
 	}
-	if code, _ := s.sendAs(t, nil, http.MethodPatch, path, merge, map[string]any{"metadata": map[string]any{"finalizers": nil}}); code == http.StatusNotFound {
-		return
-	}
-	s.sendAs(t, nil, http.MethodDelete, path, jsonType, map[string]any{"gracePeriodSeconds": 0})
-	if code, answer := s.sendAs(t, nil, http.MethodGet, path, "", nil); code != http.StatusNotFound {
-		t.Fatalf("%s: %d %s", path, code, answer)
-	}
+	s.wait(t, path+" is gone", func() (bool, string) {
+		code, patched := s.sendAs(t, nil, http.MethodPatch, path, merge, map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		if code == http.StatusNotFound {
+			return true, ""
+		}
+		s.sendAs(t, nil, http.MethodDelete, path, jsonType, map[string]any{"gracePeriodSeconds": 0})
+		code, answer := s.sendAs(t, nil, http.MethodGet, path, "", nil)
+		return code == http.StatusNotFound, patched + answer
+	})
 }
 
 // review asks Proviso by reviews for the conditions of the request, and whether the object with the near miss meets them.

@@ -32,6 +32,10 @@ var GroupsOfKubernetes = sets.New(
 // connections are subresources that connect to something. The answer to a connection cannot be taken back.
 var connections = []string{"attach", "exec", "portforward", "proxy"}
 
+// finalizers is a subresource about which kube-apiserver asks, for an owner reference that blocks the deletion of the owner. No request reaches it, so that
+// no server would evaluate a condition.
+const finalizers = "finalizers"
+
 // ValidateEnforcementConfiguration validates a new configuration.
 func ValidateEnforcementConfiguration(c *policy.EnforcementConfiguration) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(&c.ObjectMeta, false, validateName, field.NewPath("metadata"))
@@ -100,6 +104,9 @@ func validateEnforcedResource(resource string, path *field.Path) field.ErrorList
 	}
 	if slices.Contains(connections, subresource) {
 		return append(errs, field.Forbidden(path, "the answer to a connection cannot be taken back"))
+	}
+	if subresource == finalizers {
+		return append(errs, field.Forbidden(path, "components ask for permission on it, and send no request on which the server could evaluate conditions"))
 	}
 	return append(errs, invalid(path, resource, utilvalidation.IsDNS1123Label(subresource))...)
 }

@@ -72,6 +72,7 @@ func TestEnforcementConfiguration(t *testing.T) {
 		{name: "an empty subresource", change: resource("things/"), want: "spec.resources[0]: Invalid"},
 		{name: "two subresources", change: resource("things/a/b"), want: "spec.resources[0]: Invalid"},
 		{name: "exec", change: resource("things/exec"), want: "spec.resources[0]: Forbidden: the answer to a connection"},
+		{name: "finalizers", change: resource("things/finalizers"), want: "spec.resources[0]: Forbidden: components ask for permission on it"},
 		{name: "attach", change: resource("things/attach"), want: "spec.resources[0]: Forbidden"},
 		{name: "portforward", change: resource("things/portforward"), want: "spec.resources[0]: Forbidden"},
 		{name: "proxy", change: resource("things/proxy"), want: "spec.resources[0]: Forbidden"},

@@ -47,6 +47,10 @@ const (
 	PolicyEffective = "Effective"
 )
 
+// BarrierFinalizer is the finalizer of a policy or a mapping that may have a barrier, and of the objects of the barrier. The server adds it, and no
+// user can.
+const BarrierFinalizer = "policy.proviso.dev/barrier"
+
 // EnforcementPlace is where requests that a rule of a policy describes are decided.
 // +enum
 type EnforcementPlace string

@@ -177,6 +177,12 @@ func TestTampering(t *testing.T) {
 		{name: "deletion", deletePolicy: true},
 		{name: "deletion of the binding", deleteBinding: true},
 		{name: "deletion without finalizer", change: func(o objects) { o.policy.Finalizers = nil }, deletePolicy: true},
+		{name: "annotations that leave no room", change: func(o objects) {
+			for _, meta := range []*metav1.ObjectMeta{&o.policy.ObjectMeta, &o.binding.ObjectMeta} {
+				meta.Annotations = map[string]string{"example.com/full": "full"}
+			}
+			o.policy.Spec.Validations[0].Expression = "true"
+		}},
 		{name: "all marks and the condition", change: func(o objects) {
 			o.policy.Finalizers, o.policy.Labels, o.policy.Annotations = nil, nil, nil
 			o.policy.Spec.Validations[0].Expression = "true"
@@ -185,6 +191,7 @@ func TestTampering(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t)
+			r.kubeClient.PrependReactor("update", "*", refuseFull)
 			c, _ := r.start(t, lead)
 			r.create(t, policy("a", "1"))
 			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") && phaseOf(c, "a") == barriercontroller.Written })
@@ -215,6 +222,15 @@ func TestTampering(t *testing.T) {
 			})
 		})
 	}
+}
+
+// refuseFull refuses an object to which annotations are added that have no room for more, as kube-apiserver refuses more than 256 KiB.
+func refuseFull(action clienttesting.Action) (bool, runtime.Object, error) {
+	object := action.(clienttesting.UpdateAction).GetObject().(metav1.Object)
+	if _, ok := object.GetAnnotations()["example.com/full"]; ok && len(object.GetAnnotations()) > 1 {
+		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, object.GetName(), nil)
+	}
+	return false, nil, nil
 }
 
 // TestTamperingAtOnce checks that a barrier counts as changed by others also if they removed it before the cache had all of it.

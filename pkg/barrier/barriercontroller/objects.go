@@ -20,13 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
 const (
 	// Finalizer is on both objects of a barrier, and on the policy in the store of this server. A policy whose deletion was requested
 	// stays until its barrier is gone.
-	Finalizer = "policy.proviso.dev/barrier"
+	Finalizer = policyv1alpha1.BarrierFinalizer
 	// UIDAnnotation has the UID of the policy.
 	UIDAnnotation = "policy.proviso.dev/policy-uid"
 	// RevisionAnnotation has the resource version of the policy in the store of this server.
@@ -222,14 +223,26 @@ func (k *kind[T]) create(ctx context.Context, wanted T, dryRun []string) error {
 
 // update changes an object. It fails with a conflict if the object is not the one that was read.
 func (k *kind[T]) update(ctx context.Context, stored, wanted T, dryRun []string) error {
+	updated, err := k.overwrite(ctx, stored, wanted, dryRun)
+	return k.check(updated, wanted, err)
+}
+
+// overwrite makes a stored object what is wanted, and returns it. It keeps the labels and annotations of others, unless they leave no room.
+func (k *kind[T]) overwrite(ctx context.Context, stored, wanted T, dryRun []string) (T, error) {
 	next := k.copy(stored)
 	k.setSpec(next, wanted)
 	next.SetLabels(merged(stored.GetLabels(), wanted.GetLabels()))
 	next.SetAnnotations(merged(stored.GetAnnotations(), wanted.GetAnnotations()))
 	next.SetFinalizers(wanted.GetFinalizers())
 	next.SetOwnerReferences(nil)
-	updated, err := k.client.Update(ctx, next, metav1.UpdateOptions{DryRun: dryRun, FieldManager: fieldManager})
-	return k.check(updated, wanted, err)
+	options := metav1.UpdateOptions{DryRun: dryRun, FieldManager: fieldManager}
+	updated, err := k.client.Update(ctx, next, options)
+	if !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
+		return updated, err
+	}
+	next.SetLabels(wanted.GetLabels())
+	next.SetAnnotations(wanted.GetAnnotations())
+	return k.client.Update(ctx, next, options)
 }
 
 func (k *kind[T]) check(written, wanted T, err error) error {

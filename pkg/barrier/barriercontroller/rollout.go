@@ -142,12 +142,6 @@ func put[T object](ctx context.Context, k *kind[T], stored T, exists bool, wante
 		_, err := k.client.Create(ctx, wanted, metav1.CreateOptions{FieldManager: fieldManager})
 		return err
 	}
-	next := k.copy(stored)
-	k.setSpec(next, wanted)
-	next.SetLabels(merged(stored.GetLabels(), wanted.GetLabels()))
-	next.SetAnnotations(merged(stored.GetAnnotations(), wanted.GetAnnotations()))
-	next.SetFinalizers(nil) // it could not be deleted, and not be created again
-	next.SetOwnerReferences(nil)
-	_, err := k.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
+	_, err := k.overwrite(ctx, stored, wanted, nil) // without finalizers, with which it could not be deleted, and not be created again
 	return err
 }

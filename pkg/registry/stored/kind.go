@@ -61,6 +61,8 @@ type Kind[Spec, Status any] struct {
 	// Begin waits until a creation or an update may begin. The write calls the returned function when it has ended. If Begin returns
 	// an error, the write is refused. If the field is nil, no write waits.
 	Begin func(ctx context.Context) (end func(), err error)
+	// OwnFinalizers are finalizers that no user can add. A write of a user goes on without them: this server adds them itself.
+	OwnFinalizers []string
 	// CreateOnUpdate lets a PUT create an object. Server-side apply can always create one.
 	CreateOnUpdate bool
 	// Guard decides which users may write objects.

@@ -7,10 +7,14 @@ package stored
 
 import (
 	"context"
+	"slices"
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -36,14 +40,26 @@ var (
 
 func (s strategy[Spec, Status]) NamespaceScoped() bool { return s.kind.Namespaced }
 
-func (s strategy[Spec, Status]) PrepareForCreate(_ context.Context, obj runtime.Object) {
+func (s strategy[Spec, Status]) PrepareForCreate(ctx context.Context, obj runtime.Object) {
 	parts := s.kind.Parts(obj)
 	*parts.Status = *new(Status)
 	parts.Meta.Generation = 1
+	s.dropFinalizers(ctx, parts.Meta, nil)
 }
 
-func (s strategy[Spec, Status]) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
+// dropFinalizers removes the finalizers that a user has added although only this server may.
+func (s strategy[Spec, Status]) dropFinalizers(ctx context.Context, meta *metav1.ObjectMeta, before []string) {
+	if who, ok := genericapirequest.UserFrom(ctx); ok && who.GetName() == user.APIServerUser {
+		return
+	}
+	meta.Finalizers = slices.DeleteFunc(meta.Finalizers, func(finalizer string) bool {
+		return slices.Contains(s.kind.OwnFinalizers, finalizer) && !slices.Contains(before, finalizer)
+	})
+}
+
+func (s strategy[Spec, Status]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	parts, before := s.kind.Parts(obj), s.kind.Parts(old.DeepCopyObject())
+	s.dropFinalizers(ctx, parts.Meta, before.Meta.Finalizers)
 	*parts.Status = *before.Status
 	parts.Meta.Generation = before.Meta.Generation
 	if !s.sameSpec(obj, old) {

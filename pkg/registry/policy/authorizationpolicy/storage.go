@@ -101,9 +101,10 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 			parts := mustParts(obj)
 			return checker.Warn(ctx, engine.Key{Namespace: parts.Meta.Namespace, Name: parts.Meta.Name}, parts.Spec)
 		},
-		Begin: stored.NewWrites("policies", k.namespaced).Begin,
-		Guard: &guard{authors: authors, kind: k, checksForOthers: checker.ChecksForOthers},
-		Table: table,
+		OwnFinalizers: []string{v1alpha1.BarrierFinalizer},
+		Begin:         stored.NewWrites("policies", k.namespaced).Begin,
+		Guard:         &guard{authors: authors, kind: k, checksForOthers: checker.ChecksForOthers},
+		Table:         table,
 	}, scheme, optsGetter)
 	if err != nil {
 		return nil, err

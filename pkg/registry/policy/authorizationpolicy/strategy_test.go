@@ -11,14 +11,18 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/authentication/user"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
 // warnings records warnings.
@@ -256,5 +260,50 @@ func TestPutDoesNotCreate(t *testing.T) {
 		if _, _, err := f.Policy.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{}); err != nil {
 			t.Errorf("without resourceVersion: got %v, want it to be replaced", err)
 		}
+	})
+}
+
+// TestOwnFinalizers checks that only the server adds the finalizer of barriers. A user who had it on a policy could have the server take an object of another
+// tool for the barrier.
+func TestOwnFinalizers(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, f *fixture) {
+		const own, other = v1alpha1.BarrierFinalizer, "example.com/other"
+		server := genericapirequest.WithUser(f.ctx(t), &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup}})
+		set := func(finalizers ...string) rest.TransformFunc {
+			return func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
+				obj := old.DeepCopyObject()
+				meta, _, _ := partsOf(obj)
+				meta.Finalizers = finalizers
+				return obj, nil
+			}
+		}
+		want := func(when string, finalizers ...string) {
+			t.Helper()
+			stored, err := f.Policy.Get(f.ctx(t), "one", &metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			meta, _, _ := partsOf(stored)
+			if diff := cmp.Diff(finalizers, meta.Finalizers, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", when, diff)
+			}
+		}
+		f.mustCreate(t, f.policy("one", policy.PolicyEffectDeny, func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Finalizers = []string{own, other} }))
+		want("created by a user", other)
+		change := func(ctx context.Context, finalizers ...string) {
+			t.Helper()
+			if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, set(finalizers...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change(f.ctx(t), other, own)
+		want("added by a user", other)
+		change(server, other, own)
+		want("added by the server", other, own)
+		change(f.ctx(t), own)
+		want("kept by a user", own)
+		change(f.ctx(t))
+		want("removed by a user")
 	})
 }

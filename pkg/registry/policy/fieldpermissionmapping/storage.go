@@ -93,7 +93,8 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 			}
 			return warner(ctx, obj.(*policy.FieldPermissionMapping))
 		},
-		Begin: stored.NewWrites("mappings", false).Begin,
+		OwnFinalizers: []string{v1alpha1.BarrierFinalizer},
+		Begin:         stored.NewWrites("mappings", false).Begin,
 		Guard: &stored.VerbGuard{
 			Authors: authors, Verb: verbRestrict, Resource: policy.Resource(resource), Version: v1alpha1.SchemeGroupVersion.Version,
 			Writes: "create, change or delete a mapping, which decides which verbs fields need", SameSpec: sameSpec,

@@ -9,13 +9,16 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -42,9 +45,13 @@ func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compile
 	if err != nil {
 		return nil, fmt.Errorf("client of the rollout of barriers: %w", err)
 	}
+	stored, err := storedObjects(kubeAPIServer)
+	if err != nil {
+		return nil, err
+	}
 	list, clients := serversOf(kubeAPIServer, client, config.Servers)
 	return rollout.New(rollout.Config{
-		Namespace: config.Namespace, Servers: list, Client: clients, Interval: config.Interval, FrontDoor: frontDoor,
+		Namespace: config.Namespace, Servers: list, Client: clients, Interval: config.Interval, FrontDoor: frontDoor, Stored: stored,
 		Alive: kubeapiservers.LeasesOf(client, clock.RealClock{}, rollout.LeftFor),
 		Compile: func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*rollout.Compiled, error) {
 			compiled, err := compiler.Compile(key, spec)
@@ -65,6 +72,34 @@ func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compile
 			return number, nil
 		},
 	})
+}
+
+// storedObjects returns a function that reads the metadata of all ValidatingAdmissionPolicies and bindings.
+func storedObjects(kubeAPIServer *restclient.Config) (func(context.Context) (policies, bindings rollout.Stored, err error), error) {
+	client, err := metadata.NewForConfig(restclient.CopyConfig(kubeAPIServer))
+	if err != nil {
+		return nil, fmt.Errorf("client of the metadata of barriers: %w", err)
+	}
+	read := func(ctx context.Context, resource string) (stored rollout.Stored, err error) {
+		list, err := client.Resource(admissionregistrationv1.SchemeGroupVersion.WithResource(resource)).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return rollout.Stored{}, err
+		}
+		if stored.Version, err = strconv.ParseUint(list.ResourceVersion, 10, 64); err != nil {
+			return rollout.Stored{}, err
+		}
+		stored.Objects = make(map[string]uint64, len(list.Items))
+		for i := range list.Items {
+			stored.Objects[list.Items[i].Name] = barrier.VersionOf(&list.Items[i])
+		}
+		return stored, nil
+	}
+	return func(ctx context.Context) (policies, bindings rollout.Stored, err error) {
+		if policies, err = read(ctx, "validatingadmissionpolicies"); err == nil {
+			bindings, err = read(ctx, "validatingadmissionpolicybindings")
+		}
+		return policies, bindings, err
+	}, nil
 }
 
 // forFrontDoor returns what the front door leaves to barriers, or nil without barriers.
@@ -122,6 +157,7 @@ func (b *barriers) followRollout(c CompletedConfig, generic *genericapiserver.Ge
 			}
 			own.Start(hook.Done())
 			go b.rollout.Run(hook)
+			go b.rollout.RunSight(hook)
 			go b.observeRollout(hook)
 			if err := b.rollout.Follow(hook, informers...); err != nil {
 				klog.FromContext(hook).Error(err, "The front door leaves no conditions to barriers")

@@ -64,6 +64,8 @@ type Config struct {
 	Client func(server string) (*http.Client, error)
 	// Number reads the number of the binding of the sentinel that is stored now.
 	Number func(context.Context) (int64, error)
+	// Stored reads what kube-apiserver stores of both kinds now.
+	Stored func(context.Context) (policies, bindings Stored, err error)
 	// FrontDoor says that the front door is enabled. Servers are then probed as the canary, too, which ties them to their client certificates.
 	FrontDoor bool
 	// Interval is the time between two rounds of probes. If zero, DefaultInterval is.
@@ -103,12 +105,13 @@ type Rollout struct {
 	cause string
 	// synced says that all objects have been received once.
 	synced bool
+	sight  sight
 }
 
 // New returns a Rollout that knows nothing. It returns an error if config is incomplete.
 func New(config Config) (*Rollout, error) {
-	if config.Namespace == "" || config.Compile == nil || config.Servers == nil || config.Alive == nil || config.Client == nil || config.Number == nil {
-		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Servers, Alive, Client and Number")
+	if config.Namespace == "" || config.Compile == nil || config.Servers == nil || config.Alive == nil || config.Client == nil || config.Number == nil || config.Stored == nil {
+		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Servers, Alive, Client, Number and Stored")
 	}
 	if config.Interval < 0 {
 		return nil, fmt.Errorf("the interval of the probes of barriers is %s", config.Interval)
@@ -139,7 +142,7 @@ func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) (covers bo
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	e := r.byID[conditionID]
-	return e != nil && e.covers(a)
+	return e != nil && e.covers(a) && r.blind() == ""
 }
 
 // Audits reports whether the barrier of a policy in Audit evaluates the policy for a request, on the terms of Covers. kube-apiserver may not have

@@ -563,7 +563,7 @@ func TestNew(t *testing.T) {
 	w := newWorld(t)
 	for name, change := range map[string]func(*rollout.Config){
 		"Namespace": func(c *rollout.Config) { c.Namespace = "" }, "Compile": func(c *rollout.Config) { c.Compile = nil }, "Servers": func(c *rollout.Config) { c.Servers = nil },
-		"Alive": func(c *rollout.Config) { c.Alive = nil }, "Client": func(c *rollout.Config) { c.Client = nil }, "Number": func(c *rollout.Config) { c.Number = nil },
+		"Alive": func(c *rollout.Config) { c.Alive = nil }, "Client": func(c *rollout.Config) { c.Client = nil }, "Number": func(c *rollout.Config) { c.Number = nil }, "Stored": func(c *rollout.Config) { c.Stored = nil },
 		"Interval": func(c *rollout.Config) { c.Interval = -1 },
 	} {
 		config := w.config()

@@ -7,9 +7,11 @@ package rollout_test
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -33,6 +35,22 @@ func TestRun(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	config := w.config()
 	config.Clock, config.Interval = clock.RealClock{}, 200*time.Millisecond
+	kube := fake.NewClientset()
+	config.Stored = func(ctx context.Context) (policies, bindings rollout.Stored, err error) {
+		policies, bindings = storedOf[*admissionregistrationv1.ValidatingAdmissionPolicy](nil, math.MaxUint64), storedOf[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](nil, math.MaxUint64)
+		ofPolicies, err := kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return policies, bindings, err
+		}
+		ofBindings, err := kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, metav1.ListOptions{})
+		for i := range ofPolicies.Items {
+			policies.Objects[ofPolicies.Items[i].Name] = barrier.VersionOf(&ofPolicies.Items[i])
+		}
+		for i := range ofBindings.Items {
+			bindings.Objects[ofBindings.Items[i].Name] = barrier.VersionOf(&ofBindings.Items[i])
+		}
+		return policies, bindings, err
+	}
 	replica, err := rollout.New(config)
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +61,6 @@ func TestRun(t *testing.T) {
 	}
 	w.writeSentinel()
 	w.load("a", "b")
-	kube := fake.NewClientset()
 	for _, name := range []string{nameOf(policyKey), nameOf(namespaced), barrier.SentinelName} {
 		if _, err := kube.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), w.policy(name), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
@@ -68,6 +85,7 @@ func TestRun(t *testing.T) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
+		go replica.RunSight(ctx)
 		replica.Run(ctx)
 	}()
 	defer func() {

@@ -91,15 +91,16 @@ func (s State) Equal(other State) bool {
 }
 
 func (r *Rollout) state(e *entry) State {
+	blind := r.blind()
 	switch {
-	case e.isActive():
+	case e.isActive() && blind == "":
 		return State{Phase: Active, Message: messageActive, Uncertified: r.uncertified()}
 	case e.wanted == nil:
 		return State{Phase: Absent, Message: "the policy does not compile"}
 	case !e.wanted.exists():
 		return State{Phase: Absent, Message: "no rule can be translated"}
 	}
-	state := State{Phase: Pending, Earlier: len(e.active) > 0}
+	state := State{Phase: Pending, Earlier: len(e.active) > 0 && blind == ""}
 	state.Message, state.Lacking = r.obstacle(e)
 	state.LoadedByKnown = len(r.servers) > 0 && state.Message == r.cause
 	if state.Earlier {
@@ -123,6 +124,9 @@ func (r *Rollout) obstacle(e *entry) (message string, lacking []string) {
 	number := r.after(e)
 	if number == 0 {
 		return "the sentinel has not been written after the barrier yet", nil
+	}
+	if blind := r.blind(); blind != "" {
+		return blind, nil
 	}
 	var causes []string
 	for _, address := range slices.Sorted(maps.Keys(r.servers)) {
@@ -163,6 +167,9 @@ func (r *Rollout) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 	_, _ = fmt.Fprintf(response, "sentinel: number %d\n", r.last)
 	if r.cause != "" {
 		_, _ = fmt.Fprintf(response, "servers: %s\n", r.cause)
+	}
+	if blind := r.blind(); blind != "" {
+		_, _ = fmt.Fprintln(response, blind)
 	}
 	for _, address := range slices.Sorted(maps.Keys(r.servers)) {
 		s := r.servers[address]

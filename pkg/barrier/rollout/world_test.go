@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -205,13 +206,16 @@ type world struct {
 	alive               int
 	listErr             error
 	aliveErr, numberErr error
+	storedErr           error
 	strange             []string
 	probes              int
 
 	clock   *testingclock.FakeClock
 	replica *rollout.Rollout
-	// policiesSeen and bindingsSeen are how many changes the replica has received.
+	// policiesSeen and bindingsSeen are how many changes the replica has received. isLate says that the comparisons of the replica find all
+	// changes that are stored, and not only these.
 	policiesSeen, bindingsSeen int
+	isLate                     bool
 }
 
 func newWorld(t *testing.T, servers ...string) *world {
@@ -263,7 +267,28 @@ func (w *world) config() rollout.Config {
 			defer w.mu.Unlock()
 			return w.number(), w.numberErr
 		},
+		Stored: func(context.Context) (policies, bindings rollout.Stored, err error) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			if w.isLate {
+				return storedOf(w.policies, w.revision), storedOf(w.bindings, w.revision), w.storedErr
+			}
+			return storedOf(w.policies[:w.policiesSeen], w.revision), storedOf(w.bindings[:w.bindingsSeen], w.revision), w.storedErr
+		},
 	}
+}
+
+// storedOf returns what is stored after changes.
+func storedOf[T metav1.Object](events []event[T], version uint64) rollout.Stored {
+	stored := rollout.Stored{Version: version, Objects: map[string]uint64{}}
+	for _, e := range events {
+		if reflect.ValueOf(e.object).IsNil() {
+			delete(stored.Objects, e.name)
+		} else {
+			stored.Objects[e.name] = barrier.VersionOf(e.object)
+		}
+	}
+	return stored
 }
 
 // receive has the replica receive all changes.
@@ -334,6 +359,7 @@ func (w *world) load(names ...string) {
 func (w *world) round(t *testing.T) {
 	t.Helper()
 	w.clock.Step(time.Second)
+	w.replica.Compare(t.Context())
 	w.replica.Round(t.Context())
 }
 

@@ -1,0 +1,120 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package rollout
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+)
+
+const (
+	// sightInterval is the time between two comparisons of what this replica has received with what is stored, and retryInterval the time
+	// before another one if they differ.
+	sightInterval = 10 * time.Second
+	retryInterval = time.Second
+	// maxSightAge is how long a comparison counts.
+	maxSightAge = 3 * sightInterval
+)
+
+// Stored is what kube-apiserver stores of one kind at one time.
+type Stored struct {
+	// Version is the resource version of the list.
+	Version uint64
+	// Objects are the resource versions of all objects, by name.
+	Objects map[string]uint64
+}
+
+// sight is what the last comparisons have shown. Without them a replica whose watch has ended would take barriers for active that others have
+// changed.
+type sight struct {
+	// at is when the last comparison without a difference began. It is zero before the first one.
+	at time.Time
+	// problem is why a later one has failed, or what differs.
+	problem string
+}
+
+// RunSight compares regularly what is received with what is stored, until ctx ends.
+func (r *Rollout) RunSight(ctx context.Context) {
+	for ctx.Err() == nil {
+		pause := sightInterval
+		if !r.Compare(ctx) {
+			pause = retryInterval
+		}
+		timer := r.config.Clock.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C():
+		}
+		timer.Stop()
+	}
+}
+
+// Compare compares what is received with what is stored, once. It returns false if they differ, as for a moment after a change, or if what is stored
+// cannot be read.
+func (r *Rollout) Compare(ctx context.Context) bool {
+	at := r.config.Clock.Now()
+	ctx, cancel := context.WithTimeout(ctx, sightInterval)
+	defer cancel()
+	policies, bindings, err := r.config.Stored(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.sight.problem
+	switch {
+	case err != nil:
+		r.sight.problem = kubeapiservers.Shortened("they cannot be read: " + err.Error())
+	case !r.synced:
+		r.sight.problem = "they have not been received yet"
+	default:
+		r.sight.problem = ""
+		if name := differenceOf(r.policies, policies); name != "" {
+			r.sight.problem = fmt.Sprintf("another state of the policy %q is stored than was received", name)
+		} else if name := differenceOf(r.bindings, bindings); name != "" {
+			r.sight.problem = fmt.Sprintf("another state of the binding %q is stored than was received", name)
+		}
+	}
+	if r.sight.problem == "" {
+		r.sight.at = at
+	} else if r.sight.problem != before {
+		klog.FromContext(ctx).Info("The ValidatingAdmissionPolicies that were received differ from those that are stored", "message", r.sight.problem)
+	}
+	r.settleAll()
+	return r.sight.problem == ""
+}
+
+// differenceOf returns the name of an object whose state was received and stored differently, or "". An object that was
+// received after the list was read is newer, and no difference.
+func differenceOf[T metav1.Object](received map[string]T, stored Stored) string {
+	for name, version := range stored.Objects {
+		if object, ok := received[name]; !ok || barrier.VersionOf(object) < version {
+			return name
+		}
+	}
+	for name, object := range received {
+		if _, ok := stored.Objects[name]; !ok && barrier.VersionOf(object) <= stored.Version {
+			return name
+		}
+	}
+	return ""
+}
+
+// blind returns why nothing is known about what is stored, or "".
+func (r *Rollout) blind() string {
+	switch {
+	case r.sight.at.IsZero() && r.sight.problem == "":
+		return "the ValidatingAdmissionPolicies have not been compared yet"
+	case r.sight.at.IsZero(), r.config.Clock.Since(r.sight.at) > maxSightAge:
+		return "the ValidatingAdmissionPolicies that kube-apiserver stores are not known: " + cmp.Or(r.sight.problem, "they were not compared in time")
+	}
+	return ""
+}
